@@ -1,0 +1,158 @@
+//! How a child process ended: the one model that agents, gates and git commands share.
+//!
+//! Not here: starting, reading or ending processes. That is `ralph-io`'s `process` room.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Millis;
+
+/// Everything that is known about a child once it is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildEnd {
+    /// What ended it.
+    pub ending: Ending,
+    /// How long it ran, without the time it was paused.
+    pub ran: Millis,
+    /// Whether it ran past its soft limit.
+    pub soft_limit: SoftLimit,
+    /// What it left behind.
+    pub leftovers: Leftovers,
+}
+
+/// What ended a child process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "how")]
+pub enum Ending {
+    /// It exited by itself.
+    Exited {
+        /// The exit code.
+        code: i32,
+    },
+    /// A signal ended it that ralph did not send.
+    Signalled {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// It ran past a limit and was ended.
+    TimedOut {
+        /// The limit it ran past.
+        limit: Limit,
+        /// What it took to end it.
+        force: Force,
+    },
+    /// It had given its last result, did not leave within the grace period, and was ended.
+    Lingered {
+        /// What it took to end it.
+        force: Force,
+    },
+    /// The user asked ralph to end it.
+    Interrupted {
+        /// What it took to end it.
+        force: Force,
+    },
+    /// It never ran.
+    NotStarted {
+        /// Why not.
+        reason: NotStarted,
+    },
+}
+
+impl Ending {
+    /// Returns whether the child exited by itself with code 0.
+    pub fn is_success(&self) -> bool {
+        *self == Self::Exited { code: 0 }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited { code } => write!(f, "exit code {code}"),
+            Self::Signalled { signal } => write!(f, "killed by signal {signal}"),
+            Self::TimedOut {
+                limit: Limit::Hard, ..
+            } => f.write_str("timed out"),
+            Self::TimedOut {
+                limit: Limit::Idle, ..
+            } => f.write_str("idle for too long"),
+            Self::Lingered { .. } => f.write_str("ended after its last result"),
+            Self::Interrupted { .. } => f.write_str("interrupted"),
+            Self::NotStarted { reason } => write!(f, "not started: {reason}"),
+        }
+    }
+}
+
+/// Which limit ended a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The whole running time.
+    Hard,
+    /// The time without a useful event.
+    Idle,
+}
+
+/// What it took to end a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Force {
+    /// It left within the grace period after TERM.
+    Terminated,
+    /// It had to be killed.
+    Killed,
+}
+
+/// Whether a child ran past its soft limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SoftLimit {
+    /// There was none, or it was kept.
+    #[default]
+    Kept,
+    /// It was passed; a warning for the report.
+    Passed,
+}
+
+/// What a child left behind when it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Leftovers {
+    /// Processes of its tree that were still running and were ended.
+    pub processes: u32,
+    /// Whether a pipe was still held open when the drain period was over.
+    pub held_pipe: bool,
+}
+
+/// Why a child never ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "why")]
+pub enum NotStarted {
+    /// There is no such program on `PATH` or at the path.
+    NotFound {
+        /// The program as it was named.
+        program: String,
+    },
+    /// The file is not executable, or a directory on the way is closed.
+    NotAllowed {
+        /// The program as it was named.
+        program: String,
+    },
+    /// Anything else the system said.
+    Refused {
+        /// The program as it was named.
+        program: String,
+        /// The system's words.
+        error: String,
+    },
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound { program } => write!(f, "`{program}` was not found"),
+            Self::NotAllowed { program } => write!(f, "`{program}` may not be executed"),
+            Self::Refused { program, error } => write!(f, "`{program}`: {error}"),
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The decisions of ralph: plain data and pure functions.
+pub mod child;
+pub mod units;
