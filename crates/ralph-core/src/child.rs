@@ -71,12 +71,8 @@ impl fmt::Display for Ending {
         match self {
             Self::Exited { code } => write!(f, "exit code {code}"),
             Self::Signalled { signal } => write!(f, "killed by signal {signal}"),
-            Self::TimedOut {
-                limit: Limit::Hard, ..
-            } => f.write_str("timed out"),
-            Self::TimedOut {
-                limit: Limit::Idle, ..
-            } => f.write_str("idle for too long"),
+            Self::TimedOut { limit: Limit::Hard, .. } => f.write_str("timed out"),
+            Self::TimedOut { limit: Limit::Idle, .. } => f.write_str("idle for too long"),
             Self::Lingered { .. } => f.write_str("ended after its last result"),
             Self::Interrupted { .. } => f.write_str("interrupted"),
             Self::NotStarted { reason } => write!(f, "not started: {reason}"),

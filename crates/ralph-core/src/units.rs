@@ -16,11 +16,9 @@ pub struct Timestamp(pub i64);
 
 impl Timestamp {
     /// Returns the moment `span` later; saturates at the end of time.
+    #[must_use]
     pub fn plus(self, span: Millis) -> Self {
-        Self(
-            self.0
-                .saturating_add(i64::try_from(span.0).unwrap_or(i64::MAX)),
-        )
+        Self(self.0.saturating_add(i64::try_from(span.0).unwrap_or(i64::MAX)))
     }
 
     /// Returns how long after `earlier` this moment is; zero if it is not later.
@@ -161,12 +159,7 @@ impl fmt::Display for Tokens {
             0..1_000 => write!(f, "{}", self.0),
             1_000..10_000 => write!(f, "{}.{}K", self.0 / 1_000, self.0 % 1_000 / 100),
             10_000..1_000_000 => write!(f, "{}K", self.0 / 1_000),
-            1_000_000.. => write!(
-                f,
-                "{}.{}M",
-                self.0 / 1_000_000,
-                self.0 % 1_000_000 / 100_000
-            ),
+            1_000_000.. => write!(f, "{}.{}M", self.0 / 1_000_000, self.0 % 1_000_000 / 100_000),
         }
     }
 }
@@ -177,9 +170,8 @@ mod tests {
 
     #[test]
     fn spans_read_like_a_clock() {
-        let shown: Vec<String> = [0, 340, 4_260, 65_000, 7_380_000]
-            .map(|millis| Millis(millis).to_string())
-            .to_vec();
+        let shown: Vec<String> =
+            [0, 340, 4_260, 65_000, 7_380_000].map(|millis| Millis(millis).to_string()).to_vec();
         assert_eq!(shown, ["0.0s", "0.3s", "4.2s", "1m 5s", "2h 3m"]);
     }
 
@@ -187,10 +179,7 @@ mod tests {
     fn small_amounts_do_not_read_as_free() {
         let shown = [0.0, 0.0003, 0.05, 5.756, f64::NAN, -1.0]
             .map(|dollars| UsdMicros::from_dollars(dollars).to_string());
-        assert_eq!(
-            shown,
-            ["$0.00", "$0.0003", "$0.05", "$5.76", "$0.00", "$0.00"]
-        );
+        assert_eq!(shown, ["$0.00", "$0.0003", "$0.05", "$5.76", "$0.00", "$0.00"]);
     }
 
     #[test]

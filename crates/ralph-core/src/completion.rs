@@ -1,0 +1,265 @@
+//! The completion signal: `<response>TEXT</response>` or `<promise>TEXT</promise>`.
+//!
+//! The scanner works on text as it streams by and keeps only a few hundred bytes, so a tag is
+//! found wherever it stands and however the text is cut. Not here: which text counts. Only the
+//! agent's own last words are ever fed to it.
+
+/// A tag's content beyond this is no completion text. It bounds what a scanner keeps.
+const LONGEST_CONTENT: usize = 1_000;
+
+/// The two tags; both are read in any case.
+const NAMES: [&str; 2] = ["response", "promise"];
+
+/// Returns the trimmed content of the first completion tag in a text.
+pub fn signal(text: &str) -> Option<String> {
+    let mut scanner = TagScanner::new();
+    scanner.feed(text);
+    scanner.found().map(str::to_owned)
+}
+
+/// Returns whether a signal means that the work is complete.
+pub fn is_match(signal: &str, completion_response: &str) -> bool {
+    signal.trim().to_lowercase() == completion_response.trim().to_lowercase()
+}
+
+/// Returns a text bounded to `limit` characters, with its beginning and its end.
+pub fn excerpt_of(text: &str, limit: usize) -> String {
+    let mut excerpt = crate::text::Excerpt::both(limit);
+    excerpt.feed(text);
+    excerpt.text()
+}
+
+/// Finds the first complete completion tag in a text that comes in pieces.
+///
+/// An opening tag without its end does not count, and neither does one whose content is longer
+/// than any completion text; the search goes on behind it.
+#[derive(Debug, Clone, Default)]
+pub struct TagScanner {
+    /// What may still become part of a tag: at most an opening tag, its content, a closing tag.
+    pending: String,
+    found: Option<String>,
+}
+
+impl TagScanner {
+    /// Returns a scanner that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns the trimmed content of the first tag, once it has been seen whole.
+    pub fn found(&self) -> Option<&str> {
+        self.found.as_deref()
+    }
+
+    /// Takes in the next piece.
+    pub fn feed(&mut self, piece: &str) {
+        if self.found.is_some() {
+            return;
+        }
+        // Nothing is pending and nothing can begin here: the usual case costs one search.
+        if self.pending.is_empty() && !piece.contains('<') {
+            return;
+        }
+        self.pending.push_str(piece);
+        let mut from = 0;
+        while let Some(at) = self.pending[from..].find('<').map(|at| from + at) {
+            match tag_at(&self.pending[at..]) {
+                TagAt::Whole(content) => {
+                    self.found = Some(content.trim().to_owned());
+                    self.pending = String::new();
+                    return;
+                }
+                TagAt::Unfinished => {
+                    self.pending.drain(..at);
+                    return;
+                }
+                TagAt::None => from = at + 1,
+            }
+        }
+        self.pending.clear();
+    }
+}
+
+enum TagAt<'a> {
+    Whole(&'a str),
+    Unfinished,
+    None,
+}
+
+/// Looks at a text that begins with `<`.
+fn tag_at(text: &str) -> TagAt<'_> {
+    let mut is_possible = false;
+    for name in NAMES {
+        let open = format!("<{name}>");
+        if text.len() < open.len() {
+            is_possible |= open.starts_with(&text.to_ascii_lowercase());
+            continue;
+        }
+        if !text.is_char_boundary(open.len()) || !text[..open.len()].eq_ignore_ascii_case(&open) {
+            continue;
+        }
+        let rest = &text[open.len()..];
+        let close = format!("</{name}>");
+        return match find_ignoring_case(rest, &close) {
+            Some(end) if end <= LONGEST_CONTENT => TagAt::Whole(&rest[..end]),
+            None if rest.len() <= LONGEST_CONTENT + close.len() => TagAt::Unfinished,
+            Some(_) | None => TagAt::None,
+        };
+    }
+    if is_possible { TagAt::Unfinished } else { TagAt::None }
+}
+
+fn find_ignoring_case(text: &str, lower: &str) -> Option<usize> {
+    let window = &text.as_bytes()[..text.len().min(LONGEST_CONTENT + 2 * lower.len())];
+    window.windows(lower.len()).position(|slice| slice.eq_ignore_ascii_case(lower.as_bytes()))
+}
+
+/// Removes exact echoes of a prompt from a text that comes in pieces.
+///
+/// An agent without a format of its own may repeat the prompt, and a prompt usually names the
+/// completion tag. Memory is that of the prompt, however much is printed.
+#[derive(Debug, Clone)]
+pub struct EchoFilter {
+    prompt: Vec<u8>,
+    /// For each length of a matched beginning, the longest shorter one that also matches.
+    fallback: Vec<usize>,
+    matched: usize,
+}
+
+impl EchoFilter {
+    /// Returns a filter for this prompt. A prompt without a completion tag needs none: its echo
+    /// can do no harm, and a short one might be part of an honest answer.
+    pub fn new(prompt: &str) -> Self {
+        let prompt =
+            if signal(prompt).is_some() { prompt.trim().as_bytes().to_vec() } else { Vec::new() };
+        let mut fallback = vec![0; prompt.len() + 1];
+        let mut length = 0;
+        for at in 1..prompt.len() {
+            while length > 0 && prompt[at] != prompt[length] {
+                length = fallback[length];
+            }
+            if prompt[at] == prompt[length] {
+                length += 1;
+            }
+            fallback[at + 1] = length;
+        }
+        Self { prompt, fallback, matched: 0 }
+    }
+
+    /// Takes in the next piece and returns what is certainly no echo.
+    pub fn feed(&mut self, piece: &[u8]) -> Vec<u8> {
+        if self.prompt.is_empty() {
+            return piece.to_vec();
+        }
+        let mut passed = Vec::with_capacity(piece.len());
+        for &byte in piece {
+            while self.matched > 0 && byte != self.prompt[self.matched] {
+                let shorter = self.fallback[self.matched];
+                passed.extend_from_slice(&self.prompt[..self.matched - shorter]);
+                self.matched = shorter;
+            }
+            if byte == self.prompt[self.matched] {
+                self.matched += 1;
+                if self.matched == self.prompt.len() {
+                    self.matched = 0;
+                }
+            } else {
+                passed.push(byte);
+            }
+        }
+        passed
+    }
+
+    /// Returns what was held back: the beginning of an echo that never came to its end.
+    pub fn finish(self) -> Vec<u8> {
+        self.prompt[..self.matched].to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(text: &str, expect: Option<&str>) {
+        assert_eq!(signal(text).as_deref(), expect, "whole: {text:?}");
+        let mut scanner = TagScanner::new();
+        for character in text.chars() {
+            scanner.feed(character.encode_utf8(&mut [0; 4]));
+        }
+        assert_eq!(scanner.found(), expect, "character by character: {text:?}");
+    }
+
+    #[test]
+    fn the_first_whole_tag_decides() {
+        check("", None);
+        check("all done", None);
+        check("<response>DONE</response>", Some("DONE"));
+        check("<RESPONSE> done \n</Response>", Some("done"));
+        check("x <promise>COMPLETE</promise> y", Some("COMPLETE"));
+        check("<response>NOT DONE</response><response>DONE</response>", Some("NOT DONE"));
+        check("<response>DONE", None);
+        check("<response>DONE</promise>", None);
+        check("<<response>DONE</response>", Some("DONE"));
+        check("<responses>DONE</responses>", None);
+        check("<response>a<response>b</response>", Some("a<response>b"));
+        check("ünï <response>dönë</response>", Some("dönë"));
+        check("<résponse>DONE</résponse>", None);
+        check("<response></response>", Some(""));
+    }
+
+    #[test]
+    fn an_endless_content_is_no_signal() {
+        let long = "x".repeat(5_000);
+        check(&format!("<response>{long}</response> <promise>DONE</promise>"), Some("DONE"));
+    }
+
+    #[test]
+    fn not_done_is_not_done() {
+        assert!(is_match(" done ", "DONE"));
+        assert!(!is_match("NOT DONE", "DONE"));
+        assert!(!is_match("DONE.", "DONE"));
+        assert!(!is_match("", "DONE"));
+    }
+
+    #[track_caller]
+    fn check_echo(prompt: &str, output: &str, expect: &str) {
+        let mut filter = EchoFilter::new(prompt);
+        let mut passed = filter.feed(output.as_bytes());
+        passed.extend(filter.finish());
+        assert_eq!(String::from_utf8_lossy(&passed), expect);
+    }
+
+    #[test]
+    fn an_exact_echo_is_removed() {
+        let prompt = "Say <response>DONE</response> at the end.";
+        check_echo(prompt, &format!("> {prompt}\nworking"), "> \nworking");
+        check_echo(prompt, "Say <response>DONE</response>", "Say <response>DONE</response>");
+        check_echo(prompt, &format!("Say Say {prompt}{prompt}!"), "Say Say !");
+        check_echo("no tag", "no tag in no tag", "no tag in no tag");
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_do_not_matter(text in "[<>/a-c ]{0,40}(<response>|</response>|<promise>|</promise>|DONE|<){0,8}", cut in 0usize..80) {
+            let whole = signal(&text);
+            let cut = text.char_indices().map(|(at, _)| at).nth(cut).unwrap_or(text.len());
+            let mut scanner = TagScanner::new();
+            scanner.feed(&text[..cut]);
+            scanner.feed(&text[cut..]);
+            prop_assert_eq!(scanner.found().map(str::to_owned), whole);
+        }
+
+        #[test]
+        fn an_echo_filter_equals_replacing(prompt in "[ab]{0,4}<response>a</response>[ab]{0,3}", output in "([ab]|<response>a</response>){0,12}") {
+            let mut filter = EchoFilter::new(&prompt);
+            let mut passed = Vec::new();
+            for byte in output.as_bytes() {
+                passed.extend(filter.feed(&[*byte]));
+            }
+            passed.extend(filter.finish());
+            prop_assert_eq!(String::from_utf8(passed).expect("ASCII"), output.replace(prompt.trim(), ""));
+        }
+    }
+}

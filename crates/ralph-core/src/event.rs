@@ -1,0 +1,221 @@
+//! The events of a run: the only facts there are. The journal is a list of them.
+//!
+//! Not here: what follows from an event. That is the fold in `run`.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::gate::GateResult;
+use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
+use crate::judge::Judgement;
+use crate::outcome::Outcome;
+use crate::reading::Reply;
+use crate::recipe::{AgentKind, Recipe};
+use crate::units::{Millis, Timestamp};
+
+/// The version of the journal's format. A reader that finds a greater one reads what it can
+/// and never writes.
+pub const JOURNAL_VERSION: u32 = 1;
+
+/// An event with its place in the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Counts from 1 without gaps.
+    pub seq: u64,
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// How long the run had been running, without waits and pauses.
+    pub ran: Millis,
+    /// What happened.
+    pub event: Event,
+}
+
+/// Something that happened in a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum Event {
+    /// The run began.
+    RunStarted {
+        /// The version of the journal's format.
+        journal: u32,
+        /// The version of ralph.
+        version: String,
+        /// The run's id.
+        run: RunId,
+        /// The project directory.
+        project: PathBuf,
+        /// Its policies, fixed from here on: what an agent writes into the settings later has
+        /// no effect on this run.
+        recipe: Box<Recipe>,
+    },
+    /// An interrupted run goes on.
+    RunResumed {
+        /// The version of ralph that goes on with it.
+        version: String,
+        /// The policies, where the user changed some.
+        recipe: Option<Box<Recipe>>,
+    },
+    /// An iteration began.
+    IterationStarted {
+        /// Its number.
+        iteration: IterationNumber,
+        /// What it is for.
+        role: Role,
+        /// The task it works on, where there is a task list.
+        task: Option<TaskId>,
+    },
+    /// The state that the iteration starts from was noted.
+    Checkpointed {
+        /// It.
+        checkpoint: Checkpoint,
+    },
+    /// An agent is about to be asked.
+    Asked {
+        /// The number of the call.
+        ask: AskNumber,
+        /// What it is for.
+        role: Role,
+        /// The adapter.
+        agent: AgentKind,
+        /// The command line, with secrets masked.
+        command: Vec<String>,
+        /// The length of the prompt in characters.
+        prompt_chars: usize,
+        /// The beginning of the prompt.
+        prompt_start: String,
+    },
+    /// The agent is done.
+    Replied {
+        /// The number of the call.
+        ask: AskNumber,
+        /// What it brought.
+        reply: Box<Reply>,
+    },
+    /// The run waits.
+    Waiting {
+        /// Until when.
+        until: Timestamp,
+        /// For what.
+        reason: WaitReason,
+    },
+    /// The gates are about to be run on this tree.
+    CheckStarted {
+        /// The tree, where there is a repository and a gate asks for it.
+        tree: Option<TreeId>,
+    },
+    /// A gate was run.
+    GateChecked {
+        /// What came of it.
+        result: GateResult,
+    },
+    /// What follows from the iteration was decided. Nothing has been done to the tree yet.
+    Judged {
+        /// The decision.
+        judgement: Judgement,
+    },
+    /// A step of the landing was done.
+    Landed {
+        /// What was done.
+        landed: Landed,
+    },
+    /// The iteration is over.
+    IterationEnded {
+        /// Its number.
+        iteration: IterationNumber,
+    },
+    /// Something a person should know.
+    Warned {
+        /// The text.
+        text: String,
+    },
+    /// The run ended, for now or for good.
+    RunEnded {
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+/// Why a run waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitReason {
+    /// A usage limit resets.
+    UsageLimit,
+    /// A failed call is repeated after a pause.
+    Retry,
+    /// A pause between iterations.
+    Delay,
+}
+
+/// The id of a tree in the repository: a fingerprint of everything that is not ignored.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TreeId(pub String);
+
+/// The id of a commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CommitId(pub String);
+
+/// The state that an iteration starts from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Checkpoint {
+    /// There is no repository: nothing can be gone back to.
+    None,
+    /// A state of the repository.
+    Git {
+        /// The commit that was checked out; none before the first commit.
+        head: Option<CommitId>,
+        /// Everything in the work tree, where the recipe may have to go back to it.
+        tree: Option<TreeId>,
+    },
+}
+
+/// What a landing did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "did")]
+pub enum Landed {
+    /// The tree that passed was noted, so that exactly it is committed.
+    Surveyed {
+        /// It.
+        tree: Option<TreeId>,
+        /// Whether it differs from the last commit.
+        changes: Changes,
+    },
+    /// A commit was made.
+    Committed {
+        /// It.
+        commit: CommitId,
+        /// Its subject line.
+        subject: String,
+    },
+    /// There was nothing to commit.
+    NothingToCommit,
+    /// A hook of the user's refused the commit.
+    CommitRefused {
+        /// What it said.
+        output: String,
+    },
+    /// A source-control command was run.
+    ScmRan {
+        /// The command.
+        command: String,
+    },
+    /// The tree went back to the checkpoint.
+    RolledBack {
+        /// The ref that keeps what was removed; none if nothing was.
+        kept: Option<String>,
+    },
+}
+
+/// Whether a tree differs from the last commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Changes {
+    /// It does.
+    Some,
+    /// It does not.
+    None,
+}

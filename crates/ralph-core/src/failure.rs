@@ -1,0 +1,199 @@
+//! Why a call to an agent brought no answer, and what follows from each kind of failure.
+//!
+//! Not here: recognizing a failure in an agent's output. Each adapter does that for its agent.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Millis, Timestamp};
+
+/// A call to an agent that brought no answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The kind of failure, which decides what follows.
+    pub class: FailureClass,
+    /// What happened, in the agent's own words where it had any.
+    pub words: String,
+    /// How to mend it, where that is known.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// Returns a failure without a hint.
+    pub fn new(class: FailureClass, words: impl Into<String>) -> Self {
+        Self { class, words: words.into(), hint: None }
+    }
+
+    /// Returns the same failure with a hint.
+    #[must_use]
+    pub fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+/// The kinds of failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// It ended with an error or by a signal.
+    Crashed,
+    /// Its output could not be read as an answer.
+    Malformed,
+    /// It said nothing.
+    Empty,
+    /// It ran past its hard limit.
+    HardTimeout,
+    /// It did nothing useful for too long.
+    IdleTimeout,
+    /// It used up its own limit of turns or money without an answer.
+    TurnLimit,
+    /// A rate or usage limit refused it.
+    RateLimited {
+        /// When the limit resets, where that is known.
+        resets_at: Option<Timestamp>,
+    },
+    /// The model's servers are overloaded or failing.
+    Overloaded,
+    /// The program is not there.
+    NotInstalled,
+    /// It has no valid login or key, or no credit.
+    NotLoggedIn,
+    /// It does not know a flag, a model or an option it was given.
+    BadCall,
+    /// The prompt does not fit into the model's context window.
+    ContextExceeded,
+    /// The user ended it.
+    Interrupted,
+}
+
+impl FailureClass {
+    /// Returns the rule that this class of failure follows.
+    pub fn rule(&self) -> FailureRule {
+        match self {
+            Self::Crashed | Self::Malformed | Self::Empty | Self::Overloaded => FailureRule::Retry,
+            Self::HardTimeout | Self::IdleTimeout | Self::TurnLimit => FailureRule::FailedAttempt,
+            Self::RateLimited { resets_at } => FailureRule::Wait { until: *resets_at },
+            Self::NotInstalled | Self::NotLoggedIn | Self::BadCall => FailureRule::Stop,
+            Self::ContextExceeded => FailureRule::RetrySmaller,
+            Self::Interrupted => FailureRule::Again,
+        }
+    }
+
+    /// Returns a name for people.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Crashed => "crashed",
+            Self::Malformed => "malformed output",
+            Self::Empty => "empty output",
+            Self::HardTimeout => "hard timeout",
+            Self::IdleTimeout => "idle timeout",
+            Self::TurnLimit => "turn limit",
+            Self::RateLimited { .. } => "usage limit",
+            Self::Overloaded => "overloaded",
+            Self::NotInstalled => "not installed",
+            Self::NotLoggedIn => "not logged in",
+            Self::BadCall => "bad call",
+            Self::ContextExceeded => "context window exceeded",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// What follows from a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureRule {
+    /// Ask again after a pause, as often as the retries allow; then give up.
+    Retry,
+    /// Ask once more with the smallest prompt; then it is a failed attempt.
+    RetrySmaller,
+    /// The attempt failed; the loop goes on.
+    FailedAttempt,
+    /// Wait, and ask again; counts nothing.
+    Wait {
+        /// Until when, where the agent said so.
+        until: Option<Timestamp>,
+    },
+    /// Give up at once: asking again cannot help.
+    Stop,
+    /// It was the user, not the agent: ask again when the run goes on.
+    Again,
+}
+
+/// How often and how patiently a failed call is repeated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retries {
+    /// Retries of one iteration, after its first call.
+    pub max: u32,
+    /// The pause before the first retry; each further one doubles it.
+    pub backoff: Millis,
+}
+
+/// No pause between retries grows beyond this: an overloaded service is asked a few times an
+/// hour, not once a night.
+const LONGEST_BACKOFF: Millis = Millis::from_mins(5);
+
+impl Retries {
+    /// Returns the pause before retry `count` (from 1): doubled each time, bounded, and moved
+    /// by up to a quarter so that several runs do not ask in step.
+    pub fn pause(&self, count: u32, seed: u64) -> Millis {
+        let doubled = self.backoff.0.saturating_mul(1 << count.saturating_sub(1).min(16));
+        let base = doubled.min(LONGEST_BACKOFF.0);
+        Millis(base - base / 4 + jitter(seed, count) % (base / 2 + 1))
+    }
+}
+
+/// Returns a number that depends on the seed and the count in no visible way (`SplitMix64`).
+fn jitter(seed: u64, count: u32) -> u64 {
+    let mut mixed = seed.wrapping_add(u64::from(count).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
+
+/// What to do at a rate or usage limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RateLimitPolicy {
+    /// Whether to wait at all.
+    pub wait: Patience,
+    /// The longest wait, and the longest sum of waits within one iteration.
+    pub max_wait: Millis,
+}
+
+/// Whether to wait for a limit to reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Patience {
+    /// Wait and go on.
+    Wait,
+    /// Stop the run.
+    Stop,
+}
+
+/// The first pause at a limit that names no reset time. Providers count in minutes.
+pub const FIRST_LIMIT_PAUSE: Millis = Millis::from_mins(1);
+
+/// A reset time is seldom exact to the second, and asking too early costs a refused call.
+pub const AFTER_RESET: Millis = Millis::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_within_a_quarter_and_stay_bounded() {
+        let retries = Retries { max: 3, backoff: Millis::from_secs(5) };
+        for seed in 0..100 {
+            for (count, base) in [(1, 5_000), (2, 10_000), (3, 20_000), (40, 300_000)] {
+                let pause = retries.pause(count, seed).0;
+                assert!(
+                    (base * 3 / 4..=base * 5 / 4).contains(&pause),
+                    "retry {count}, seed {seed}: {pause}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn no_backoff_means_no_pause() {
+        assert_eq!(Retries { max: 3, backoff: Millis::ZERO }.pause(2, 7), Millis::ZERO);
+    }
+}

@@ -1,0 +1,329 @@
+//! Gates: the checks that ralph itself runs after the agent, their results, and what a failure
+//! says to the next iteration.
+//!
+//! Not here: running a command. That is `ralph-io`'s `gates` room.
+
+use serde::{Deserialize, Serialize};
+
+use crate::child::{ChildEnd, Ending, SoftLimit};
+use crate::ids::Role;
+use crate::text::Truncate;
+use crate::units::Millis;
+
+/// A check that is run after the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gate {
+    /// Its name, unique in the recipe.
+    pub name: String,
+    /// What it looks at.
+    pub kind: GateKind,
+    /// What is run.
+    pub check: Check,
+    /// Whether a failure stops the work from being kept.
+    pub severity: Severity,
+    /// Whether it runs although a hard gate before it failed.
+    pub persistence: Persistence,
+    /// How its failure joins the next prompt.
+    pub fail_action: FailAction,
+    /// Guidance for the agent on failure; never cut.
+    pub hint: Option<String>,
+    /// Which part of a long output joins the next prompt.
+    pub truncate: Truncate,
+    /// After this long it is worth a warning.
+    pub soft_limit: Millis,
+    /// After this long it is ended and has failed.
+    pub hard_limit: Millis,
+    /// The roles after which it runs; empty means all.
+    pub roles: Vec<Role>,
+    /// Whether a pass on the same tree is taken as it is.
+    pub reuse: Reuse,
+}
+
+/// What a gate looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GateKind {
+    /// Tests.
+    Test,
+    /// Style and types.
+    Lint,
+    /// Whether the work meets its description, judged by an agent.
+    Spec,
+    /// How good the work is, judged by an agent.
+    Quality,
+    /// Anything else.
+    Custom,
+}
+
+/// What a gate runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Check {
+    /// A shell command.
+    Command(String),
+}
+
+impl Check {
+    /// Returns the text that stands for the check in messages and file names.
+    pub fn label(&self) -> &str {
+        match self {
+            Self::Command(command) => command,
+        }
+    }
+}
+
+/// Whether a failed gate stops the work from being kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// It does.
+    Hard,
+    /// It is a warning for the report.
+    Soft,
+}
+
+/// Whether a gate runs although a hard gate before it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Persistence {
+    /// It is left out then.
+    WhenGreen,
+    /// It runs always.
+    Always,
+}
+
+/// Whether a pass on the same tree is taken as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reuse {
+    /// The same tree is not checked twice in a run.
+    SameTree,
+    /// It runs each time.
+    Never,
+}
+
+/// How a failure joins the next prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum FailAction {
+    /// After the base text.
+    Append,
+    /// Before the base text.
+    Prepend,
+    /// Instead of the base text.
+    Replace,
+}
+
+impl FailAction {
+    /// Returns the word used in settings and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Append => "APPEND",
+            Self::Prepend => "PREPEND",
+            Self::Replace => "REPLACE",
+        }
+    }
+}
+
+/// Which hard gates must pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ValidationStrategy {
+    /// All hard gates.
+    #[default]
+    Strict,
+    /// Tests must pass, lint only warns.
+    Lenient,
+    /// Only tests are run.
+    TestsOnly,
+}
+
+impl ValidationStrategy {
+    /// Returns how severe a gate is under this strategy, or nothing where it is not run.
+    pub fn severity(self, gate: &Gate) -> Option<Severity> {
+        match (self, gate.kind) {
+            (Self::Lenient, GateKind::Lint) => Some(Severity::Soft),
+            (
+                Self::TestsOnly,
+                GateKind::Lint | GateKind::Spec | GateKind::Quality | GateKind::Custom,
+            ) => None,
+            (Self::Strict | Self::Lenient | Self::TestsOnly, _) => Some(gate.severity),
+        }
+    }
+}
+
+/// What came of one gate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateResult {
+    /// The gate's name.
+    pub gate: String,
+    /// What was run.
+    pub command: String,
+    /// How severe a failure is.
+    pub severity: Severity,
+    /// Whether it passed.
+    pub status: GateStatus,
+    /// How the command ended; none where it was not run again.
+    pub end: Option<ChildEnd>,
+    /// The file with the whole output, relative to the project directory.
+    pub log: Option<String>,
+    /// The part of the output that joins the next prompt.
+    pub output: String,
+}
+
+impl GateResult {
+    /// Returns whether this result stops the work from being kept.
+    pub fn is_hard_failure(&self) -> bool {
+        self.severity == Severity::Hard && self.status == GateStatus::Failed
+    }
+
+    /// Returns the exit code that messages name. A signal counts as a shell counts it, a
+    /// timeout as `timeout` does, so that the number means what people expect of it.
+    pub fn exit_code(&self) -> i32 {
+        match self.end.as_ref().map(|end| &end.ending) {
+            None => 0,
+            Some(Ending::Exited { code }) => *code,
+            Some(Ending::Signalled { signal }) => 128 + signal,
+            Some(Ending::TimedOut { .. } | Ending::Lingered { .. }) => 124,
+            Some(Ending::Interrupted { .. }) => 130,
+            Some(Ending::NotStarted { .. }) => 127,
+        }
+    }
+
+    /// Returns whether it ran past its soft limit.
+    pub fn is_slow(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.soft_limit == SoftLimit::Passed)
+    }
+}
+
+/// Whether a gate passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateStatus {
+    /// It passed.
+    Passed,
+    /// It passed before on the same tree and was not run again.
+    Cached,
+    /// It failed.
+    Failed,
+}
+
+/// Returns the message that a failed gate leaves for the next iteration.
+pub fn failure_message(gate: &Gate, result: &GateResult) -> String {
+    let hint = gate.hint.as_ref().map(|hint| format!("Hint: {hint}\n")).unwrap_or_default();
+    let log = result.log.as_ref().map(|log| format!("Output file: {log}\n")).unwrap_or_default();
+    format!(
+        "Guardrail \"{}\" failed with exit code {}.\n{hint}{log}Output (truncated):\n{}",
+        result.command,
+        result.exit_code(),
+        result.output
+    )
+}
+
+/// Returns the name of the file that holds a gate's whole output in the runtime directory.
+pub fn log_name(iteration: u32, command: &str) -> String {
+    format!("guardrail_{iteration}_{}.log", slug(command))
+}
+
+/// File names stay readable, and far from the limits of file systems.
+const LONGEST_SLUG: usize = 50;
+
+/// Returns a command as part of a file name: runs of characters other than letters and digits
+/// become `_`, trimmed at both ends.
+pub fn slug(command: &str) -> String {
+    let mut slug = String::new();
+    for character in command.chars() {
+        if character.is_ascii_alphanumeric() {
+            slug.push(character);
+        } else if !slug.is_empty() && !slug.ends_with('_') {
+            slug.push('_');
+        }
+    }
+    slug.truncate(LONGEST_SLUG);
+    let trimmed = slug.trim_end_matches('_');
+    if trimmed.is_empty() { "gate".to_owned() } else { trimmed.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::child::Leftovers;
+
+    #[test]
+    fn slugs_name_the_command() {
+        for (command, expect) in [
+            ("./mvnw clean install -T 2C", "mvnw_clean_install_T_2C"),
+            ("make test", "make_test"),
+            ("  ", "gate"),
+            ("äöü", "gate"),
+            ("a&&b", "a_b"),
+        ] {
+            assert_eq!(slug(command), expect, "{command}");
+        }
+        assert_eq!(slug(&"ab ".repeat(40)).len(), 50);
+        assert_eq!(slug(&format!("{} x", "a".repeat(49))).len(), 49);
+    }
+
+    fn failed(code: i32, output: &str) -> GateResult {
+        GateResult {
+            gate: "test".into(),
+            command: "make test".into(),
+            severity: Severity::Hard,
+            status: GateStatus::Failed,
+            end: Some(ChildEnd {
+                ending: Ending::Exited { code },
+                ran: Millis(3),
+                soft_limit: SoftLimit::Kept,
+                leftovers: Leftovers::default(),
+            }),
+            log: Some(".ralph/guardrail_1_make_test.log".into()),
+            output: output.into(),
+        }
+    }
+
+    pub(crate) fn gate(hint: Option<&str>) -> Gate {
+        Gate {
+            name: "test".into(),
+            kind: GateKind::Test,
+            check: Check::Command("make test".into()),
+            severity: Severity::Hard,
+            persistence: Persistence::WhenGreen,
+            fail_action: FailAction::Append,
+            hint: hint.map(str::to_owned),
+            truncate: Truncate::Head,
+            soft_limit: Millis::from_mins(5),
+            hard_limit: Millis::from_mins(10),
+            roles: Vec::new(),
+            reuse: Reuse::SameTree,
+        }
+    }
+
+    #[test]
+    fn the_failure_message_is_word_for_word() {
+        expect_test::expect![[r#"
+            Guardrail "make test" failed with exit code 2.
+            Hint: Mend the code, not the test.
+            Output file: .ralph/guardrail_1_make_test.log
+            Output (truncated):
+            boom"#]]
+        .assert_eq(&failure_message(
+            &gate(Some("Mend the code, not the test.")),
+            &failed(2, "boom"),
+        ));
+        expect_test::expect![[r#"
+            Guardrail "make test" failed with exit code 1.
+            Output file: .ralph/guardrail_1_make_test.log
+            Output (truncated):
+        "#]]
+        .assert_eq(&failure_message(&gate(None), &failed(1, "")));
+    }
+
+    #[test]
+    fn strategies_weigh_kinds() {
+        let lint = Gate { kind: GateKind::Lint, ..gate(None) };
+        assert_eq!(ValidationStrategy::Strict.severity(&lint), Some(Severity::Hard));
+        assert_eq!(ValidationStrategy::Lenient.severity(&lint), Some(Severity::Soft));
+        assert_eq!(ValidationStrategy::TestsOnly.severity(&lint), None);
+        assert_eq!(ValidationStrategy::TestsOnly.severity(&gate(None)), Some(Severity::Hard));
+    }
+}

@@ -1,0 +1,90 @@
+//! Names of runs, iterations, roles and tasks.
+//!
+//! Not here: making a fresh run id. That needs a clock and chance, so it is done at the edge.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// One start of the loop, such as `20261114-231500-k3f9`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RunId(pub String);
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The number of an iteration within its run, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct IterationNumber(pub u32);
+
+impl fmt::Display for IterationNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The number of a call to an agent within its iteration, from 1; retries and the question
+/// for a commit message count on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AskNumber(pub u32);
+
+/// The id of a task in a task list.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TaskId(pub String);
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a call to an agent is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// A prompt of the user's.
+    Prompt,
+    /// Making or refreshing a plan.
+    Plan,
+    /// Working by an implementation plan.
+    Build,
+    /// A first attempt at a task.
+    Implement,
+    /// Judging an attempt with a fresh context.
+    Review,
+    /// Mending what a review found.
+    Fix,
+    /// Distilling handoffs into memory.
+    Compact,
+    /// Writing a commit message.
+    Message,
+}
+
+impl Role {
+    /// Returns the word used in settings, messages and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Plan => "plan",
+            Self::Build => "build",
+            Self::Implement => "implement",
+            Self::Review => "review",
+            Self::Fix => "fix",
+            Self::Compact => "compact",
+            Self::Message => "message",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

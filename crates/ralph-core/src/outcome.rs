@@ -1,0 +1,152 @@
+//! How a run ends, and the exit code that says so.
+//!
+//! Not here: mistakes found before a run begins. The binary reports those itself.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::Exhausted;
+use crate::failure::Failure;
+use crate::units::Timestamp;
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "end")]
+pub enum Outcome {
+    /// The work is complete.
+    Complete,
+    /// All iterations were used.
+    IterationsUsedUp {
+        /// How many there were.
+        limit: u32,
+    },
+    /// A budget was used up.
+    BudgetUsedUp {
+        /// Which one.
+        exhausted: Exhausted,
+    },
+    /// A usage limit would have taken longer to reset than the run may wait.
+    LimitTooLong {
+        /// When it resets, where that is known.
+        resets_at: Option<Timestamp>,
+        /// The agent's words.
+        words: String,
+    },
+    /// The agent failed for good.
+    AgentFailed {
+        /// The last failure.
+        failure: Failure,
+        /// How often it was asked in the iteration that failed.
+        asks: u32,
+    },
+    /// The agent gave no commit message; the changes are kept.
+    NoCommitMessage,
+    /// A source-control command failed.
+    ScmFailed {
+        /// The command.
+        command: String,
+        /// What it said.
+        output: String,
+    },
+    /// A git operation failed.
+    GitFailed {
+        /// What git said.
+        message: String,
+    },
+    /// The prompt could not be read.
+    PromptLost {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The user stopped it.
+    Interrupted,
+}
+
+impl Outcome {
+    /// Returns the exit code.
+    pub fn exit_code(&self) -> ExitStatus {
+        match self {
+            Self::Complete => ExitStatus::Complete,
+            Self::IterationsUsedUp { .. }
+            | Self::BudgetUsedUp { .. }
+            | Self::LimitTooLong { .. } => ExitStatus::Incomplete,
+            Self::PromptLost { .. } => ExitStatus::BadInput,
+            Self::AgentFailed { .. } | Self::NoCommitMessage => ExitStatus::AgentFailed,
+            Self::ScmFailed { .. } | Self::GitFailed { .. } => ExitStatus::GitFailed,
+            Self::Interrupted => ExitStatus::Interrupted,
+        }
+    }
+
+    /// Returns whether `ralph resume` can go on from here.
+    pub fn is_resumable(&self) -> bool {
+        *self != Self::Complete
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Complete => f.write_str("complete"),
+            Self::IterationsUsedUp { limit } => {
+                write!(
+                    f,
+                    "not complete after {limit} iteration{}",
+                    if *limit == 1 { "" } else { "s" }
+                )
+            }
+            Self::BudgetUsedUp { exhausted } => write!(f, "not complete: {exhausted}"),
+            Self::LimitTooLong { words, .. } => {
+                write!(f, "not complete: the usage limit resets too late ({words})")
+            }
+            Self::AgentFailed { failure, asks } => write!(
+                f,
+                "the agent failed ({}, asked {asks} time{}): {}",
+                failure.class.name(),
+                if *asks == 1 { "" } else { "s" },
+                failure.words
+            ),
+            Self::NoCommitMessage => {
+                f.write_str("the agent gave no commit message; the changes are kept, uncommitted")
+            }
+            Self::ScmFailed { command, output } => write!(f, "`{command}` failed: {output}"),
+            Self::GitFailed { message } => write!(f, "git failed: {message}"),
+            Self::PromptLost { message } => f.write_str(message),
+            Self::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+/// The documented exit codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// The work is complete.
+    Complete,
+    /// It stopped before completion.
+    Incomplete,
+    /// Bad settings, arguments or input files.
+    BadInput,
+    /// Another run is active in this directory.
+    Busy,
+    /// The agent failed or cannot run.
+    AgentFailed,
+    /// A git operation failed.
+    GitFailed,
+    /// The user stopped it.
+    Interrupted,
+}
+
+impl ExitStatus {
+    /// Returns the number.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Complete => 0,
+            Self::Incomplete => 1,
+            Self::BadInput => 2,
+            Self::Busy => 3,
+            Self::AgentFailed => 4,
+            Self::GitFailed => 5,
+            Self::Interrupted => 130,
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The six ports: everything the engine needs of the world.
+//!
+//! A second implementation of each lives in the test kit. Not here: any implementation.
+
+use std::path::Path;
+
+use crate::event::{Changes, Checkpoint, CommitId, Recorded, TreeId};
+use crate::gate::{Gate, GateResult, Severity};
+use crate::ids::{AskNumber, IterationNumber, Role, RunId};
+use crate::reading::{AgentEvent, Reply};
+use crate::recipe::AgentChoice;
+use crate::run::RunState;
+use crate::units::{Millis, Timestamp, UsdMicros};
+
+/// The ports together, as the engine holds them.
+pub struct Ports<'a> {
+    /// Asks agents.
+    pub agent: &'a mut dyn Agent,
+    /// Runs gates.
+    pub gates: &'a mut dyn Gates,
+    /// Knows the repository.
+    pub vcs: &'a mut dyn Vcs,
+    /// Keeps the journal and what people read.
+    pub store: &'a mut dyn Store,
+    /// Knows the time, and whether the user wants to stop.
+    pub clock: &'a mut dyn Clock,
+    /// Shows what happens.
+    pub ui: &'a mut dyn Ui,
+}
+
+/// Asks agents.
+pub trait Agent {
+    /// Asks a fresh agent process and hears it out. A failure of the agent is part of the
+    /// reply, never an error of ralph's.
+    fn ask(&mut self, request: &Request, hear: &mut dyn FnMut(&AgentEvent)) -> Reply;
+
+    /// Looks for the traces of a call that may have run before a crash, and returns its reply
+    /// if it had been received completely.
+    fn recover(&mut self, request: &Request) -> Option<Reply>;
+
+    /// Returns the command line that [`Agent::ask`] would run, with secrets masked.
+    fn command_line(&self, request: &Request) -> Vec<String>;
+}
+
+/// One call to an agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// The run it belongs to.
+    pub run: RunId,
+    /// The iteration it belongs to.
+    pub iteration: IterationNumber,
+    /// Its number within the iteration.
+    pub ask: AskNumber,
+    /// What it is for.
+    pub role: Role,
+    /// The agent.
+    pub agent: AgentChoice,
+    /// The prompt.
+    pub prompt: String,
+    /// A warning is due after this long.
+    pub soft_limit: Millis,
+    /// It is ended after this long.
+    pub hard_limit: Millis,
+    /// It is ended after this long without a useful event.
+    pub idle_limit: Millis,
+    /// The money it may spend, where money is bounded and the agent can be told.
+    pub cost_left: Option<UsdMicros>,
+}
+
+/// Runs gates.
+pub trait Gates {
+    /// Runs one gate.
+    fn check(&mut self, order: &GateOrder<'_>) -> GateResult;
+}
+
+/// One run of a gate.
+#[derive(Debug, Clone, Copy)]
+pub struct GateOrder<'a> {
+    /// The run it belongs to.
+    pub run: &'a RunId,
+    /// The iteration it belongs to.
+    pub iteration: IterationNumber,
+    /// The gate.
+    pub gate: &'a Gate,
+    /// How severe a failure is under the run's strategy.
+    pub severity: Severity,
+    /// How much output is kept for the next prompt.
+    pub output_chars: usize,
+}
+
+/// Knows the repository.
+pub trait Vcs {
+    /// Notes the state that an iteration starts from.
+    fn checkpoint(&mut self, mark: &Mark, depth: Depth) -> Result<Checkpoint, VcsError>;
+
+    /// Notes everything in the work tree that is not ignored, without touching the user's
+    /// index. Without a repository there is nothing to note.
+    fn survey(&mut self) -> Result<Option<Survey>, VcsError>;
+
+    /// Commits exactly the surveyed tree. If a commit with this mark is already there, it is
+    /// returned and nothing is done.
+    fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError>;
+
+    /// Goes back to a checkpoint, after keeping what that removes on a ref. Returns the ref.
+    fn rollback(&mut self, mark: &Mark, to: &Checkpoint) -> Result<Option<String>, VcsError>;
+
+    /// Runs a source-control command of the user's, such as `git push`.
+    fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError>;
+}
+
+/// Which iteration a trace in the repository belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// The run.
+    pub run: RunId,
+    /// The iteration.
+    pub iteration: IterationNumber,
+}
+
+/// How much a checkpoint notes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// The commit that is checked out.
+    Head,
+    /// Also everything in the work tree, so that it can be gone back to.
+    Tree,
+}
+
+/// Everything in the work tree that is not ignored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    /// Its tree.
+    pub tree: TreeId,
+    /// Whether it differs from the last commit.
+    pub changes: Changes,
+}
+
+/// A commit to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitOrder {
+    /// Which iteration it belongs to.
+    pub mark: Mark,
+    /// The message, without trailers.
+    pub message: String,
+    /// The tree; none where the source-control program is not git.
+    pub tree: Option<TreeId>,
+    /// The source-control program.
+    pub command: String,
+}
+
+/// What came of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommitResult {
+    /// It was made.
+    Made(CommitId),
+    /// There was nothing to commit.
+    Nothing,
+    /// A hook refused it.
+    Refused {
+        /// What the hook said.
+        output: String,
+    },
+}
+
+/// What came of a source-control command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScmResult {
+    /// It succeeded.
+    Done,
+    /// It failed.
+    Failed {
+        /// What it said.
+        output: String,
+    },
+}
+
+/// A git operation that failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct VcsError {
+    /// What was tried and what git said.
+    pub message: String,
+}
+
+/// Keeps the journal and what people read.
+pub trait Store {
+    /// Appends an event to the journal and syncs it. Only then is it a fact.
+    fn append(&mut self, recorded: &Recorded) -> Result<(), StoreError>;
+
+    /// Reads a prompt file anew.
+    fn read_prompt(&mut self, path: &Path) -> Result<String, PromptError>;
+
+    /// Writes a view for people and scripts. A lost view is a warning, never the end of a run.
+    fn publish(&mut self, view: &View<'_>) -> Result<(), StoreError>;
+}
+
+/// A file for people and scripts.
+#[derive(Debug)]
+pub enum View<'a> {
+    /// Counters of the run.
+    State(&'a RunState),
+    /// The results of the gates of an iteration.
+    Gates {
+        /// The iteration.
+        iteration: IterationNumber,
+        /// The results so far.
+        results: &'a [GateResult],
+    },
+}
+
+/// The journal or a view could not be written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct StoreError {
+    /// What was tried and what the system said.
+    pub message: String,
+}
+
+/// A prompt file could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct PromptError {
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// Knows the time, and whether the user wants to stop.
+pub trait Clock {
+    /// Looks at the time and at the user's wishes.
+    fn moment(&mut self) -> Moment;
+
+    /// Waits until a moment of the wall clock, or until the user wants to stop. Calls `tick`
+    /// about once a second with the time left.
+    fn wait(&mut self, until: Timestamp, tick: &mut dyn FnMut(Millis));
+}
+
+/// A look at the time and at the user's wishes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// The wall clock.
+    pub now: Timestamp,
+    /// How long the run has been running in all, without waits and pauses.
+    pub ran: Millis,
+    /// Whether the user wants to stop.
+    pub stop: StopWish,
+}
+
+/// Whether the user wants to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopWish {
+    /// No.
+    GoOn,
+    /// After the current operation.
+    Stop,
+}
+
+/// Shows what happens.
+pub trait Ui {
+    /// Tells of an event that is in the journal, with the state that follows from it.
+    fn tell(&mut self, recorded: &Recorded, state: &RunState);
+
+    /// Tells of something the agent said or did, as it happens.
+    fn hear(&mut self, event: &AgentEvent);
+
+    /// Tells what is going on right now and is no fact yet.
+    fn doing(&mut self, activity: &Activity<'_>);
+}
+
+/// What is going on right now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Activity<'a> {
+    /// A gate is about to run.
+    Gate(&'a Gate),
+    /// The run waits, with this much time left.
+    Waiting {
+        /// Until when.
+        until: Timestamp,
+        /// For what.
+        reason: crate::event::WaitReason,
+        /// The time left.
+        left: Millis,
+    },
+}

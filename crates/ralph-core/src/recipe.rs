@@ -1,0 +1,248 @@
+//! The recipe: every policy of a run, validated, with nothing left to look up.
+//!
+//! What differs between workflows is a field here. The engine sees only the recipe; it never
+//! knows the name of a workflow. Not here: where the values come from (settings and flags).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::Budget;
+use crate::failure::{RateLimitPolicy, Retries};
+use crate::gate::{Gate, ValidationStrategy};
+use crate::ids::Role;
+use crate::units::Millis;
+
+/// The policies of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recipe {
+    /// The name of the workflow, for people only.
+    pub workflow: String,
+    /// What is to be done.
+    pub work: Work,
+    /// The agent for every role that has none of its own.
+    pub agent: AgentChoice,
+    /// Other agents for single roles.
+    pub agents: BTreeMap<Role, AgentChoice>,
+    /// How prompts are put together.
+    pub prompt: PromptPlan,
+    /// The checks after the agent, in order.
+    pub gates: Vec<Gate>,
+    /// Which of them must pass.
+    pub strategy: ValidationStrategy,
+    /// The text that completes the work.
+    pub completion_response: String,
+    /// What becomes of the work tree.
+    pub landing: LandingPolicy,
+    /// How failed calls are repeated.
+    pub retries: Retries,
+    /// What happens at a usage limit.
+    pub rate_limit: RateLimitPolicy,
+    /// What bounds the run.
+    pub limits: RunLimits,
+}
+
+impl Recipe {
+    /// Returns the agent for a role.
+    pub fn agent_for(&self, role: Role) -> &AgentChoice {
+        self.agents.get(&role).unwrap_or(&self.agent)
+    }
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// A prompt, until the agent gives the completion response and the gates pass.
+    Prompt(PromptSource),
+}
+
+/// Where the base text of a prompt comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptSource {
+    /// A text given once.
+    Text(String),
+    /// A file that is read anew for each iteration.
+    File(PathBuf),
+}
+
+/// An agent CLI and how to call it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentChoice {
+    /// The adapter that knows this agent.
+    pub kind: AgentKind,
+    /// The program, or for the scripted agent its scenario file.
+    pub command: String,
+    /// Further arguments.
+    pub flags: Vec<String>,
+    /// The model, where the agent's own default is not wanted.
+    pub model: Option<String>,
+    /// The model to fall back to when the first is overloaded.
+    pub fallback_model: Option<String>,
+    /// Variables added to its environment.
+    pub env: BTreeMap<String, String>,
+    /// Patterns of variables removed from its environment.
+    pub env_deny: Vec<String>,
+    /// Whether it may act without asking.
+    pub permissions: Permissions,
+    /// Whether it is asked for events or for plain text.
+    pub output: AgentOutput,
+    /// The limit of turns, for agents that have one.
+    pub max_turns: Option<u32>,
+}
+
+/// The adapters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentKind {
+    /// Claude Code.
+    Claude,
+    /// Any command: prompt in, text out.
+    Text,
+    /// The built-in scripted agent.
+    Sim,
+}
+
+impl AgentKind {
+    /// Returns the word used in settings and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Text => "text",
+            Self::Sim => "sim",
+        }
+    }
+}
+
+/// Whether an agent may act without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Permissions {
+    /// It acts; nobody is there to be asked.
+    Skip,
+    /// Its own rules hold.
+    Ask,
+}
+
+/// What an agent is asked to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentOutput {
+    /// Its stream of events.
+    Events,
+    /// Only its final text.
+    Text,
+}
+
+/// How prompts are put together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptPlan {
+    /// Whether `Iteration X of Y, Z remaining.` stands on top.
+    pub iteration_count: IterationCount,
+    /// How much output of a failed gate joins the next prompt.
+    pub output_chars: usize,
+}
+
+/// Whether a prompt begins with the count of iterations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IterationCount {
+    /// It does.
+    Shown,
+    /// It does not.
+    Hidden,
+}
+
+/// What becomes of the work tree after an iteration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LandingPolicy {
+    /// Who commits work that passed.
+    pub commit: CommitPolicy,
+    /// The beginning of ralph's own commit subjects.
+    pub commit_prefix: String,
+    /// What becomes of work that failed.
+    pub on_failure: OnFailure,
+}
+
+impl LandingPolicy {
+    /// Returns whether ralph itself commits.
+    pub fn commits(&self) -> bool {
+        match &self.commit {
+            CommitPolicy::Ralph => true,
+            CommitPolicy::Scm(scm) => scm.tasks.iter().any(ScmTask::is_commit),
+            CommitPolicy::Agent | CommitPolicy::Nobody => false,
+        }
+    }
+}
+
+/// Who commits work that passed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommitPolicy {
+    /// ralph, with a subject of its own.
+    Ralph,
+    /// The agent, as part of its work.
+    Agent,
+    /// Nobody: changes stay in the work tree.
+    Nobody,
+    /// A command with tasks such as `commit` and `push`, and a message written by the agent.
+    Scm(Scm),
+}
+
+/// A source-control command and what to do with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scm {
+    /// The program.
+    pub command: String,
+    /// What to run, in order.
+    pub tasks: Vec<ScmTask>,
+}
+
+/// One source-control task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScmTask {
+    /// Commits everything but runtime files, with the agent's message.
+    Commit,
+    /// Runs the command with these words.
+    Run(Vec<String>),
+}
+
+impl ScmTask {
+    /// Returns whether this is the commit.
+    pub fn is_commit(&self) -> bool {
+        match self {
+            Self::Commit => true,
+            Self::Run(_) => false,
+        }
+    }
+}
+
+/// What becomes of work that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// It stays for the next attempt.
+    Keep,
+    /// The tree goes back to the checkpoint; what it removes is kept on a ref first.
+    Rollback,
+}
+
+/// What bounds a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunLimits {
+    /// The number of iterations.
+    pub iterations: u32,
+    /// Money, tokens and time.
+    pub budget: Budget,
+    /// A call to the agent is worth a warning after this long.
+    pub ask_soft: Millis,
+    /// A call to the agent is ended after this long.
+    pub ask_hard: Millis,
+    /// A call to the agent is ended after this long without a useful event.
+    pub ask_idle: Millis,
+    /// A pause between iterations.
+    pub delay: Millis,
+}
