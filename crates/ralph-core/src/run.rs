@@ -256,7 +256,7 @@ impl RunState {
             Event::Asked { ask, role, .. } => {
                 self.totals.asks += 1;
                 current.asks = ask.0;
-                current.asking(*role).pending = Some(*ask);
+                current.asking_mut(*role).pending = Some(*ask);
             }
             Event::Replied { ask, reply } => {
                 self.totals.usage = self.totals.usage.plus(reply.usage);
@@ -352,17 +352,12 @@ impl Iteration {
     }
 
     /// Returns the question that a role belongs to.
-    fn asking(&mut self, role: Role) -> &mut Asking {
-        match role {
-            Role::Message => &mut self.message,
-            Role::Prompt
-            | Role::Plan
-            | Role::Build
-            | Role::Implement
-            | Role::Review
-            | Role::Fix
-            | Role::Compact => &mut self.work,
-        }
+    pub fn asking(&self, role: Role) -> &Asking {
+        if role == Role::Message { &self.message } else { &self.work }
+    }
+
+    fn asking_mut(&mut self, role: Role) -> &mut Asking {
+        if role == Role::Message { &mut self.message } else { &mut self.work }
     }
 
     /// Returns what a refused commit says to the next iteration.
