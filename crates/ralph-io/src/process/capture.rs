@@ -60,3 +60,50 @@ fn keep(kept: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) -> u64 {
     kept.extend_from_slice(&bytes[..room]);
     (bytes.len() - room) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use ralph_core::child::Ending;
+
+    use super::*;
+    use crate::process::{Limits, Stdin};
+
+    fn shell(script: &str, input: &str) -> Spawn {
+        Spawn {
+            program: "sh".into(),
+            args: vec!["-c".into(), script.into()],
+            cwd: "/".into(),
+            env: Vec::new(),
+            stdin: Stdin::Bytes(input.into()),
+            limits: Limits::default(),
+        }
+    }
+
+    #[test]
+    fn output_is_kept_up_to_the_bound_and_the_rest_is_counted() {
+        let spawn = shell("cat; printf 'oh no' >&2; exit 3", "12345");
+        for (max_bytes, stdout, stderr, cut) in [
+            (5, "12345", "oh no", Cut::default()),
+            (3, "123", "oh ", Cut { stdout: 2, stderr: 2 }),
+            (0, "", "", Cut { stdout: 5, stderr: 5 }),
+        ] {
+            let captured = capture(&spawn, &Watch::detached(), max_bytes);
+            let expected = Captured {
+                end: ChildEnd { ending: Ending::Exited { code: 3 }, ..captured.end.clone() },
+                stdout: stdout.into(),
+                stderr: stderr.into(),
+                cut,
+            };
+            assert_eq!(captured, expected);
+            assert_eq!(cut.is_none(), max_bytes == 5);
+        }
+    }
+
+    #[test]
+    fn without_signals_a_leftover_of_the_group_still_releases_the_pipe() {
+        let captured = capture(&shell("sleep 600 & echo done", ""), &Watch::detached(), 100);
+        assert_eq!(captured.end.ending, Ending::Exited { code: 0 });
+        assert!(captured.end.leftovers.held_pipe);
+        assert_eq!(captured.stdout, b"done\n");
+    }
+}

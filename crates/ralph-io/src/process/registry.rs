@@ -153,17 +153,19 @@ impl Registry {
     /// Kills everything under this process but the guard, and sees to it that it is gone.
     pub(super) fn kill_all(&mut self) {
         for _ in 0..50 {
-            for known in self.known.iter().filter(|it| it.kind != Kind::Guard) {
+            let known = self.known.iter().filter(|it| it.kind != Kind::Guard);
+            let mut known_are_gone = true;
+            for known in known {
                 signal_group(known.pid, Signal::KILL);
+                known_are_gone &= tree::process(known.pid).is_none_or(|it| it.life == Life::Zombie);
             }
+            // Looked at last: a process hands its children over before it counts as gone.
             let strangers = self.strangers();
             for stranger in &strangers {
                 let _ = kill_process(stranger.pid, Signal::KILL);
                 reap_stranger(stranger.pid);
             }
-            let running = self.known.iter().filter(|it| it.kind != Kind::Guard);
-            let running = running.filter_map(|it| tree::process(it.pid));
-            if strangers.is_empty() && running.into_iter().all(|it| it.life == Life::Zombie) {
+            if known_are_gone && strangers.is_empty() {
                 break;
             }
             thread::sleep(Duration::from_millis(2));

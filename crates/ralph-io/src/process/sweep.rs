@@ -59,13 +59,16 @@ pub(super) fn sweep(group: Pid, told: Told) -> u32 {
     let mut pause = Duration::from_millis(1);
     // A list of children can miss one while another one leaves: two empty looks are an answer.
     while empty_looks < 2 && kill_rounds < KILL_ROUNDS {
-        let left = strangers_of(&registry::lock(), group);
-        if left.is_empty() {
-            empty_looks += 1;
-            continue;
-        }
-        empty_looks = 0;
         let elapsed = start.elapsed();
+        kill_rounds += u32::from(elapsed >= settle + CHANCE);
+        let left = match look(&registry::lock(), group) {
+            Look::Nothing => {
+                empty_looks += 1;
+                continue;
+            }
+            Look::Strangers(left) => left,
+        };
+        empty_looks = 0;
         for process in &left {
             let id = process.pid.as_raw_pid();
             let in_told_group = told == Told::Group && process.group == Some(group);
@@ -78,27 +81,39 @@ pub(super) fn sweep(group: Pid, told: Told) -> u32 {
                 let _ = kill_process(process.pid, Signal::CONT);
             }
         }
-        kill_rounds += u32::from(elapsed >= settle + CHANCE);
-        thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(10));
+        if !left.is_empty() {
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(10));
+        }
     }
     // Where strangers cannot be seen, the group is what can be reached.
     registry::signal_group(group, Signal::KILL);
     u32::try_from(counted.len()).unwrap_or(u32::MAX)
 }
 
-/// Returns the strangers that still run and are the child's to answer for; reaps the others.
-fn strangers_of(registry: &Registry, group: Pid) -> Vec<Process> {
+/// What one look at our children finds.
+enum Look {
+    /// None that this child has to answer for.
+    Nothing,
+    /// Those that run. The dead were reaped; what they had left comes with the next look.
+    Strangers(Vec<Process>),
+}
+
+fn look(registry: &Registry, group: Pid) -> Look {
     let shared = registry.supervises_others_than(group);
     let mut strangers = registry.strangers();
+    strangers.retain(|stranger| !shared || stranger.group == Some(group));
+    if strangers.is_empty() {
+        return Look::Nothing;
+    }
     strangers.retain(|stranger| match stranger.life {
-        Life::Alive => !shared || stranger.group == Some(group),
+        Life::Alive => true,
         Life::Zombie => {
             registry::reap_stranger(stranger.pid);
             false
         }
     });
-    strangers
+    Look::Strangers(strangers)
 }
 
 /// Ends every process that carries the id of a run, as after a crash of the ralph that had it.
