@@ -1,8 +1,8 @@
 //! Child processes: starting them, listening to them, and making sure that nothing of them is
 //! left, whatever they do.
 //!
-//! Agents, gates and git commands all go through [`supervise`] or, for short output,
-//! [`capture`]. [`Watch`] connects them to ralph's own signals, and [`Guard`] ends what is
+//! Agents, gates and git commands all go through [`supervise()`] or, for short output,
+//! [`capture()`]. [`Watch`] connects them to ralph's own signals, and [`Guard`] ends what is
 //! running should ralph itself be killed.
 //!
 //! Not here: what to run, with which environment, and what an end means. Callers build a

@@ -67,10 +67,8 @@ impl Registry {
     /// Asks the system to hand us the orphans of our children, from now on.
     pub(super) fn adopt_orphans(&mut self) -> io::Result<()> {
         #[cfg(target_os = "linux")]
-        {
-            rustix::process::set_child_subreaper(Some(getpid()))?;
-            self.orphans = Orphans::ComeToUs;
-        }
+        rustix::process::set_child_subreaper(Some(getpid()))?;
+        self.orphans = Orphans::ComeToUs;
         Ok(())
     }
 

@@ -22,6 +22,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 const LOST: Leftovers = Leftovers { processes: 0, held_pipe: false };
 
+const WAITS_TO_GO: &str = "echo > ready; while [ ! -e go ]; do sleep 0.01; done; exit 7";
+
 #[derive(Debug, Deserialize)]
 struct Report {
     end: ChildEnd,
@@ -217,15 +219,17 @@ fn limits_end_a_child_whatever_it_prints() {
     let hour = "sleep 3600";
     let chatty = "while :; do echo noise; done";
     let busy = "while :; do echo useful; done";
-    let stubborn = "trap '' TERM; echo ready > ready; while :; do sleep 1; done";
+    let stubborn = "trap '' TERM; while :; do sleep 1; done";
     let idle = json!({ "idle": 300, "hard": 60_000 });
-    let hard = json!({ "hard": 300, "idle": 60_000, "grace": 100 });
+    let hard = json!({ "hard": 300, "idle": 60_000 });
+    // Long enough for the trap to be set on a loaded machine.
+    let late = json!({ "hard": 1500, "grace": 100 });
     let cases = [
         (hour, &idle, Limit::Idle, Force::Terminated),
         (chatty, &idle, Limit::Idle, Force::Terminated),
         (hour, &hard, Limit::Hard, Force::Terminated),
         (busy, &hard, Limit::Hard, Force::Terminated),
-        (stubborn, &hard, Limit::Hard, Force::Killed),
+        (stubborn, &late, Limit::Hard, Force::Killed),
     ];
     for (script, limits, limit, force) in cases {
         let scene = Scene::new();
@@ -252,10 +256,10 @@ fn passing_the_soft_limit_ends_nothing() {
 
 #[test]
 fn a_child_that_stays_after_its_final_word_is_ended_as_lingering() {
-    let limits = json!({ "linger": 200, "idle": 60_000, "grace": 200 });
+    let limits = json!({ "linger": 1000, "idle": 60_000 });
     let force = Force::Terminated;
     let stays = "echo useful; echo final; sleep $N";
-    let goes_on = "echo final; echo useful; sleep 0.5; echo useful; exit 4";
+    let goes_on = "echo final; echo useful; sleep 1.3; echo useful; exit 4";
     let cases = [
         (stays, Ending::Lingered { force }),
         (goes_on, Ending::Exited { code: 4 }),
@@ -362,8 +366,7 @@ fn a_line_without_end_is_read_in_flat_memory() {
 fn the_first_signal_lets_the_child_finish() {
     for first in [Signal::INT, Signal::TERM, Signal::HUP] {
         let scene = Scene::new();
-        let script = "echo > ready; while [ ! -e go ]; do sleep 0.01; done; exit 7";
-        let ralph = start(&scene.script(script));
+        let ralph = start(&scene.script(WAITS_TO_GO));
         scene.wait_for("ready", "");
         signal(&ralph, first);
         scene.wait_for("stages", "Finish");
@@ -411,15 +414,34 @@ fn the_third_signal_leaves_at_once_and_leaves_nothing() {
 #[test]
 fn a_terminal_that_hangs_up_twice_is_one_signal() {
     let scene = Scene::new();
-    let script = "echo > ready; while [ ! -e go ]; do sleep 0.01; done; exit 7";
-    let ralph = start(&scene.script(script));
+    let ralph = start(&scene.script(WAITS_TO_GO));
     scene.wait_for("ready", "");
-    signal(&ralph, Signal::HUP);
+    for _ in 0..20 {
+        signal(&ralph, Signal::HUP);
+    }
     scene.wait_for("stages", "Finish");
-    signal(&ralph, Signal::HUP);
     fs::write(scene.file("go"), "").expect("written");
     assert_eq!(scene.finish(ralph).end.ending, Ending::Exited { code: 7 });
-    scene.wait_for("stages", "Finish\n");
+    assert_eq!(fs::read_to_string(scene.file("stages")).expect("written"), "Finish\n");
+}
+
+#[test]
+fn under_nohup_a_closed_terminal_is_no_reason_to_stop() {
+    let scene = Scene::new();
+    let ralph = Command::new("sh")
+        .args(["-c", "trap '' HUP; exec \"$0\" \"$1\"", env!("CARGO_BIN_EXE_supervise")])
+        .arg(scene.script(WAITS_TO_GO).to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sh starts");
+    scene.wait_for("ready", "");
+    signal(&ralph, Signal::HUP);
+    signal(&ralph, Signal::INT);
+    // The interrupt comes second, and is the first to count.
+    scene.wait_for("stages", "Finish");
+    fs::write(scene.file("go"), "").expect("written");
+    assert_eq!(scene.finish(ralph).end.ending, Ending::Exited { code: 7 });
+    assert_eq!(fs::read_to_string(scene.file("stages")).expect("written"), "Finish\n");
 }
 
 #[test]
@@ -427,7 +449,7 @@ fn a_stop_stops_the_tree_and_the_clock() {
     let scene = Scene::new();
     let script = "setsid sh -c 'echo $$ > beater; while :; do echo x >> beats; sleep 0.01; done' & \
                   echo $$ > leader; wait";
-    let ralph = start(&with(scene.script(script), json!({ "hard": 1500 })));
+    let ralph = start(&with(scene.script(script), json!({ "hard": 3000 })));
     scene.wait_for("beater", "\n");
     scene.wait_for("beats", "x");
     let stopped_at = Instant::now();
@@ -438,8 +460,8 @@ fn a_stop_stops_the_tree_and_the_clock() {
     }
     let beats = || fs::metadata(scene.file("beats")).expect("written").len();
     let before = beats();
-    // The stop has to last longer than the limit for the limit to be tested.
-    thread::sleep(Duration::from_millis(1600));
+    // The stop has to last for its length to be seen in the numbers.
+    thread::sleep(Duration::from_millis(700));
     assert_eq!(beats(), before);
     let stopped_for = stopped_at.elapsed();
     signal(&ralph, Signal::CONT);
