@@ -1,3 +1,5 @@
-//! Tests of the engine in a scripted world, and of the parts that need a process of their own.
+//! Tests of the engine in a scripted world, and of whole processes through binaries of this
+//! crate.
 
 mod engine;
+mod process;
