@@ -1,9 +1,13 @@
-//! Settings: every layer, how layers merge, and every mistake in them at once.
+//! Settings: every mistake in them at once.
 
+mod check;
 mod locate;
+mod masked;
 mod nearest;
 mod path;
 mod problem;
 mod schema;
+mod sense;
 mod shape;
 pub(crate) mod types;
+mod words;

@@ -12,14 +12,18 @@ pub(crate) fn nearest<'a>(
     let folded = fold(wrong);
     candidates
         .into_iter()
-        .map(|candidate| (distance(&folded, &fold(candidate)), candidate))
-        .filter(|(distance, candidate)| {
-            // A third of the longer name: `maxIterations` still finds `maximumIterations`, while
-            // short names must all but agree.
-            *distance <= candidate.chars().count().max(folded.len()) / 3
-        })
-        .min_by_key(|(distance, _)| *distance)
+        .map(|candidate| (fold(candidate), candidate))
+        .filter(|(known, _)| is_close(&folded, known))
+        .min_by_key(|(known, _)| distance(&folded, known))
         .map(|(_, candidate)| candidate)
+}
+
+/// A third of the longer name may differ, so that `maxIterations` finds `maximumIterations` while
+/// short names must all but agree; or one is the beginning of the other, as `warning` of `warn`.
+fn is_close(a: &[char], b: &[char]) -> bool {
+    let shorter = a.len().min(b.len());
+    let is_beginning = shorter >= 3 && a[..shorter] == b[..shorter];
+    is_beginning || distance(a, b) <= a.len().max(b.len()) / 3
 }
 
 fn fold(name: &str) -> Vec<char> {
@@ -63,6 +67,7 @@ mod tests {
             ("maxIterations", Some("maximumIterations")),
             ("max_turns", Some("maxTurns")),
             ("agnet", Some("agent")),
+            ("scmCommand", Some("scm")),
             ("csm", Some("scm")),
             ("xy", None),
             ("completely-different", None),

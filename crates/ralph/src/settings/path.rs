@@ -20,9 +20,16 @@ pub(crate) enum Step {
 }
 
 impl JsonPath {
-    /// Reads a path of plain keys, such as `agent.skipPermissions`.
-    pub(crate) fn from_keys(dotted: &str) -> Self {
-        Self(dotted.split('.').map(|key| Step::Key(key.into())).collect())
+    /// Reads a path of plain keys and indexes, such as `agent.flags[1]`.
+    pub(crate) fn parse(dotted: &str) -> Self {
+        let mut steps = Vec::new();
+        for part in dotted.split('.') {
+            let mut pieces = part.split('[');
+            steps.extend(pieces.next().map(|key| Step::Key(key.into())));
+            let numbers = pieces.filter_map(|piece| piece.strip_suffix(']')?.parse().ok());
+            steps.extend(numbers.map(Step::Index));
+        }
+        Self(steps)
     }
 
     /// Returns the path of an entry of the object at this path.
@@ -119,17 +126,17 @@ mod tests {
 
     #[test]
     fn paths_read_like_javascript() {
-        let path = JsonPath::from_keys("agent.flags").index(1);
+        let path = JsonPath::parse("agent.flags[1]");
         assert_eq!(path.to_string(), "agent.flags[1]");
-        assert_eq!(JsonPath::from_keys("vars").key("a.b").to_string(), r#"vars["a.b"]"#);
+        assert_eq!(JsonPath::parse("vars").key("a.b").to_string(), r#"vars["a.b"]"#);
     }
 
     #[test]
     fn pruning_inside_a_list_removes_the_list() {
         let mut document = json!({"a": {"b": [1, 2], "c": 3}});
-        JsonPath::from_keys("a.b").index(0).key("x").prune(&mut document);
+        JsonPath::parse("a.b").index(0).key("x").prune(&mut document);
         assert_eq!(document, json!({"a": {"c": 3}}));
-        JsonPath::from_keys("q.r").prune(&mut document);
+        JsonPath::parse("q.r").prune(&mut document);
         assert_eq!(document, json!({"a": {"c": 3}}));
     }
 }

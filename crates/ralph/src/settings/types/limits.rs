@@ -133,6 +133,7 @@ impl Default for RateLimit {
 /// What a run may use up. Not set: no bound.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[expect(clippy::struct_field_names, reason = "the names of the keys")]
 pub(crate) struct Budget {
     /// Money, in US dollars, as the agent reports it.
     #[schemars(extend("exclusiveMinimum" = 0))]
