@@ -115,6 +115,11 @@ impl<'a> Engine<'a> {
         Ok(engine)
     }
 
+    /// Records something that a person should know.
+    pub fn warn(&mut self, text: String) -> Result<(), EngineError> {
+        self.record(Event::Warned { text })
+    }
+
     /// Returns the state so far.
     pub fn state(&self) -> &RunState {
         &self.state
