@@ -11,8 +11,13 @@ use ralph_core::units::{Millis, Timestamp};
 
 use crate::lines::words;
 use crate::page::Page;
+use crate::safe;
 use crate::stream::{plural, tokens};
 use crate::style::{Mark, Paint};
+
+/// The last line is the one people look for; it says all that git or the agent said, but for
+/// absurd lengths.
+const OUTCOME_CHARS: usize = 2_000;
 
 /// Tells how a run ended, with its figures and the next commands.
 pub(crate) fn tell<W: Write>(
@@ -54,7 +59,8 @@ pub(crate) fn tell_briefly<W: Write>(page: &mut Page<W>, outcome: &Outcome) {
         | Outcome::GitFailed { .. }
         | Outcome::PromptLost { .. } => (Mark::Error, Paint::Bad),
     };
-    let text = words(page, &outcome.to_string());
+    let more = page.style().mark(Mark::More);
+    let text = safe::one_line(&outcome.to_string(), OUTCOME_CHARS, more);
     page.say(mark, paint, &format!("Run ended: {text}"));
 }
 

@@ -31,8 +31,9 @@ pub(crate) struct Lines {
     announced: Option<Millis>,
 }
 
-/// Words of others within a line of ralph's own: enough to know what is meant.
-const WORDS_CHARS: usize = 300;
+/// Words of others within a line of ralph's own: enough to know what is meant, and at most a
+/// few lines.
+const WORDS_CHARS: usize = 500;
 /// As much of an id as git shows.
 const SHORT_ID: usize = 7;
 /// In a log, a wait of five hours is worth thirty lines and no more.
@@ -59,7 +60,7 @@ impl Lines {
             Event::RunResumed { version, .. } => {
                 let done = state.iterations;
                 let text = format!(
-                    "ralph {version} goes on with run {} after {done} iteration{}",
+                    "ralph {version} goes on with run {}, {done} iteration{} so far",
                     state.run,
                     plural(done as usize)
                 );
@@ -404,6 +405,8 @@ fn child_ended<W: Write>(page: &mut Page<W>, end: &ChildEnd, who: &str) {
 fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState) {
     let has_gates = state.current.as_ref().is_some_and(|current| !current.gates.is_empty());
     let done = words(page, &state.recipe.completion_response);
+    let is_last = state.iterations >= state.recipe.limits.iterations;
+    let told = if is_last { "" } else { "; the next iteration is told" };
     let (mark, paint, text) = match &judgement.verdict {
         Verdict::Complete if has_gates => (
             Mark::Pass,
@@ -422,11 +425,7 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
         Verdict::GatesFailed { gates } => (
             Mark::Fail,
             Paint::Bad,
-            format!(
-                "Failed gate{}: {}; the next iteration is told",
-                plural(gates.len()),
-                words(page, &gates.join(", "))
-            ),
+            format!("Failed gate{}: {}{told}", plural(gates.len()), words(page, &gates.join(", "))),
         ),
         Verdict::AttemptFailed { failure } => {
             (Mark::Fail, Paint::Bad, format!("Attempt failed: {}", failure.class.name()))
@@ -466,7 +465,9 @@ fn tell_landed<W: Write>(page: &mut Page<W>, landed: &Landed) {
 }
 
 fn iteration_ended<W: Write>(page: &mut Page<W>, iteration: IterationNumber, state: &RunState) {
-    let mut parts = vec![iteration_of(iteration, &state.recipe), format!("{} elapsed", state.ran)];
+    let limit = state.recipe.limits.iterations;
+    let mut parts =
+        vec![format!("Progress: iteration {iteration}/{limit}"), format!("{} elapsed", state.ran)];
     parts.extend(state.totals.usage.cost.map(|cost| format!("{cost} so far")));
     page.add(0, Paint::Dim, &parts.join(", "));
 }

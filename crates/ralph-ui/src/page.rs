@@ -15,7 +15,7 @@ use crate::writer::Swallow;
 
 /// Something to write lines on.
 #[derive(Debug)]
-pub(crate) struct Page<W> {
+pub(crate) struct Page<W: Write> {
     out: Swallow<W>,
     style: Style,
     clock: WallClock,
@@ -193,6 +193,13 @@ impl<W: Write> Page<W> {
             Timestamps::Hidden => 0,
         };
         wrap(text, self.style.width.saturating_sub(indent + time))
+    }
+}
+
+/// Whoever writes next, such as the printer of errors, begins on a fresh line.
+impl<W: Write> Drop for Page<W> {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

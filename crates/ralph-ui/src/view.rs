@@ -58,7 +58,7 @@ pub struct ViewOptions {
 
 /// Shows a run as lines on a writer.
 #[derive(Debug)]
-pub struct TerminalView<W> {
+pub struct TerminalView<W: Write> {
     page: Page<W>,
     verbosity: Verbosity,
     agent_stream: AgentStream,

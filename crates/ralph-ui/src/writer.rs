@@ -69,7 +69,9 @@ struct Queue {
     pieces: VecDeque<Piece>,
     /// The bytes in `pieces`.
     bytes: usize,
-    /// Lines that were left out and not yet spoken of.
+    /// Whether something was left out and not yet spoken of.
+    is_lossy: bool,
+    /// The lines in that.
     lost: u64,
     /// Lines that were left out in all.
     lost_in_all: u64,
@@ -156,7 +158,9 @@ impl Write for NonBlocking {
 impl Queue {
     fn push(&mut self, bytes: Vec<u8>) {
         let lines = bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum();
-        if self.bytes.saturating_add(bytes.len()) > QUEUE_BYTES {
+        // One huge piece is in memory anyway, so it is taken if it is alone.
+        if self.bytes.saturating_add(bytes.len()) > QUEUE_BYTES && !self.pieces.is_empty() {
+            self.is_lossy = true;
             self.lost += lines;
             self.lost_in_all += lines;
             return;
@@ -169,12 +173,18 @@ impl Queue {
 
     /// Says how many lines are missing here.
     fn admit_loss(&mut self) {
-        if self.lost == 0 {
+        if !self.is_lossy {
             return;
         }
         let start = if self.is_mid_line { "\n" } else { "" };
-        let note = format!("{start}... {} lines not shown\n", thousands(self.lost)).into_bytes();
-        self.lost = 0;
+        let note = match self.lost {
+            // Pieces of one line.
+            0 => format!("{start}... part of a line not shown\n"),
+            1 => format!("{start}... 1 line not shown\n"),
+            lost => format!("{start}... {} lines not shown\n", thousands(lost)),
+        }
+        .into_bytes();
+        (self.is_lossy, self.lost) = (false, 0);
         self.is_mid_line = false;
         self.bytes += note.len();
         self.pieces.push_back(Piece { bytes: note, lines: 0 });

@@ -2,6 +2,7 @@
 
 mod agent;
 mod run;
+mod writing;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

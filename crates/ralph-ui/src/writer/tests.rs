@@ -111,6 +111,20 @@ fn a_terminal_that_does_not_read_is_not_waited_for() {
 }
 
 #[test]
+fn a_lost_piece_of_a_line_is_admitted_too() {
+    let mut queue = Queue::default();
+    let half = vec![b'x'; QUEUE_BYTES];
+    // One piece that is alone is taken, whatever its size.
+    queue.push([half.clone(), half.clone()].concat());
+    queue.push(half);
+    queue.admit_loss();
+    queue.admit_loss();
+    let pieces: Vec<_> = queue.pieces.into_iter().map(|piece| piece.bytes).collect();
+    assert_eq!(pieces.len(), 2);
+    assert_eq!(pieces[1], b"\n... part of a line not shown\n");
+}
+
+#[test]
 fn a_closed_pipe_is_reported_at_the_end_only() {
     let mut writer = NonBlocking::start(Fails(io::ErrorKind::BrokenPipe)).expect("a thread");
     writer.write_all(b"one\n").expect("never fails");

@@ -1,10 +1,7 @@
 //! What ralph itself says, from the first line of a run to the last.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use super::*;
-use crate::json::JsonView;
+use crate::style::Timestamps;
 use expect_test::expect;
 use ralph_core::event::{Changes, Landed, TreeId, WaitReason};
 use ralph_core::failure::FailureClass;
@@ -63,7 +60,7 @@ fn a_run_in_a_pipe() {
           output: .ralph/guardrail_1_test.log
         ✘ Failed gate: test; the next iteration is told
         ↩ Rolled back to the checkpoint; kept on refs/ralph/20261114-231500-k3f9/1
-        Iteration 1/10, 6m 10s elapsed, $5.76 so far
+        Progress: iteration 1/10, 6m 10s elapsed, $5.76 so far
 
         Iteration 2/10
         Checkpoint 1a2b3c4
@@ -83,7 +80,7 @@ fn a_run_in_a_pipe() {
         ✅ Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
         ✔ Commit fedcba9 ralph: Mend the parser
         ✔ Ran git push
-        Iteration 2/10, 12m 20s elapsed, $17.28 so far
+        Progress: iteration 2/10, 12m 20s elapsed, $17.28 so far
 
         ✅ Run ended: complete
           2 iterations, 1 commit, $17.28, 12m 20s
@@ -120,7 +117,7 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
         [23:21:07] [ERR] Failed gate: test; the next iteration is told
         [23:21:07] [<] Rolled back to the checkpoint; kept on
         [23:21:07]     refs/ralph/20261114-231500-k3f9/1
-        [23:21:10] Iteration 1/10, 6m 10s elapsed, $5.76 so far
+        [23:21:10] Progress: iteration 1/10, 6m 10s elapsed, $5.76 so far
 
         [23:21:10] Iteration 2/10
         [23:21:10] Checkpoint 1a2b3c4
@@ -141,7 +138,7 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
         [23:27:17] [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
         [23:27:17] [OK] Commit fedcba9 ralph: Mend the parser
         [23:27:17] [OK] Ran git push
-        [23:27:20] Iteration 2/10, 12m 20s elapsed, $17.28 so far
+        [23:27:20] Progress: iteration 2/10, 12m 20s elapsed, $17.28 so far
 
         [23:27:20] [OK] Run ended: complete
         [23:27:20]   2 iterations, 1 commit, $17.28, 12m 20s
@@ -215,7 +212,7 @@ fn a_verbose_run_says_why() {
         [ralph] The work tree goes back to the checkpoint; feedback for the next iteration: 1
         [ERR] Failed gate: test; the next iteration is told
         [<] Rolled back to the checkpoint; kept on refs/ralph/20261114-231500-k3f9/1
-        Iteration 1/10, 6m 10s elapsed, $5.76 so far
+        Progress: iteration 1/10, 6m 10s elapsed, $5.76 so far
         [ralph] Iteration 1 took 6m 10s
 
         Iteration 2/10
@@ -252,7 +249,7 @@ fn a_verbose_run_says_why() {
         [ralph] Agent ended: exit code 0 (6m 7s), model opus
         [OK] Commit fedcba9 ralph: Mend the parser
         [OK] Ran git push
-        Iteration 2/10, 12m 20s elapsed, $17.28 so far
+        Progress: iteration 2/10, 12m 20s elapsed, $17.28 so far
         [ralph] Iteration 2 took 6m 10s
 
         [OK] Run ended: complete
@@ -496,81 +493,43 @@ fn every_end_says_what_to_type_next() {
 
 #[test]
 fn own_lines_keep_to_eighty_columns() {
-    for around in [pipe(), terminal()] {
-        let wishes = Wishes { color: Choice::Never, ..Wishes::default() };
+    for (around, timestamps) in [
+        (pipe(), Timestamps::Hidden),
+        (terminal(), Timestamps::Hidden),
+        (pipe(), Timestamps::Shown),
+    ] {
+        let wishes = Wishes { color: Choice::Never, timestamps, ..Wishes::default() };
         let mut stage = Stage::with(&wishes, &around, Verbosity::Normal);
         two_iterations(&mut stage);
-        wait(&mut Stage::with(&wishes, &around, Verbosity::Normal));
         stage.tell(Event::Warned { text: "a long warning ".repeat(30) });
+        let mut waiting = Stage::with(&wishes, &around, Verbosity::Normal);
+        wait(&mut waiting);
+        let text = format!("{}{}", stage.text(), waiting.text());
         // The line that sums up a call is the one that people search for; it stays whole.
-        for line in stage.text().lines().filter(|line| !line.contains("Complete (")) {
-            let line = line.rsplit("\u{1b}[2K").next().expect("a line");
-            assert!(safe::columns(line) <= 80, "{line}");
+        for line in text.lines().filter(|line| !line.contains("Complete (")) {
+            for shown in line.split("\r\u{1b}[2K") {
+                assert!(safe::columns(shown) <= 80, "{shown}");
+            }
         }
     }
 }
 
-struct Broken;
-
-impl Write for Broken {
-    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-        Err(io::ErrorKind::BrokenPipe.into())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A writer that the test can still read after it was given away.
-#[derive(Clone, Default)]
-struct Kept(Rc<RefCell<Vec<u8>>>);
-
-impl Kept {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.borrow().clone()).expect("whole characters")
-    }
-}
-
-impl Write for Kept {
-    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().write(piece)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[test]
-fn every_view_is_told_and_a_broken_one_stops_nothing() {
-    let options = |verbosity| options(&Wishes::default(), &pipe(), verbosity);
-    let (quiet, json) = (Kept::default(), Kept::default());
-    let mut fanout = Fanout::new(vec![
-        Box::new(TerminalView::new(Broken, options(Verbosity::Normal))),
-        Box::new(TerminalView::new(quiet.clone(), options(Verbosity::Quiet))),
-        Box::new(JsonView::new(json.clone())),
-    ]);
-    let mut scene = Stage::new(&pipe());
-    scene.begin(recipe());
-    let state = scene.state.as_ref().expect("the run has begun");
-    let event = Event::Warned { text: "careful".into() };
-    let recorded = Recorded { seq: 2, at: START, ran: Millis::ZERO, event };
-    fanout.tell(&recorded, state);
-    fanout.hear(&AgentEvent::Notice { text: "heard".into() });
-    fanout.doing(&Activity::Gate(&state.recipe.gates[0]));
-    assert_eq!(quiet.text(), "⚠ careful\n");
+fn an_interrupted_agent_did_not_fail() {
+    let mut stage = Stage::with(&ascii(), &pipe(), Verbosity::Normal);
+    stage.begin(recipe()).iterate(1).ask(1, Role::Prompt);
+    let header = stage.text().len();
+    stage.fail(1, Failure::new(FailureClass::Interrupted, "by the user"));
+    stage.tell(Event::RunEnded { outcome: Outcome::Interrupted });
+    stage.tell(Event::RunResumed { version: "0.2.0".into(), recipe: None });
     expect![[r#"
-        {"seq":2,"at":1794698100000,"ran":0,"event":{"type":"warned","text":"careful"}}
-    "#]]
-    .assert_eq(&json.text());
-}
+        [WARN] Interrupted (tools: 0, errors: 0, time: 2.5s)
 
-#[test]
-fn an_error_of_the_writer_is_remembered() {
-    let options = options(&Wishes::default(), &pipe(), Verbosity::Normal);
-    let mut view = TerminalView::new(Broken, options);
-    assert!(view.first_error().is_none());
-    view.hear(&AgentEvent::Notice { text: "lost".into() });
-    assert_eq!(view.first_error().map(io::Error::kind), Some(io::ErrorKind::BrokenPipe));
+        [WARN] Run ended: interrupted
+          1 iteration, 0 commits, 0.0s
+          ralph resume  go on where it stopped
+          ralph log     read what happened
+        > ralph 0.2.0 goes on with run 20261114-231500-k3f9, 1 iteration so far
+    "#]]
+    .assert_eq(&stage.text()[header..]);
 }
