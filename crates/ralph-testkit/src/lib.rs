@@ -2,4 +2,5 @@
 //!
 //! Not published. Not here: any decision of ralph's own; those are never faked.
 
+pub mod sealed;
 pub mod world;
