@@ -16,6 +16,7 @@ use crate::judge::{Feedback, Judgement, Verdict};
 use crate::outcome::Outcome;
 use crate::reading::{Reply, Usage};
 use crate::recipe::Recipe;
+use crate::scm;
 use crate::units::{Millis, Timestamp};
 
 /// The state of a run.
@@ -221,7 +222,16 @@ impl RunState {
         match &recorded.event {
             Event::RunStarted { .. } => return Err(misfit("the run has begun before")),
             Event::RunResumed { recipe, version: _ } => {
-                self.outcome = None;
+                // A run that ended by a decision gets a new chance; one that crashed goes on
+                // with what it had left.
+                if let (Some(_), Some(current)) = (self.outcome.take(), &mut self.current) {
+                    current.work.revive();
+                    match &current.message.end {
+                        Some(AskingEnd::Answered(reply))
+                            if scm::commit_message(&reply.text).is_some() => {}
+                        Some(_) | None => current.message = Asking::default(),
+                    }
+                }
                 if let Some(recipe) = recipe {
                     self.recipe = (**recipe).clone();
                 }
@@ -379,6 +389,16 @@ impl Iteration {
 }
 
 impl Asking {
+    /// Forgets what made the run give up, so that it can be tried again.
+    fn revive(&mut self) {
+        match &self.end {
+            Some(AskingEnd::Answered(_) | AskingEnd::FailedAttempt(_)) => {}
+            Some(AskingEnd::Hopeless(_)) | None => {
+                *self = Self { pending: self.pending, size: self.size, ..Self::default() };
+            }
+        }
+    }
+
     /// Takes in what a call brought.
     fn hear(&mut self, reply: &Reply, at: Timestamp, recipe: &Recipe) {
         self.pending = None;

@@ -97,7 +97,7 @@ fn next_commands<W: Write>(
         Outcome::BudgetUsedUp { exhausted } => Some(match exhausted {
             Exhausted::Cost { .. } => resume(" --max-cost USD", "go on with more money"),
             Exhausted::Time { .. } => resume(" --max-time DURATION", "go on with more time"),
-            Exhausted::Tokens { .. } => resume("", "go on, after raising the token budget"),
+            Exhausted::Tokens { .. } => resume(" --max-tokens N", "go on with more tokens"),
         }),
         Outcome::LimitTooLong { resets_at: Some(at), .. } => {
             let at = page.clock().minutes(*at, now);
@@ -118,6 +118,6 @@ fn next_commands<W: Write>(
         let command = format!("git log -n {}", state.totals.commits);
         commands.push((command, "see the commits of this run".to_owned()));
     }
-    commands.push(("ralph log".to_owned(), "read what happened".to_owned()));
+    commands.push(("ralph status".to_owned(), "see where the run stands".to_owned()));
     commands
 }

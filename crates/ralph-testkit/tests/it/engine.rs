@@ -352,6 +352,30 @@ fn a_prompt_file_is_read_anew_and_its_loss_ends_the_run() {
     assert_eq!(end.exit_code().code(), 2);
 }
 
+#[test]
+fn a_run_that_gave_up_tries_again_when_it_is_resumed() {
+    let world = Shared::new(|request, _| match request.ask.0 {
+        1..=4 => fails(FailureClass::Crashed),
+        _ => says("<response>DONE</response>"),
+    });
+    let end = world.run(&recipe(Vec::new())).expect("it runs");
+    assert!(matches!(end, Outcome::AgentFailed { .. }), "{end:?}");
+    assert_eq!(world.run(&recipe(Vec::new())).expect("it runs"), Outcome::Complete);
+}
+
+#[test]
+fn a_message_that_was_missing_is_asked_for_again_when_the_run_is_resumed() {
+    let world = Shared::new(|request, _| match (request.role, request.ask.0) {
+        (Role::Message, 2) => says("---"),
+        (Role::Message, _) => says("Add it"),
+        _ => Deed { tree: Some("built".into()), ..says("<response>DONE</response>") },
+    });
+    let recipe = with_scm(recipe(Vec::new()), vec![ScmTask::Commit]);
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::NoCommitMessage);
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.0.borrow().commits[0].1, "Add it");
+}
+
 /// What a run comes to, whatever happened on the way.
 fn essence(world: &Shared) -> (Vec<(String, String)>, String, usize, Vec<String>) {
     let world = world.0.borrow();

@@ -171,8 +171,9 @@ fn names_say_what_a_file_is_about() {
 fn nothing_is_left_for_later_or_left_out() {
     // Put together here, so that this file does not find itself.
     let words = [
-        ["TO", "DO"].concat(),
+        ["// TO", "DO"].concat(),
         ["FIX", "ME"].concat(),
+        ["to", "do!("].concat(),
         ["#[ig", "nore"].concat(),
         ["should_", "panic"].concat(),
         ["uns", "afe {"].concat(),
