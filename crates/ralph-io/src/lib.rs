@@ -1,1 +1,2 @@
-//! Placeholder.
+//! The effects of ralph: processes, agents, git, files, clock.
+pub mod process;

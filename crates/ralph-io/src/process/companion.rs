@@ -1,0 +1,58 @@
+//! A helper process that runs beside ralph, such as the one that keeps the machine awake.
+//!
+//! Not here: children whose output or end matters (`supervise`), and the guard.
+
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use ralph_core::child::NotStarted;
+use rustix::process::{Pid, Signal};
+
+use super::program;
+use super::registry::{self, Kind, signal_group};
+use super::spawn::Spawn;
+use super::tree::{self, Life};
+
+/// A process that sweeps leave alone and that ends with this value.
+#[derive(Debug)]
+pub struct Companion {
+    child: Child,
+}
+
+impl Companion {
+    /// Starts it, without input or output; limits do not apply.
+    pub fn start(spawn: &Spawn) -> Result<Self, NotStarted> {
+        let mut command = Command::new(program::find(spawn)?);
+        command
+            .args(&spawn.args)
+            .current_dir(&spawn.cwd)
+            .env_clear()
+            .envs(spawn.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let started = registry::lock().start(&mut command, Kind::Companion);
+        match started {
+            Ok((child, _)) => Ok(Self { child }),
+            Err(error) => Err(program::refusal(spawn, &error)),
+        }
+    }
+}
+
+impl Drop for Companion {
+    /// Ends it: TERM, 200 ms, KILL. It has nothing to lose.
+    fn drop(&mut self) {
+        let pid = Pid::from_child(&self.child);
+        signal_group(pid, Signal::TERM);
+        for _ in 0..20 {
+            // `try_wait` would free the pid while its group may still need the KILL below.
+            if tree::process(pid).is_none_or(|process| process.life == Life::Zombie) {
+                break;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        signal_group(pid, Signal::KILL);
+        let _ = registry::lock().reap(&mut self.child);
+    }
+}

@@ -1,0 +1,223 @@
+//! Splits a stream of bytes into lines, in bounded memory.
+//!
+//! Not here: what a line means.
+
+use std::borrow::Cow;
+
+/// The longest line that is kept whole. Agents send whole files and pictures in one line of JSON;
+/// the largest seen is a few MiB.
+const CAP: usize = 16 * 1024 * 1024;
+
+/// How much of a line that is too long is shown.
+const START: usize = 4 * 1024;
+
+/// A buffer that a long line has blown up is given back beyond this size.
+const KEPT_BUFFER: usize = 1024 * 1024;
+
+/// Splits bytes, fed in pieces of any size, into lines.
+///
+/// A line ends with `\n` or `\r\n`. Bytes that are not UTF-8 become U+FFFD; NUL is kept.
+#[derive(Debug)]
+pub struct Lines {
+    cap: usize,
+    /// The unfinished line, or its start once it is too long.
+    held: Vec<u8>,
+    length: Length,
+}
+
+/// How long the unfinished line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    /// As long as what is held.
+    Held,
+    /// Too long to be held.
+    Over { bytes: u64, last: u8 },
+}
+
+/// One line, without its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// A line within the cap.
+    Whole(Cow<'a, str>),
+    /// A line beyond the cap.
+    TooLong {
+        /// Its beginning.
+        start: String,
+        /// Its whole length in bytes.
+        bytes: u64,
+    },
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self::with_cap(CAP)
+    }
+}
+
+impl Lines {
+    /// Returns a splitter that keeps lines of up to `cap` bytes whole.
+    pub fn with_cap(cap: usize) -> Self {
+        Self { cap: cap.max(1), held: Vec::new(), length: Length::Held }
+    }
+
+    /// Takes the next bytes and hands out every line that they complete.
+    pub fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(Line<'_>)) {
+        while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
+            let (line, rest) = bytes.split_at(end);
+            bytes = &rest[1..];
+            let whole = self.held.is_empty() && line.len() <= self.cap;
+            if whole && self.length == Length::Held {
+                each(Line::Whole(String::from_utf8_lossy(without_return(line))));
+            } else {
+                self.hold(line);
+                self.hand_out(&mut each);
+            }
+        }
+        self.hold(bytes);
+    }
+
+    /// Hands out a last line that no newline ended, if there is one.
+    pub fn finish(&mut self, mut each: impl FnMut(Line<'_>)) {
+        if !self.held.is_empty() {
+            self.hand_out(&mut each);
+        }
+    }
+
+    fn hold(&mut self, bytes: &[u8]) {
+        let Some(&last) = bytes.last() else { return };
+        match &mut self.length {
+            Length::Held => {
+                self.held.extend_from_slice(bytes);
+                // One byte more may be the `\r` that belongs to the end of the line.
+                let over = without_return(&self.held).len() > self.cap;
+                if over {
+                    self.length = Length::Over { bytes: self.held.len() as u64, last };
+                    self.held.truncate(START.min(self.cap));
+                    self.held.shrink_to_fit();
+                }
+            }
+            Length::Over { bytes: total, last: previous } => {
+                *total += bytes.len() as u64;
+                *previous = last;
+            }
+        }
+    }
+
+    fn hand_out(&mut self, each: &mut impl FnMut(Line<'_>)) {
+        match std::mem::replace(&mut self.length, Length::Held) {
+            Length::Held => {
+                let line = without_return(&self.held);
+                each(Line::Whole(String::from_utf8_lossy(line)));
+            }
+            Length::Over { bytes, last } => each(Line::TooLong {
+                start: String::from_utf8_lossy(whole_characters(&self.held)).into_owned(),
+                bytes: bytes - u64::from(last == b'\r'),
+            }),
+        }
+        self.held.clear();
+        self.held.shrink_to(KEPT_BUFFER);
+    }
+}
+
+fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Drops a character that was cut in two at the end.
+fn whole_characters(bytes: &[u8]) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
+        Ok(_) | Err(_) => bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn split(pieces: &[&[u8]], cap: usize) -> Vec<Line<'static>> {
+        let mut lines = Lines::with_cap(cap);
+        let mut found = Vec::new();
+        let mut keep = |line: Line<'_>| {
+            found.push(match line {
+                Line::Whole(text) => Line::Whole(Cow::Owned(text.into_owned())),
+                Line::TooLong { start, bytes } => Line::TooLong { start, bytes },
+            });
+        };
+        for piece in pieces {
+            lines.feed(piece, &mut keep);
+        }
+        lines.finish(&mut keep);
+        found
+    }
+
+    fn whole(text: &'static str) -> Line<'static> {
+        Line::Whole(Cow::Borrowed(text))
+    }
+
+    fn too_long(start: &str, bytes: u64) -> Line<'static> {
+        Line::TooLong { start: start.to_owned(), bytes }
+    }
+
+    #[test]
+    fn lines_end_with_a_newline_of_either_kind() {
+        let cases: [(&[u8], Vec<Line<'_>>); 8] = [
+            (b"", vec![]),
+            (b"\n", vec![whole("")]),
+            (b"one\ntwo\r\n", vec![whole("one"), whole("two")]),
+            (b"one\n\nlast", vec![whole("one"), whole(""), whole("last")]),
+            (b"a\rb\r\r\n", vec![whole("a\rb\r")]),
+            (b"nul\0inside\n", vec![whole("nul\0inside")]),
+            (b"bad \xff\xfe bytes\n", vec![whole("bad \u{fffd}\u{fffd} bytes")]),
+            (b"gr\xc3\xbc\xc3\x9fe", vec![whole("grüße")]),
+        ];
+        for (input, expected) in cases {
+            assert_eq!(split(&[input], 64), expected, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_beyond_the_cap_is_counted_and_the_next_one_is_whole() {
+        let cases: [(&[u8], Vec<Line<'_>>); 6] = [
+            (b"1234\n", vec![whole("1234")]),
+            (b"1234\r\n", vec![whole("1234")]),
+            (b"12345\n", vec![too_long("1234", 5)]),
+            (b"12345\r\nok\n", vec![too_long("1234", 5), whole("ok")]),
+            (b"1234\rx", vec![too_long("1234", 6)]),
+            ("123ü\nok".as_bytes(), vec![too_long("123", 5), whole("ok")]),
+        ];
+        for (input, expected) in cases {
+            assert_eq!(split(&[input], 4), expected, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn a_flood_without_newline_does_not_grow_the_buffer() {
+        let mut lines = Lines::with_cap(100_000);
+        for _ in 0..1000 {
+            lines.feed(&[b'x'; 10_000], |_| {});
+        }
+        assert!(lines.held.capacity() <= START, "{}", lines.held.capacity());
+    }
+
+    proptest! {
+        #[test]
+        fn lines_do_not_depend_on_where_the_pieces_are_cut(
+            input in proptest::collection::vec(
+                prop_oneof![Just(b'\n'), Just(b'\r'), Just(b'x'), Just(0xc3), Just(0xbc), any::<u8>()],
+                0..60,
+            ),
+            cap in 1..12_usize,
+        ) {
+            let expected = split(&[&input], cap);
+            for at in 0..=input.len() {
+                let (before, after) = input.split_at(at);
+                prop_assert_eq!(&split(&[before, after], cap), &expected);
+            }
+            let single: Vec<&[u8]> = input.chunks(1).collect();
+            prop_assert_eq!(&split(&single, cap), &expected);
+        }
+    }
+}

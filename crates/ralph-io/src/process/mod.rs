@@ -1,0 +1,37 @@
+//! Child processes: starting them, listening to them, and making sure that nothing of them is
+//! left, whatever they do.
+//!
+//! Agents, gates and git commands all go through [`supervise()`] or, for short output,
+//! [`capture()`]. [`Watch`] connects them to ralph's own signals, and [`Guard`] ends what is
+//! running should ralph itself be killed.
+//!
+//! Not here: what to run, with which environment, and what an end means. Callers build a
+//! [`Spawn`] and judge the `ChildEnd`.
+
+mod capture;
+mod companion;
+mod course;
+pub mod guard;
+mod lines;
+mod pipes;
+mod program;
+mod registry;
+mod signals;
+mod spawn;
+mod supervise;
+mod sweep;
+mod tree;
+mod watch;
+
+pub use capture::{Captured, Cut, capture};
+pub use companion::Companion;
+pub use course::Heard;
+pub use guard::Guard;
+pub use lines::{Line, Lines};
+pub use spawn::{Limits, Spawn, Stdin};
+pub use supervise::{Chunk, supervise};
+pub use sweep::sweep_run;
+pub use watch::{Stage, Watch, Woken};
+
+/// The environment variable that every descendant of a run carries, with the run's id.
+pub const RUN_ID_VARIABLE: &str = "RALPH_RUN_ID";

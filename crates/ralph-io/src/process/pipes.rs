@@ -1,0 +1,112 @@
+//! The threads around a child: one feeds it, two listen, one waits for its end. All of them
+//! report to one channel of one closed set of events.
+//!
+//! Not here: what follows from an event (`course`).
+
+use std::io::{self, Read, Write};
+use std::process::{ChildStderr, ChildStdin, ChildStdout};
+use std::sync::mpsc::{self, Sender, SyncSender};
+use std::thread;
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+/// What the threads report.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// The child wrote to its standard output.
+    Stdout(Block),
+    /// The child wrote to its standard error.
+    Stderr(Block),
+    /// Nobody can write to one of the pipes any more.
+    Eof,
+    /// The child is gone, and waits to be reaped.
+    Exited,
+    /// Something outside wants attention: look at the watch.
+    Wake,
+}
+
+/// Events under way. When there are as many, the listener is slow, and the child has to wait;
+/// blocks are reused, so this also bounds the memory.
+pub(super) const EVENTS: usize = 8;
+
+/// A pipe holds 64 KiB, so one read can empty it.
+const BLOCK_BYTES: usize = 64 * 1024;
+
+/// The threads only copy; their buffers are on the heap.
+const STACK_BYTES: usize = 128 * 1024;
+
+/// A piece of output in a buffer that goes round.
+#[derive(Debug)]
+pub(super) struct Block {
+    bytes: Box<[u8]>,
+    length: usize,
+    home: Sender<Block>,
+}
+
+impl Block {
+    /// Returns what was read.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// Gives the buffer back to its reader.
+    pub(super) fn give_back(self) {
+        let home = self.home.clone();
+        // The reader may have seen the end of its pipe.
+        let _ = home.send(self);
+    }
+}
+
+/// Listens to the child's standard output.
+pub(super) fn listen_to_stdout(pipe: ChildStdout, events: SyncSender<Event>) -> io::Result<()> {
+    start("child-stdout", move || read(pipe, &events, Event::Stdout))
+}
+
+/// Listens to the child's standard error.
+pub(super) fn listen_to_stderr(pipe: ChildStderr, events: SyncSender<Event>) -> io::Result<()> {
+    start("child-stderr", move || read(pipe, &events, Event::Stderr))
+}
+
+/// Feeds the child. It may leave without reading; that is its right.
+pub(super) fn feed(mut pipe: ChildStdin, bytes: Vec<u8>) -> io::Result<()> {
+    start("child-stdin", move || {
+        let _ = pipe.write_all(&bytes);
+    })
+}
+
+/// Waits for the child's exit without reaping it: its pid stays its own until `supervise` is done
+/// with its group.
+pub(super) fn wait_for(pid: Pid, events: SyncSender<Event>) -> io::Result<()> {
+    start("child-exit", move || {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
+        let _ = events.send(Event::Exited);
+    })
+}
+
+fn start(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let thread = thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES);
+    thread.spawn(body).map(drop)
+}
+
+fn read(mut pipe: impl Read, events: &SyncSender<Event>, wrap: fn(Block) -> Event) {
+    let (home, returned) = mpsc::channel();
+    loop {
+        let mut block: Block = returned.try_recv().unwrap_or_else(|_| Block {
+            bytes: vec![0; BLOCK_BYTES].into_boxed_slice(),
+            length: 0,
+            home: home.clone(),
+        });
+        match pipe.read(&mut block.bytes) {
+            Ok(0) => break,
+            Ok(length) => block.length = length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        }
+        // Nobody listens any more once `supervise` has returned.
+        if events.send(wrap(block)).is_err() {
+            return;
+        }
+    }
+    let _ = events.send(Event::Eof);
+}

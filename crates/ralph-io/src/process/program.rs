@@ -1,0 +1,81 @@
+//! Finds the file of a program, so that a bare name does not cost the fast way to spawn.
+//!
+//! std looks a bare name up in the child's own `PATH` only after a fork, whose cost grows with
+//! our memory; with a path it uses `posix_spawn`. Looking it up here also tells "not found" from
+//! "not executable" and from a missing interpreter, which are one error to the system.
+//!
+//! Not here: deciding what to run.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ralph_core::child::NotStarted;
+use rustix::fs::{Access, access};
+
+use super::spawn::Spawn;
+
+/// Where programs are looked for when the child's environment has no `PATH`.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Returns the file that `spawn.program` names.
+pub(super) fn find(spawn: &Spawn) -> Result<PathBuf, NotStarted> {
+    let program = spawn.program.to_string_lossy().into_owned();
+    let default = OsStr::new(DEFAULT_PATH);
+    let path = spawn
+        .env
+        .iter()
+        .rev()
+        .find_map(|(name, value)| (name == "PATH").then_some(value.as_os_str()));
+    let candidates: Vec<PathBuf> = if spawn.program.as_encoded_bytes().contains(&b'/') {
+        vec![spawn.cwd.join(&spawn.program)]
+    } else {
+        // An empty or relative entry would run whatever lies in the project directory.
+        std::env::split_paths(path.unwrap_or(default))
+            .filter(|directory| directory.is_absolute())
+            .map(|directory| directory.join(&spawn.program))
+            .collect()
+    };
+    let mut refused = false;
+    for candidate in candidates {
+        match usable(&candidate) {
+            Usable::Yes => return Ok(candidate),
+            Usable::No => refused = true,
+            Usable::Absent => {}
+        }
+    }
+    Err(if refused { NotStarted::NotAllowed { program } } else { NotStarted::NotFound { program } })
+}
+
+/// Says in our terms why the system did not start a program that [`find`] had found.
+pub(super) fn refusal(spawn: &Spawn, error: &io::Error) -> NotStarted {
+    let program = spawn.program.to_string_lossy().into_owned();
+    if !spawn.cwd.is_dir() {
+        let error = format!("there is no directory `{}`", spawn.cwd.display());
+        return NotStarted::Refused { program, error };
+    }
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return NotStarted::NotAllowed { program };
+    }
+    let error = if error.kind() == io::ErrorKind::NotFound {
+        "the interpreter it names was not found".to_owned()
+    } else {
+        error.to_string()
+    };
+    NotStarted::Refused { program, error }
+}
+
+enum Usable {
+    Yes,
+    No,
+    Absent,
+}
+
+fn usable(file: &Path) -> Usable {
+    match std::fs::metadata(file) {
+        Ok(metadata) if metadata.is_file() && access(file, Access::EXEC_OK).is_ok() => Usable::Yes,
+        Ok(_) => Usable::No,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Usable::No,
+        Err(_) => Usable::Absent,
+    }
+}

@@ -1,0 +1,220 @@
+//! The processes that this process started on purpose, so that everything else under it can be
+//! told apart as left over.
+//!
+//! Starting and reaping happen under one lock: a child is never visible to a sweep before it is
+//! known, and nobody else waits for a pid that std waits for.
+//!
+//! Not here: deciding when a process ends (`course`), finding strangers (`sweep`).
+
+use std::io::{self, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
+
+use super::tree::{self, Life, Process};
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
+    orphans: Orphans::GoToInit,
+    known: Vec::new(),
+    guard: None,
+    stopped: Vec::new(),
+});
+
+/// What we started, and what we are told to look after.
+pub(super) struct Registry {
+    orphans: Orphans,
+    known: Vec<Known>,
+    guard: Option<ChildStdin>,
+    /// Stopped together with ralph, to be continued with it.
+    stopped: Vec<Process>,
+}
+
+/// Where a process goes whose parent has died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Orphans {
+    /// To us: what is under us and unknown is left over from one of our children.
+    ComeToUs,
+    /// To the system: what is under us and unknown was started by somebody else in this process.
+    GoToInit,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    pid: Pid,
+    kind: Kind,
+}
+
+/// Why a process was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// By `supervise`; leader of its own group.
+    Supervised,
+    /// To run beside ralph; leader of its own group.
+    Companion,
+    /// The guard, which must outlive us.
+    Guard,
+}
+
+/// Locks the registry of this process.
+pub(super) fn lock() -> MutexGuard<'static, Registry> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Registry {
+    /// Asks the system to hand us the orphans of our children, from now on.
+    pub(super) fn adopt_orphans(&mut self) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        rustix::process::set_child_subreaper(Some(getpid()))?;
+        self.orphans = Orphans::ComeToUs;
+        Ok(())
+    }
+
+    /// Starts a command in a process group of its own.
+    pub(super) fn start(&mut self, command: &mut Command, kind: Kind) -> io::Result<(Child, Pid)> {
+        use std::os::unix::process::CommandExt as _;
+
+        let child = spawn_when_free(command.process_group(0))?;
+        let pid = Pid::from_child(&child);
+        self.known.push(Known { pid, kind });
+        match kind {
+            Kind::Supervised | Kind::Companion => self.tell_guard('+', pid),
+            Kind::Guard => {}
+        }
+        Ok((child, pid))
+    }
+
+    /// Takes note of the end of a child that has exited, and forgets it.
+    ///
+    /// Its pid, and with it its group, stays reserved until here.
+    pub(super) fn reap(&mut self, child: &mut Child) -> io::Result<ExitStatus> {
+        let pid = Pid::from_child(child);
+        self.forget(pid);
+        child.wait()
+    }
+
+    /// Forgets a child without waiting for it.
+    pub(super) fn forget(&mut self, pid: Pid) {
+        if self.known.iter().any(|known| known.pid == pid) {
+            self.known.retain(|known| known.pid != pid);
+            self.tell_guard('-', pid);
+        }
+    }
+
+    /// Returns the children of this process that nobody here started, or none where those cannot
+    /// be told from what other code in this process started.
+    pub(super) fn strangers(&self) -> Vec<Process> {
+        match self.orphans {
+            Orphans::ComeToUs => self.unknown_children(),
+            Orphans::GoToInit => Vec::new(),
+        }
+    }
+
+    /// Returns whether another supervised child than `pid` is running.
+    pub(super) fn supervises_others_than(&self, pid: Pid) -> bool {
+        self.known.iter().any(|known| known.kind == Kind::Supervised && known.pid != pid)
+    }
+
+    /// Connects the registry with the guard, or disconnects it.
+    pub(super) fn set_guard(&mut self, pipe: Option<ChildStdin>) -> Option<ChildStdin> {
+        std::mem::replace(&mut self.guard, pipe)
+    }
+
+    /// Stops everything that was started under supervision, to the last descendant.
+    pub(super) fn stop_all(&mut self) {
+        let supervised = self.known.iter().filter(|it| it.kind == Kind::Supervised);
+        let mut open: Vec<Process> = supervised.filter_map(|it| tree::process(it.pid)).collect();
+        open.extend(self.strangers());
+        while let Some(process) = open.pop() {
+            // A parent is stopped before its children are read, so that it cannot start more.
+            if process.life == Life::Alive && kill_process(process.pid, Signal::STOP).is_ok() {
+                self.stopped.push(process);
+                open.extend(tree::children_of(process.pid));
+            }
+        }
+        self.signal_groups(Signal::STOP);
+    }
+
+    /// Continues what [`Self::stop_all`] stopped.
+    pub(super) fn continue_all(&mut self) {
+        for process in std::mem::take(&mut self.stopped) {
+            let still = tree::process(process.pid);
+            if still.is_some_and(|it| it.started == process.started) {
+                let _ = kill_process(process.pid, Signal::CONT);
+            }
+        }
+        self.signal_groups(Signal::CONT);
+    }
+
+    /// Kills everything under this process but the guard, and sees to it that it is gone.
+    pub(super) fn kill_all(&mut self) {
+        for _ in 0..50 {
+            let known = self.known.iter().filter(|it| it.kind != Kind::Guard);
+            let mut known_are_gone = true;
+            for known in known {
+                signal_group(known.pid, Signal::KILL);
+                known_are_gone &= tree::process(known.pid).is_none_or(|it| it.life == Life::Zombie);
+            }
+            // Looked at last: a process hands its children over before it counts as gone.
+            let strangers = self.strangers();
+            for stranger in &strangers {
+                let _ = kill_process(stranger.pid, Signal::KILL);
+                reap_stranger(stranger.pid);
+            }
+            if known_are_gone && strangers.is_empty() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn signal_groups(&self, signal: Signal) {
+        for known in self.known.iter().filter(|it| it.kind == Kind::Supervised) {
+            signal_group(known.pid, signal);
+        }
+    }
+
+    fn unknown_children(&self) -> Vec<Process> {
+        let mut children = tree::children_of(getpid());
+        children.retain(|child| !self.known.iter().any(|known| known.pid == child.pid));
+        children
+    }
+
+    fn tell_guard(&mut self, sign: char, group: Pid) {
+        if let Some(pipe) = &mut self.guard {
+            // A guard that is gone or stuck must not stop the run; what carries the run's id is
+            // found without this line.
+            let _ = writeln!(pipe, "{sign}{}", group.as_raw_pid());
+        }
+    }
+}
+
+/// Sends a signal to a group that we made and whose leader we have not reaped.
+pub(super) fn signal_group(group: Pid, signal: Signal) {
+    // 0 would be our own group, 1 everybody's.
+    if group.as_raw_pid() > 1 {
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+/// Takes note of the end of a stranger, if it has ended.
+pub(super) fn reap_stranger(pid: Pid) {
+    use rustix::process::{WaitOptions, waitpid};
+
+    let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+}
+
+/// Starts a command; waits a little for a program file that is still being written.
+fn spawn_when_free(command: &mut Command) -> io::Result<Child> {
+    for _ in 0..10 {
+        match command.spawn() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            started => return started,
+        }
+    }
+    command.spawn()
+}

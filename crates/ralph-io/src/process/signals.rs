@@ -1,0 +1,109 @@
+//! Catches ralph's own signals and turns them into stages and pauses.
+//!
+//! One thread takes the signals and never blocks on anybody; a second one tells the callback,
+//! which may hang on a terminal that takes no output.
+//!
+//! Not here: what a stage means to those who wait (`watch`, `supervise`).
+
+use std::io;
+use std::sync::mpsc::{self, Sender, SyncSender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, getpid, kill_process};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::iterator::Signals;
+
+use super::watch::{Changed, Pause, Stage, Watch};
+use super::{registry, tree};
+
+/// The exit code of a process that a signal made leave.
+const EXIT_INTERRUPTED: i32 = 130;
+
+/// A closed terminal sends HUP more than once, from the shell and from the kernel.
+const SAME_HANGUP: Duration = Duration::from_secs(1);
+
+/// How long the last message and the restoring of the terminal may take.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Starts to listen.
+pub(super) fn listen(watch: Watch, on_stage: impl Fn(Stage) + Send + 'static) -> io::Result<()> {
+    let mut wanted = vec![SIGINT, SIGTERM, SIGTSTP, SIGCONT];
+    // Under `nohup` a closed terminal is to be no reason to stop.
+    if !tree::is_ignored(SIGHUP) {
+        wanted.push(SIGHUP);
+    }
+    let mut signals = Signals::new(wanted)?;
+    let (tell, told) = mpsc::channel::<Told>();
+    thread::Builder::new().name("stages".to_owned()).spawn(move || {
+        for Told { stage, done } in told {
+            on_stage(stage);
+            // Only the last stage waits for this.
+            let _ = done.send(());
+        }
+    })?;
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let mut hangup = None;
+        for signal in signals.forever() {
+            take(signal, &watch, &tell, &mut hangup);
+        }
+    })?;
+    Ok(())
+}
+
+/// A message to the thread that calls the callback.
+struct Told {
+    stage: Stage,
+    done: SyncSender<()>,
+}
+
+fn take(signal: i32, watch: &Watch, tell: &Sender<Told>, hangup: &mut Option<Instant>) {
+    match signal {
+        SIGTSTP => pause(watch),
+        SIGCONT => resume(watch),
+        SIGHUP if hangup.is_some_and(|last: Instant| last.elapsed() < SAME_HANGUP) => {}
+        _ => {
+            if signal == SIGHUP {
+                *hangup = Some(Instant::now());
+            }
+            advance(watch, tell);
+        }
+    }
+}
+
+fn advance(watch: &Watch, tell: &Sender<Told>) {
+    let stage = match watch.stage() {
+        Stage::Running => Stage::Finish,
+        Stage::Finish => Stage::End,
+        Stage::End | Stage::Leave => Stage::Leave,
+    };
+    let (done, waited) = mpsc::sync_channel(1);
+    if stage < Stage::Leave {
+        watch.set_stage(stage);
+        let _ = tell.send(Told { stage, done });
+        return;
+    }
+    // The lock is kept to the end: nobody starts anything more.
+    let mut registry = registry::lock();
+    registry.kill_all();
+    let _ = tell.send(Told { stage, done });
+    let _ = waited.recv_timeout(LAST_WORDS);
+    std::process::exit(EXIT_INTERRUPTED);
+}
+
+fn pause(watch: &Watch) {
+    // The clock stops first, so that no limit is passed by the stop itself.
+    if watch.set_pause(Pause::Begins) == Changed::Yes {
+        registry::lock().stop_all();
+    }
+    // TSTP is caught, so it does not stop us; this does. It may take effect after the call has
+    // returned, so the way back starts with CONT and not here.
+    let _ = kill_process(getpid(), Signal::STOP);
+}
+
+fn resume(watch: &Watch) {
+    let mut registry = registry::lock();
+    if watch.set_pause(Pause::Ends) == Changed::Yes {
+        registry.continue_all();
+    }
+}

@@ -1,0 +1,224 @@
+//! Runs one child from start to end.
+//!
+//! Not here: which limit says what (`course`), how signals reach us (`watch`), how strangers are
+//! found (`sweep`).
+
+use std::io;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::time::Duration;
+
+use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, NotStarted, SoftLimit};
+use ralph_core::units::Millis;
+use rustix::process::{Pid, Signal};
+
+use super::course::{Action, Course, Heard, Input, RunningTime};
+use super::pipes::{self, Event};
+use super::program;
+use super::registry::{self, Kind, signal_group};
+use super::spawn::{Spawn, Stdin};
+use super::sweep::{Told, sweep};
+use super::watch::{Stage, Watch};
+
+/// A piece of what a child wrote, as it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chunk<'a> {
+    /// From its standard output.
+    Stdout(&'a [u8]),
+    /// From its standard error.
+    Stderr(&'a [u8]),
+}
+
+/// Runs a child and returns how it ended, once nothing of it is left.
+///
+/// `sink` hears everything that the child writes, piece by piece; while it is slow, the child
+/// waits. A child that is still there at the second signal is ended; at that stage none is
+/// started any more.
+pub fn supervise(
+    spawn: &Spawn,
+    watch: &Watch,
+    sink: &mut dyn FnMut(Chunk<'_>) -> Heard,
+) -> ChildEnd {
+    if watch.stage() >= Stage::End {
+        return unstarted(Ending::Interrupted { force: Force::Terminated });
+    }
+    let (events, received) = mpsc::sync_channel(pipes::EVENTS);
+    let _listening = watch.listen(events.clone());
+    match Leader::start(spawn, &events) {
+        Ok(leader) => follow(spawn, watch, leader, &received, sink),
+        Err(reason) => unstarted(Ending::NotStarted { reason }),
+    }
+}
+
+fn unstarted(ending: Ending) -> ChildEnd {
+    ChildEnd {
+        ending,
+        ran: Millis::ZERO,
+        soft_limit: SoftLimit::Kept,
+        leftovers: Leftovers::default(),
+    }
+}
+
+fn follow(
+    spawn: &Spawn,
+    watch: &Watch,
+    mut leader: Leader,
+    events: &Receiver<Event>,
+    sink: &mut dyn FnMut(Chunk<'_>) -> Heard,
+) -> ChildEnd {
+    let mut course = Course::new(spawn.limits);
+    let mut running = RunningTime::from(watch.clock());
+    let mut now = running.advance(watch.clock());
+    let mut processes = 0;
+    let mut interrupted = false;
+    let mut input = Input::Quiet;
+    loop {
+        match course.step(input, now) {
+            Action::Listen => {
+                // Looked at before every wait, and not only when woken: a flood of output leaves
+                // no room for a wake.
+                input = if !interrupted && watch.stage() >= Stage::End {
+                    interrupted = true;
+                    Input::Interrupted
+                } else {
+                    listen(events, &course, now, sink)
+                };
+                now = running.advance(watch.clock());
+            }
+            Action::Terminate => {
+                signal_group(leader.pid, Signal::TERM);
+                // A stopped process, as after reading from a terminal that is not its own, hears
+                // TERM only when it is continued.
+                signal_group(leader.pid, Signal::CONT);
+                input = Input::Quiet;
+            }
+            Action::Kill => {
+                signal_group(leader.pid, Signal::KILL);
+                input = Input::Quiet;
+            }
+            Action::Sweep => {
+                let told = if course.was_ended() { Told::Group } else { Told::Nobody };
+                processes = sweep(leader.pid, told);
+                now = running.advance(watch.clock());
+                input = Input::Swept;
+            }
+            Action::Done => break,
+        }
+    }
+    let by_itself = if course.has_exited() { leader.reap() } else { leader.abandon() };
+    ChildEnd {
+        ending: course.ending(by_itself),
+        ran: course.ran(now).into(),
+        soft_limit: course.soft_limit(),
+        leftovers: Leftovers { processes, held_pipe: course.held_pipe() },
+    }
+}
+
+/// Waits for the next event, and lets the sink hear it.
+fn listen(
+    events: &Receiver<Event>,
+    course: &Course,
+    now: Duration,
+    sink: &mut dyn FnMut(Chunk<'_>) -> Heard,
+) -> Input {
+    match events.recv_timeout(course.patience(now)) {
+        Ok(Event::Stdout(block)) => {
+            let heard = sink(Chunk::Stdout(block.bytes()));
+            block.give_back();
+            Input::Heard(heard)
+        }
+        Ok(Event::Stderr(block)) => {
+            let heard = sink(Chunk::Stderr(block.bytes()));
+            block.give_back();
+            Input::Heard(heard)
+        }
+        Ok(Event::Eof) => Input::Eof,
+        Ok(Event::Exited) => Input::Exited,
+        Ok(Event::Wake) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+            Input::Quiet
+        }
+    }
+}
+
+/// The child itself, which leads its process group.
+struct Leader {
+    child: Option<Child>,
+    pid: Pid,
+}
+
+impl Leader {
+    fn start(spawn: &Spawn, events: &SyncSender<Event>) -> Result<Self, NotStarted> {
+        let mut command = Command::new(program::find(spawn)?);
+        command
+            .arg0(&spawn.program)
+            .args(&spawn.args)
+            .current_dir(&spawn.cwd)
+            .env_clear()
+            .envs(spawn.env.iter().map(|(name, value)| (name, value)))
+            .stdin(match spawn.stdin {
+                Stdin::Null => Stdio::null(),
+                Stdin::Bytes(_) => Stdio::piped(),
+            })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let (child, pid) = registry::lock()
+            .start(&mut command, Kind::Supervised)
+            .map_err(|error| program::refusal(spawn, &error))?;
+        let mut leader = Self { child: Some(child), pid };
+        match leader.attend(&spawn.stdin, events) {
+            Ok(()) => Ok(leader),
+            Err(error) => Err(program::refusal(spawn, &error)),
+        }
+    }
+
+    fn attend(&mut self, stdin: &Stdin, events: &SyncSender<Event>) -> io::Result<()> {
+        let Some(child) = &mut self.child else {
+            return Ok(());
+        };
+        if let Some(pipe) = child.stdout.take() {
+            pipes::listen_to_stdout(pipe, events.clone())?;
+        }
+        if let Some(pipe) = child.stderr.take() {
+            pipes::listen_to_stderr(pipe, events.clone())?;
+        }
+        if let (Some(pipe), Stdin::Bytes(bytes)) = (child.stdin.take(), stdin) {
+            pipes::feed(pipe, bytes.clone())?;
+        }
+        pipes::wait_for(self.pid, events.clone())
+    }
+
+    fn reap(&mut self) -> Ending {
+        let status = self.child.take().map(|mut child| registry::lock().reap(&mut child));
+        match status {
+            Some(Ok(status)) => ending(status),
+            // Nobody else waits for it, so this does not happen; 128 says "unknown" in shells.
+            Some(Err(_)) | None => Ending::Exited { code: 128 },
+        }
+    }
+
+    /// Gives up on a child that the kernel does not let go; a later sweep may find it.
+    fn abandon(&mut self) -> Ending {
+        self.child = None;
+        registry::lock().forget(self.pid);
+        Ending::Signalled { signal: Signal::KILL.as_raw() }
+    }
+}
+
+impl Drop for Leader {
+    /// Ends the child if the sink panicked or a thread could not be started.
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            signal_group(self.pid, Signal::KILL);
+            let _ = registry::lock().reap(&mut child);
+        }
+    }
+}
+
+fn ending(status: ExitStatus) -> Ending {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Ending::Exited { code },
+        (None, Some(signal)) => Ending::Signalled { signal },
+        (None, None) => Ending::Exited { code: 128 },
+    }
+}

@@ -1,0 +1,175 @@
+//! Ends what children left behind: daemons, processes with a session of their own, anything.
+//!
+//! [`Watch::install`](super::Watch::install) makes this process the one that inherits orphans,
+//! before its first child is started. So every descendant is either below a child that we
+//! know or, once its parents are gone, a child of ours that we do not know: a stranger. Looking
+//! at our own children is therefore complete, and with nothing left it costs some 20 µs, where
+//! reading the table of all processes costs 12 µs for each of them.
+//! Strangers are ended one generation at a time: what they leave behind comes to us next. And as
+//! only we can take note of their end, their pids cannot be reused while we signal them.
+//!
+//! The processes of a run whose ralph has died are nobody's children any more; [`sweep_run`]
+//! finds those by the variable that they carry, in the table of all processes.
+//!
+//! Not here: the end of the child itself (`supervise`).
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, getpid, kill_process};
+
+use super::RUN_ID_VARIABLE;
+use super::registry::{self, Registry};
+use super::tree::{self, Life, Process};
+
+/// What leaves by itself shortly after its parent is no leftover: a server that notices the end
+/// of its input needs some 50 ms.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// Between TERM and KILL for leftovers. The agent had its grace period; this is for files that
+/// want to be closed.
+const CHANCE: Duration = Duration::from_millis(500);
+
+/// How often what is left is killed before we give up: each round takes one generation.
+const KILL_ROUNDS: u32 = 50;
+
+/// Whether the child's group has been told to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Its group got TERM at least.
+    Group,
+    /// It ended by itself.
+    Nobody,
+}
+
+/// Ends what the child with this group left behind; returns how many processes had to be told.
+///
+/// While other children are supervised, a stranger outside the group may be theirs: it is left
+/// to the sweep after the last of them.
+pub(super) fn sweep(group: Pid, told: Told) -> u32 {
+    let start = Instant::now();
+    let settle = match told {
+        Told::Group => Duration::ZERO,
+        Told::Nobody => SETTLE,
+    };
+    let mut notified = BTreeSet::new();
+    let mut counted = BTreeSet::new();
+    let mut kill_rounds = 0;
+    let mut empty_looks = 0;
+    let mut pause = Duration::from_millis(1);
+    // A list of children can miss one while another one leaves: two empty looks are an answer.
+    while empty_looks < 2 && kill_rounds < KILL_ROUNDS {
+        let elapsed = start.elapsed();
+        kill_rounds += u32::from(elapsed >= settle + CHANCE);
+        let left = match look(&registry::lock(), group) {
+            Look::Nothing => {
+                empty_looks += 1;
+                continue;
+            }
+            Look::Strangers(left) => left,
+        };
+        empty_looks = 0;
+        for process in &left {
+            let id = process.pid.as_raw_pid();
+            let in_told_group = told == Told::Group && process.group == Some(group);
+            if elapsed >= settle + CHANCE {
+                counted.insert(id);
+                let _ = kill_process(process.pid, Signal::KILL);
+            } else if elapsed >= settle && !in_told_group && notified.insert(id) {
+                counted.insert(id);
+                let _ = kill_process(process.pid, Signal::TERM);
+                let _ = kill_process(process.pid, Signal::CONT);
+            }
+        }
+        if !left.is_empty() {
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(10));
+        }
+    }
+    // Where strangers cannot be seen, the group is what can be reached.
+    registry::signal_group(group, Signal::KILL);
+    u32::try_from(counted.len()).unwrap_or(u32::MAX)
+}
+
+/// What one look at our children finds.
+enum Look {
+    /// None that this child has to answer for.
+    Nothing,
+    /// Those that run. The dead were reaped; what they had left comes with the next look.
+    Strangers(Vec<Process>),
+}
+
+fn look(registry: &Registry, group: Pid) -> Look {
+    let shared = registry.supervises_others_than(group);
+    let mut strangers = registry.strangers();
+    strangers.retain(|stranger| !shared || stranger.group == Some(group));
+    if strangers.is_empty() {
+        return Look::Nothing;
+    }
+    strangers.retain(|stranger| match stranger.life {
+        Life::Alive => true,
+        Life::Zombie => {
+            registry::reap_stranger(stranger.pid);
+            false
+        }
+    });
+    Look::Strangers(strangers)
+}
+
+/// Ends every process that carries the id of a run, as after a crash of the ralph that had it.
+///
+/// Returns how many there were. This process and its ancestors are never ended.
+pub fn sweep_run(run_id: &str) -> u32 {
+    end_run(run_id, &BTreeSet::new(), Duration::from_secs(2))
+}
+
+/// Ends every process that carries the id or is in one of the groups: TERM, `grace`, KILL.
+pub(super) fn end_run(run_id: &str, groups: &BTreeSet<i32>, grace: Duration) -> u32 {
+    let spared = own_line();
+    let start = Instant::now();
+    let mut told = BTreeSet::new();
+    let mut kill_rounds = 0;
+    while kill_rounds < KILL_ROUNDS {
+        let left: Vec<Process> = tree::all()
+            .filter(|process| {
+                process.life == Life::Alive && !spared.contains(&process.pid.as_raw_pid())
+            })
+            .filter(|process| belongs(process, run_id, groups))
+            .collect();
+        if left.is_empty() {
+            break;
+        }
+        let elapsed = start.elapsed();
+        for process in &left {
+            let first_time = told.insert((process.pid.as_raw_pid(), process.started));
+            if elapsed >= grace {
+                let _ = kill_process(process.pid, Signal::KILL);
+            } else if first_time {
+                let _ = kill_process(process.pid, Signal::TERM);
+                let _ = kill_process(process.pid, Signal::CONT);
+            }
+        }
+        kill_rounds += u32::from(elapsed >= grace);
+        thread::sleep(Duration::from_millis(20));
+    }
+    u32::try_from(told.len()).unwrap_or(u32::MAX)
+}
+
+fn belongs(process: &Process, run_id: &str, groups: &BTreeSet<i32>) -> bool {
+    let in_group = process.group.is_some_and(|group| groups.contains(&group.as_raw_pid()));
+    in_group || (!run_id.is_empty() && process.carries(RUN_ID_VARIABLE, run_id))
+}
+
+/// Returns this process and all its ancestors.
+fn own_line() -> BTreeSet<i32> {
+    let mut line = BTreeSet::new();
+    let mut next = Some(getpid());
+    while let Some(pid) = next {
+        if !line.insert(pid.as_raw_pid()) {
+            break;
+        }
+        next = tree::process(pid).and_then(|process| process.parent);
+    }
+    line
+}

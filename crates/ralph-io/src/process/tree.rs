@@ -1,0 +1,185 @@
+//! Reads the process table: who is whose child, and who carries a run's id.
+//!
+//! Only Linux has `/proc`; elsewhere nothing is found, and what is left to us is to signal the
+//! process groups that we made.
+//!
+//! Not here: signals. `sweep` ends what this finds.
+
+use rustix::process::Pid;
+
+#[cfg(not(target_os = "linux"))]
+pub(super) use elsewhere::{all, children_of, is_ignored, process};
+#[cfg(target_os = "linux")]
+pub(super) use linux::{all, children_of, is_ignored, process};
+
+/// One line of the process table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no table to read"))]
+pub(super) struct Process {
+    /// Its id.
+    pub pid: Pid,
+    /// The id of its parent; `None` for the first process.
+    pub parent: Option<Pid>,
+    /// The id of its process group.
+    pub group: Option<Pid>,
+    /// When it started; with the pid, this names one process for ever.
+    pub started: u64,
+    /// Whether it still runs.
+    pub life: Life,
+}
+
+/// Whether a process still runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no table to read"))]
+pub(super) enum Life {
+    /// It runs, sleeps or is stopped.
+    Alive,
+    /// It is gone but for its entry in the table, which its parent has not taken note of.
+    Zombie,
+}
+
+impl Process {
+    /// Returns whether its environment holds the variable with the value.
+    ///
+    /// The environment is the one it was started with. That of other users' processes cannot be
+    /// read; they are not ours to end.
+    pub(super) fn carries(&self, variable: &str, value: &str) -> bool {
+        let file = format!("/proc/{}/environ", self.pid.as_raw_pid());
+        let wanted = format!("{variable}={value}");
+        std::fs::read(file).is_ok_and(|environment| {
+            environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes())
+        })
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::fs;
+    use std::io;
+
+    use rustix::process::Pid;
+
+    use super::{Life, Process};
+
+    /// Returns the living and dead children of a process.
+    ///
+    /// The kernel keeps one list per thread. A list is complete unless a child leaves while it
+    /// is read, so callers that need certainty ask again.
+    pub(in super::super) fn children_of(parent: Pid) -> Vec<Process> {
+        let threads = format!("/proc/{}/task", parent.as_raw_pid());
+        let mut children = Vec::new();
+        for thread in fs::read_dir(threads).into_iter().flatten().flatten() {
+            match fs::read_to_string(thread.path().join("children")) {
+                Ok(list) => children.extend(list.split_ascii_whitespace().filter_map(parse_pid)),
+                // A thread may end while we look. Without the file at all (the kernel was built
+                // without it) the whole table has to be read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && thread.path().exists() => {
+                    return all().filter(|process| process.parent == Some(parent)).collect();
+                }
+                Err(_) => {}
+            }
+        }
+        children.into_iter().filter_map(process).collect()
+    }
+
+    /// Returns every process that can be seen.
+    pub(in super::super) fn all() -> impl Iterator<Item = Process> {
+        fs::read_dir("/proc")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| process(parse_pid(entry.file_name().to_str()?)?))
+    }
+
+    /// Returns what the table says of one process.
+    pub(in super::super) fn process(pid: Pid) -> Option<Process> {
+        let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
+        parse(pid, &stat)
+    }
+
+    /// Returns whether this process was started with a signal ignored, as `nohup` does.
+    pub(in super::super) fn is_ignored(signal: i32) -> bool {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigIgn:"))
+            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    }
+
+    fn parse_pid(text: &str) -> Option<Pid> {
+        // A pid of 0 or below would address whole groups.
+        text.parse().ok().filter(|&pid| pid > 0).and_then(Pid::from_raw)
+    }
+
+    /// Reads a `stat` line. The program's name stands in parentheses and may hold anything, so
+    /// the fields are counted from the last one.
+    fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
+        let after_name = stat.iter().rposition(|&byte| byte == b')')? + 1;
+        let fields = std::str::from_utf8(&stat[after_name..]).ok()?;
+        let mut fields = fields.split_ascii_whitespace();
+        let life = match fields.next()? {
+            "Z" | "X" | "x" => Life::Zombie,
+            _ => Life::Alive,
+        };
+        let parent = parse_pid(fields.next()?);
+        let group = parse_pid(fields.next()?);
+        // State, parent and group are fields 3 to 5 of the line; the start is field 22.
+        let started = fields.nth(16)?.parse().ok()?;
+        Some(Process { pid, parent, group, started, life })
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn a_program_name_cannot_forge_the_fields() {
+            let pid = Pid::from_raw(42).expect("42 is a pid");
+            let line = b"42 (a) Z 1 (b)) S 7 8 9 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5555 1 2\n";
+            let expected = Process {
+                pid,
+                parent: Pid::from_raw(7),
+                group: Pid::from_raw(8),
+                started: 5555,
+                life: Life::Alive,
+            };
+            assert_eq!(parse(pid, line), Some(expected));
+        }
+
+        #[test]
+        fn this_process_is_in_the_table() {
+            let own = rustix::process::getpid();
+            let found = process(own).expect("we run");
+            assert_eq!(found.parent, rustix::process::getppid());
+            assert_eq!(found.life, Life::Alive);
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere {
+    use rustix::process::Pid;
+
+    use super::Process;
+
+    /// Returns nothing: there is no table to read.
+    pub(in super::super) fn children_of(_parent: Pid) -> Vec<Process> {
+        Vec::new()
+    }
+
+    /// Returns nothing: there is no table to read.
+    pub(in super::super) fn all() -> impl Iterator<Item = Process> {
+        std::iter::empty()
+    }
+
+    /// Returns nothing: there is no table to read.
+    pub(in super::super) fn process(_pid: Pid) -> Option<Process> {
+        None
+    }
+
+    /// Returns false: it cannot be told without a table.
+    pub(in super::super) fn is_ignored(_signal: i32) -> bool {
+        false
+    }
+}

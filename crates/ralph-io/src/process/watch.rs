@@ -1,0 +1,263 @@
+//! What the user wants of a run that is under way: go on, finish, end; and running time.
+//!
+//! Not here: catching signals (`signals`) and ending children (`supervise`).
+
+use std::io;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::course::{RunningTime, TICK};
+use super::pipes::Event;
+use super::{registry, signals};
+
+/// A handle on ralph's own signals, for all who wait for something.
+#[derive(Debug, Clone)]
+pub struct Watch {
+    shared: Arc<Shared>,
+    heeds: Heeds,
+}
+
+/// How urgently the user wants ralph to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Not at all.
+    Running,
+    /// Let the current operation finish, then stop.
+    Finish,
+    /// End the children, record, stop.
+    End,
+    /// Leave at once. Only the callback of [`Watch::install`] sees this.
+    Leave,
+}
+
+/// Why a wait is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// The time has passed.
+    Elapsed,
+    /// The user wants ralph to stop.
+    Interrupted,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heeds {
+    Signals,
+    Nothing,
+}
+
+#[derive(Debug)]
+struct Shared {
+    started: Instant,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    stage: Stage,
+    paused_at: Option<Instant>,
+    paused_for: Duration,
+    listeners: Vec<Listener>,
+}
+
+#[derive(Debug)]
+struct Listener {
+    id: u64,
+    events: SyncSender<Event>,
+}
+
+impl Watch {
+    /// Takes over ralph's signals and the orphans of its children. To be called once, early, by
+    /// the main program.
+    ///
+    /// INT, TERM and HUP move the stage on: `Finish`, `End`, `Leave`. At `Leave` every child is
+    /// killed and the process exits with 130. `on_stage` is told of each, on a thread of its
+    /// own; at `Leave` it is waited for briefly. TSTP stops the children and ralph, and the clock
+    /// of every limit with them, until CONT. A HUP that was ignored at the start stays ignored.
+    pub fn install(on_stage: impl Fn(Stage) + Send + 'static) -> io::Result<Self> {
+        registry::lock().adopt_orphans()?;
+        let watch = Self::detached();
+        signals::listen(watch.clone(), on_stage)?;
+        Ok(watch)
+    }
+
+    /// Returns a watch without signals, for tests and for commands that are over in a moment.
+    pub fn detached() -> Self {
+        let state = State {
+            stage: Stage::Running,
+            paused_at: None,
+            paused_for: Duration::ZERO,
+            listeners: Vec::new(),
+        };
+        Self {
+            shared: Arc::new(Shared {
+                started: Instant::now(),
+                state: Mutex::new(state),
+                changed: Condvar::new(),
+            }),
+            heeds: Heeds::Signals,
+        }
+    }
+
+    /// Returns a handle that shares the clock but sees no stage, for the commands that record the
+    /// end of an interrupted run.
+    #[must_use]
+    pub fn shielded(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), heeds: Heeds::Nothing }
+    }
+
+    /// Returns how urgently the user wants ralph to stop.
+    pub fn stage(&self) -> Stage {
+        match self.heeds {
+            Heeds::Signals => self.state().stage,
+            Heeds::Nothing => Stage::Running,
+        }
+    }
+
+    /// Waits for a span of running time; tells `tick` at least once a second what remains.
+    pub fn wait(&self, span: Duration, tick: &mut dyn FnMut(Duration)) -> Woken {
+        let mut running = RunningTime::from(self.clock());
+        self.wait_until(&mut || {
+            let left = span.saturating_sub(running.advance(self.clock()));
+            tick(left);
+            (!left.is_zero()).then_some(left)
+        })
+    }
+
+    /// Waits until `remaining` returns nothing. It is asked at least once a second, so that it can
+    /// follow the time of day, which goes on while the machine sleeps.
+    ///
+    /// The wait is over at once when the user wants ralph to stop, or wanted it before.
+    pub fn wait_until(&self, remaining: &mut dyn FnMut() -> Option<Duration>) -> Woken {
+        loop {
+            let Some(left) = remaining() else {
+                return Woken::Elapsed;
+            };
+            let state = self.state();
+            if state.stage > Stage::Running && self.heeds == Heeds::Signals {
+                return Woken::Interrupted;
+            }
+            drop(self.shared.changed.wait_timeout(state, left.min(TICK)));
+        }
+    }
+
+    /// Returns the time since the start without pauses.
+    pub(super) fn clock(&self) -> Duration {
+        let state = self.state();
+        let now = state.paused_at.unwrap_or_else(Instant::now);
+        now.saturating_duration_since(self.shared.started).saturating_sub(state.paused_for)
+    }
+
+    /// Wakes `events` at every change of the stage, until the result is dropped.
+    pub(super) fn listen(&self, events: SyncSender<Event>) -> Listening {
+        let mut state = self.state();
+        let id = state.listeners.last().map_or(0, |last| last.id + 1);
+        state.listeners.push(Listener { id, events });
+        Listening { watch: self.clone(), id }
+    }
+
+    /// Moves to a stage and wakes everybody.
+    pub(super) fn set_stage(&self, stage: Stage) {
+        let mut shared = self.state();
+        shared.stage = stage;
+        for listener in &shared.listeners {
+            // A listener whose channel is full turns anyway.
+            let _ = listener.events.try_send(Event::Wake);
+        }
+        drop(shared);
+        self.shared.changed.notify_all();
+    }
+
+    /// Stops the clock, or lets it run again; returns whether that changed anything.
+    pub(super) fn set_pause(&self, pause: Pause) -> Changed {
+        let mut state = self.state();
+        match (pause, state.paused_at) {
+            (Pause::Begins, None) => state.paused_at = Some(Instant::now()),
+            (Pause::Ends, Some(since)) => {
+                state.paused_for += since.elapsed();
+                state.paused_at = None;
+            }
+            (Pause::Begins, Some(_)) | (Pause::Ends, None) => return Changed::No,
+        }
+        Changed::Yes
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        let state = self.shared.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the clock is to stand still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// From now on.
+    Begins,
+    /// No longer.
+    Ends,
+}
+
+/// Whether a call made a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Changed {
+    /// It did.
+    Yes,
+    /// It was so before.
+    No,
+}
+
+/// As long as this lives, a channel is woken at every change of the stage.
+#[derive(Debug)]
+pub(super) struct Listening {
+    watch: Watch,
+    id: u64,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut state = self.watch.state();
+        state.listeners.retain(|listener| listener.id != self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_tells_what_remains_and_ends_when_it_has_passed() {
+        let mut told = Vec::new();
+        let woken = Watch::detached().wait(Duration::from_millis(20), &mut |left| told.push(left));
+        assert_eq!(woken, Woken::Elapsed);
+        assert_eq!(told.last(), Some(&Duration::ZERO));
+        assert!(told.is_sorted_by(|earlier, later| earlier > later), "{told:?}");
+    }
+
+    #[test]
+    fn a_stage_ends_a_wait_at_once_but_not_a_shielded_one() {
+        let watch = Watch::detached();
+        let hour = Duration::from_secs(3600);
+        let waiter = watch.clone();
+        let waiting = std::thread::spawn(move || waiter.wait(hour, &mut |_| {}));
+        watch.set_stage(Stage::Finish);
+        assert_eq!(waiting.join().expect("no panic"), Woken::Interrupted);
+        assert_eq!(watch.wait(hour, &mut |_| {}), Woken::Interrupted);
+        let moment = Duration::from_millis(1);
+        assert_eq!(watch.shielded().wait(moment, &mut |_| {}), Woken::Elapsed);
+        assert_eq!(watch.shielded().stage(), Stage::Running);
+    }
+
+    #[test]
+    fn the_clock_stands_still_while_paused() {
+        let watch = Watch::detached();
+        assert_eq!(watch.set_pause(Pause::Begins), Changed::Yes);
+        let before = watch.clock();
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(watch.clock(), before);
+        assert_eq!(watch.set_pause(Pause::Begins), Changed::No);
+        assert_eq!(watch.set_pause(Pause::Ends), Changed::Yes);
+        assert_eq!(watch.set_pause(Pause::Ends), Changed::No);
+        assert!(watch.clock() >= before);
+    }
+}
