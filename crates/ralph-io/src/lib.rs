@@ -3,5 +3,7 @@
 //! Each room implements a port of `ralph-core` or serves one that does. Not here: any decision
 //! about what follows from what was seen.
 
+pub mod gates;
+pub mod plain;
 pub mod process;
 pub mod store;

@@ -46,6 +46,10 @@ fn a_journal_cut_anywhere_folds_to_a_prefix_and_goes_on() {
             Ok(state) => assert_eq!(fold(&path).expect("folds"), state, "cut at {length}"),
             Err(_) => assert!(matches!(fold(&path), Err(JournalError::Empty { .. }))),
         }
+        // Each of these is a sync; a few offsets within every line are enough.
+        if length % 37 != 0 {
+            continue;
+        }
         let mut journal = Journal::open_for_append(&path).expect("goes on");
         journal.append(&events[whole]).expect("appended");
         assert_eq!(all(&path).expect("readable"), events[..=whole], "cut at {length}");
