@@ -1,9 +1,13 @@
-//! The effects of ralph: processes, agents, git, files, clock.
+//! The effects of ralph: processes, agents, gates, git, files, clock.
 //!
-//! This crate implements the core's ports and decides nothing.
+//! Each room implements a port of `ralph-core` or serves one that does. Not here: decisions,
+//! which are the core's, and printing, which is `ralph-ui`'s.
 
 pub mod awake;
 pub mod clock;
 pub mod environment;
+pub mod gates;
+pub mod plain;
 pub mod process;
+pub mod store;
 pub mod terminal;

@@ -1,0 +1,51 @@
+//! The log of one gate: its whole output, unless it would fill the disk.
+//!
+//! Not here: the part that joins a prompt.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// A gate that prints without end must not fill the disk before its time is up.
+pub(super) const LARGEST_LOG: u64 = 64 * 1024 * 1024;
+
+/// A log that is written.
+#[derive(Debug)]
+pub(super) struct Log {
+    file: File,
+    left: u64,
+    dropped: u64,
+}
+
+impl Log {
+    /// Begins a log. What was at the path is removed, not followed: it may be a link.
+    pub(super) fn create(path: &Path, limit: u64) -> io::Result<Self> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        Ok(Self { file, left: limit, dropped: 0 })
+    }
+
+    /// Writes the next bytes, as they are.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let room = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
+        self.file.write_all(&bytes[..room])?;
+        self.left -= room as u64;
+        self.dropped += (bytes.len() - room) as u64;
+        Ok(())
+    }
+
+    /// Writes a note of ralph's on a line of its own, and what was left out before it.
+    pub(super) fn note(&mut self, note: Option<&str>) -> io::Result<()> {
+        if self.dropped > 0 {
+            write!(self.file, "\n[ralph] {} more bytes were not kept\n", self.dropped)?;
+        }
+        if let Some(note) = note {
+            write!(self.file, "\n{note}\n")?;
+        }
+        Ok(())
+    }
+}

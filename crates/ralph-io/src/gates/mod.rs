@@ -1,0 +1,8 @@
+//! Gates: runs the commands that check an iteration's work.
+//!
+//! Not here: whether a failure matters. The core judges.
+
+mod command;
+mod log;
+
+pub use command::CommandGates;

@@ -1,0 +1,59 @@
+//! Replaces a file whole: a reader sees the old content or the new, also after a power cut.
+//!
+//! Not here: appending. That is the journal's way.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Replaces a file, for the owner only. A symbolic link at the path is replaced, not followed.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    let mut temporary = tempfile::Builder::new()
+        .prefix(&format!(".{name}."))
+        .suffix(".tmp")
+        .permissions(PermissionsExt::from_mode(0o600))
+        .tempfile_in(directory)?;
+    temporary.write_all(content)?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(path)?;
+    sync_directory(directory)
+}
+
+/// Makes the names in a directory durable.
+pub fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_file_is_replaced_whole_and_is_the_owners() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("state.json");
+        fs::write(&path, "old, and longer than the new").expect("a file");
+        replace(&path, b"new").expect("replaced");
+        assert_eq!(fs::read(&path).expect("readable"), b"new");
+        let mode = fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1);
+    }
+
+    #[test]
+    fn a_link_is_replaced_and_its_target_stays() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let target = directory.path().join("target");
+        let path = directory.path().join("state.json");
+        fs::write(&target, "precious").expect("a file");
+        std::os::unix::fs::symlink(&target, &path).expect("a link");
+        replace(&path, b"new").expect("replaced");
+        assert_eq!(fs::read(&target).expect("readable"), b"precious");
+        assert!(fs::symlink_metadata(&path).expect("there").is_file());
+    }
+}

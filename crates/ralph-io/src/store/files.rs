@@ -1,0 +1,182 @@
+//! The store of a run: its journal, its prompt file, and the views that people read.
+//!
+//! Not here: the agent's raw stream, which the adapters write.
+
+use std::fs::OpenOptions;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use ralph_core::event::Recorded;
+use ralph_core::gate::GateResult;
+use ralph_core::ids::{IterationNumber, TaskId};
+use ralph_core::outcome::Outcome;
+use ralph_core::ports::{PromptError, Store, StoreError, View};
+use ralph_core::run::RunState;
+use ralph_core::units::{Timestamp, Tokens, UsdMicros};
+use rustix::fs::OFlags;
+use serde::Serialize;
+
+use super::journal::Journal;
+use super::layout::{Layout, write_json};
+
+/// No model reads more; a larger file was named by mistake.
+const LARGEST_PROMPT: u64 = 16 * 1024 * 1024;
+
+/// The files of a run that is under way.
+#[derive(Debug)]
+pub struct RunStore {
+    layout: Layout,
+    journal: Journal,
+    last_task: Option<TaskId>,
+}
+
+impl RunStore {
+    /// Returns the store of a run whose journal is open.
+    pub fn new(layout: Layout, journal: Journal) -> Self {
+        Self { layout, journal, last_task: None }
+    }
+
+    fn publish_state(&mut self, state: &RunState) -> Result<(), StoreError> {
+        if let Some(task) = state.current.as_ref().and_then(|current| current.task.clone()) {
+            self.last_task = Some(task);
+        }
+        let view = StateView {
+            version: 1,
+            run: &state.run.0,
+            status: status(state.outcome.as_ref()),
+            started_at: rfc3339(state.started),
+            current_iteration: state.iterations,
+            last_compaction_iteration: 0,
+            coding_iterations_since_compaction: state.iterations,
+            total_handoff_bytes_since_compaction: 0,
+            last_task_id: self.last_task.as_ref().map(|task| task.0.as_str()),
+            cost_usd_micros: state.totals.usage.cost,
+            tokens: state.totals.usage.tokens(),
+        };
+        self.write(&[], "state.json", &view)
+    }
+
+    fn publish_gates(
+        &self,
+        iteration: IterationNumber,
+        results: &[GateResult],
+    ) -> Result<(), StoreError> {
+        let view = GatesView { version: 1, iteration, results };
+        self.write(&["logs", "validation"], &format!("iter-{iteration}.json"), &view)
+    }
+
+    fn write(&self, parts: &[&str], name: &str, view: &impl Serialize) -> Result<(), StoreError> {
+        let directory = self.layout.project_directory(parts).map_err(|error| StoreError {
+            message: match std::error::Error::source(&error) {
+                Some(source) => format!("{error}: {source}"),
+                None => error.to_string(),
+            },
+        })?;
+        let path = directory.join(name);
+        write_json(&path, view).map_err(|error| StoreError {
+            message: format!("cannot write `{}`: {error}", path.display()),
+        })
+    }
+}
+
+impl Store for RunStore {
+    fn append(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
+        self.journal.append(recorded).map_err(|error| StoreError { message: error.to_string() })
+    }
+
+    fn read_prompt(&mut self, path: &Path) -> Result<String, PromptError> {
+        read_prompt(&self.layout.project().join(path))
+    }
+
+    fn publish(&mut self, view: &View<'_>) -> Result<(), StoreError> {
+        match view {
+            View::State(state) => self.publish_state(state),
+            View::Gates { iteration, results } => self.publish_gates(*iteration, results),
+        }
+    }
+}
+
+/// Reads a prompt file. Also for a check before the run begins.
+pub fn read_prompt(path: &Path) -> Result<String, PromptError> {
+    let wrong = |what: &str| PromptError {
+        message: format!("cannot read the prompt file `{}`: {what}", path.display()),
+    };
+    // A FIFO would wait for a writer; this opens it at once, to be refused below.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
+        .map_err(|error| wrong(&error.to_string()))?;
+    let metadata = file.metadata().map_err(|error| wrong(&error.to_string()))?;
+    if metadata.is_dir() {
+        return Err(wrong("it is a directory"));
+    }
+    if !metadata.is_file() {
+        return Err(wrong("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST_PROMPT + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| wrong(&error.to_string()))?;
+    if bytes.len() as u64 > LARGEST_PROMPT {
+        return Err(wrong("it is larger than 16 MiB"));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        wrong(&format!("it is not valid UTF-8 (byte {})", at + 1))
+    })?;
+    if text.trim().is_empty() {
+        return Err(wrong("it is empty"));
+    }
+    Ok(text)
+}
+
+#[derive(Serialize)]
+struct StateView<'a> {
+    version: u32,
+    run: &'a str,
+    status: &'static str,
+    started_at: String,
+    current_iteration: u32,
+    last_compaction_iteration: u32,
+    coding_iterations_since_compaction: u32,
+    total_handoff_bytes_since_compaction: u64,
+    last_task_id: Option<&'a str>,
+    cost_usd_micros: Option<UsdMicros>,
+    tokens: Tokens,
+}
+
+#[derive(Serialize)]
+struct GatesView<'a> {
+    version: u32,
+    iteration: IterationNumber,
+    results: &'a [GateResult],
+}
+
+fn status(outcome: Option<&Outcome>) -> &'static str {
+    match outcome {
+        None => "running",
+        Some(Outcome::Complete) => "complete",
+        Some(Outcome::Interrupted) => "interrupted",
+        Some(
+            Outcome::IterationsUsedUp { .. }
+            | Outcome::BudgetUsedUp { .. }
+            | Outcome::LimitTooLong { .. },
+        ) => "incomplete",
+        Some(
+            Outcome::AgentFailed { .. }
+            | Outcome::NoCommitMessage
+            | Outcome::ScmFailed { .. }
+            | Outcome::GitFailed { .. }
+            | Outcome::PromptLost { .. },
+        ) => "failed",
+    }
+}
+
+fn rfc3339(moment: Timestamp) -> String {
+    jiff::Timestamp::from_millisecond(moment.0).unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! What people find in `.ralph/`, and what is said of a bad prompt file.
+
+use std::fs;
+
+use ralph_core::gate::{GateStatus, Severity};
+
+use super::*;
+use crate::store::sample;
+
+fn store() -> (tempfile::TempDir, RunStore) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = directory.path().join("state");
+    let layout = Layout::locate(directory.path(), directory.path(), &root).expect("located");
+    layout.prepare_state().expect("prepared");
+    let journal = Journal::create(&layout.state().join("journal.jsonl")).expect("created");
+    (directory, RunStore::new(layout, journal))
+}
+
+#[test]
+fn the_counters_are_there_for_scripts() {
+    let (directory, mut store) = store();
+    let events = sample::events();
+    for count in [7, events.len()] {
+        let state = RunState::fold(&events[..count]).expect("folds");
+        store.publish(&View::State(&state)).expect("written");
+    }
+    let text = fs::read_to_string(directory.path().join(".ralph/state.json")).expect("written");
+    expect_test::expect![[r#"
+        {
+          "version": 1,
+          "run": "20261114-231500-k3f9",
+          "status": "complete",
+          "started_at": "2026-11-14T23:46:40.001Z",
+          "current_iteration": 2,
+          "last_compaction_iteration": 0,
+          "coding_iterations_since_compaction": 2,
+          "total_handoff_bytes_since_compaction": 0,
+          "last_task_id": "T-2 ä",
+          "cost_usd_micros": null,
+          "tokens": 0
+        }
+    "#]]
+    .assert_eq(&text);
+}
+
+#[test]
+fn the_results_of_gates_have_a_file_per_iteration() {
+    let (directory, mut store) = store();
+    let result = GateResult {
+        gate: "test".into(),
+        command: "make test".into(),
+        severity: Severity::Hard,
+        status: GateStatus::Passed,
+        end: None,
+        log: None,
+        output: String::new(),
+    };
+    let view = View::Gates { iteration: IterationNumber(3), results: &[result] };
+    store.publish(&view).expect("written");
+    let path = directory.path().join(".ralph/logs/validation/iter-3.json");
+    let value: serde_json::Value =
+        serde_json::from_slice(&fs::read(path).expect("written")).expect("JSON");
+    assert_eq!(value["results"][0]["status"], "passed");
+}
+
+#[test]
+fn a_view_behind_a_link_is_not_written() {
+    let (directory, mut store) = store();
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    std::os::unix::fs::symlink(elsewhere.path(), directory.path().join(".ralph")).expect("a link");
+    let state = RunState::fold(&sample::events()).expect("folds");
+    let error = store.publish(&View::State(&state)).expect_err("refused").to_string();
+    assert!(error.contains(".ralph` is not a directory"), "{error}");
+    assert_eq!(fs::read_dir(elsewhere.path()).expect("readable").count(), 0);
+}
+
+#[test]
+fn a_bad_prompt_file_is_told_by_what_is_wrong() {
+    let (directory, mut store) = store();
+    let at = |name: &str| directory.path().join(name);
+    fs::write(at("good.md"), "Do it.\n").expect("written");
+    fs::write(at("empty.md"), "").expect("written");
+    fs::write(at("white.md"), " \n\t").expect("written");
+    fs::write(at("bytes.md"), b"ab\xff").expect("written");
+    fs::create_dir(at("directory")).expect("made");
+    fs::File::create(at("large.md")).and_then(|file| file.set_len(17 << 20)).expect("made");
+    let mode = rustix::fs::Mode::RWXU;
+    rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), rustix::fs::FileType::Fifo, mode, 0)
+        .expect("made");
+    assert_eq!(store.read_prompt(Path::new("good.md")).expect("readable"), "Do it.\n");
+    assert_eq!(store.read_prompt(&at("good.md")).expect("readable"), "Do it.\n");
+    for (name, what) in [
+        ("missing.md", "No such file or directory (os error 2)"),
+        ("empty.md", "it is empty"),
+        ("white.md", "it is empty"),
+        ("bytes.md", "it is not valid UTF-8 (byte 3)"),
+        ("directory", "it is a directory"),
+        ("large.md", "it is larger than 16 MiB"),
+        ("fifo", "it is not a regular file"),
+    ] {
+        let error = store.read_prompt(Path::new(name)).expect_err(name).to_string();
+        let path = directory.path().canonicalize().expect("there").join(name);
+        assert_eq!(error, format!("cannot read the prompt file `{}`: {what}", path.display()));
+    }
+}

@@ -1,0 +1,263 @@
+//! The journal on disk: one event a line, on disk before anybody acts on it.
+//!
+//! Reading holds one line at a time, so a journal of any length costs the same memory. Not here:
+//! what the events come to, which is the core's fold.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use ralph_core::event::{JOURNAL_VERSION, Recorded};
+use ralph_core::run::{FoldError, RunState};
+use serde::Deserialize;
+
+use super::atomic;
+
+/// The longest line that is read. Ours stay under a MiB; a damaged file without newlines must
+/// not fill the memory.
+const LONGEST_LINE: u64 = 64 * 1024 * 1024;
+
+/// A journal that is written to.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    /// The length up to which every line is whole and synced.
+    length: u64,
+}
+
+/// A journal that cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The system refused.
+    #[error("cannot {doing} the journal `{}`: {source}", .path.display())]
+    Refused {
+        /// What was tried.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// There is no whole line in it.
+    #[error("the journal `{}` is empty: the run never began", .path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A line that is not the last cannot be read.
+    #[error(
+        "line {line} of the journal `{}` is damaged ({reason}); the run cannot go on, but its {} earlier events are readable and its commits and refs are in the repository",
+        .path.display(),
+        .line - 1
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The number of the line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A later version of ralph wrote it.
+    #[error(
+        "the journal `{}` has format {version}, and this ralph knows {JOURNAL_VERSION}; go on with the ralph that wrote it",
+        .path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        version: u32,
+    },
+    /// An event does not follow from those before it.
+    #[error("the journal `{}` does not hold together: {source}", .path.display())]
+    Misfit {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        source: FoldError,
+    },
+}
+
+impl Journal {
+    /// Creates the journal of a new run.
+    pub fn create(path: &Path) -> Result<Self, JournalError> {
+        let refused = |source| refused("create", path, source);
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(refused)?;
+        path.parent().map_or(Ok(()), atomic::sync_directory).map_err(refused)?;
+        Ok(Self { file, path: path.to_owned(), length: 0 })
+    }
+
+    /// Opens the journal of a run that goes on. A torn last line is cut off: nobody acted on it.
+    pub fn open_for_append(path: &Path) -> Result<Self, JournalError> {
+        let mut reading = read(path)?;
+        if let Some(version) = reading.newer {
+            return Err(JournalError::Newer { path: path.to_owned(), version });
+        }
+        for recorded in &mut reading {
+            recorded?;
+        }
+        let refused = |source| refused("open", path, source);
+        let file = OpenOptions::new().append(true).open(path).map_err(refused)?;
+        if reading.torn.is_some() {
+            file.set_len(reading.good).and_then(|()| file.sync_data()).map_err(refused)?;
+        }
+        Ok(Self { file, path: path.to_owned(), length: reading.good })
+    }
+
+    /// Appends an event and syncs it. After a failure the journal ends with the event before.
+    pub fn append(&mut self, recorded: &Recorded) -> Result<(), JournalError> {
+        let written = serde_json::to_vec(recorded).map_err(io::Error::from).and_then(|mut line| {
+            line.push(b'\n');
+            // One write for the whole line in the usual case; on a full disk a part of it is
+            // written first, which is taken back below.
+            self.file.write_all(&line)?;
+            self.file.sync_data()?;
+            Ok(line.len() as u64)
+        });
+        match written {
+            Ok(bytes) => {
+                self.length += bytes;
+                Ok(())
+            }
+            Err(source) => {
+                // If even this fails, the line stays torn and the next reader drops it.
+                let _ = self.file.set_len(self.length).and_then(|()| self.file.sync_data());
+                Err(refused("append to", &self.path, source))
+            }
+        }
+    }
+}
+
+/// Returns the state that a journal's events come to.
+pub fn fold(path: &Path) -> Result<RunState, JournalError> {
+    let misfit = |source| JournalError::Misfit { path: path.to_owned(), source };
+    let mut reading = read(path)?;
+    let first = reading.next().ok_or_else(|| JournalError::Empty { path: path.to_owned() })??;
+    let mut state = RunState::begin(&first).map_err(misfit)?;
+    for recorded in reading {
+        state.apply(&recorded?).map_err(misfit)?;
+    }
+    Ok(state)
+}
+
+/// Opens a journal for reading, also one that is being written and one of a later version.
+pub fn read(path: &Path) -> Result<Reading, JournalError> {
+    let open = || {
+        let mut lines = BufReader::new(File::open(path)?);
+        let mut line = Vec::new();
+        read_line(&mut lines, &mut line)?;
+        Ok((lines, line))
+    };
+    let (lines, next) = open().map_err(|source| refused("read", path, source))?;
+    let newer = serde_json::from_slice::<FirstLine>(&next)
+        .ok()
+        .map(|first| first.event.journal)
+        .filter(|version| *version > JOURNAL_VERSION);
+    Ok(Reading { lines, path: path.to_owned(), next, line: 0, good: 0, newer, torn: None })
+}
+
+/// The events of a journal, in order, read as they are asked for.
+#[derive(Debug)]
+pub struct Reading {
+    lines: BufReader<File>,
+    path: PathBuf,
+    /// The line that comes next, with its newline; one is read ahead to know which is the last.
+    next: Vec<u8>,
+    line: u64,
+    good: u64,
+    newer: Option<u32>,
+    torn: Option<Torn>,
+}
+
+/// What was dropped at the end of a journal: an event that was being written when ralph or the
+/// machine died. Nobody acted on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Torn {
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+impl Reading {
+    /// Returns what was dropped, once all events are read.
+    pub fn torn(&self) -> Option<Torn> {
+        self.torn
+    }
+
+    /// Returns the journal's format where it is later than ours.
+    pub fn newer(&self) -> Option<u32> {
+        self.newer
+    }
+
+    fn advance(&mut self) -> Result<Option<Recorded>, JournalError> {
+        if self.next.is_empty() || self.torn.is_some() {
+            return Ok(None);
+        }
+        self.line += 1;
+        let current = std::mem::take(&mut self.next);
+        read_line(&mut self.lines, &mut self.next)
+            .map_err(|source| refused("read", &self.path, source))?;
+        let parsed: Result<Recorded, String> = if current.ends_with(b"\n") {
+            serde_json::from_slice(&current).map_err(|error| error.to_string())
+        } else {
+            Err("it has no end".to_owned())
+        };
+        match (parsed, self.newer) {
+            (Ok(recorded), _) => {
+                self.good += current.len() as u64;
+                Ok(Some(recorded))
+            }
+            (Err(_), _) if self.next.is_empty() => {
+                self.torn = Some(Torn { bytes: current.len() as u64 });
+                Ok(None)
+            }
+            (Err(_), Some(version)) => {
+                Err(JournalError::Newer { path: self.path.clone(), version })
+            }
+            (Err(reason), None) => {
+                Err(JournalError::Damaged { path: self.path.clone(), line: self.line, reason })
+            }
+        }
+    }
+}
+
+impl Iterator for Reading {
+    type Item = Result<Recorded, JournalError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.advance().transpose();
+        if let Some(Err(_)) = next {
+            // What follows a damaged line cannot be trusted to follow from what came before.
+            self.next.clear();
+        }
+        next
+    }
+}
+
+#[derive(Deserialize)]
+struct FirstLine {
+    event: FirstEvent,
+}
+
+#[derive(Deserialize)]
+struct FirstEvent {
+    journal: u32,
+}
+
+fn read_line(lines: &mut BufReader<File>, line: &mut Vec<u8>) -> io::Result<()> {
+    lines.by_ref().take(LONGEST_LINE).read_until(b'\n', line).map(drop)
+}
+
+fn refused(doing: &'static str, path: &Path, source: io::Error) -> JournalError {
+    JournalError::Refused { doing, path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests;

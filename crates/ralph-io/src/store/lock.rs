@@ -1,0 +1,191 @@
+//! One run per work tree: an OS lock that dies with its holder, and who holds it, for people.
+//!
+//! Not here: what an active run does. The journal has that.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ralph_core::ids::RunId;
+use ralph_core::units::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::layout::write_json;
+
+/// A look takes microseconds; this leaves room for a loaded machine.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The lock of a work tree, held until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// The lock cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another run has it.
+    #[error("Another run is active{}. See: ralph status", in_brackets(.0.as_ref()))]
+    Busy(Option<Holder>),
+    /// The system refused.
+    #[error("cannot lock `{}`: {source}", .path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+}
+
+/// Who holds a lock. For people to read, not for ralph to trust.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The process.
+    pub pid: u32,
+    /// When it took the lock.
+    pub since: Timestamp,
+}
+
+impl Lock {
+    /// Takes the lock of a state directory, or says who has it.
+    pub fn acquire(state: &Path, now: Timestamp) -> Result<Self, LockError> {
+        let path = state.join("lock");
+        let mut file = open(&path).map_err(|source| refused(&path, source))?;
+        let mut tried = file.try_lock();
+        if let Err(TryLockError::WouldBlock) = tried {
+            // A look at the lock holds it for a moment; that must not turn a run away.
+            std::thread::sleep(LOOK);
+            tried = file.try_lock();
+        }
+        match tried {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(LockError::Busy(holder(&mut file))),
+            Err(TryLockError::Error(source)) => return Err(refused(&path, source)),
+        }
+        let holder = Holder { pid: std::process::id(), since: now };
+        // The name is for people. On a full disk the lock is as good without it.
+        let _ = file
+            .set_len(0)
+            .and_then(|()| file.write_all(&serde_json::to_vec(&holder).unwrap_or_default()));
+        Ok(Self { _file: file })
+    }
+
+    /// Returns who holds the lock of a state directory, without taking it; an inner nothing
+    /// where the holder is not known.
+    pub fn look(state: &Path) -> Option<Option<Holder>> {
+        let mut file = File::open(state.join("lock")).ok()?;
+        match file.try_lock_shared() {
+            Ok(()) | Err(TryLockError::Error(_)) => None,
+            Err(TryLockError::WouldBlock) => Some(holder(&mut file)),
+        }
+    }
+}
+
+/// What is written down while a run is active.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Active {
+    /// The version of this format.
+    pub version: u32,
+    /// The run.
+    pub run: RunId,
+    /// Its process.
+    pub pid: u32,
+    /// When that process began.
+    pub started: Timestamp,
+}
+
+impl Active {
+    /// Writes it down; a stale one of a run that died is taken over. Only for who has the lock.
+    pub fn publish(&self, path: &Path) -> io::Result<()> {
+        write_json(path, self)
+    }
+
+    /// Removes it at the end of a run.
+    pub fn withdraw(path: &Path) -> io::Result<()> {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Returns what is written down, which may be stale; see [`Lock::look`].
+    pub fn read(path: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+fn holder(file: &mut File) -> Option<Holder> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.take(4096).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+fn refused(path: &Path, source: io::Error) -> LockError {
+    LockError::Refused { path: path.to_owned(), source }
+}
+
+fn in_brackets(holder: Option<&Holder>) -> String {
+    let Some(Holder { pid, since }) = holder else {
+        return String::new();
+    };
+    match jiff::Timestamp::from_millisecond(since.0) {
+        Ok(since) => {
+            let since = since.to_zoned(jiff::tz::TimeZone::system());
+            format!(" (pid {pid}, since {})", since.strftime("%H:%M"))
+        }
+        Err(_) => format!(" (pid {pid})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_run_is_told_who_is_first() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let now = Timestamp(1_794_700_000_000);
+        assert_eq!(Lock::look(directory.path()), None);
+        let lock = Lock::acquire(directory.path(), now).expect("free");
+        let first = Holder { pid: std::process::id(), since: now };
+        assert_eq!(Lock::look(directory.path()), Some(Some(first)));
+        let error = Lock::acquire(directory.path(), now).expect_err("busy").to_string();
+        let expect = format!("Another run is active (pid {}, since ", std::process::id());
+        assert!(error.starts_with(&expect), "{error}");
+        assert!(error.ends_with("). See: ralph status"), "{error}");
+        drop(lock);
+        assert_eq!(Lock::look(directory.path()), None);
+        Lock::acquire(directory.path(), now).expect("free again");
+    }
+
+    #[test]
+    fn a_holder_who_left_no_name_still_holds() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let now = Timestamp(0);
+        let _lock = Lock::acquire(directory.path(), now).expect("free");
+        std::fs::write(directory.path().join("lock"), "garbage").expect("written");
+        let error = Lock::acquire(directory.path(), now).expect_err("busy").to_string();
+        assert_eq!(error, "Another run is active. See: ralph status");
+    }
+
+    #[test]
+    fn a_stale_active_file_is_taken_over() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("active.json");
+        std::fs::write(&path, "{ torn").expect("written");
+        assert_eq!(Active::read(&path), None);
+        let active = Active { version: 1, run: RunId("r".into()), pid: 7, started: Timestamp(1) };
+        active.publish(&path).expect("written");
+        assert_eq!(Active::read(&path), Some(active));
+        Active::withdraw(&path).expect("removed");
+        Active::withdraw(&path).expect("gone already");
+        assert_eq!(Active::read(&path), None);
+    }
+}

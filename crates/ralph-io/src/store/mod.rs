@@ -1,0 +1,22 @@
+//! Files: where they live, the journal, the lock, and what people read.
+//!
+//! The journal and everything else that is trusted lies in the state directory, out of the
+//! reach of agents and gates; what lies in the project's `.ralph/` is written for people and
+//! never read back. Not here: what an event means, which is the core's fold.
+
+pub mod atomic;
+pub mod files;
+pub mod journal;
+pub mod layout;
+pub mod lock;
+pub mod raw;
+pub mod run_id;
+pub mod runs;
+
+pub use files::RunStore;
+pub use journal::{Journal, JournalError};
+pub use layout::{Layout, LayoutError, RunDir};
+pub use lock::{Lock, LockError};
+
+#[cfg(test)]
+mod sample;

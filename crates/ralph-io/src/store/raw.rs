@@ -1,0 +1,138 @@
+//! The agent's raw stream on disk, compressed.
+//!
+//! Not here: what the stream says. The adapters read it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// The fastest level shrinks a stream of JSON about eightfold; higher ones gain little more.
+const LEVEL: i32 = 1;
+
+/// Writes a raw stream.
+pub struct RawWriter {
+    encoder: zstd::stream::write::Encoder<'static, File>,
+}
+
+impl RawWriter {
+    /// Begins a stream; an earlier one at the path is replaced.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+            .open(path)?;
+        Ok(Self { encoder: zstd::stream::write::Encoder::new(file, LEVEL)? })
+    }
+
+    /// Takes in the next bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.encoder.write_all(bytes)
+    }
+
+    /// Hands everything to the system, so that it outlives ralph.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.encoder.flush()
+    }
+
+    /// Ends the stream.
+    pub fn finish(self) -> io::Result<()> {
+        self.encoder.finish().map(drop)
+    }
+}
+
+/// Reads a raw stream. One that was cut off ends where it was cut.
+pub struct RawReader {
+    decoder: zstd::stream::read::Decoder<'static, BufReader<File>>,
+    end: Option<StreamEnd>,
+}
+
+/// How a stream ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// It was finished.
+    Finished,
+    /// It was cut off, by a crash or a full disk.
+    CutOff,
+}
+
+impl RawReader {
+    /// Opens a stream.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { decoder: zstd::stream::read::Decoder::new(File::open(path)?)?, end: None })
+    }
+
+    /// Returns how the stream ends, once all of it is read.
+    pub fn end(&self) -> Option<StreamEnd> {
+        self.end
+    }
+}
+
+impl Read for RawReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.end.is_some() || buffer.is_empty() {
+            return Ok(0);
+        }
+        match self.decoder.read(buffer) {
+            Ok(0) => self.end = Some(StreamEnd::Finished),
+            Ok(bytes) => return Ok(bytes),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+            // An incomplete frame, or bytes that a power cut left as zeros.
+            Err(_) => self.end = Some(StreamEnd::CutOff),
+        }
+        Ok(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(path: &Path) -> (Vec<u8>, Option<StreamEnd>) {
+        let mut reader = RawReader::open(path).expect("opened");
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes).expect("never fails");
+        (bytes, reader.end())
+    }
+
+    #[test]
+    fn a_stream_comes_back_as_it_was() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("agent-1.ndjson.zst");
+        let mut writer = RawWriter::create(&path).expect("created");
+        writer.write(b"{\"a\":1}\n").expect("written");
+        writer.flush().expect("flushed");
+        // What was flushed is there although the stream is not finished.
+        assert_eq!(read(&path), (b"{\"a\":1}\n".to_vec(), Some(StreamEnd::CutOff)));
+        writer.write(b"\xff\n").expect("written");
+        writer.finish().expect("finished");
+        assert_eq!(read(&path), (b"{\"a\":1}\n\xff\n".to_vec(), Some(StreamEnd::Finished)));
+    }
+
+    #[test]
+    fn a_stream_cut_anywhere_gives_a_prefix() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("agent-1.ndjson.zst");
+        let mut writer = RawWriter::create(&path).expect("created");
+        let mut whole = Vec::new();
+        for number in 0..20 {
+            let line = format!("{{\"number\":{number}}}\n");
+            writer.write(line.as_bytes()).expect("written");
+            writer.flush().expect("flushed");
+            whole.extend_from_slice(line.as_bytes());
+        }
+        writer.finish().expect("finished");
+        let compressed = std::fs::read(&path).expect("readable");
+        let mut longest = 0;
+        for length in 0..compressed.len() {
+            std::fs::write(&path, &compressed[..length]).expect("written");
+            let (bytes, _) = read(&path);
+            assert!(whole.starts_with(&bytes), "cut at {length}");
+            longest = longest.max(bytes.len());
+        }
+        assert_eq!(longest, whole.len());
+    }
+}

@@ -1,0 +1,183 @@
+//! The runs of a project, for `status` and `resume --list`.
+//!
+//! Looks at the beginning and the end of each journal only. Not here: the whole state of a run;
+//! fold its journal for that.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use ralph_core::event::Event;
+use ralph_core::ids::{IterationNumber, RunId};
+use ralph_core::outcome::Outcome;
+use ralph_core::units::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::layout::RunDir;
+
+/// The last iteration's events fit into this; where they do not, more is read.
+const TAIL: u64 = 64 * 1024;
+
+/// A run at a glance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunSummary {
+    /// Its id.
+    pub id: RunId,
+    /// When it began; nothing where its journal cannot be read.
+    pub started: Option<Timestamp>,
+    /// How it ended; nothing if it is running or was cut off.
+    pub outcome: Option<Outcome>,
+    /// How many iterations it began.
+    pub iterations: u32,
+}
+
+/// Returns the runs in a state directory, newest first.
+pub fn runs(state: &Path) -> Vec<RunSummary> {
+    let Ok(entries) = fs::read_dir(state.join("runs")) else {
+        return Vec::new();
+    };
+    let mut runs: Vec<RunSummary> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let id = RunId(entry.file_name().into_string().ok()?);
+            let journal = RunDir::at(entry.path()).journal();
+            let summary = summarize(id.clone(), &journal);
+            Some(summary.unwrap_or(RunSummary { id, started: None, outcome: None, iterations: 0 }))
+        })
+        .collect();
+    runs.sort_by(|one, other| other.id.cmp(&one.id));
+    runs
+}
+
+/// A line of which only the time and the kind of event are looked at.
+#[derive(Deserialize)]
+struct Glance<'a> {
+    at: Timestamp,
+    #[serde(borrow)]
+    event: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Kind<'a> {
+    #[serde(borrow, rename = "type")]
+    name: std::borrow::Cow<'a, str>,
+}
+
+fn summarize(id: RunId, journal: &Path) -> io::Result<RunSummary> {
+    let mut file = BufReader::new(File::open(journal)?);
+    let mut first = Vec::new();
+    file.read_until(b'\n', &mut first)?;
+    let glance: Glance<'_> = serde_json::from_slice(&first)?;
+    let mut summary = RunSummary { id, started: Some(glance.at), outcome: None, iterations: 0 };
+    let mut file = file.into_inner();
+    let length = file.metadata()?.len();
+    let mut tail = TAIL;
+    loop {
+        let from = length.saturating_sub(tail);
+        file.seek(SeekFrom::Start(from))?;
+        let mut bytes = Vec::new();
+        file.by_ref().take(tail).read_to_end(&mut bytes)?;
+        if let Some(last) = last_events(&bytes) {
+            summary.outcome = last.outcome;
+            if let Some(IterationNumber(iterations)) = last.iteration {
+                summary.iterations = iterations;
+                return Ok(summary);
+            }
+        }
+        if from == 0 {
+            return Ok(summary);
+        }
+        tail = tail.saturating_mul(8);
+    }
+}
+
+#[derive(Default)]
+struct Last {
+    outcome: Option<Outcome>,
+    iteration: Option<IterationNumber>,
+}
+
+/// Finds the last iteration, and the end of the run if nothing came after it. A first line that
+/// is cut by the tail does not parse and is passed over.
+fn last_events(bytes: &[u8]) -> Option<Last> {
+    let mut last: Option<Last> = None;
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let Ok(glance) = serde_json::from_slice::<Glance<'_>>(line) else {
+            continue;
+        };
+        let text = glance.event.get();
+        let Ok(kind) = serde_json::from_str::<Kind<'_>>(text) else {
+            continue;
+        };
+        let last = last.get_or_insert_default();
+        match kind.name.as_ref() {
+            "iteration_started" | "iteration_ended" | "run_ended" => {
+                match serde_json::from_str::<Event>(text) {
+                    Ok(
+                        Event::IterationStarted { iteration, .. }
+                        | Event::IterationEnded { iteration },
+                    ) => last.iteration = Some(iteration),
+                    Ok(Event::RunEnded { outcome }) => last.outcome = Some(outcome),
+                    Ok(_) | Err(_) => {}
+                }
+            }
+            "run_resumed" => last.outcome = None,
+            _ => {}
+        }
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = r#"{"seq":1,"at":5,"ran":0,"event":{"type":"run_started","journal":1}}"#;
+
+    fn event(body: &str) -> String {
+        format!(r#"{{"seq":9,"at":9,"ran":9,"event":{body}}}"#)
+    }
+
+    #[track_caller]
+    fn check(lines: &[String], expect: &(Option<i64>, Option<Outcome>, u32)) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let run = directory.path().join("runs/20260101-000000-aaaa");
+        fs::create_dir_all(&run).expect("made");
+        fs::write(run.join("journal.jsonl"), lines.join("\n")).expect("written");
+        let found = runs(directory.path());
+        let found = &found[0];
+        assert_eq!(
+            &(found.started.map(|at| at.0), found.outcome.clone(), found.iterations),
+            expect
+        );
+    }
+
+    #[test]
+    fn a_run_is_known_from_both_ends_of_its_journal() {
+        let first = FIRST.to_owned();
+        let started =
+            event(r#"{"type":"iteration_started","iteration":3,"role":"prompt","task":null}"#);
+        let ended = event(r#"{"type":"run_ended","outcome":{"end":"complete"}}"#);
+        let resumed = event(r#"{"type":"run_resumed","version":"1","recipe":null}"#);
+        let long = event(&format!(r#"{{"type":"warned","text":"{}"}}"#, "x".repeat(300_000)));
+        check(std::slice::from_ref(&first), &(Some(5), None, 0));
+        check(&[first.clone(), started.clone(), "{\"torn".into()], &(Some(5), None, 3));
+        let complete = Some(Outcome::Complete);
+        check(&[first.clone(), started.clone(), ended.clone()], &(Some(5), complete.clone(), 3));
+        check(&[first.clone(), started.clone(), ended.clone(), resumed], &(Some(5), None, 3));
+        check(&[first, started, long, ended], &(Some(5), complete, 3));
+        check(&["garbage".into()], &(None, None, 0));
+    }
+
+    #[test]
+    fn the_newest_run_comes_first() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for id in ["20260101-000000-aaaa", "20270101-000000-aaaa"] {
+            fs::create_dir_all(directory.path().join("runs").join(id)).expect("made");
+        }
+        let found: Vec<String> = runs(directory.path()).into_iter().map(|run| run.id.0).collect();
+        assert_eq!(found, ["20270101-000000-aaaa", "20260101-000000-aaaa"]);
+        assert_eq!(runs(&directory.path().join("nowhere")), []);
+    }
+}

@@ -1,0 +1,90 @@
+//! A small run for the tests of this room.
+//!
+//! Not here: random runs. The test kit has those.
+
+use std::collections::BTreeMap;
+
+use ralph_core::budget::Budget;
+use ralph_core::event::{Checkpoint, Event, JOURNAL_VERSION, Recorded};
+use ralph_core::failure::{Patience, RateLimitPolicy, Retries};
+use ralph_core::gate::ValidationStrategy;
+use ralph_core::ids::{IterationNumber, Role, RunId, TaskId};
+use ralph_core::outcome::Outcome;
+use ralph_core::recipe::{
+    AgentChoice, AgentKind, AgentOutput, CommitPolicy, IterationCount, LandingPolicy, OnFailure,
+    Permissions, PromptPlan, PromptSource, Recipe, RunLimits, Work,
+};
+use ralph_core::units::{Millis, Timestamp};
+
+/// Returns the events of a run with two iterations.
+pub(super) fn events() -> Vec<Recorded> {
+    let iteration = |number| {
+        let iteration = IterationNumber(number);
+        let task = Some(TaskId(format!("T-{number} ä")));
+        [
+            Event::IterationStarted { iteration, role: Role::Prompt, task },
+            Event::Checkpointed { checkpoint: Checkpoint::None },
+            Event::Warned { text: "line one\nline two".into() },
+            Event::IterationEnded { iteration },
+        ]
+    };
+    let started = Event::RunStarted {
+        journal: JOURNAL_VERSION,
+        version: "0.1.0".into(),
+        run: RunId("20261114-231500-k3f9".into()),
+        project: "/project".into(),
+        recipe: Box::new(recipe()),
+    };
+    [started]
+        .into_iter()
+        .chain(iteration(1))
+        .chain(iteration(2))
+        .chain([Event::RunEnded { outcome: Outcome::Complete }])
+        .zip(1_u64..)
+        .map(|(event, seq)| Recorded {
+            seq,
+            at: Timestamp(1_794_700_000_000 + seq.cast_signed()),
+            ran: Millis(seq),
+            event,
+        })
+        .collect()
+}
+
+fn recipe() -> Recipe {
+    Recipe {
+        workflow: "prompt".into(),
+        work: Work::Prompt(PromptSource::Text("Do it.".into())),
+        agent: AgentChoice {
+            kind: AgentKind::Sim,
+            command: "sim".into(),
+            flags: Vec::new(),
+            model: None,
+            fallback_model: None,
+            env: BTreeMap::new(),
+            env_deny: Vec::new(),
+            permissions: Permissions::Skip,
+            output: AgentOutput::Events,
+            max_turns: None,
+        },
+        agents: BTreeMap::new(),
+        prompt: PromptPlan { iteration_count: IterationCount::Hidden, output_chars: 5000 },
+        gates: Vec::new(),
+        strategy: ValidationStrategy::Strict,
+        completion_response: "DONE".into(),
+        landing: LandingPolicy {
+            commit: CommitPolicy::Nobody,
+            commit_prefix: "ralph".into(),
+            on_failure: OnFailure::Keep,
+        },
+        retries: Retries { max: 3, backoff: Millis::from_secs(1) },
+        rate_limit: RateLimitPolicy { wait: Patience::Wait, max_wait: Millis::from_mins(60) },
+        limits: RunLimits {
+            iterations: 10,
+            budget: Budget { cost: None, tokens: None, time: None },
+            ask_soft: Millis::from_mins(10),
+            ask_hard: Millis::from_mins(30),
+            ask_idle: Millis::from_mins(10),
+            delay: Millis::ZERO,
+        },
+    }
+}
