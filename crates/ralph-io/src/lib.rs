@@ -3,7 +3,9 @@
 //! Each room implements a port of `ralph-core` or serves one that does. Not here: decisions,
 //! which are the core's, and printing, which is `ralph-ui`'s.
 
+pub mod agents;
 pub mod awake;
+pub mod caller;
 pub mod clock;
 pub mod environment;
 pub mod gates;
