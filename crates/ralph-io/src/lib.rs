@@ -3,3 +3,4 @@
 //! Not here: decisions, which are the core's, and printing, which is `ralph-ui`'s.
 
 pub mod agents;
+pub mod sim;

@@ -1,0 +1,3 @@
+//! Tests that need real processes.
+
+mod sim;
