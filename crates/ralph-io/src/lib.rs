@@ -11,5 +11,6 @@ pub mod environment;
 pub mod gates;
 pub mod plain;
 pub mod process;
+pub mod sim;
 pub mod store;
 pub mod terminal;

@@ -155,13 +155,13 @@ pub(super) fn environment(request: &Request, own: &[(&str, &str)]) -> BTreeMap<S
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
     use ralph_core::recipe::{AgentChoice, AgentKind, AgentOutput, Permissions};
     use ralph_core::units::Millis;
 
-    pub(in crate::agents) fn request(kind: AgentKind, flags: &[&str], prompt: &str) -> Request {
+    pub(crate) fn request(kind: AgentKind, flags: &[&str], prompt: &str) -> Request {
         Request {
             run: RunId("20261114-231500-k3f9".to_owned()),
             iteration: IterationNumber(3),
@@ -187,7 +187,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::agents) fn context() -> CallContext {
+    pub(crate) fn context() -> CallContext {
         CallContext {
             prompt_file: PathBuf::from("/state/prompt.md"),
             self_exe: PathBuf::from("/bin/ralph"),

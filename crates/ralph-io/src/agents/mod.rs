@@ -15,3 +15,6 @@ mod translator;
 pub use adapter::{Adapter, kind_of};
 pub use call::{Call, CallContext, IdleWatch, Privilege};
 pub use translator::{Evidence, Heard, Translator, Weight};
+
+#[cfg(test)]
+pub(crate) use call::tests;

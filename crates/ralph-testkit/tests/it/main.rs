@@ -8,4 +8,5 @@
 
 mod engine;
 mod process;
+mod sim;
 mod tidy;
