@@ -4,6 +4,7 @@
 //! about what follows from what was seen.
 
 pub mod gates;
+pub mod git;
 pub mod plain;
 pub mod process;
 pub mod store;
