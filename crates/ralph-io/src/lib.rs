@@ -9,6 +9,7 @@ pub mod caller;
 pub mod clock;
 pub mod environment;
 pub mod gates;
+pub mod git;
 pub mod plain;
 pub mod process;
 pub mod sim;

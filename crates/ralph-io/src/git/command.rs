@@ -1,0 +1,269 @@
+//! Runs git: the one place where its processes are started.
+//!
+//! Not here: what the output means.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::time::Duration;
+
+use ralph_core::child::{Ending, Limit, NotStarted};
+use ralph_core::ports::VcsError;
+use ralph_core::text::Excerpt;
+
+use crate::plain::Plain;
+use crate::process::{Captured, Limits, Spawn, Stdin, Watch, capture};
+
+/// Hooks run test suites, pushes wait for servers, huge repositories are slow; what takes
+/// longer than this hangs.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A list of a million changed files fits; more is not a list of changes.
+const LARGEST_OUTPUT: usize = 256 * 1024 * 1024;
+
+/// How much of what a command said is shown.
+const WORDS: usize = 4000;
+
+/// Variables that would point git at another repository, index or meaning of paths. ralph may
+/// itself have been started by a hook, which has them set.
+const FOREIGN: [&str; 14] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_INDEX_VERSION",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_NAMESPACE",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_WORK_TREE",
+];
+
+/// Runs git with the user's environment.
+#[derive(Debug, Clone)]
+pub(super) struct Commands {
+    env: Vec<(OsString, OsString)>,
+    watch: Watch,
+}
+
+/// One command.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    program: OsString,
+    settings: Vec<&'static str>,
+    args: Vec<OsString>,
+    cwd: &'a Path,
+    env: Vec<(OsString, OsString)>,
+    stdin: Stdin,
+}
+
+/// A command that ran to its end.
+#[derive(Debug)]
+pub(super) struct Ran {
+    name: String,
+    pub(super) code: i32,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: Vec<u8>,
+}
+
+/// A command that did not run to its end.
+#[derive(Debug)]
+pub(super) enum NotRun {
+    /// There is no such program.
+    NotFound,
+    /// It was ended because it took too long.
+    TimedOut {
+        /// What it had said.
+        words: String,
+    },
+    /// Anything else.
+    Other {
+        /// What happened.
+        message: String,
+    },
+}
+
+impl<'a> Call<'a> {
+    /// Returns a plumbing command: no hooks, no prompts, the same words in every language.
+    pub(super) fn git(cwd: &'a Path, args: &[&str]) -> Self {
+        Self::users("git", cwd)
+            .setting("core.quotePath=false")
+            .setting("core.hooksPath=/dev/null")
+            // What ralph notes is taken as it is; the user's own `git add` may still complain.
+            .setting("core.safecrlf=false")
+            .args(args)
+            .env("LC_ALL", "C")
+    }
+
+    /// Returns a command of the user's: with hooks, in the user's language.
+    pub(super) fn users(program: impl Into<OsString>, cwd: &'a Path) -> Self {
+        let call = Self {
+            program: program.into(),
+            settings: Vec::new(),
+            args: Vec::new(),
+            cwd,
+            env: Vec::new(),
+            stdin: Stdin::Null,
+        };
+        // Nobody is there to answer a question or to leave an editor.
+        call.env("GIT_TERMINAL_PROMPT", "0").env("GIT_EDITOR", "true").env("GIT_PAGER", "cat")
+    }
+
+    /// Adds arguments.
+    pub(super) fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// Overrides a setting of git's.
+    pub(super) fn setting(mut self, setting: &'static str) -> Self {
+        self.settings.extend(["-c", setting]);
+        self
+    }
+
+    /// Sets a variable.
+    pub(super) fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Works on another index than the user's, and leaves no shared part of it in the
+    /// repository.
+    pub(super) fn index(self, index: &Path) -> Self {
+        self.setting("core.splitIndex=false").env("GIT_INDEX_FILE", index)
+    }
+
+    /// Gives it something to read.
+    pub(super) fn stdin(mut self, bytes: Vec<u8>) -> Self {
+        self.stdin = Stdin::Bytes(bytes);
+        self
+    }
+
+    /// Makes objects as ralph: private refs need no identity of the user's.
+    pub(super) fn signed_by_ralph(self) -> Self {
+        self.env("GIT_AUTHOR_NAME", "ralph")
+            .env("GIT_AUTHOR_EMAIL", "ralph@localhost")
+            .env("GIT_COMMITTER_NAME", "ralph")
+            .env("GIT_COMMITTER_EMAIL", "ralph@localhost")
+    }
+
+    /// Returns the command as a person would name it.
+    fn name(&self) -> String {
+        let program = self.program.to_string_lossy();
+        match self.args.iter().map(|arg| arg.to_string_lossy()).find(|arg| !arg.starts_with('-')) {
+            Some(word) => format!("{program} {word}"),
+            None => program.into_owned(),
+        }
+    }
+}
+
+impl Commands {
+    /// Returns what runs commands with this environment.
+    pub(super) fn new(env: Vec<(OsString, OsString)>, watch: Watch) -> Self {
+        let env = env
+            .into_iter()
+            .filter(|(name, _)| !FOREIGN.iter().any(|foreign| name == foreign))
+            .collect();
+        Self { env, watch }
+    }
+
+    /// Runs a command that must succeed, and returns its output.
+    pub(super) fn output(&self, call: Call<'_>) -> Result<Vec<u8>, VcsError> {
+        let ran = self.run(call)?;
+        if ran.code == 0 { Ok(ran.stdout) } else { Err(ran.failed()) }
+    }
+
+    /// Runs a command that must succeed, and returns its output as one line of text.
+    pub(super) fn line(&self, call: Call<'_>) -> Result<String, VcsError> {
+        let output = self.output(call)?;
+        Ok(String::from_utf8_lossy(output.strip_suffix(b"\n").unwrap_or(&output)).into_owned())
+    }
+
+    /// Runs a command to its end, whatever its exit code.
+    pub(super) fn run(&self, call: Call<'_>) -> Result<Ran, VcsError> {
+        let name = call.name();
+        self.attempt(call).map_err(|not_run| VcsError {
+            message: match not_run {
+                NotRun::NotFound => format!("`{name}` could not be run: the program was not found"),
+                NotRun::TimedOut { words } => {
+                    format!(
+                        "`{name}` did not end within {} minutes\n{words}",
+                        PATIENCE.as_secs() / 60
+                    )
+                }
+                NotRun::Other { message } => format!("`{name}` could not be run: {message}"),
+            },
+        })
+    }
+
+    /// Runs a command and tells apart why it may not have ended by itself.
+    pub(super) fn attempt(&self, call: Call<'_>) -> Result<Ran, NotRun> {
+        let name = call.name();
+        let mut env = self.env.clone();
+        env.retain(|(known, _)| !call.env.iter().any(|(name, _)| name == known));
+        env.extend(call.env);
+        let spawn = Spawn {
+            program: call.program,
+            args: call.settings.into_iter().map(OsString::from).chain(call.args).collect(),
+            cwd: call.cwd.to_owned(),
+            env,
+            stdin: call.stdin,
+            limits: Limits { hard: Some(PATIENCE), ..Limits::default() },
+        };
+        let Captured { end, stdout, stderr, cut } = capture(&spawn, &self.watch, LARGEST_OUTPUT);
+        match end.ending {
+            Ending::Exited { code } if cut.is_none() => Ok(Ran { name, code, stdout, stderr }),
+            Ending::NotStarted { reason: NotStarted::NotFound { .. } } => Err(NotRun::NotFound),
+            Ending::TimedOut { limit: Limit::Hard | Limit::Idle, .. } => {
+                Err(NotRun::TimedOut { words: words(&[&stdout, &stderr]) })
+            }
+            Ending::Exited { .. } => Err(NotRun::Other { message: "it said too much".to_owned() }),
+            ending @ (Ending::Signalled { .. }
+            | Ending::Lingered { .. }
+            | Ending::Interrupted { .. }
+            | Ending::NotStarted { .. }) => Err(NotRun::Other { message: ending.to_string() }),
+        }
+    }
+}
+
+impl Ran {
+    /// Returns what the command said, as plain text of bounded length.
+    pub(super) fn words(&self) -> String {
+        words(&[&self.stdout, &self.stderr])
+    }
+
+    /// Returns whether the errors contain a phrase.
+    pub(super) fn complains_of(&self, phrase: &str) -> bool {
+        String::from_utf8_lossy(&self.stderr).contains(phrase)
+    }
+
+    /// Returns the error that this end is, with git's words and a remedy where one is known.
+    pub(super) fn failed(&self) -> VcsError {
+        let hint = if self.complains_of(".lock': File exists") {
+            "\nhint: another git program is at work here, or one crashed; if none is running, \
+             remove the lock file that git names"
+        } else if self.complains_of("Please tell me who you are") {
+            "\nhint: run `git config user.name` and `git config user.email` with your name and address"
+        } else {
+            ""
+        };
+        let words = words(&[&self.stderr]);
+        VcsError {
+            message: format!("`{}` failed (exit code {}): {words}{hint}", self.name, self.code),
+        }
+    }
+}
+
+fn words(outputs: &[&[u8]]) -> String {
+    let mut excerpt = Excerpt::both(WORDS);
+    for output in outputs {
+        let (mut plain, mut text) = (Plain::default(), String::new());
+        plain.feed(output, &mut text);
+        plain.finish(&mut text);
+        excerpt.feed(&text);
+    }
+    excerpt.text().trim().to_owned()
+}

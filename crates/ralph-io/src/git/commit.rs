@@ -1,0 +1,133 @@
+//! A commit: exactly the surveyed tree, with the user's identity and hooks.
+//!
+//! Not here: what the message says.
+
+use std::fs;
+use std::path::PathBuf;
+
+use ralph_core::event::{CommitId, TreeId};
+use ralph_core::ports::{CommitOrder, CommitResult, Mark, VcsError};
+
+use super::command::{Call, NotRun};
+use super::head::Head;
+use super::vcs::{Git, trailers};
+use crate::store::atomic;
+
+impl Git {
+    pub(super) fn commit_with_git(
+        &mut self,
+        order: &CommitOrder,
+    ) -> Result<CommitResult, VcsError> {
+        let head = self.repository.head()?;
+        if let Some(before) = self.made_before(&order.mark, &head)? {
+            return self.land(&order.mark, &before, &head);
+        }
+        let tree = match &order.tree {
+            Some(TreeId(tree)) => tree.clone(),
+            None => self.shadow.survey(&self.repository)?,
+        };
+        if tree == head.tree && self.repository.operation().is_none() {
+            return Ok(CommitResult::Nothing);
+        }
+        if order.message.trim().is_empty() {
+            return Err(VcsError { message: "the commit message is empty".to_owned() });
+        }
+        self.shadow.hold(&self.repository, &tree)?;
+        self.announce(&order.mark, &head)?;
+        if let Some(output) = self.run_commit(order)? {
+            return Ok(CommitResult::Refused { output });
+        }
+        let now = self.repository.head()?;
+        self.land(&order.mark, &head.tree, &now)
+    }
+
+    /// Runs `git commit`; returns what a hook said that refused it.
+    fn run_commit(&self, order: &CommitOrder) -> Result<Option<String>, VcsError> {
+        let mut call = Call::users(&order.command, &self.repository.top)
+            .setting("core.quotePath=false")
+            // Housekeeping must be over when the commit is: what is left running is ended.
+            .setting("gc.autoDetach=false")
+            .setting("maintenance.autoDetach=false")
+            .index(self.shadow.index())
+            .args(["commit", "--quiet", "--no-status", "--cleanup=whitespace", "--file=-"]);
+        for trailer in trailers(&order.mark).lines() {
+            call = call.args([format!("--trailer={trailer}")]);
+        }
+        match self.repository.commands.attempt(call.stdin(order.message.clone().into_bytes())) {
+            Ok(ran) if ran.code == 0 => Ok(None),
+            // git itself fails with 128; 1 is what it makes of a hook's no.
+            Ok(ran) if ran.code == 1 || ran.complains_of("aborted by hook") => {
+                Ok(Some(ran.words()))
+            }
+            Ok(ran) => Err(ran.failed()),
+            Err(NotRun::TimedOut { words }) => {
+                Ok(Some(format!("{words}\n[ralph] the hooks took longer than ten minutes")))
+            }
+            Err(NotRun::NotFound) => {
+                Err(VcsError { message: format!("`{}` was not found", order.command) })
+            }
+            Err(NotRun::Other { message }) => {
+                Err(VcsError { message: format!("`git commit` could not be run: {message}") })
+            }
+        }
+    }
+
+    /// Brings the user's index to where the commit is, for what was committed. Other things that
+    /// are staged stay so; staged contents that the commit passed over are kept on a ref.
+    fn land(&mut self, mark: &Mark, before: &str, now: &Head) -> Result<CommitResult, VcsError> {
+        let commit = now.commit.clone().ok_or_else(|| VcsError {
+            message: "git says that it committed, and there is no commit".to_owned(),
+        })?;
+        let committed = self.repository.diff_trees(before, &now.tree)?;
+        let staged = self.repository.staged(before)?;
+        if staged != committed {
+            let passed_over = staged.iter().any(|change| {
+                committed
+                    .iter()
+                    .any(|other| change.path == other.path && change.after != other.after)
+            });
+            if passed_over
+                && let Some(tree) = self.repository.index_tree(&now.tree, &self.directory)?
+            {
+                let name = format!("refs/ralph/kept/{}/{}-index", mark.run, mark.iteration);
+                let message = format!("ralph: what was staged\n\n{}", trailers(mark));
+                self.repository.keep(&name, &tree, std::slice::from_ref(&commit), &message)?;
+            }
+            self.repository.stage(&committed)?;
+        }
+        self.shadow.is_followed(&self.repository);
+        Ok(CommitResult::Made(CommitId(commit)))
+    }
+
+    /// Writes down that a commit is about to be made on this one. Together with the trailers that
+    /// tells our own commit after a crash; the trailers alone an agent could write.
+    fn announce(&self, mark: &Mark, head: &Head) -> Result<(), VcsError> {
+        let path = self.announcement(mark);
+        let parent = head.commit.as_deref().unwrap_or_default();
+        atomic::replace(&path, format!("{parent}\n{}\n", head.tree).as_bytes()).map_err(|error| {
+            VcsError { message: format!("cannot write `{}`: {error}", path.display()) }
+        })
+    }
+
+    /// Returns the tree before the commit of this mark, if that commit is what is checked out.
+    fn made_before(&self, mark: &Mark, head: &Head) -> Result<Option<String>, VcsError> {
+        let Ok(announced) = fs::read_to_string(self.announcement(mark)) else {
+            return Ok(None);
+        };
+        let (Some((parent, tree)), Some(commit)) = (announced.split_once('\n'), &head.commit)
+        else {
+            return Ok(None);
+        };
+        let format = "--format=%P%n%(trailers:only,unfold)";
+        let args = ["log", "-1", "--no-show-signature", format, commit];
+        let text = self.repository.commands.line(self.repository.git(&args))?;
+        let (parents, written) = text.split_once('\n').unwrap_or((&text, ""));
+        let is_child = parents.split(' ').next() == Some(parent);
+        let is_marked = trailers(mark).lines().all(|line| written.lines().any(|it| it == line));
+        Ok((is_child && is_marked).then(|| tree.trim_end().to_owned()))
+    }
+
+    fn announcement(&self, mark: &Mark) -> PathBuf {
+        self.directory.join(format!("commit-{}", mark.iteration))
+    }
+}

@@ -1,0 +1,124 @@
+//! Lists of changed paths, as git's raw format gives them.
+//!
+//! Not here: what is done about a change.
+
+use ralph_core::ports::VcsError;
+
+/// The mode of a submodule or of a repository within the work tree.
+const GITLINK: &[u8] = b"160000";
+
+/// A path that differs between two trees, or a tree and an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Change {
+    /// The side before; none if the path was not there.
+    pub(super) before: Option<Entry>,
+    /// The side after; none if the path is not there.
+    pub(super) after: Option<Entry>,
+    /// The path from the top of the work tree, as bytes.
+    pub(super) path: Vec<u8>,
+}
+
+/// What a tree or index has at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    mode: Vec<u8>,
+    id: Vec<u8>,
+}
+
+impl Change {
+    /// Returns whether a repository within the work tree is involved.
+    pub(super) fn concerns_gitlink(&self) -> bool {
+        [&self.before, &self.after].into_iter().flatten().any(|entry| entry.mode == GITLINK)
+    }
+
+    /// Returns whether the path is there only after, as a repository of its own.
+    pub(super) fn adds_gitlink(&self) -> bool {
+        self.before.is_none() && self.concerns_gitlink()
+    }
+
+    /// Returns whether it changes what is ignored.
+    pub(super) fn concerns_ignore_rules(&self) -> bool {
+        self.path == b".gitignore" || self.path.ends_with(b"/.gitignore")
+    }
+}
+
+/// Reads the output of `git diff-tree` or `git diff-index` with `--raw -z --no-renames`.
+pub(super) fn parse(output: &[u8]) -> Result<Vec<Change>, VcsError> {
+    let garbled = || VcsError { message: "git's list of changes cannot be read".to_owned() };
+    let mut changes = Vec::new();
+    let mut fields = output.split(|byte| *byte == 0);
+    while let Some(head) = fields.next() {
+        if head.is_empty() {
+            continue;
+        }
+        let mut words = head.strip_prefix(b":").ok_or_else(garbled)?.split(|byte| *byte == b' ');
+        let mut word = || words.next().ok_or_else(garbled);
+        let (old_mode, new_mode, old_id, new_id) = (word()?, word()?, word()?, word()?);
+        let entry = |mode: &[u8], id: &[u8]| {
+            (mode != b"000000").then(|| Entry { mode: mode.to_vec(), id: id.to_vec() })
+        };
+        changes.push(Change {
+            before: entry(old_mode, old_id),
+            after: entry(new_mode, new_id),
+            path: fields.next().ok_or_else(garbled)?.to_vec(),
+        });
+    }
+    Ok(changes)
+}
+
+/// Writes changes as `git update-index -z --index-info` reads them: each path as it is after.
+pub(super) fn index_info<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Vec<u8> {
+    let mut info = Vec::new();
+    for change in changes {
+        match (&change.after, &change.before) {
+            (Some(Entry { mode, id }), _) => {
+                info.extend_from_slice(mode);
+                info.push(b' ');
+                info.extend_from_slice(id);
+            }
+            // A removal still names an id of the right length.
+            (None, before) => {
+                let length = before.as_ref().map_or(40, |entry| entry.id.len());
+                info.extend_from_slice(b"0 ");
+                info.resize(info.len() + length, b'0');
+            }
+        }
+        info.push(b'\t');
+        info.extend_from_slice(&change.path);
+        info.push(0);
+    }
+    info
+}
+
+/// Joins paths as git reads them with `-z --stdin`.
+pub(super) fn zero_ended<'a>(paths: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut joined = Vec::new();
+    for path in paths {
+        joined.extend_from_slice(path);
+        joined.push(0);
+    }
+    joined
+}
+
+/// Splits paths as git writes them with `-z`.
+pub(super) fn split_zero(output: &[u8]) -> impl Iterator<Item = &[u8]> {
+    output.split(|byte| *byte == 0).filter(|path| !path.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_changes_survive_odd_names() {
+        let raw = b":100644 000000 aaaa 0000 D\0old\nname\0:000000 160000 0000 bbbb A\0s\xff\0";
+        let changes = parse(raw).expect("readable");
+        assert_eq!(changes.len(), 2);
+        assert_eq!(changes[0].path, b"old\nname");
+        assert!(changes[1].adds_gitlink());
+        assert_eq!(index_info(&changes), b"0 0000\told\nname\x00160000 bbbb\ts\xff\0");
+        assert_eq!(parse(b"").expect("readable"), []);
+        parse(b"garbage\0path\0").expect_err("refused");
+        parse(b":100644 0").expect_err("refused");
+    }
+}

@@ -1,0 +1,71 @@
+//! What is not committed when a run begins.
+//!
+//! Not here: whether that matters. The caller knows who is going to commit.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+use ralph_core::ports::VcsError;
+
+use super::repository::Repository;
+
+/// A path that is not committed as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dirty {
+    /// The path from the top of the work tree.
+    pub path: PathBuf,
+    /// In what way.
+    pub kind: DirtyKind,
+}
+
+/// In what way a path is not committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DirtyKind {
+    /// It differs from the last commit, staged or not.
+    Changed,
+    /// A merge left it in conflict.
+    Conflict,
+    /// git does not know it.
+    Untracked,
+}
+
+impl Repository {
+    /// Returns every path that is not committed, but ralph's runtime files and what is inside
+    /// submodules.
+    pub fn dirty(&self) -> Result<Vec<Dirty>, VcsError> {
+        let call = self
+            .git(&["--no-optional-locks", "status", "--porcelain=v2", "-z"])
+            .args(["--untracked-files=all", "--ignore-submodules=dirty", "--no-renames", "--"])
+            .args(self.all_but_runtime_files());
+        Ok(self.commands.output(call)?.split(|byte| *byte == 0).filter_map(read).collect())
+    }
+
+    /// Returns the operation of git's that is under way, such as a merge, in git's word for it.
+    pub fn operation(&self) -> Option<&'static str> {
+        const TRACES: [(&str, &str); 6] = [
+            ("MERGE_HEAD", "merge"),
+            ("CHERRY_PICK_HEAD", "cherry-pick"),
+            ("REVERT_HEAD", "revert"),
+            ("rebase-merge", "rebase"),
+            ("rebase-apply", "rebase"),
+            ("sequencer", "cherry-pick"),
+        ];
+        TRACES
+            .into_iter()
+            .find(|(trace, _)| self.git_dir.join(trace).exists())
+            .map(|(_, operation)| operation)
+    }
+}
+
+/// Reads one entry; the path comes after a number of fields that depends on its first letter.
+fn read(entry: &[u8]) -> Option<Dirty> {
+    let (kind, fields) = match entry.first()? {
+        b'1' => (DirtyKind::Changed, 9),
+        b'u' => (DirtyKind::Conflict, 11),
+        b'?' => (DirtyKind::Untracked, 2),
+        _ => return None,
+    };
+    let path = entry.splitn(fields, |byte| *byte == b' ').nth(fields - 1)?;
+    Some(Dirty { path: OsStr::from_bytes(path).into(), kind })
+}

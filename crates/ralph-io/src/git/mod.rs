@@ -1,0 +1,28 @@
+//! The repository: what an iteration starts from, commits, and the way back.
+//!
+//! Everything that is not the user's wish is done with plumbing on a shadow index, and what is
+//! removed is kept on a ref under `refs/ralph/` first. The user's index, stash, branches,
+//! configuration and ignored files stay as they are; no `git clean`, `git stash` or
+//! `git reset --hard` is ever run. Not here: when to commit or to go back.
+
+mod back;
+mod command;
+mod commit;
+mod diff;
+mod dirty;
+mod head;
+mod none;
+mod repository;
+mod shadow;
+mod side;
+mod user_index;
+mod vcs;
+
+pub use dirty::{Dirty, DirtyKind};
+pub use none::NoRepository;
+pub use repository::{Discovery, Repository};
+pub use side::PutBack;
+pub use vcs::Git;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! A project without a git repository: nothing to note, nothing to go back to.
+//!
+//! Not here: projects with one.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use ralph_core::event::Checkpoint;
+use ralph_core::ports::{CommitOrder, CommitResult, Depth, Mark, ScmResult, Survey, Vcs, VcsError};
+
+use super::command::{Call, Commands};
+use super::vcs::{commit_elsewhere, is_git, run_scm};
+use crate::process::Watch;
+
+/// A project directory without a git repository. Other source-control programs work in it.
+#[derive(Debug)]
+pub struct NoRepository {
+    project: PathBuf,
+    commands: Commands,
+}
+
+impl NoRepository {
+    /// Returns the port for a project directory, with the user's environment.
+    pub fn new(project: impl Into<PathBuf>, env: Vec<(OsString, OsString)>, watch: Watch) -> Self {
+        Self { project: project.into(), commands: Commands::new(env, watch) }
+    }
+}
+
+impl Vcs for NoRepository {
+    fn checkpoint(&mut self, _: &Mark, _: Depth) -> Result<Checkpoint, VcsError> {
+        Ok(Checkpoint::None)
+    }
+
+    fn survey(&mut self) -> Result<Option<Survey>, VcsError> {
+        Ok(None)
+    }
+
+    fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
+        if is_git(&order.command) {
+            let project = self.project.display();
+            return Err(VcsError {
+                message: format!(
+                    "`{project}` is not in a git repository\nhint: run `git init` first"
+                ),
+            });
+        }
+        commit_elsewhere(&self.commands, &self.project, order)
+    }
+
+    fn rollback(&mut self, _: &Mark, _: &Checkpoint) -> Result<Option<String>, VcsError> {
+        Ok(None)
+    }
+
+    fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError> {
+        run_scm(&self.commands, Call::users(command, &self.project).args(words))
+    }
+}

@@ -1,0 +1,180 @@
+//! A repository as it is found around a project directory.
+//!
+//! Not here: anything that changes it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use ralph_core::ports::VcsError;
+
+use super::command::{Call, Commands, NotRun, Ran};
+use crate::process::Watch;
+use crate::store::layout::{PROJECT_DIRECTORY, RUNTIME_FILES};
+
+/// A repository with a work tree. ralph works in the whole tree, also where the project is a
+/// directory within it.
+#[derive(Debug, Clone)]
+pub struct Repository {
+    pub(super) commands: Commands,
+    pub(super) project: PathBuf,
+    pub(super) top: PathBuf,
+    pub(super) git_dir: PathBuf,
+    sparse: Sparse,
+}
+
+/// What was found around a project directory.
+#[derive(Debug)]
+pub enum Discovery {
+    /// A repository.
+    Repository(Repository),
+    /// None.
+    None,
+    /// git is not installed, so nothing can be said.
+    NoGit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sparse {
+    Yes,
+    No,
+}
+
+impl Repository {
+    /// Looks for the repository that a project directory lies in.
+    pub fn discover(
+        project: &Path,
+        env: Vec<(OsString, OsString)>,
+        watch: Watch,
+    ) -> Result<Discovery, VcsError> {
+        let commands = Commands::new(env, watch);
+        let call =
+            Call::git(project, &["rev-parse", "--is-bare-repository", "--is-inside-work-tree"]);
+        let ran = match commands.attempt(call) {
+            Ok(ran) => ran,
+            Err(NotRun::NotFound) => return Ok(Discovery::NoGit),
+            Err(NotRun::TimedOut { words: message } | NotRun::Other { message }) => {
+                return Err(VcsError { message: format!("git could not be run: {message}") });
+            }
+        };
+        if ran.code != 0 {
+            return if ran.complains_of("not a git repository") {
+                Ok(Discovery::None)
+            } else {
+                Err(ran.failed())
+            };
+        }
+        if ran.stdout != b"false\ntrue\n" {
+            return Err(VcsError { message: no_work_tree(project, &ran) });
+        }
+        let ask = |args: &[&str]| -> Result<PathBuf, VcsError> {
+            let mut output = commands.output(Call::git(project, args))?;
+            output.pop();
+            Ok(OsString::from_vec(output).into())
+        };
+        let top = ask(&["rev-parse", "--show-toplevel"])?;
+        let git_dir = ask(&["rev-parse", "--absolute-git-dir"])?;
+        let sparse =
+            commands.run(Call::git(project, &["config", "--type=bool", "core.sparseCheckout"]))?;
+        let sparse = if sparse.stdout == b"true\n" { Sparse::Yes } else { Sparse::No };
+        let project = project.canonicalize().map_err(|error| VcsError {
+            message: format!("cannot open `{}`: {error}", project.display()),
+        })?;
+        Ok(Discovery::Repository(Self { commands, project, top, git_dir, sparse }))
+    }
+
+    /// Returns the top of the work tree.
+    pub fn top(&self) -> &Path {
+        &self.top
+    }
+
+    /// Returns a plumbing command in the work tree.
+    pub(super) fn git(&self, args: &[&str]) -> Call<'_> {
+        Call::git(&self.top, args)
+    }
+
+    /// Returns the file of the user's index.
+    pub(super) fn index(&self) -> PathBuf {
+        self.git_dir.join("index")
+    }
+
+    /// Returns the arguments that add everything but ralph's runtime files.
+    pub(super) fn add_everything(&self) -> Vec<OsString> {
+        let mut args: Vec<OsString> = vec!["add".into(), "--all".into()];
+        if self.sparse == Sparse::Yes {
+            args.push("--sparse".into());
+        }
+        args.push("--".into());
+        args.extend(self.all_but_runtime_files());
+        args
+    }
+
+    /// Returns whether a path from the top is one of ralph's runtime files.
+    pub(super) fn is_runtime_file(&self, path: &[u8]) -> bool {
+        let directory = self.runtime_directory();
+        let below = path
+            .strip_prefix(directory.as_os_str().as_bytes())
+            .and_then(|below| below.strip_prefix(b"/"));
+        below.is_some_and(|below| {
+            runtime_names().any(|name| match name.split_once('*') {
+                Some((start, end)) => {
+                    below.starts_with(start.as_bytes())
+                        && below.ends_with(end.as_bytes())
+                        && !below.contains(&b'/')
+                }
+                None => below
+                    .strip_prefix(name.as_bytes())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/")),
+            })
+        })
+    }
+
+    fn runtime_directory(&self) -> PathBuf {
+        let directory = self.project.strip_prefix(&self.top).unwrap_or(Path::new(""));
+        directory.join(PROJECT_DIRECTORY)
+    }
+
+    /// Returns the paths of the whole tree but ralph's runtime files.
+    pub(super) fn all_but_runtime_files(&self) -> impl Iterator<Item = OsString> {
+        let directory = self.runtime_directory();
+        let excluded = runtime_names().map(move |name| {
+            let (magic, directory) = if name.contains('*') {
+                (":(top,exclude,glob)", escape_glob(directory.as_os_str()))
+            } else {
+                (":(top,exclude,literal)", directory.as_os_str().to_owned())
+            };
+            let mut path = OsString::from(magic);
+            path.push(directory);
+            path.push("/");
+            path.push(name);
+            path
+        });
+        std::iter::once(".".into()).chain(excluded)
+    }
+}
+
+fn runtime_names() -> impl Iterator<Item = &'static str> {
+    // A `.gitignore` that ralph wrote ignores itself; another one is the project's.
+    let patterns = RUNTIME_FILES.iter().filter(|pattern| **pattern != "/.gitignore");
+    patterns.map(|pattern| pattern.trim_matches('/'))
+}
+
+fn escape_glob(path: &OsStr) -> OsString {
+    let mut escaped = Vec::new();
+    for byte in path.as_bytes() {
+        if b"*?[\\".contains(byte) {
+            escaped.push(b'\\');
+        }
+        escaped.push(*byte);
+    }
+    OsString::from_vec(escaped)
+}
+
+fn no_work_tree(project: &Path, ran: &Ran) -> String {
+    let project = project.display();
+    if ran.stdout.starts_with(b"true") {
+        format!("`{project}` is a bare repository: there is no work tree to work in")
+    } else {
+        format!("`{project}` lies in a git directory, not in a work tree")
+    }
+}

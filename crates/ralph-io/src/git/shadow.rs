@@ -1,0 +1,292 @@
+//! The shadow index: a copy of the user's in which everything can be added without touching
+//! theirs. It knows the stat data of all files, so that adding costs what it costs git.
+//!
+//! Not here: what is done with the trees.
+
+use std::ffi::OsString;
+use std::fs::{self, File, FileTimes};
+use std::io;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use ralph_core::ports::VcsError;
+
+use super::command::{Call, Ran};
+use super::diff::{self, Change, index_info, split_zero, zero_ended};
+use super::repository::Repository;
+
+/// Repositories without a commit that an agent may leave in the work tree; each costs one more
+/// try, and this many are no accident.
+const MOST_UNBORN: usize = 50;
+
+/// A shadow of the user's index.
+#[derive(Debug)]
+pub(super) struct Shadow {
+    index: PathBuf,
+    seed: Seed,
+    /// The tree that the shadow holds.
+    holds: Option<String>,
+}
+
+/// The user's index as it was when it was copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seed {
+    /// It was not copied yet.
+    Unknown,
+    /// There was none.
+    Missing,
+    /// It was this.
+    Copied(Stamp),
+}
+
+/// Tells one state of a file from another without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Shadow {
+    /// Returns a shadow in a directory of the run's. Nobody else uses it, so a lock there is
+    /// left over from a crash.
+    pub(super) fn in_directory(directory: &Path) -> Self {
+        let index = directory.join("index");
+        let _ = fs::remove_file(directory.join("index.lock"));
+        Self { index, seed: Seed::Unknown, holds: None }
+    }
+
+    /// Returns its file.
+    pub(super) fn index(&self) -> &Path {
+        &self.index
+    }
+
+    /// Notes everything in the work tree that `git add --all` would add to the user's index, and
+    /// returns its tree.
+    pub(super) fn survey(&mut self, repository: &Repository) -> Result<String, VcsError> {
+        self.follow(repository)?;
+        let ran = self.add_everything(repository)?;
+        if ran.complains_of("adding embedded git repository") {
+            self.drop_embedded(repository)?;
+        }
+        self.tree(repository)
+    }
+
+    /// Returns the tree that the shadow holds.
+    pub(super) fn tree(&mut self, repository: &Repository) -> Result<String, VcsError> {
+        let call = repository.git(&["write-tree"]).index(&self.index);
+        let tree = repository.commands.line(call)?;
+        self.holds = Some(tree.clone());
+        Ok(tree)
+    }
+
+    /// Makes it hold a tree, with the stat data of what is the same.
+    pub(super) fn hold(&mut self, repository: &Repository, tree: &str) -> Result<(), VcsError> {
+        if self.holds.as_deref() == Some(tree) {
+            return Ok(());
+        }
+        self.follow(repository)?;
+        let call = repository.git(&["read-tree", "--reset", tree]).index(&self.index);
+        repository.commands.output(call)?;
+        self.holds = Some(tree.to_owned());
+        Ok(())
+    }
+
+    /// Changes the work tree from the tree that the shadow holds to another one.
+    pub(super) fn check_out(
+        &mut self,
+        repository: &Repository,
+        tree: &str,
+    ) -> Result<(), VcsError> {
+        let now = match self.holds.take() {
+            Some(now) => now,
+            None => self.tree(repository)?,
+        };
+        // git removes what is only in the first tree, with the directories that become empty,
+        // writes what is only in the second, and stops before doing anything if a file is not
+        // what the first tree says or something that git does not know is in the way.
+        let args = ["read-tree", "-m", "-u", "--no-recurse-submodules", &now, tree];
+        repository.commands.output(repository.git(&args).index(&self.index))?;
+        self.holds = Some(tree.to_owned());
+        Ok(())
+    }
+
+    /// Takes paths out of the shadow; the files stay.
+    pub(super) fn forget<'a>(
+        &mut self,
+        repository: &Repository,
+        paths: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<(), VcsError> {
+        self.update(repository, "--force-remove", zero_ended(paths))
+    }
+
+    /// Adds files to the shadow, also ignored ones.
+    pub(super) fn add<'a>(
+        &mut self,
+        repository: &Repository,
+        paths: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<(), VcsError> {
+        self.update(repository, "--add", zero_ended(paths))
+    }
+
+    /// Says that the user's index was brought to where the shadow is, so that it need not be
+    /// copied again.
+    pub(super) fn is_followed(&mut self, repository: &Repository) {
+        self.seed = Seed::of(&repository.index());
+        self.holds = None;
+    }
+
+    fn update(
+        &mut self,
+        repository: &Repository,
+        how: &str,
+        paths: Vec<u8>,
+    ) -> Result<(), VcsError> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        self.holds = None;
+        let call = repository.git(&["update-index", how, "-z", "--stdin"]).index(&self.index);
+        repository.commands.output(call.stdin(paths)).map(drop)
+    }
+
+    /// Copies the user's index unless it is still the one that was copied last. What the user or
+    /// the agent did to it counts: files they track although they are ignored, files they no
+    /// longer track, files outside a sparse checkout.
+    fn follow(&mut self, repository: &Repository) -> Result<(), VcsError> {
+        let index = repository.index();
+        let seed = Seed::of(&index);
+        if self.seed == seed && self.index.exists() {
+            return Ok(());
+        }
+        self.holds = None;
+        let failed = |error: io::Error| VcsError {
+            message: format!("cannot copy the index `{}`: {error}", index.display()),
+        };
+        if let Seed::Copied(_) = seed {
+            copy(&index, &self.index).map_err(failed)?;
+            self.unstage_runtime_files(repository)?;
+        } else {
+            match fs::remove_file(&self.index) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+                Ok(()) | Err(_) => {}
+            }
+            if let Some(commit) = repository.head()?.commit {
+                let call = repository.git(&["read-tree", &commit]).index(&self.index);
+                repository.commands.output(call)?;
+            }
+        }
+        self.seed = seed;
+        Ok(())
+    }
+
+    /// Brings runtime files that an agent has staged back to the last commit.
+    fn unstage_runtime_files(&mut self, repository: &Repository) -> Result<(), VcsError> {
+        let head = repository.head()?;
+        let args = ["diff-index", "--cached", "--raw", "-z", "--no-renames", "-R", &head.tree];
+        let mut changes = repository.changes(repository.git(&args).index(&self.index))?;
+        changes.retain(|change| repository.is_runtime_file(&change.path));
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let call = repository.git(&["update-index", "-z", "--index-info"]).index(&self.index);
+        repository.commands.output(call.stdin(index_info(&changes))).map(drop)
+    }
+
+    fn add_everything(&mut self, repository: &Repository) -> Result<Ran, VcsError> {
+        self.holds = None;
+        let mut args = repository.add_everything();
+        let mut unborn: Vec<Vec<u8>> = Vec::new();
+        while unborn.len() < MOST_UNBORN {
+            let call = repository.git(&[]).args(&args).index(&self.index);
+            let ran = repository.commands.run(call)?;
+            match (ran.code, unborn_repository(&ran.stderr)) {
+                (0, _) => {
+                    // One may stand where a tracked file was.
+                    self.forget(repository, unborn.iter().map(Vec::as_slice))?;
+                    return Ok(ran);
+                }
+                (_, Some(path)) => {
+                    args.push(OsString::from_vec([b":(top,exclude,literal)", path].concat()));
+                    unborn.push(path.to_vec());
+                }
+                (_, None) => return Err(ran.failed()),
+            }
+        }
+        Err(VcsError {
+            message: "the work tree is full of repositories without a commit".to_owned(),
+        })
+    }
+
+    /// Takes repositories within the work tree out again. As an entry of ours they would be a
+    /// broken submodule, and their files would be in no commit anyway.
+    fn drop_embedded(&mut self, repository: &Repository) -> Result<(), VcsError> {
+        let head = repository.head()?;
+        let args = ["diff-index", "--cached", "--raw", "-z", "--no-renames", &head.tree];
+        let added = repository.changes(repository.git(&args).index(&self.index))?;
+        let args = ["config", "-z", "--file", ".gitmodules", "--get-regexp", "\\.path$"];
+        let listed = repository.commands.run(repository.git(&args))?.stdout;
+        let is_submodule = |change: &Change| {
+            split_zero(&listed).any(|entry| {
+                entry.splitn(2, |byte| *byte == b'\n').nth(1) == Some(change.path.as_slice())
+            })
+        };
+        let embedded: Vec<&Change> =
+            added.iter().filter(|change| change.adds_gitlink() && !is_submodule(change)).collect();
+        self.forget(repository, embedded.iter().map(|change| change.path.as_slice()))
+    }
+}
+
+impl Seed {
+    fn of(index: &Path) -> Self {
+        match fs::metadata(index) {
+            Ok(metadata) => Self::Copied(Stamp {
+                inode: metadata.ino(),
+                size: metadata.size(),
+                modified: (metadata.mtime(), metadata.mtime_nsec()),
+                changed: (metadata.ctime(), metadata.ctime_nsec()),
+            }),
+            Err(_) => Self::Missing,
+        }
+    }
+}
+
+impl Repository {
+    /// Runs a command that lists changes.
+    pub(super) fn changes(&self, call: Call<'_>) -> Result<Vec<Change>, VcsError> {
+        diff::parse(&self.commands.output(call)?)
+    }
+
+    /// Returns what is different in a second tree.
+    pub(super) fn diff_trees(&self, before: &str, after: &str) -> Result<Vec<Change>, VcsError> {
+        if before == after {
+            return Ok(Vec::new());
+        }
+        let args = ["diff-tree", "-r", "--raw", "-z", "--no-renames", before, after];
+        self.changes(self.git(&args))
+    }
+}
+
+/// Copies an index with its time. git takes a file that is as old as the index or younger for
+/// possibly changed; with a younger index it would overlook changes of the same second.
+pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let temporary = to.with_extension("seed");
+    let mut source = File::open(from)?;
+    let times = FileTimes::new().set_modified(source.metadata()?.modified()?);
+    let mut target = File::create(&temporary)?;
+    io::copy(&mut source, &mut target)?;
+    target.set_times(times)?;
+    fs::rename(&temporary, to)
+}
+
+/// Returns the path that git could not add because it is a repository without a commit.
+fn unborn_repository(stderr: &[u8]) -> Option<&[u8]> {
+    const END: &[u8] = b"/' does not have a commit checked out\n";
+    let end = stderr.windows(END.len()).position(|window| window == END)?;
+    stderr[..end].strip_prefix(b"error: '").or_else(|| {
+        let start = stderr[..end].windows(9).rposition(|window| window == b"\nerror: '")?;
+        Some(&stderr[start + 9..end])
+    })
+}

@@ -1,0 +1,107 @@
+//! The user's uncommitted changes, set aside for the time of a run and put back after it.
+//!
+//! Not here: asking the user whether to.
+
+use ralph_core::ids::RunId;
+use ralph_core::ports::VcsError;
+
+use super::back::{Target, obstacles};
+use super::diff::split_zero;
+use super::vcs::Git;
+
+/// What came of putting changes back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PutBack {
+    /// Nothing was set aside.
+    Nothing,
+    /// They are in the work tree again.
+    Done,
+    /// They do not fit the work of the run. Nothing was changed; the ref still has them.
+    Conflict {
+        /// The ref.
+        kept: String,
+        /// What does not fit.
+        paths: Vec<String>,
+    },
+}
+
+impl Git {
+    /// Keeps all uncommitted changes, untracked files included, on a ref of the run's, and makes
+    /// the work tree what was last committed. Returns the ref, or nothing if all is committed.
+    pub fn set_aside(&mut self, run: &RunId) -> Result<Option<String>, VcsError> {
+        if let Some(operation) = self.repository.operation() {
+            return Err(VcsError {
+                message: format!(
+                    "a {operation} is under way, which cannot be set aside; finish it or give it up first"
+                ),
+            });
+        }
+        let head = self.repository.head()?;
+        let target =
+            Target { tree: head.tree.clone(), index: head.tree, place: None, operation: None };
+        self.go_back(&target, &set_aside_ref(run))
+    }
+
+    /// Puts back what was set aside for a run, merged with what the run has done since.
+    pub fn put_back(&mut self, run: &RunId) -> Result<PutBack, VcsError> {
+        let name = set_aside_ref(run);
+        let Some(aside) = self.repository.resolve(&name)? else {
+            return Ok(PutBack::Nothing);
+        };
+        let head = self.repository.head()?;
+        let now = self.shadow.survey(&self.repository)?;
+        let parents: Vec<String> = head.commit.iter().cloned().collect();
+        let here = self.repository.commit_tree(&now, &parents, "ralph: the work tree")?;
+        let merged = match self.merge(&here, &aside)? {
+            Ok(tree) => tree,
+            Err(paths) => return Ok(PutBack::Conflict { kept: name, paths }),
+        };
+        let arriving = self.repository.diff_trees(&merged, &now)?;
+        let obstacles = obstacles(&self.repository.top, &arriving)?;
+        if !obstacles.is_empty() {
+            let paths = obstacles.iter().map(|path| String::from_utf8_lossy(path).into_owned());
+            return Ok(PutBack::Conflict { kept: name, paths: paths.collect() });
+        }
+        self.switch_tree(&now, &merged)?;
+        // What was staged is staged again where it still fits; it is in the work tree anyway.
+        if let Some(staged) = self.repository.resolve(&format!("{name}^2"))?
+            && let Some(commit) = &head.commit
+            && let Ok(tree) = self.merge(commit, &staged)?
+        {
+            let staged = self.repository.diff_trees(&head.tree, &tree)?;
+            self.repository.stage(&staged)?;
+        }
+        let args = ["update-ref", "-d", &name, &aside];
+        self.repository.commands.output(self.repository.git(&args))?;
+        Ok(PutBack::Done)
+    }
+
+    /// Merges two commits into a tree, or returns the paths in conflict.
+    fn merge(&self, ours: &str, theirs: &str) -> Result<Result<String, Vec<String>>, VcsError> {
+        let git = |args: &[&str]| self.repository.git(args);
+        let base = self.repository.resolve(&format!("{theirs}^1^{{tree}}"))?;
+        if base.is_some() && base == self.repository.resolve(&format!("{ours}^{{tree}}"))? {
+            // Nothing has changed since; older versions of git can do this much.
+            let tree = self
+                .repository
+                .commands
+                .line(git(&["rev-parse", &format!("{theirs}^{{tree}}")]))?;
+            return Ok(Ok(tree));
+        }
+        let call = git(&["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"])
+            .args(["--allow-unrelated-histories", ours, theirs])
+            .signed_by_ralph();
+        let ran = self.repository.commands.run(call)?;
+        let mut fields =
+            split_zero(&ran.stdout).map(|field| String::from_utf8_lossy(field).into_owned());
+        match (ran.code, fields.next()) {
+            (0, Some(tree)) => Ok(Ok(tree)),
+            (1, Some(_)) => Ok(Err(fields.collect())),
+            (_, _) => Err(ran.failed()),
+        }
+    }
+}
+
+fn set_aside_ref(run: &RunId) -> String {
+    format!("refs/ralph/set-aside/{run}")
+}

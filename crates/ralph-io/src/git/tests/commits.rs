@@ -1,0 +1,255 @@
+//! Commits, and what they leave of the user's index.
+
+use super::*;
+
+#[test]
+fn a_commit_has_the_surveyed_tree_and_the_trailers() {
+    let world = World::new();
+    world.write("a.txt", "changed\n");
+    world.remove("dir/b.txt");
+    world.write("new.txt", "new\n");
+    world.write(".ralph/state.json", "runtime\n");
+    let mut git = world.open();
+    let order = order_for(1, &mut git);
+    // What changes after the survey was not checked, and is not committed.
+    world.write("a.txt", "changed again\n");
+    let commit = made(git.commit(&order));
+    assert_eq!(commit, world.git(&["rev-parse", "HEAD"]));
+    let TreeId(tree) = order.tree.clone().expect("a tree");
+    assert_eq!(world.git(&["rev-parse", "HEAD^{tree}"]), tree);
+    expect_test::expect![[r"
+        User <user@example.com>
+        ralph: work
+
+        Ralph-Run: 20261114-231500-k3f9
+        Ralph-Iteration: 1"]]
+    .assert_eq(&world.git(&["log", "-1", "--format=%an <%ae>%n%B"]));
+    assert_eq!(world.git(&["diff", "--cached"]), "");
+    assert_eq!(world.git(&["status", "--porcelain"]), " M a.txt\n?? .ralph/");
+    // Asked again after a crash, it is not done twice.
+    assert_eq!(made(world.open().commit(&order)), commit);
+    assert_eq!(world.git(&["rev-list", "--count", "HEAD"]), "2");
+    assert_eq!(world.ralphs_refs(), Vec::<String>::new());
+}
+
+#[test]
+fn trailers_of_an_agents_making_are_not_taken_for_ours() {
+    let world = World::new();
+    let mut git = world.open();
+    let forged = "done\n\nRalph-Run: 20261114-231500-k3f9\nRalph-Iteration: 1";
+    world.git(&["commit", "--quiet", "--allow-empty", "-m", forged]);
+    world.write("a.txt", "changed\n");
+    let order = order_for(1, &mut git);
+    let commit = made(git.commit(&order));
+    assert_eq!(world.git(&["rev-parse", "HEAD^{tree}"]), order.tree.expect("a tree").0);
+    assert_eq!(commit, world.git(&["rev-parse", "HEAD"]));
+}
+
+#[test]
+fn what_was_staged_stays_or_is_kept() {
+    let world = World::new();
+    world.write("same.txt", "staged\n");
+    world.write("differs.txt", "staged\n");
+    world.write("reverted.txt", "committed\n");
+    world.git(&["add", "reverted.txt"]);
+    world.git(&["commit", "--quiet", "-m", "second"]);
+    world.write("reverted.txt", "staged\n");
+    world.git(&["add", "--all"]);
+    world.write("reverted.txt", "committed\n");
+    world.write("differs.txt", "in the work tree\n");
+    let mut git = world.open();
+    let order = order_for(7, &mut git);
+    made(git.commit(&order));
+    // The commit passed `differs.txt` over as it was staged, so that is kept; `reverted.txt` is
+    // staged as before.
+    assert_eq!(world.git(&["diff", "--cached", "--name-only"]), "reverted.txt");
+    let kept = format!("refs/ralph/kept/{}/7-index", mark(7).run);
+    assert_eq!(world.ralphs_refs(), std::slice::from_ref(&kept));
+    assert_eq!(world.git(&["show", &format!("{kept}:differs.txt")]), "staged");
+}
+
+#[test]
+fn an_index_in_which_the_agent_added_everything_is_left_alone() {
+    let world = World::new();
+    world.write("a.txt", "changed\n");
+    world.git(&["add", "--all"]);
+    let before = fs::read(world.at(".git/index")).expect("readable");
+    let mut git = world.open();
+    let order = order_for(1, &mut git);
+    made(git.commit(&order));
+    assert_eq!(fs::read(world.at(".git/index")).expect("readable"), before);
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn runtime_files_that_an_agent_staged_are_not_committed() {
+    let world = World::new();
+    world.write(".ralph/state.json", "runtime\n");
+    world.write(".ralph/settings.json", "mine\n");
+    world.git(&["add", "--all"]);
+    let mut git = world.open();
+    let order = order_for(1, &mut git);
+    made(git.commit(&order));
+    let committed = world.git(&["ls-tree", "-r", "--name-only", "HEAD", ".ralph/"]);
+    assert_eq!(committed, ".ralph/settings.json");
+    assert_eq!(world.git(&["diff", "--cached", "--name-only"]), ".ralph/state.json");
+}
+
+#[test]
+fn nothing_to_commit_is_not_an_error() {
+    let world = World::new();
+    world.write(".ralph/state.json", "runtime\n");
+    let mut git = world.open();
+    let order = order_for(1, &mut git);
+    assert_eq!(git.commit(&order), Ok(CommitResult::Nothing));
+}
+
+#[test]
+fn hooks_run_and_may_refuse() {
+    for hook in ["pre-commit", "prepare-commit-msg", "commit-msg", "reference-transaction"] {
+        let world = World::new();
+        world.script(
+            &format!(".git/hooks/{hook}"),
+            "echo 'not \u{1b}[31mgood\u{1b}[0m enough' >&2; exit 3",
+        );
+        world.write("a.txt", "changed\n");
+        let before = world.users();
+        let mut git = world.open();
+        let order = order_for(1, &mut git);
+        match git.commit(&order) {
+            Ok(CommitResult::Refused { output }) => {
+                assert!(output.contains("not good enough"), "{hook}: {output}");
+            }
+            other => unreachable!("{hook}: {other:?}"),
+        }
+        assert_eq!(world.users(), before, "{hook}");
+        // Mended, the same order goes through.
+        world.remove(format!(".git/hooks/{hook}"));
+        made(git.commit(&order));
+    }
+}
+
+#[test]
+fn a_hook_that_formats_is_honored() {
+    let world = World::new();
+    world.script(".git/hooks/pre-commit", "echo formatted >a.txt; git add a.txt");
+    world.write("a.txt", "changed\n");
+    let mut git = world.open();
+    let order = order_for(1, &mut git);
+    let commit = made(git.commit(&order));
+    assert_eq!(world.git(&["show", "HEAD:a.txt"]), "formatted");
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+    assert_eq!(made(world.open().commit(&order)), commit);
+}
+
+#[test]
+fn a_missing_identity_is_an_error_with_gits_words() {
+    let mut world = World::new();
+    world.env.retain(|(name, _)| !name.to_string_lossy().contains("_EMAIL"));
+    world.git(&["config", "user.useConfigOnly", "true"]);
+    world.write("a.txt", "changed\n");
+    let mut git = world.open();
+    git.checkpoint(&mark(1), Depth::Tree).expect("needs no identity");
+    let order = order_for(1, &mut git);
+    let error = git.commit(&order).expect_err("refused").to_string();
+    assert!(error.contains("git commit` failed (exit code 128)"), "{error}");
+    assert!(error.contains("hint: run `git config user.name`"), "{error}");
+}
+
+#[test]
+fn the_first_commit_and_a_detached_head_work() {
+    let world = World::empty();
+    world.write("a.txt", "a\n");
+    let mut git = world.open();
+    let order = order_for(1, &mut git);
+    let first = made(git.commit(&order));
+    assert_eq!(made(world.open().commit(&order)), first);
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+    world.git(&["checkout", "--quiet", "--detach"]);
+    world.write("a.txt", "b\n");
+    let order = order_for(2, &mut git);
+    made(git.commit(&order));
+    assert_eq!(world.git(&["rev-list", "--count", "HEAD"]), "2");
+    assert_eq!(world.git(&["rev-list", "--count", "main"]), "1");
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_linked_work_tree_has_its_own_index() {
+    let world = World::new();
+    let linked = world.directory.path().join("linked");
+    world.git(&["worktree", "add", "--quiet", linked.to_str().expect("text")]);
+    fs::write(linked.join("a.txt"), "linked\n").expect("written");
+    let before = world.users();
+    let mut git = Git::new(world.repository_of(&linked), world.directory.path().join("run"));
+    let order = order_for(1, &mut git);
+    made(git.commit(&order));
+    assert_eq!(world.git_in(&linked, &["status", "--porcelain"]), "");
+    let after = world.users();
+    assert_eq!((after.index, after.files, after.head), (before.index, before.files, before.head));
+}
+
+#[test]
+fn a_lock_of_another_git_is_named_with_a_remedy() {
+    let world = World::new();
+    world.write("a.txt", "changed\n");
+    world.write(".git/index.lock", "");
+    // A leftover of our own is not in the way.
+    fs::write(world.directory.path().join("run/index.lock"), "").expect("written");
+    let mut git = world.open();
+    let order = order_for(1, &mut git);
+    let error = git.commit(&order).expect_err("refused").to_string();
+    assert!(error.contains("index.lock': File exists"), "{error}");
+    assert!(error.contains("hint: another git program is at work"), "{error}");
+    // The commit was made; once the lock is gone, the index follows.
+    world.remove(".git/index.lock");
+    made(git.commit(&order));
+    assert_eq!(world.git(&["rev-list", "--count", "HEAD"]), "2");
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_message_is_taken_as_it_is() {
+    let world = World::new();
+    let mut git = world.open();
+    for (iteration, message) in [
+        (1, "# not a comment\n\nbody\n\nCo-Authored-By: A <a@example.com>"),
+        (2, "-m 'quotes' $HOME ä"),
+    ] {
+        world.write("a.txt", message);
+        let order = CommitOrder { message: message.into(), ..order_for(iteration, &mut git) };
+        made(git.commit(&order));
+        let written = world.git(&["log", "-1", "--format=%B"]);
+        assert!(written.starts_with(message), "{written}");
+    }
+    world.write("a.txt", "again\n");
+    let order = CommitOrder { message: " \n".into(), ..order_for(3, &mut git) };
+    git.commit(&order).expect_err("empty");
+}
+
+#[test]
+fn other_programs_commit_in_their_own_way() {
+    let world = World::new();
+    world.script("hg", "echo \"$@\" >said; exit 0");
+    let mut git = world.open();
+    let order = CommitOrder {
+        mark: mark(1),
+        message: "work".into(),
+        tree: None,
+        command: world.at("hg").to_str().expect("text").into(),
+    };
+    made(git.commit(&order));
+    assert_eq!(fs::read_to_string(world.at("said")).expect("written"), "commit -m work\n");
+}
+
+#[test]
+fn a_push_that_fails_says_why() {
+    let world = World::new();
+    let mut git = world.open();
+    let push = ["push", "nowhere", "main"].map(str::to_owned);
+    let ScmResult::Failed { output } = git.scm("git", &push).expect("ran") else {
+        unreachable!("there is no such remote");
+    };
+    assert!(output.contains("'nowhere' does not appear to be a git repository"), "{output}");
+    assert_eq!(git.scm("git", &["status".to_owned()]), Ok(ScmResult::Done));
+}

@@ -1,0 +1,227 @@
+//! Real repositories in temporary directories, without the machine's git configuration.
+
+mod commits;
+mod discovery;
+mod rollbacks;
+mod sides;
+mod surveys;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use ralph_core::event::{Changes, Checkpoint, CommitId, TreeId};
+use ralph_core::ids::{IterationNumber, RunId};
+use ralph_core::ports::{CommitOrder, CommitResult, Depth, Mark, ScmResult, Vcs as _};
+
+use super::*;
+use crate::process::{Limits, Spawn, Stdin, Watch, capture};
+
+/// A repository on the branch `main`, and a directory for a run.
+struct World {
+    directory: tempfile::TempDir,
+    env: Vec<(OsString, OsString)>,
+}
+
+impl World {
+    /// Returns a repository without a commit.
+    fn empty() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = std::env::var_os("PATH").expect("set");
+        let mut env: Vec<(OsString, OsString)> = vec![("PATH".into(), path)];
+        for (name, value) in [
+            ("HOME", "/nonexistent"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_AUTHOR_NAME", "User"),
+            ("GIT_AUTHOR_EMAIL", "user@example.com"),
+            ("GIT_COMMITTER_NAME", "User"),
+            ("GIT_COMMITTER_EMAIL", "user@example.com"),
+            // As if ralph had been started by a hook.
+            ("GIT_INDEX_FILE", "/nonexistent/index"),
+            ("GIT_LITERAL_PATHSPECS", "1"),
+        ] {
+            env.push((name.into(), value.into()));
+        }
+        let world = Self { directory, env };
+        for name in ["project", "run"] {
+            fs::create_dir(world.directory.path().join(name)).expect("made");
+        }
+        world.git(&["init", "--quiet", "--initial-branch=main"]);
+        world
+    }
+
+    /// Returns a repository with a commit that has `a.txt`, `dir/b.txt` and a `.gitignore`, and
+    /// an ignored file beside them.
+    fn new() -> Self {
+        let world = Self::empty();
+        world.write("a.txt", "a\n");
+        world.write("dir/b.txt", "b\n");
+        world.write(".gitignore", "*.log\n/target/\n");
+        world.git(&["add", "--all"]);
+        world.git(&["commit", "--quiet", "-m", "first"]);
+        world.write("target/ignored", "precious\n");
+        world
+    }
+
+    fn top(&self) -> PathBuf {
+        self.directory.path().join("project").canonicalize().expect("there")
+    }
+
+    fn at(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.top().join(path)
+    }
+
+    fn write(&self, path: impl AsRef<Path>, text: &str) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+        fs::write(path, text).expect("written");
+    }
+
+    fn remove(&self, path: impl AsRef<Path>) {
+        fs::remove_file(self.at(path)).expect("removed");
+    }
+
+    fn script(&self, path: &str, text: &str) {
+        self.write(path, &format!("#!/bin/sh\n{text}\n"));
+        fs::set_permissions(self.at(path), fs::Permissions::from_mode(0o755)).expect("set");
+    }
+
+    /// Runs git as the user does.
+    #[track_caller]
+    fn git(&self, args: &[&str]) -> String {
+        self.git_in(&self.top(), args)
+    }
+
+    #[track_caller]
+    fn git_in(&self, directory: &Path, args: &[&str]) -> String {
+        let hidden = ["GIT_INDEX_FILE", "GIT_LITERAL_PATHSPECS"];
+        let spawn = Spawn {
+            program: "git".into(),
+            args: args.iter().map(OsString::from).collect(),
+            cwd: directory.to_owned(),
+            env: self
+                .env
+                .iter()
+                .filter(|(name, _)| !hidden.iter().any(|hidden| name == hidden))
+                .cloned()
+                .collect(),
+            stdin: Stdin::Null,
+            limits: Limits::default(),
+        };
+        let ran = capture(&spawn, &Watch::detached(), 1 << 20);
+        let errors = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(ran.end.ending.is_success(), "git {args:?}: {errors}");
+        String::from_utf8_lossy(&ran.stdout).trim_end().to_owned()
+    }
+
+    fn repository(&self) -> Repository {
+        self.repository_of(&self.top())
+    }
+
+    fn repository_of(&self, project: &Path) -> Repository {
+        match Repository::discover(project, self.env.clone(), Watch::detached()) {
+            Ok(Discovery::Repository(repository)) => repository,
+            other => unreachable!("a repository, not {other:?}"),
+        }
+    }
+
+    fn open(&self) -> Git {
+        Git::new(self.repository(), self.directory.path().join("run"))
+    }
+
+    /// Returns everything of the user's that ralph must not touch.
+    fn users(&self) -> Users {
+        let refs = self.git(&["for-each-ref", "--format=%(refname) %(objectname)"]);
+        Users {
+            index: self.git(&["ls-files", "--stage", "-v"]),
+            stash: self.git(&["stash", "list"]),
+            branches: refs
+                .lines()
+                .filter(|line| !line.starts_with("refs/ralph/"))
+                .map(str::to_owned)
+                .collect(),
+            head: fs::read_to_string(self.at(".git/HEAD")).expect("readable"),
+            config: fs::read_to_string(self.at(".git/config")).expect("readable"),
+            files: files(&self.top()),
+        }
+    }
+
+    /// Returns the refs of ralph's.
+    fn ralphs_refs(&self) -> Vec<String> {
+        let refs = self.git(&["for-each-ref", "--format=%(refname)", "refs/ralph"]);
+        refs.lines().map(str::to_owned).collect()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Users {
+    index: String,
+    stash: String,
+    branches: Vec<String>,
+    head: String,
+    config: String,
+    files: BTreeMap<PathBuf, String>,
+}
+
+/// Returns every file but git's own, with its mode and content.
+fn files(top: &Path) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![top.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).expect("readable").flatten() {
+            let path = entry.path();
+            let metadata = fs::symlink_metadata(&path).expect("there");
+            if entry.file_name() == ".git" {
+                continue;
+            }
+            let text = if metadata.is_symlink() {
+                format!("-> {}", fs::read_link(&path).expect("a link").display())
+            } else if metadata.is_dir() {
+                open.push(path.clone());
+                "directory".to_owned()
+            } else {
+                let executable = metadata.permissions().mode() & 0o111 != 0;
+                let text =
+                    String::from_utf8_lossy(&fs::read(&path).expect("readable")).into_owned();
+                format!("{}{text}", if executable { "+x " } else { "" })
+            };
+            found.insert(path.strip_prefix(top).expect("below").to_owned(), text);
+        }
+    }
+    found
+}
+
+fn mark(iteration: u32) -> Mark {
+    Mark { run: RunId("20261114-231500-k3f9".into()), iteration: IterationNumber(iteration) }
+}
+
+#[track_caller]
+fn made(result: Result<CommitResult, ralph_core::ports::VcsError>) -> String {
+    match result {
+        Ok(CommitResult::Made(CommitId(commit))) => commit,
+        other => unreachable!("a commit, not {other:?}"),
+    }
+}
+
+fn odd_names() -> [PathBuf; 4] {
+    [
+        "with space and \"quotes\"".into(),
+        "new\nline".into(),
+        OsStr::from_bytes(b"not-utf8-\xff").into(),
+        ":(top)magic*".into(),
+    ]
+}
+
+fn order_for(iteration: u32, git: &mut Git) -> CommitOrder {
+    let survey = git.survey().expect("surveyed").expect("a repository");
+    CommitOrder {
+        mark: mark(iteration),
+        message: "ralph: work".into(),
+        tree: Some(survey.tree),
+        command: "git".into(),
+    }
+}

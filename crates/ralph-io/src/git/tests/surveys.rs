@@ -1,0 +1,227 @@
+//! Noting the work tree without touching anything.
+
+use super::*;
+
+fn listed(world: &World, TreeId(tree): &TreeId) -> Vec<String> {
+    let list = world.git(&["ls-tree", "-r", "--name-only", tree]);
+    list.lines().map(str::to_owned).collect()
+}
+
+fn survey(git: &mut Git) -> (TreeId, Changes) {
+    let survey = git.survey().expect("surveyed").expect("a repository");
+    (survey.tree, survey.changes)
+}
+
+#[test]
+fn a_survey_sees_everything_and_touches_nothing() {
+    let world = World::new();
+    // Staged, changed after staging, untracked, stashed, ignored: all of the user's states.
+    world.write("stashed.txt", "stashed\n");
+    world.git(&["add", "stashed.txt"]);
+    world.git(&["stash", "--quiet"]);
+    world.write("a.txt", "staged\n");
+    world.git(&["add", "a.txt"]);
+    world.write("a.txt", "changed\n");
+    world.remove("dir/b.txt");
+    world.write("new/c.txt", "c\n");
+    let before = (world.users(), fs::read(world.at(".git/index")).expect("readable"));
+    let mut git = world.open();
+    let (tree, changes) = survey(&mut git);
+    assert_eq!(changes, Changes::Some);
+    assert_eq!(listed(&world, &tree), [".gitignore", "a.txt", "new/c.txt"]);
+    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    let head = Some(CommitId(world.git(&["rev-parse", "HEAD"])));
+    assert_eq!(checkpoint, Checkpoint::Git { head: head.clone(), tree: Some(tree.clone()) });
+    let checkpoint = git.checkpoint(&mark(2), Depth::Head).expect("noted");
+    assert_eq!(checkpoint, Checkpoint::Git { head, tree: None });
+    assert_eq!((world.users(), fs::read(world.at(".git/index")).expect("readable")), before);
+}
+
+#[test]
+fn a_change_of_the_same_size_in_the_same_second_is_seen() {
+    let world = World::new();
+    let mut git = world.open();
+    assert_eq!(survey(&mut git).1, Changes::None);
+    for text in ["1\n", "2\n", "3\n", "4\n"] {
+        world.write("a.txt", text);
+        assert_eq!(survey(&mut git).1, Changes::Some, "{text}");
+        // A fresh shadow, copied from an index of this very second.
+        world.git(&["add", "a.txt"]);
+        world.write("a.txt", "a\n");
+        assert_eq!(survey(&mut world.open()).1, Changes::None, "{text}");
+        world.git(&["reset", "--quiet"]);
+    }
+}
+
+#[test]
+fn runtime_files_are_left_out_and_the_projects_own_are_not() {
+    let world = World::new();
+    for name in
+        ["state.json", "logs/ralph.log", "guardrail_1_x.log", "memory.jsonl", "context/c.json"]
+    {
+        world.write(Path::new(".ralph").join(name), "runtime\n");
+    }
+    for name in ["settings.json", "prompts/p.md", "skills/s.md", "mcp/m.json"] {
+        world.write(Path::new(".ralph").join(name), "mine\n");
+    }
+    let (tree, _) = survey(&mut world.open());
+    let own: Vec<String> =
+        listed(&world, &tree).into_iter().filter(|path| path.starts_with(".ralph/")).collect();
+    assert_eq!(
+        own,
+        [".ralph/mcp/m.json", ".ralph/prompts/p.md", ".ralph/settings.json", ".ralph/skills/s.md"]
+    );
+    // The same in a directory within the work tree, whose name looks like a pattern.
+    world.write("we[i]rd/.ralph/guardrail_1_x.log", "runtime\n");
+    world.write("we[i]rd/.ralph/state.md", "runtime\n");
+    let mut git =
+        Git::new(world.repository_of(&world.at("we[i]rd")), world.directory.path().join("run"));
+    let (tree, _) = survey(&mut git);
+    assert!(!listed(&world, &tree).iter().any(|path| path.contains("rd/")));
+}
+
+#[test]
+fn odd_names_links_and_modes_are_noted() {
+    let world = World::new();
+    for name in odd_names() {
+        world.write(name, "odd\n");
+    }
+    world.script("run.sh", "true");
+    std::os::unix::fs::symlink("/nonexistent", world.at("link")).expect("a link");
+    let (TreeId(tree), _) = survey(&mut world.open());
+    let list = world.git(&["ls-tree", "-r", "-z", &tree]);
+    assert_eq!(list.matches('\0').count(), 9);
+    assert!(list.contains("100755") && list.contains("120000"), "{list}");
+}
+
+#[test]
+fn an_empty_repository_can_be_surveyed() {
+    let world = World::empty();
+    let mut git = world.open();
+    assert_eq!(survey(&mut git).1, Changes::None);
+    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    let Checkpoint::Git { head: None, tree: Some(_) } = checkpoint else {
+        unreachable!("no commit in {checkpoint:?}");
+    };
+    world.write("a.txt", "a\n");
+    let (tree, changes) = survey(&mut git);
+    assert_eq!((listed(&world, &tree), changes), (vec!["a.txt".to_owned()], Changes::Some));
+    assert!(!world.at(".git/index").exists());
+}
+
+#[test]
+fn repositories_within_the_work_tree_are_left_out() {
+    let world = World::new();
+    for name in ["unborn", "another unborn", "born"] {
+        world.write(format!("{name}/file"), "inner\n");
+        world.git_in(&world.at(name), &["init", "--quiet"]);
+    }
+    world.git_in(&world.at("born"), &["add", "--all"]);
+    world.git_in(&world.at("born"), &["commit", "--quiet", "-m", "inner"]);
+    world.git(&["worktree", "add", "--quiet", "trees/one"]);
+    world.write("new.txt", "new\n");
+    let (tree, _) = survey(&mut world.open());
+    assert_eq!(listed(&world, &tree), [".gitignore", "a.txt", "dir/b.txt", "new.txt"]);
+}
+
+#[test]
+fn a_submodule_is_noted_where_it_stands() {
+    let world = World::new();
+    let other = World::new();
+    let url = other.top();
+    let url = url.to_str().expect("text");
+    world.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", url, "sub"]);
+    let mut git = world.open();
+    let (TreeId(tree), _) = survey(&mut git);
+    assert!(world.git(&["ls-tree", &tree, "sub"]).starts_with("160000"));
+    world.git(&["commit", "--quiet", "-m", "submodule"]);
+    // What is uncommitted inside it is its own affair.
+    world.write("sub/a.txt", "changed\n");
+    assert_eq!(survey(&mut git).1, Changes::None);
+    assert_eq!(world.repository().dirty().expect("listed"), []);
+}
+
+#[test]
+fn files_outside_a_sparse_checkout_stay_in_the_tree() {
+    let world = World::new();
+    world.write("dir2/c.txt", "c\n");
+    world.git(&["add", "--all"]);
+    world.git(&["commit", "--quiet", "-m", "second"]);
+    world.git(&["sparse-checkout", "set", "dir2"]);
+    assert!(!world.at("dir/b.txt").exists());
+    let mut git = world.open();
+    assert_eq!(survey(&mut git).1, Changes::None);
+    world.write("dir/new.txt", "outside\n");
+    world.write("dir2/c.txt", "changed\n");
+    let (tree, _) = survey(&mut git);
+    let expect = [".gitignore", "a.txt", "dir/b.txt", "dir/new.txt", "dir2/c.txt"];
+    assert_eq!(listed(&world, &tree), expect);
+}
+
+#[test]
+fn what_the_agent_tracks_or_untracks_counts() {
+    let world = World::new();
+    let mut git = world.open();
+    survey(&mut git);
+    // A forced ignored file that the agent commits itself must not be deleted by the next one.
+    world.write("forced.log", "log\n");
+    world.git(&["add", "--force", "forced.log"]);
+    world.git(&["commit", "--quiet", "-m", "forced"]);
+    assert_eq!(survey(&mut git).1, Changes::None);
+    world.git(&["rm", "--quiet", "--cached", "forced.log"]);
+    let (tree, _) = survey(&mut git);
+    assert_eq!(listed(&world, &tree), [".gitignore", "a.txt", "dir/b.txt"]);
+    // Even without an index the last commit is known.
+    world.git(&["reset", "--quiet"]);
+    world.remove(".git/index");
+    assert_eq!(survey(&mut git).1, Changes::None);
+}
+
+#[test]
+fn checkpoints_outlive_the_collection_of_garbage_but_not_forever() {
+    let world = World::new();
+    let mut git = world.open();
+    world.write("untracked.txt", "untracked\n");
+    for iteration in 1..=6 {
+        git.checkpoint(&mark(iteration), Depth::Tree).expect("noted");
+    }
+    let refs: Vec<String> = world
+        .ralphs_refs()
+        .iter()
+        .map(|name| name.rsplit('/').next().expect("a name").to_owned())
+        .collect();
+    assert_eq!(refs, ["4", "5", "6"]);
+    world.git(&["gc", "--quiet", "--prune=now"]);
+    let name = format!("refs/ralph/checkpoints/{}/6:untracked.txt", mark(1).run);
+    assert_eq!(world.git(&["cat-file", "blob", &name]), "untracked");
+}
+
+#[test]
+fn settings_about_line_ends_do_not_stop_a_survey() {
+    let world = World::new();
+    world.git(&["config", "core.autocrlf", "input"]);
+    world.git(&["config", "core.safecrlf", "true"]);
+    world.write("mixed.txt", "one\r\ntwo\n");
+    assert_eq!(survey(&mut world.open()).1, Changes::Some);
+}
+
+#[test]
+fn an_index_that_is_split_or_cached_works() {
+    for (setting, value) in [
+        ("core.splitIndex", "true"),
+        ("core.untrackedCache", "true"),
+        ("index.version", "4"),
+        ("feature.manyFiles", "true"),
+    ] {
+        let world = World::new();
+        world.git(&["config", setting, value]);
+        world.write("staged.txt", "staged\n");
+        world.git(&["add", "staged.txt"]);
+        world.write("new.txt", "new\n");
+        let before = world.users();
+        let mut git = world.open();
+        let (tree, _) = survey(&mut git);
+        assert_eq!(listed(&world, &tree).len(), 5, "{setting}");
+        assert_eq!(world.users(), before, "{setting}");
+    }
+}

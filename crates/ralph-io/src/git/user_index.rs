@@ -1,0 +1,62 @@
+//! The user's own index: read often, changed only where a commit or a way back changes what it
+//! is compared with.
+//!
+//! Not here: the shadow.
+
+use std::path::Path;
+
+use ralph_core::ports::VcsError;
+
+use super::diff::{Change, index_info};
+use super::repository::Repository;
+use super::shadow;
+
+impl Repository {
+    /// Returns what is staged, compared with a tree.
+    pub(super) fn staged(&self, tree: &str) -> Result<Vec<Change>, VcsError> {
+        let args = ["diff-index", "--cached", "--raw", "-z", "--no-renames", tree];
+        self.changes(self.git(&args))
+    }
+
+    /// Returns the tree of what is staged; none while a merge is in conflict.
+    pub(super) fn index_tree(
+        &self,
+        head_tree: &str,
+        directory: &Path,
+    ) -> Result<Option<String>, VcsError> {
+        let index = self.index();
+        if !index.exists() {
+            return Ok(None);
+        }
+        let args = ["diff-index", "--cached", "--quiet", head_tree];
+        if self.commands.run(self.git(&args))?.code == 0 {
+            return Ok(Some(head_tree.to_owned()));
+        }
+        // Writing a tree stores it in the index as well, so this is done on a copy.
+        let scratch = directory.join("index.scratch");
+        shadow::copy(&index, &scratch).map_err(|error| VcsError {
+            message: format!("cannot copy the index `{}`: {error}", index.display()),
+        })?;
+        let ran = self.commands.run(self.git(&["write-tree"]).index(&scratch))?;
+        let tree = String::from_utf8_lossy(&ran.stdout).trim_end().to_owned();
+        Ok((ran.code == 0).then_some(tree))
+    }
+
+    /// Brings some paths of the user's index to where they are after these changes, and leaves
+    /// the others.
+    pub(super) fn stage(&self, changes: &[Change]) -> Result<(), VcsError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let call = self.git(&["update-index", "-z", "--index-info"]);
+        self.commands.output(call.stdin(index_info(changes))).map(drop)
+    }
+
+    /// Makes the user's index a tree.
+    pub(super) fn reset_index(&self, tree: &str) -> Result<(), VcsError> {
+        if self.staged(tree)?.is_empty() {
+            return Ok(());
+        }
+        self.commands.output(self.git(&["read-tree", "--reset", tree])).map(drop)
+    }
+}
