@@ -270,12 +270,17 @@ impl Sealed {
     /// Waits until a file is there, as a scripted agent leaves it to say how far it is.
     #[track_caller]
     pub fn wait_for(&self, path: &str) {
-        let path = self.project().join(path);
-        let deadline = Instant::now() + PATIENCE;
-        while !path.exists() {
-            assert!(Instant::now() < deadline, "{} never came", path.display());
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_until(path, || self.project().join(path).exists());
+    }
+}
+
+/// Waits until something holds; what is named in the failure.
+#[track_caller]
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "it never came to this: {what}");
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -329,7 +334,7 @@ impl Running {
         let status = self.wait_for_exit();
         let stdout = self.stdout.iter().collect();
         self.heard.extend(self.stderr.iter());
-        Finished { code: status.code(), stdout, stderr: self.heard }
+        Finished { code: status.code(), stdout, stderr: std::mem::take(&mut self.heard) }
     }
 
     #[track_caller]
@@ -345,6 +350,16 @@ impl Running {
                 panic!("it did not end:\n{}", self.heard);
             }
             thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Running {
+    /// A test that fails leaves nothing running.
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
         }
     }
 }

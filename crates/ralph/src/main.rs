@@ -1,6 +1,20 @@
-//! The `ralph` binary.
-#![expect(dead_code, reason = "the command line that calls the settings comes later")]
+//! `ralph`: drives any coding-agent CLI in a loop until the work is really done.
+//!
+//! Flags and settings become a recipe, the parts are connected, and the outcome becomes an exit
+//! code. Not here: any decision about the work itself.
 
+mod cli;
+mod commands;
+mod complaint;
+mod desk;
+mod project;
+mod recipe;
+mod screen;
+mod session;
 mod settings;
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    commands::main(std::env::args_os().collect())
+}

@@ -4,6 +4,7 @@
 //! one who calls an [`Adapter`] does that.
 
 mod adapter;
+mod advice;
 mod call;
 mod claude;
 mod ending;
@@ -13,6 +14,7 @@ mod text;
 mod translator;
 
 pub use adapter::{Adapter, kind_of};
+pub use advice::{billing_warning, install_hint};
 pub use call::{Call, CallContext, IdleWatch, Privilege};
 pub use translator::{Evidence, Heard, Translator, Weight};
 

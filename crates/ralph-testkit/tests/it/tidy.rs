@@ -117,7 +117,9 @@ fn only_the_adapters_know_the_flags_and_formats_of_agents() {
 #[test]
 fn only_the_view_prints() {
     check_nowhere(&["println!", "print!(", "io::stdout", "io::stderr"], |source| {
-        !source.path.starts_with("crates/ralph-ui/")
+        // One file of the binary opens the streams and hands them to the view.
+        source.path != "crates/ralph/src/screen.rs"
+            && !source.path.starts_with("crates/ralph-ui/")
             && !source.path.starts_with("crates/ralph-io/src/sim/")
             && !source.path.starts_with("crates/ralph-testkit/src/bin/")
     });

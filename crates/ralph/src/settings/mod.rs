@@ -23,12 +23,9 @@ mod source;
 pub(crate) mod types;
 mod words;
 
-#[expect(unused_imports, reason = "the command line that uses them comes later")]
 pub(crate) use {
-    layers::{FlagValue, Loaded, SourceFile, Sources, load},
-    masked::is_secret_name,
-    path::JsonPath,
-    problem::{Origin, Place, Position, Problem, SettingsError},
+    layers::{FlagValue, Loaded, load},
+    problem::Origin,
     schema::json_schema,
     source::read_sources,
     types::Settings,

@@ -50,12 +50,6 @@ impl JsonPath {
         Self(steps)
     }
 
-    /// Returns the path of what contains this, if it is not the top.
-    pub(crate) fn parent(&self) -> Option<Self> {
-        let (_, front) = self.0.split_last()?;
-        Some(Self(front.to_vec()))
-    }
-
     /// Returns this path, then each path above it up to the top.
     pub(crate) fn upwards(&self) -> impl Iterator<Item = Self> {
         (0..=self.0.len()).rev().map(|length| Self(self.0[..length].to_vec()))

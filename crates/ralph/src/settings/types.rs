@@ -176,10 +176,4 @@ impl Settings {
     pub(crate) fn agent_for(&self, role: Role) -> Agent {
         self.agents.section(role).over(&self.agent)
     }
-
-    /// Returns the agent for attempts after a strategy shift, if the settings name one.
-    pub(crate) fn escalated_agent(&self) -> Option<Agent> {
-        let escalate = &self.agents.escalate;
-        (*escalate != Agent::default()).then(|| escalate.over(&self.agent))
-    }
 }

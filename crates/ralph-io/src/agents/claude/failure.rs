@@ -17,7 +17,8 @@ use crate::agents::limit_words;
 use crate::agents::text::TextTranslator;
 use crate::agents::translator::Evidence;
 
-const INSTALL: &str =
+/// How to get the program.
+pub(in crate::agents) const INSTALL_HINT: &str =
     "install Claude Code (`npm install -g @anthropic-ai/claude-code`), or set `agent.command`";
 
 /// What a failed result says about itself.
@@ -168,7 +169,7 @@ impl ClaudeTranslator {
         let ending = &evidence.end.ending;
         match (&self.turn, ending) {
             (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
-                ending::imposed(ending, INSTALL)
+                ending::imposed(ending, INSTALL_HINT)
             }
             (Turn::Failed(trouble), _) => Some(trouble.failure(evidence)),
             // The answer had come; what kept the process is not the answer's fault.
@@ -187,7 +188,7 @@ impl ClaudeTranslator {
                     let class = retrying.api.class().unwrap_or(FailureClass::Overloaded);
                     Some(finish(class, &retrying.to_string(), evidence))
                 }
-                (Limit::Idle | Limit::Hard, _) => ending::imposed(ending, INSTALL),
+                (Limit::Idle | Limit::Hard, _) => ending::imposed(ending, INSTALL_HINT),
             },
             (Turn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
                 let words = ending::last_lines(evidence.stderr_tail);
@@ -216,7 +217,7 @@ pub(in crate::agents) fn judge_text(
     evidence: &Evidence<'_>,
 ) -> Option<Failure> {
     let ending = &evidence.end.ending;
-    if let Some(failure) = ending::imposed(ending, INSTALL) {
+    if let Some(failure) = ending::imposed(ending, INSTALL_HINT) {
         return Some(failure);
     }
     let said = evidence.reading.text();

@@ -10,7 +10,7 @@ mod translate;
 mod wire;
 
 pub(super) use call::{call, output};
-pub(super) use failure::judge_text;
+pub(super) use failure::{INSTALL_HINT, judge_text};
 pub(super) use translate::ClaudeTranslator;
 
 #[cfg(test)]

@@ -242,7 +242,6 @@ fn a_role_may_have_its_own_agent() {
     assert_eq!(settings.agent_for(Role::Review).model.as_deref(), Some("haiku"));
     assert_eq!(settings.agent_for(Role::Fix).model.as_deref(), Some("opus"));
     assert_eq!(settings.agent_for(Role::Fix).skip_permissions, Some(true));
-    assert_eq!(settings.escalated_agent(), None);
 }
 
 fn any_object() -> impl Strategy<Value = Value> {

@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::words::split_words;
-
 /// An agent: its command, model, environment and how to read its output.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -37,23 +35,6 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Returns `flags` as single arguments: `--model opus` becomes two.
-    ///
-    /// Only an option followed by a space is split, as a shell would; other texts stay whole.
-    pub(crate) fn arguments(&self) -> Vec<String> {
-        let mut arguments = Vec::new();
-        for flag in self.flags.iter().flatten() {
-            match flag.split_once(char::is_whitespace) {
-                Some((option, values)) if option.starts_with('-') && !option.contains('=') => {
-                    arguments.push(option.to_owned());
-                    arguments.extend(split_words(values).unwrap_or_else(|_| vec![values.into()]));
-                }
-                _ => arguments.push(flag.clone()),
-            }
-        }
-        arguments
-    }
-
     /// Returns this agent with what it leaves open taken from `base`.
     ///
     /// Another command or kind is another program: the arguments, models and filters of `base`
@@ -209,15 +190,6 @@ mod tests {
         let base = Agent { flags: Some(vec!["--verbose".into()]), ..agent(Some("claude"), None) };
         let expected = Agent { model: Some("haiku".into()), ..base.clone() };
         assert_eq!(agent(None, Some("haiku")).over(&base), expected);
-    }
-
-    #[test]
-    fn an_option_with_its_value_is_two_arguments() {
-        let flags = ["--model opus", "-c 'a b'", "--x=a b", "plain text", "-v", "-m it's"];
-        let agent = Agent { flags: Some(flags.map(Into::into).to_vec()), ..Agent::default() };
-        let expected =
-            ["--model", "opus", "-c", "a b", "--x=a b", "plain text", "-v", "-m", "it's"];
-        assert_eq!(agent.arguments(), expected);
     }
 
     #[test]
