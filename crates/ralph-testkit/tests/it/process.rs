@@ -485,7 +485,8 @@ fn state(pid: &str) -> char {
 #[test]
 fn the_guard_ends_everything_when_ralph_is_killed() {
     let scene = Scene::new();
-    let script = "trap '' TERM; setsid sleep $N & env -i sleep $N & echo > ready; sleep $N";
+    let script = "trap '' TERM; setsid sleep $N & env -i sleep $N & env -i setsid sleep $N & \
+                  echo > ready; sleep $N";
     let request = with(scene.script(script), json!({ "guard": scene.run_id() }));
     let mut ralph = start(&request);
     scene.wait_for("ready", "");
