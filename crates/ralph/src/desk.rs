@@ -177,6 +177,25 @@ impl Desk {
         }
     }
 
+    /// Moves away the locks of a git that died with the run, and says which.
+    pub(crate) fn free_repository(&self, run: &RunId) -> Vec<String> {
+        let files = self.layout.run(run);
+        let last_heard = std::fs::metadata(files.journal()).and_then(|journal| journal.modified());
+        let (Some(repository), Ok(since)) = (&self.repository, last_heard) else {
+            return Vec::new();
+        };
+        let locks = repository.set_stale_locks_aside(since, files.path());
+        locks
+            .iter()
+            .map(|lock| {
+                format!(
+                    "git was cut off with the run; its lock `{}` was moved away",
+                    lock.display()
+                )
+            })
+            .collect()
+    }
+
     /// Returns the repository as a run uses it.
     pub(crate) fn git(&self, run: &RunId) -> Option<Git> {
         let repository = self.repository.clone()?;

@@ -115,6 +115,10 @@ pub(crate) fn resume(
     }
     // The guard has most likely done this already, when the run died.
     process::sweep_run(&run.0);
+    let warnings = match &state.outcome {
+        Some(_) => Vec::new(),
+        None => desk.free_repository(run),
+    };
     let journey = Journey {
         run: run.clone(),
         journal,
@@ -122,7 +126,13 @@ pub(crate) fn resume(
         gates: recipe.gates.clone(),
         incomplete: wishes.incomplete,
     };
-    drive(&desk, journey, |ports| Engine::resume(ports, state, VERSION.to_owned(), changed)?.run())
+    drive(&desk, journey, |ports| {
+        let mut engine = Engine::resume(ports, state, VERSION.to_owned(), changed)?;
+        for warning in warnings {
+            engine.warn(warning)?;
+        }
+        engine.run()
+    })
 }
 
 /// What is particular to one run.

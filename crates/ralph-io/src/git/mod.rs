@@ -11,6 +11,7 @@ mod commit;
 mod diff;
 mod dirty;
 mod head;
+mod locks;
 mod none;
 mod repository;
 pub mod scratch;

@@ -11,6 +11,7 @@
 mod capture;
 mod companion;
 mod course;
+mod elsewhere;
 pub mod guard;
 mod lines;
 mod pipes;
@@ -26,6 +27,7 @@ mod watch;
 pub use capture::{Captured, Cut, capture};
 pub use companion::Companion;
 pub use course::Heard;
+pub use elsewhere::is_running_in;
 pub use guard::Guard;
 pub use lines::{Line, Lines};
 pub use program::find as find_program;

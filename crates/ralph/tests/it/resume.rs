@@ -75,6 +75,24 @@ fn a_kill_at_any_moment_changes_nothing() {
 }
 
 #[test]
+fn the_locks_of_a_git_that_died_with_the_run_are_moved_away() {
+    let sealed = repository();
+    work(&sealed);
+    let running = sealed.start(&["run", "-p", "base"]);
+    wait_until("the first commit is due", || {
+        sealed.events().iter().any(|event| event["role"] == "message")
+    });
+    running.signal(Signal::KILL);
+    running.wait();
+    assert_eq!(sealed.survivors(), [""; 0]);
+    for lock in ["HEAD.lock", "index.lock", "refs/heads/main.lock"] {
+        fs::write(sealed.project().join(".git").join(lock), "").expect("written");
+    }
+    sealed.ralph(&["resume"]).expect_code(0).expect_stderr("git was cut off with the run");
+    assert_eq!(sealed.subjects().len(), 5);
+}
+
+#[test]
 fn an_answer_that_was_received_is_not_asked_for_again() {
     let sealed = sealed();
     // The agent has given its result and lingers; ralph is killed before it can note the answer.

@@ -1,0 +1,69 @@
+//! Lock files of a git that died with its run.
+//!
+//! A git that is killed outright leaves its lock files behind, and every later git refuses to
+//! work. Only those that appeared after the run's last event, while no git is at work here, are
+//! taken for its own. Not here: locks of anybody else, which stay.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::repository::Repository;
+use crate::process::is_running_in;
+
+/// Locks lie at most this deep below `refs/`; branches with more slashes are rare.
+const DEEPEST: usize = 8;
+
+impl Repository {
+    /// Moves the locks that a dead run's git left behind into a directory, and returns what they
+    /// were. `since` is when the run was last heard of.
+    pub fn set_stale_locks_aside(&self, since: SystemTime, aside: &Path) -> Vec<PathBuf> {
+        let locks = self.locks_since(since);
+        if locks.is_empty() || is_running_in("git", self.top()) {
+            return Vec::new();
+        }
+        locks
+            .into_iter()
+            .enumerate()
+            .filter(|(place, lock)| move_away(lock, &aside.join(format!("lock-{place}"))).is_ok())
+            .map(|(_, lock)| lock)
+            .collect()
+    }
+
+    fn locks_since(&self, since: SystemTime) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let directory = &self.git_dir;
+        for name in ["HEAD.lock", "index.lock", "packed-refs.lock"] {
+            found.push(directory.join(name));
+        }
+        collect_locks(&directory.join("refs"), DEEPEST, &mut found);
+        found.retain(|lock| {
+            let made = fs::symlink_metadata(lock).and_then(|metadata| metadata.modified());
+            made.is_ok_and(|made| made >= since)
+        });
+        found
+    }
+}
+
+fn collect_locks(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && depth > 0 => collect_locks(&path, depth - 1, found),
+            Ok(_) if path.extension().is_some_and(|extension| extension == "lock") => {
+                found.push(path);
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+/// The state directory may be on another file system, where a file cannot be renamed to.
+fn move_away(lock: &Path, aside: &Path) -> io::Result<()> {
+    fs::rename(lock, aside).or_else(|_| {
+        fs::copy(lock, aside)?;
+        fs::remove_file(lock)
+    })
+}
