@@ -6,16 +6,25 @@
 
 pub mod budget;
 pub mod child;
+pub mod choose;
 pub mod completion;
+pub mod engine;
 pub mod event;
 pub mod failure;
 pub mod gate;
+pub mod handoff;
 pub mod ids;
 pub mod judge;
+pub mod memory;
 pub mod outcome;
 pub mod ports;
+pub mod prompt;
 pub mod reading;
 pub mod recipe;
+pub mod review;
 pub mod run;
+pub mod scm;
+pub mod stuck;
+pub mod task;
 pub mod text;
 pub mod units;

@@ -48,6 +48,16 @@ impl Recipe {
     pub fn agent_for(&self, role: Role) -> &AgentChoice {
         self.agents.get(&role).unwrap_or(&self.agent)
     }
+
+    /// Returns whether the run cannot do without a git repository.
+    pub fn needs_git(&self) -> bool {
+        let commits_with_git = match &self.landing.commit {
+            CommitPolicy::Ralph | CommitPolicy::Agent => true,
+            CommitPolicy::Scm(scm) => scm.is_git() && !scm.tasks.is_empty(),
+            CommitPolicy::Nobody => false,
+        };
+        commits_with_git || self.landing.on_failure == OnFailure::Rollback
+    }
 }
 
 /// What is to be done.
@@ -198,6 +208,13 @@ pub struct Scm {
     pub command: String,
     /// What to run, in order.
     pub tasks: Vec<ScmTask>,
+}
+
+impl Scm {
+    /// Returns whether the program is git, wherever it lies.
+    pub fn is_git(&self) -> bool {
+        self.command.rsplit('/').next() == Some("git")
+    }
 }
 
 /// One source-control task.

@@ -16,6 +16,7 @@ use crate::judge::{Feedback, Judgement, Verdict};
 use crate::outcome::Outcome;
 use crate::reading::{Reply, Usage};
 use crate::recipe::Recipe;
+use crate::scm;
 use crate::units::{Millis, Timestamp};
 
 /// The state of a run.
@@ -221,7 +222,16 @@ impl RunState {
         match &recorded.event {
             Event::RunStarted { .. } => return Err(misfit("the run has begun before")),
             Event::RunResumed { recipe, version: _ } => {
-                self.outcome = None;
+                // A run that ended by a decision gets a new chance; one that crashed goes on
+                // with what it had left.
+                if let (Some(_), Some(current)) = (self.outcome.take(), &mut self.current) {
+                    current.work.revive();
+                    match &current.message.end {
+                        Some(AskingEnd::Answered(reply))
+                            if scm::commit_message(&reply.text).is_some() => {}
+                        Some(_) | None => current.message = Asking::default(),
+                    }
+                }
                 if let Some(recipe) = recipe {
                     self.recipe = (**recipe).clone();
                 }
@@ -256,7 +266,7 @@ impl RunState {
             Event::Asked { ask, role, .. } => {
                 self.totals.asks += 1;
                 current.asks = ask.0;
-                current.asking(*role).pending = Some(*ask);
+                current.asking_mut(*role).pending = Some(*ask);
             }
             Event::Replied { ask, reply } => {
                 self.totals.usage = self.totals.usage.plus(reply.usage);
@@ -352,17 +362,12 @@ impl Iteration {
     }
 
     /// Returns the question that a role belongs to.
-    fn asking(&mut self, role: Role) -> &mut Asking {
-        match role {
-            Role::Message => &mut self.message,
-            Role::Prompt
-            | Role::Plan
-            | Role::Build
-            | Role::Implement
-            | Role::Review
-            | Role::Fix
-            | Role::Compact => &mut self.work,
-        }
+    pub fn asking(&self, role: Role) -> &Asking {
+        if role == Role::Message { &self.message } else { &self.work }
+    }
+
+    fn asking_mut(&mut self, role: Role) -> &mut Asking {
+        if role == Role::Message { &mut self.message } else { &mut self.work }
     }
 
     /// Returns what a refused commit says to the next iteration.
@@ -384,6 +389,16 @@ impl Iteration {
 }
 
 impl Asking {
+    /// Forgets what made the run give up, so that it can be tried again.
+    fn revive(&mut self) {
+        match &self.end {
+            Some(AskingEnd::Answered(_) | AskingEnd::FailedAttempt(_)) => {}
+            Some(AskingEnd::Hopeless(_)) | None => {
+                *self = Self { pending: self.pending, size: self.size, ..Self::default() };
+            }
+        }
+    }
+
     /// Takes in what a call brought.
     fn hear(&mut self, reply: &Reply, at: Timestamp, recipe: &Recipe) {
         self.pending = None;

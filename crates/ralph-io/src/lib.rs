@@ -1,10 +1,17 @@
 //! The effects of ralph: processes, agents, gates, git, files, clock.
 //!
-//! Each room implements a port of `ralph-core` or serves one that does. Not here: any decision
-//! about what follows from what was seen.
+//! Each room implements a port of `ralph-core` or serves one that does. Not here: decisions,
+//! which are the core's, and printing, which is `ralph-ui`'s.
 
+pub mod agents;
+pub mod awake;
+pub mod caller;
+pub mod clock;
+pub mod environment;
 pub mod gates;
 pub mod git;
 pub mod plain;
 pub mod process;
+pub mod sim;
 pub mod store;
+pub mod terminal;

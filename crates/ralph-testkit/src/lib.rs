@@ -1,1 +1,6 @@
-//! Placeholder.
+//! Test support for ralph: scripted and faulty ports, and sealed environments.
+//!
+//! Not published. Not here: any decision of ralph's own; those are never faked.
+
+pub mod sealed;
+pub mod world;

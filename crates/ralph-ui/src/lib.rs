@@ -1,1 +1,26 @@
-//! Placeholder.
+//! What people see of ralph: the only room that prints.
+//!
+//! [`view::TerminalView`] turns the events of a run into lines, [`json::JsonView`] into JSON,
+//! and [`problem::Problem`] is how the program says why it gave up. Everything an agent or a
+//! gate said goes through [`safe`] first. A view never stops a run: see [`writer`].
+//!
+//! This crate reads the core's events and decides nothing. It never imports `ralph-io`; what it
+//! must know of the world (terminal, variables, time) is given to it.
+
+#![cfg_attr(
+    test,
+    expect(clippy::needless_raw_string_hashes, reason = "expect-test writes its snapshots so")
+)]
+
+mod ending;
+pub mod json;
+mod lines;
+mod page;
+pub mod problem;
+pub mod safe;
+mod stream;
+pub mod style;
+pub mod time;
+mod verbose;
+pub mod view;
+pub mod writer;

@@ -1,2 +1,20 @@
-//! Placeholder.
-fn main() {}
+//! `ralph`: drives any coding-agent CLI in a loop until the work is really done.
+//!
+//! Flags and settings become a recipe, the parts are connected, and the outcome becomes an exit
+//! code. Not here: any decision about the work itself.
+
+mod cli;
+mod commands;
+mod complaint;
+mod desk;
+mod project;
+mod recipe;
+mod screen;
+mod session;
+mod settings;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    commands::main(std::env::args_os().collect())
+}

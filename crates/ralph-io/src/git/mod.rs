@@ -13,6 +13,7 @@ mod dirty;
 mod head;
 mod none;
 mod repository;
+pub mod scratch;
 mod shadow;
 mod side;
 mod user_index;

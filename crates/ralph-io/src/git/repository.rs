@@ -109,14 +109,14 @@ impl Repository {
         self.git_dir.join("index")
     }
 
-    /// Returns the arguments that add everything but ralph's runtime files.
+    /// Returns the arguments that add everything. Runtime files are left out afterwards: git
+    /// takes a pathspec that excludes an ignored path for a wish to add it, and complains.
     pub(super) fn add_everything(&self) -> Vec<OsString> {
         let mut args: Vec<OsString> = vec!["add".into(), "--all".into()];
         if self.sparse == Sparse::Yes {
             args.push("--sparse".into());
         }
-        args.push("--".into());
-        args.extend(self.all_but_runtime_files());
+        args.extend(["--".into(), ".".into()]);
         args
     }
 

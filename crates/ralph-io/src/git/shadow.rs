@@ -71,6 +71,7 @@ impl Shadow {
         if ran.complains_of("adding embedded git repository") {
             self.drop_embedded(repository)?;
         }
+        self.unstage_runtime_files(repository)?;
         self.tree(repository)
     }
 
@@ -182,7 +183,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// Brings runtime files that an agent has staged back to the last commit.
+    /// Brings runtime files that were staged, by an agent or by us, back to the last commit.
     fn unstage_runtime_files(&mut self, repository: &Repository) -> Result<(), VcsError> {
         let head = repository.head()?;
         let args = ["diff-index", "--cached", "--raw", "-z", "--no-renames", "-R", &head.tree];

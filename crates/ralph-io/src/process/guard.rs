@@ -2,8 +2,11 @@
 //!
 //! A subreaper helps only as long as it lives. After `kill -9`, or when the kernel is out of
 //! memory, an agent would go on, paid and unwatched. The guard holds the other end of a pipe; when
-//! the pipe closes without a goodbye, it ends everything that carries the run's id and every
-//! process group that it was told of.
+//! the pipe closes without a goodbye, it ends everything that carries the run's id, every process
+//! group that it was told of, and their children.
+//!
+//! What it cannot find is a process that cleared its environment, started a session of its own and
+//! lost its parent before ralph died.
 //!
 //! Not here: the end of a run that ralph lives to see (`sweep`).
 

@@ -28,6 +28,7 @@ pub use companion::Companion;
 pub use course::Heard;
 pub use guard::Guard;
 pub use lines::{Line, Lines};
+pub use program::find as find_program;
 pub use spawn::{Limits, Spawn, Stdin};
 pub use supervise::{Chunk, supervise};
 pub use sweep::sweep_run;

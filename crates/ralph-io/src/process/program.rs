@@ -19,7 +19,7 @@ use super::spawn::Spawn;
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Returns the file that `spawn.program` names.
-pub(super) fn find(spawn: &Spawn) -> Result<PathBuf, NotStarted> {
+pub fn find(spawn: &Spawn) -> Result<PathBuf, NotStarted> {
     let program = spawn.program.to_string_lossy().into_owned();
     let default = OsStr::new(DEFAULT_PATH);
     let path = spawn

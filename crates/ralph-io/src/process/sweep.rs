@@ -124,19 +124,20 @@ pub fn sweep_run(run_id: &str) -> u32 {
     end_run(run_id, &BTreeSet::new(), Duration::from_secs(2))
 }
 
-/// Ends every process that carries the id or is in one of the groups: TERM, `grace`, KILL.
+/// Ends every process that belongs to a run: TERM, `grace`, KILL.
+///
+/// `groups` are process groups that ralph had started.
 pub(super) fn end_run(run_id: &str, groups: &BTreeSet<i32>, grace: Duration) -> u32 {
     let spared = own_line();
     let start = Instant::now();
     let mut told = BTreeSet::new();
     let mut kill_rounds = 0;
     while kill_rounds < KILL_ROUNDS {
-        let left: Vec<Process> = tree::all()
-            .filter(|process| {
-                process.life == Life::Alive && !spared.contains(&process.pid.as_raw_pid())
-            })
-            .filter(|process| belongs(process, run_id, groups))
-            .collect();
+        let table = table_without(&spared);
+        let left = family(&table, groups, |process| {
+            told.contains(&(process.pid.as_raw_pid(), process.started))
+                || (!run_id.is_empty() && process.carries(RUN_ID_VARIABLE, run_id))
+        });
         if left.is_empty() {
             break;
         }
@@ -156,20 +157,112 @@ pub(super) fn end_run(run_id: &str, groups: &BTreeSet<i32>, grace: Duration) -> 
     u32::try_from(told.len()).unwrap_or(u32::MAX)
 }
 
-fn belongs(process: &Process, run_id: &str, groups: &BTreeSet<i32>) -> bool {
-    let in_group = process.group.is_some_and(|group| groups.contains(&group.as_raw_pid()));
-    in_group || (!run_id.is_empty() && process.carries(RUN_ID_VARIABLE, run_id))
+/// Returns what runs, without `spared` and without saying who shares a group with those.
+fn table_without(spared: &[Process]) -> Vec<Process> {
+    let is_spared = |process: &Process| spared.iter().any(|it| it.pid == process.pid);
+    let is_theirs = |group: &Pid| spared.iter().any(|it| it.group == Some(*group));
+    tree::all()
+        .filter(|process| process.life == Life::Alive && !is_spared(process))
+        .map(|process| Process { group: process.group.filter(|it| !is_theirs(it)), ..process })
+        .collect()
+}
+
+/// Returns the members and all that hang together with them: their children, and who shares a
+/// group with them.
+///
+/// A process that cleared its environment is so found by its parent or its group. A group counts
+/// only if its leader is found or gone: a member that was put into a stranger's group, such as
+/// that of the user's shell, must not take the strangers with it.
+fn family(
+    table: &[Process],
+    groups: &BTreeSet<i32>,
+    mut is_member: impl FnMut(&Process) -> bool,
+) -> Vec<Process> {
+    let mut groups = groups.clone();
+    let (mut found, mut others): (Vec<Process>, Vec<Process>) =
+        table.iter().partition(|process| is_member(process));
+    loop {
+        let parents: BTreeSet<i32> = found.iter().map(|it| it.pid.as_raw_pid()).collect();
+        let strangers: BTreeSet<i32> = others.iter().map(|it| it.pid.as_raw_pid()).collect();
+        let theirs = found.iter().filter_map(|it| it.group).map(Pid::as_raw_pid);
+        groups.extend(theirs.filter(|leader| !strangers.contains(leader)));
+        let (related, unrelated): (Vec<Process>, Vec<Process>) =
+            others.into_iter().partition(|process| {
+                process.parent.is_some_and(|it| parents.contains(&it.as_raw_pid()))
+                    || process.group.is_some_and(|it| groups.contains(&it.as_raw_pid()))
+            });
+        if related.is_empty() {
+            return found;
+        }
+        found.extend(related);
+        others = unrelated;
+    }
 }
 
 /// Returns this process and all its ancestors.
-fn own_line() -> BTreeSet<i32> {
-    let mut line = BTreeSet::new();
+fn own_line() -> Vec<Process> {
+    let mut line: Vec<Process> = Vec::new();
     let mut next = Some(getpid());
-    while let Some(pid) = next {
-        if !line.insert(pid.as_raw_pid()) {
+    while let Some(process) = next.and_then(tree::process) {
+        if line.contains(&process) {
             break;
         }
-        next = tree::process(pid).and_then(|process| process.parent);
+        line.push(process);
+        next = process.parent;
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Builds a table from pid, parent and group.
+    fn table(rows: &[[i32; 3]]) -> Vec<Process> {
+        let row = |&[pid, parent, group]: &[i32; 3]| Process {
+            pid: Pid::from_raw(pid).expect("not zero"),
+            parent: Pid::from_raw(parent),
+            group: Pid::from_raw(group),
+            started: 0,
+            life: Life::Alive,
+        };
+        rows.iter().map(row).collect()
+    }
+
+    #[test]
+    fn a_family_hangs_together_by_parents_and_groups() {
+        let rows = [
+            // The user's shell and an editor.
+            [10, 1, 10],
+            [11, 10, 11],
+            // A member, its child with a session of its own, and a grandchild of that.
+            [20, 1, 20],
+            [21, 20, 21],
+            [22, 21, 21],
+            // An orphan in the group of the grandchild, and the child of that.
+            [23, 1, 21],
+            [24, 23, 24],
+            // Of a group that ralph had started.
+            [31, 1, 30],
+            // In the group of the user's shell.
+            [40, 1, 10],
+        ];
+        let cases: [(&[i32], &[i32], &[i32]); 5] = [
+            (&[40], &[], &[40]),
+            (&[20], &[], &[20, 21, 22, 23, 24]),
+            (&[24], &[], &[24]),
+            (&[], &[30], &[31]),
+            (&[], &[], &[]),
+        ];
+        for (members, groups, expected) in cases {
+            let groups = groups.iter().copied().collect();
+            let is_member = |it: &Process| members.contains(&it.pid.as_raw_pid());
+            let mut found: Vec<i32> = family(&table(&rows), &groups, is_member)
+                .iter()
+                .map(|process| process.pid.as_raw_pid())
+                .collect();
+            found.sort_unstable();
+            assert_eq!(found, expected, "{members:?} {groups:?}");
+        }
+    }
 }

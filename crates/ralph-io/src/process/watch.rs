@@ -142,6 +142,11 @@ impl Watch {
         }
     }
 
+    /// Returns how long this process has been running, without pauses.
+    pub fn running(&self) -> Duration {
+        self.clock()
+    }
+
     /// Returns the time since the start without pauses.
     pub(super) fn clock(&self) -> Duration {
         let state = self.state();

@@ -2,7 +2,7 @@
 //!
 //! Not here: the agent's raw stream, which the adapters write.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -18,7 +18,7 @@ use rustix::fs::OFlags;
 use serde::Serialize;
 
 use super::journal::Journal;
-use super::layout::{Layout, write_json};
+use super::layout::{Layout, LayoutError, write_json};
 
 /// No model reads more; a larger file was named by mistake.
 const LARGEST_PROMPT: u64 = 16 * 1024 * 1024;
@@ -95,6 +95,25 @@ impl Store for RunStore {
             View::Gates { iteration, results } => self.publish_gates(*iteration, results),
         }
     }
+}
+
+/// A log beyond this is moved aside when a run begins.
+const LARGEST_LOG: u64 = 8 * 1024 * 1024;
+
+/// Opens the log for people in the project, to be added to.
+pub fn open_log(layout: &Layout) -> Result<File, LayoutError> {
+    let path = layout.project_directory(&["logs"])?.join("ralph.log");
+    let refused = |source| LayoutError::Refused { doing: "open", path: path.clone(), source };
+    if std::fs::symlink_metadata(&path).is_ok_and(|log| log.len() > LARGEST_LOG) {
+        std::fs::rename(&path, path.with_extension("log.1")).map_err(refused)?;
+    }
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+        .open(&path)
+        .map_err(refused)
 }
 
 /// Reads a prompt file. Also for a check before the run begins.

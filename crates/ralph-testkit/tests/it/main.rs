@@ -1,3 +1,12 @@
-//! Tests of whole processes, each through a binary of this crate.
+//! Tests of the engine in a scripted world, of whole processes through binaries of this crate,
+//! and of the house rules.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test names only the variants that it is about"
+)]
+
+mod engine;
 mod process;
+mod sim;
+mod tidy;

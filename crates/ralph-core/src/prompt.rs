@@ -1,0 +1,124 @@
+//! Putting a prompt together from its parts.
+//!
+//! Not here: reading the base text, and what the feedback says.
+
+use crate::gate::FailAction;
+use crate::ids::IterationNumber;
+use crate::judge::Feedback;
+use crate::recipe::{IterationCount, PromptPlan};
+use crate::run::PromptSize;
+use crate::text::{Excerpt, Truncate};
+
+/// Parts stand apart by an empty line.
+const BETWEEN: &str = "\n\n";
+
+/// When the whole prompt did not fit into the model's window, this is what each feedback may
+/// still take: enough to name what failed and where its log lies.
+const SMALLEST_FEEDBACK: usize = 500;
+
+/// What a prompt is put together from.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts<'a> {
+    /// The user's text.
+    pub base: &'a str,
+    /// What the iteration before left to say.
+    pub feedback: &'a [Feedback],
+    /// The iteration.
+    pub iteration: IterationNumber,
+    /// The limit of iterations.
+    pub limit: u32,
+    /// Whether the whole prompt fits.
+    pub size: PromptSize,
+}
+
+/// Returns the prompt of an iteration.
+///
+/// Feedback joins by its action: after, before, or instead of the base text.
+pub fn assemble(plan: &PromptPlan, parts: Parts<'_>) -> String {
+    let said = |action| {
+        parts.feedback.iter().filter(move |feedback| feedback.action == action).map(|feedback| {
+            match parts.size {
+                PromptSize::Full => feedback.text.clone(),
+                PromptSize::Smallest => {
+                    let mut excerpt = Excerpt::new(SMALLEST_FEEDBACK, Truncate::Head);
+                    excerpt.feed(&feedback.text);
+                    excerpt.text()
+                }
+            }
+        })
+    };
+    let mut pieces: Vec<String> = Vec::new();
+    match plan.iteration_count {
+        IterationCount::Shown => pieces.push(count_line(parts.iteration, parts.limit)),
+        IterationCount::Hidden => {}
+    }
+    pieces.extend(said(FailAction::Prepend));
+    let before = pieces.len();
+    pieces.extend(said(FailAction::Replace));
+    if pieces.len() == before {
+        pieces.push(parts.base.to_owned());
+    }
+    pieces.extend(said(FailAction::Append));
+    pieces.join(BETWEEN)
+}
+
+fn count_line(iteration: IterationNumber, limit: u32) -> String {
+    let remaining = limit.saturating_sub(iteration.0);
+    format!("Iteration {iteration} of {limit}, {remaining} remaining.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(count: IterationCount, feedback: &[(&str, FailAction)], expect: &str) {
+        let feedback: Vec<Feedback> = feedback
+            .iter()
+            .map(|(text, action)| Feedback { text: (*text).to_owned(), action: *action })
+            .collect();
+        let plan = PromptPlan { iteration_count: count, output_chars: 5000 };
+        let parts = Parts {
+            base: "base\n",
+            feedback: &feedback,
+            iteration: IterationNumber(3),
+            limit: 10,
+            size: PromptSize::Full,
+        };
+        assert_eq!(assemble(&plan, parts), expect);
+    }
+
+    #[test]
+    fn feedback_joins_by_its_action() {
+        use FailAction::{Append, Prepend, Replace};
+        use IterationCount::{Hidden, Shown};
+        check(Hidden, &[], "base\n");
+        check(Hidden, &[("a", Append)], "base\n\n\na");
+        check(Hidden, &[("a", Append), ("b", Append)], "base\n\n\na\n\nb");
+        check(Hidden, &[("p", Prepend)], "p\n\nbase\n");
+        check(Hidden, &[("r", Replace)], "r");
+        check(
+            Hidden,
+            &[("r", Replace), ("a", Append), ("p", Prepend), ("s", Replace)],
+            "p\n\nr\n\ns\n\na",
+        );
+        check(Shown, &[], "Iteration 3 of 10, 7 remaining.\n\nbase\n");
+    }
+
+    #[test]
+    fn the_smallest_prompt_keeps_the_base_whole() {
+        let base = "b".repeat(2_000);
+        let feedback = [Feedback { text: "f".repeat(2_000), action: FailAction::Append }];
+        let plan = PromptPlan { iteration_count: IterationCount::Hidden, output_chars: 5000 };
+        let parts = Parts {
+            base: &base,
+            feedback: &feedback,
+            iteration: IterationNumber(1),
+            limit: 1,
+            size: PromptSize::Smallest,
+        };
+        let prompt = assemble(&plan, parts);
+        assert!(prompt.starts_with(&base));
+        assert_eq!(prompt.len(), 2_000 + 2 + 500 + "... [truncated]".len());
+    }
+}

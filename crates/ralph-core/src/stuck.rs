@@ -1,0 +1,28 @@
+//! Being stuck: the tiers of escalation, as data.
+//!
+//! Not here: recognizing that an attempt failed like the ones before it.
+
+use serde::{Deserialize, Serialize};
+
+/// When attempts count as stuck, and how far that escalates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StuckPolicy {
+    /// The same failure this often is stuck.
+    pub after: u32,
+    /// How many shifts of strategy are tried.
+    pub strategy_shifts: u32,
+}
+
+/// What is tried when attempts fail alike, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Escalation {
+    /// Nothing yet.
+    None,
+    /// The prompt demands another approach and forbids the failed one.
+    StrategyShift,
+    /// Files and documentation that the error speaks of join the prompt, once.
+    ContextExpansion,
+    /// The task is given up, and its work shelved.
+    HardStop,
+}

@@ -1,0 +1,57 @@
+//! Advice about agents for people: how to get one, and what it may cost unawares.
+//!
+//! Not here: judging a call.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use ralph_core::recipe::AgentKind;
+
+use super::claude;
+
+/// Returns how to get the program of an agent.
+pub fn install_hint(kind: AgentKind, command: &str) -> String {
+    match kind {
+        AgentKind::Claude => claude::INSTALL_HINT.to_owned(),
+        AgentKind::Text | AgentKind::Sim => {
+            format!("install `{command}`, or set `agent.command`")
+        }
+    }
+}
+
+/// Returns a warning where a variable of the environment decides who pays.
+///
+/// A key that stands in the settings is the user's choice; one that happens to be in the shell
+/// may turn a subscription into a bill.
+pub fn billing_warning(
+    kind: AgentKind,
+    env: &[(OsString, OsString)],
+    chosen: &BTreeMap<String, String>,
+) -> Option<String> {
+    let variable = match kind {
+        AgentKind::Claude => "ANTHROPIC_API_KEY",
+        AgentKind::Text | AgentKind::Sim => return None,
+    };
+    let is_set = env.iter().any(|(name, value)| name == variable && !value.is_empty());
+    (is_set && !chosen.contains_key(variable)).then(|| {
+        format!(
+            "{variable} is set: the agent bills that key, not a subscription; add it to `agent.envDeny` to use your login"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_key_that_nobody_chose_is_warned_about() {
+        let env = vec![("ANTHROPIC_API_KEY".into(), "x".into())];
+        let chosen = BTreeMap::from([("ANTHROPIC_API_KEY".to_owned(), "x".to_owned())]);
+        let none = BTreeMap::new();
+        assert!(billing_warning(AgentKind::Claude, &env, &none).is_some());
+        assert_eq!(billing_warning(AgentKind::Claude, &env, &chosen), None);
+        assert_eq!(billing_warning(AgentKind::Claude, &[], &none), None);
+        assert_eq!(billing_warning(AgentKind::Text, &env, &none), None);
+    }
+}

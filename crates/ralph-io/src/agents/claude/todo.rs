@@ -1,0 +1,109 @@
+//! The agent's to-do list: `TodoWrite` gives it whole, the task tools change it one by one.
+//!
+//! Not here: the tool calls themselves.
+
+use ralph_core::reading::{TodoItem, TodoState};
+
+use super::wire::{Input, Todo, ToolUseResult};
+
+/// A to-do list longer than this is no plan but a flood.
+const MOST_ITEMS: usize = 500;
+
+/// What a tool call will do to the list once it has succeeded.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// Replaces it.
+    Write(Vec<(String, TodoItem)>),
+    /// Adds the task that the result names.
+    Create(String),
+    /// Changes one task.
+    Update { id: String, status: Option<String>, subject: Option<String> },
+    /// Replaces it by what the result lists.
+    List,
+}
+
+impl Change {
+    /// Returns what a call means for the list, if it is one of the to-do tools.
+    pub(super) fn of(tool: &str, input: &Input<'_>) -> Option<Self> {
+        let subject = || input.subject.as_ref().map(|subject| subject.0.to_string());
+        match tool {
+            "TodoWrite" => Some(Self::Write(items(input.todos.as_deref()?))),
+            "TaskCreate" => Some(Self::Create(subject()?)),
+            "TaskUpdate" => Some(Self::Update {
+                id: input.task_id.clone()?,
+                status: input.status.clone(),
+                subject: subject(),
+            }),
+            "TaskList" => Some(Self::List),
+            _ => None,
+        }
+    }
+}
+
+/// The list, by the tasks' ids in order of creation.
+#[derive(Debug, Default)]
+pub(super) struct TodoList(Vec<(String, TodoItem)>);
+
+impl TodoList {
+    /// Applies a change that has succeeded. Returns the list, whole, if it differs.
+    pub(super) fn apply(
+        &mut self,
+        change: Change,
+        result: &ToolUseResult,
+    ) -> Option<Vec<TodoItem>> {
+        let before = self.0.clone();
+        match change {
+            Change::Write(items) => self.0 = items,
+            Change::Create(subject) => {
+                let id = result.task.as_ref().and_then(|task| task.id.clone());
+                let item = TodoItem { text: subject, state: TodoState::Pending };
+                self.0.push((id.unwrap_or_default(), item));
+            }
+            Change::Update { id, status, subject } => {
+                self.update(&id, status.as_deref(), subject.as_deref());
+            }
+            Change::List => {
+                if let Some(tasks) = &result.tasks {
+                    self.0 = items(tasks);
+                }
+            }
+        }
+        self.0.truncate(MOST_ITEMS);
+        (self.0 != before).then(|| self.0.iter().map(|(_, item)| item.clone()).collect())
+    }
+
+    fn update(&mut self, id: &str, status: Option<&str>, subject: Option<&str>) {
+        if status == Some("deleted") {
+            self.0.retain(|(known, _)| known != id);
+            return;
+        }
+        for (_, item) in self.0.iter_mut().filter(|(known, _)| known == id) {
+            if let Some(status) = status {
+                item.state = state(status);
+            }
+            if let Some(subject) = subject {
+                subject.clone_into(&mut item.text);
+            }
+        }
+    }
+}
+
+fn items(todos: &[Todo]) -> Vec<(String, TodoItem)> {
+    todos
+        .iter()
+        .take(MOST_ITEMS)
+        .map(|todo| {
+            let text = todo.content.clone().unwrap_or_default();
+            let state = state(todo.status.as_deref().unwrap_or_default());
+            (todo.id.clone().unwrap_or_default(), TodoItem { text, state })
+        })
+        .collect()
+}
+
+fn state(status: &str) -> TodoState {
+    match status {
+        "completed" => TodoState::Done,
+        "in_progress" => TodoState::Active,
+        _ => TodoState::Pending,
+    }
+}

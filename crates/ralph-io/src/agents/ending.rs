@@ -1,0 +1,63 @@
+//! What an ending means for every agent alike: it never started, ran past a limit, or the user
+//! ended it; and the words of a crash.
+//!
+//! Not here: what an agent's own output says about its end.
+
+use ralph_core::child::{Ending, Limit, NotStarted};
+use ralph_core::failure::{Failure, FailureClass};
+
+use super::translator::bounded;
+
+/// Judges endings that were not the agent's doing.
+pub(super) fn imposed(ending: &Ending, install_hint: &str) -> Option<Failure> {
+    let class = match ending {
+        Ending::Exited { .. } | Ending::Signalled { .. } | Ending::Lingered { .. } => return None,
+        Ending::TimedOut { limit: Limit::Hard, .. } => FailureClass::HardTimeout,
+        Ending::TimedOut { limit: Limit::Idle, .. } => FailureClass::IdleTimeout,
+        Ending::Interrupted { .. } => FailureClass::Interrupted,
+        Ending::NotStarted { reason } => return Some(not_started(reason, install_hint)),
+    };
+    Some(Failure::new(class, ending.to_string()))
+}
+
+fn not_started(reason: &NotStarted, install_hint: &str) -> Failure {
+    match reason {
+        NotStarted::NotFound { .. } => {
+            Failure::new(FailureClass::NotInstalled, reason.to_string()).with_hint(install_hint)
+        }
+        NotStarted::NotAllowed { program } => {
+            Failure::new(FailureClass::NotInstalled, reason.to_string())
+                .with_hint(format!("make `{program}` executable, or set `agent.command`"))
+        }
+        // Too many processes, no memory, an argument list too long: it may pass.
+        NotStarted::Refused { .. } => Failure::new(FailureClass::Crashed, reason.to_string()),
+    }
+}
+
+/// Returns a crash in the agent's last words, where it had any.
+pub(super) fn crashed(ending: &Ending, words: &str) -> Failure {
+    let words = if words.is_empty() { ending.to_string() } else { format!("{ending}: {words}") };
+    Failure::new(FailureClass::Crashed, words)
+}
+
+/// How many lines of a tail are an agent's last words; what stands before is its work.
+const LAST_LINES: usize = 6;
+
+/// Returns the last lines of stderr, or of stdout where stderr is empty.
+pub(super) fn last_words(stderr_tail: &str, stdout_tail: &str) -> String {
+    let tail = if stderr_tail.trim().is_empty() { stdout_tail } else { stderr_tail };
+    last_lines(tail)
+}
+
+/// Returns the last lines of a text that say something.
+pub(super) fn last_lines(text: &str) -> String {
+    let mut lines: Vec<&str> = text
+        .lines()
+        .rev()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .take(LAST_LINES)
+        .collect();
+    lines.reverse();
+    bounded(&lines.join("\n"))
+}

@@ -1,0 +1,92 @@
+//! The scripted agent that is built into ralph. It speaks in the common events themselves.
+//!
+//! Not here: the agent. It is a process of its own, see [`crate::sim`].
+
+use ralph_core::child::Ending;
+use ralph_core::failure::{Failure, FailureClass};
+use ralph_core::ports::Request;
+use ralph_core::reading::{AgentEvent, RateLimitStatus, ResultStatus};
+
+use super::call::{self, Call, CallContext, IdleWatch};
+use super::ending;
+use super::translator::{Evidence, Heard, Weight, bounded};
+
+/// The hidden command of ralph that plays a scenario.
+const COMMAND: &str = "__sim";
+
+/// Returns how to play a scenario.
+pub(super) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
+    let delivery = call::deliver(request, context)?;
+    let mut args = vec![COMMAND.to_owned(), request.agent.command.clone()];
+    args.extend(delivery.flags);
+    Ok(Call {
+        program: context.self_exe.to_string_lossy().into_owned(),
+        args,
+        stdin: delivery.stdin,
+        env_remove: request.agent.env_deny.clone(),
+        env: call::environment(request, &[]),
+        idle: IdleWatch::Watch,
+    })
+}
+
+/// Reads events, one a line.
+#[derive(Debug)]
+pub(super) struct SimTranslator;
+
+impl SimTranslator {
+    #[expect(clippy::unused_self, reason = "all translators are called alike")]
+    pub(super) fn line(&self, line: &str) -> Heard {
+        if line.trim().is_empty() {
+            return Heard::nothing(Weight::Noise);
+        }
+        let event = serde_json::from_str::<AgentEvent>(line)
+            .unwrap_or_else(|_| AgentEvent::Unparsed { line: bounded(line) });
+        Heard::of(vec![event])
+    }
+
+    #[expect(clippy::unused_self, reason = "all translators are called alike")]
+    pub(super) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        if let Some(failure) = ending::imposed(&evidence.end.ending, "reinstall ralph") {
+            return Some(failure);
+        }
+        let ending = &evidence.end.ending;
+        let has_failed_end = !ending.is_success() && !matches!(ending, Ending::Lingered { .. });
+        match evidence.reading.result() {
+            Some(ResultStatus::Failed(words)) => Some(failed(words, evidence)),
+            Some(ResultStatus::Success) | None if has_failed_end => {
+                Some(ending::crashed(ending, &ending::last_lines(evidence.stderr_tail)))
+            }
+            Some(ResultStatus::Success) if evidence.reading.is_silent() => {
+                Some(Failure::new(FailureClass::Empty, "it said nothing"))
+            }
+            Some(ResultStatus::Success) => None,
+            None => Some(Failure::new(FailureClass::Malformed, "it gave no result")),
+        }
+    }
+}
+
+/// Every class a script can ask for, by the name it has for people.
+const CLASSES: [FailureClass; 8] = [
+    FailureClass::Malformed,
+    FailureClass::Empty,
+    FailureClass::TurnLimit,
+    FailureClass::RateLimited { resets_at: None },
+    FailureClass::Overloaded,
+    FailureClass::NotLoggedIn,
+    FailureClass::BadCall,
+    FailureClass::ContextExceeded,
+];
+
+/// Reads `class: words`, which is how the scripted agent says what went wrong.
+fn failed(words: &str, evidence: &Evidence<'_>) -> Failure {
+    let named = words.split_once(": ").and_then(|(name, words)| {
+        CLASSES.iter().find(|class| class.name() == name).map(|class| (class.clone(), words))
+    });
+    let (class, words) = named.unwrap_or((FailureClass::Crashed, words));
+    match (class, evidence.reading.rate_limit()) {
+        (FailureClass::RateLimited { .. }, Some((RateLimitStatus::Rejected, resets_at))) => {
+            Failure::new(FailureClass::RateLimited { resets_at }, words)
+        }
+        (class, _) => Failure::new(class, words),
+    }
+}

@@ -1,0 +1,94 @@
+//! Any command: prompt in, text out. Its stdout is the answer, its exit code the verdict.
+//!
+//! Not here: guessing at formats. A command with events of its own needs its own adapter.
+
+use ralph_core::completion::EchoFilter;
+use ralph_core::failure::{Failure, FailureClass};
+use ralph_core::ports::Request;
+use ralph_core::reading::{AgentEvent, Speaker, TextForm};
+
+use super::call::{self, Call, CallContext, IdleWatch};
+use super::ending;
+use super::limit_words;
+use super::translator::{Evidence, Heard, Weight};
+
+/// Returns how to call any command.
+pub(super) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
+    let delivery = call::deliver(request, context)?;
+    Ok(Call {
+        program: request.agent.command.clone(),
+        args: delivery.flags,
+        stdin: delivery.stdin,
+        env_remove: request.agent.env_deny.clone(),
+        env: call::environment(request, &[]),
+        idle: IdleWatch::Off,
+    })
+}
+
+/// Reads plain text, without an exact echo of the prompt.
+#[derive(Debug)]
+pub(super) struct TextTranslator {
+    command: String,
+    echo: EchoFilter,
+}
+
+impl TextTranslator {
+    pub(super) fn new(request: &Request) -> Self {
+        Self { command: request.agent.command.clone(), echo: EchoFilter::new(&request.prompt) }
+    }
+
+    pub(super) fn line(&mut self, line: &str) -> Heard {
+        let mut bytes = line.as_bytes().to_vec();
+        bytes.push(b'\n');
+        let passed = self.echo.feed(&bytes);
+        Self::said(&passed)
+    }
+
+    pub(super) fn finish(&mut self) -> Heard {
+        let held = std::mem::replace(&mut self.echo, EchoFilter::new("")).finish();
+        Self::said(&held)
+    }
+
+    fn said(bytes: &[u8]) -> Heard {
+        if bytes.is_empty() {
+            return Heard::nothing(Weight::Noise);
+        }
+        Heard::of(vec![AgentEvent::Text {
+            text: String::from_utf8_lossy(bytes).into_owned(),
+            speaker: Speaker::Agent,
+            form: TextForm::Delta,
+        }])
+    }
+
+    pub(super) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        let hint = format!("install `{}`, or set `agent.command`", self.command);
+        if let Some(failure) = ending::imposed(&evidence.end.ending, &hint) {
+            return Some(failure);
+        }
+        if !evidence.end.ending.is_success() {
+            let words = ending::last_words(evidence.stderr_tail, evidence.stdout_tail);
+            let crashed = || ending::crashed(&evidence.end.ending, &words);
+            return Some(limit_of(evidence).unwrap_or_else(crashed));
+        }
+        evidence.reading.is_silent().then(|| {
+            let words = ending::last_words(evidence.stderr_tail, "");
+            let words = if words.is_empty() { "it printed nothing".to_owned() } else { words };
+            Failure::new(FailureClass::Empty, words)
+        })
+    }
+}
+
+/// Looks for a limit in the last words of a call that failed. Only there: an agent that works on
+/// rate limits talks of them all day.
+pub(super) fn limit_of(evidence: &Evidence<'_>) -> Option<Failure> {
+    [evidence.stderr_tail, evidence.stdout_tail].into_iter().find_map(|tail| {
+        let words = ending::last_lines(tail);
+        limit_words::is_limit(&words).then(|| {
+            let resets_at = limit_words::reset_time(&words, evidence.now, evidence.zone);
+            Failure::new(FailureClass::RateLimited { resets_at }, words)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

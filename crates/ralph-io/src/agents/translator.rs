@@ -1,0 +1,145 @@
+//! The translator of one call: lines in, common events out, and a judgement at the end.
+//!
+//! Not here: any agent's format. Each has its own file.
+
+use jiff::tz::TimeZone;
+use ralph_core::child::ChildEnd;
+use ralph_core::failure::Failure;
+use ralph_core::reading::{AgentEvent, Reading};
+use ralph_core::units::Timestamp;
+
+use super::claude::{self, ClaudeTranslator};
+use super::sim::SimTranslator;
+use super::text::TextTranslator;
+
+/// Translates the output of one call. It holds what the common events have no place for, so the
+/// same one must hear the whole output and then judge.
+#[derive(Debug)]
+pub struct Translator(pub(super) Dialect);
+
+/// The formats that can be read.
+#[derive(Debug)]
+pub(super) enum Dialect {
+    /// Claude Code's stream of events.
+    Claude(Box<ClaudeTranslator>),
+    /// Claude Code's plain text.
+    ClaudeText(TextTranslator),
+    /// Any command's plain text.
+    Text(TextTranslator),
+    /// The scripted agent's own events.
+    Sim(SimTranslator),
+}
+
+/// What a line brought.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heard {
+    /// The events, in order.
+    pub events: Vec<AgentEvent>,
+    /// What the line says about the agent's progress.
+    pub weight: Weight,
+}
+
+/// What a line says about an agent's progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// Nothing: a keep-alive, a retry, a line that was not understood. The idle limit runs on.
+    Noise,
+    /// The agent gets on. The idle limit starts anew, and a grace period after an earlier
+    /// result is over: another turn has begun.
+    Useful,
+    /// A result: the grace period begins, unless something useful follows.
+    Final,
+}
+
+impl Heard {
+    /// Returns what events say by themselves.
+    pub(super) fn of(events: Vec<AgentEvent>) -> Self {
+        let weight = events.iter().map(weight_of).max().unwrap_or(Weight::Noise);
+        Self { events, weight }
+    }
+
+    pub(super) fn nothing(weight: Weight) -> Self {
+        Self { events: Vec::new(), weight }
+    }
+}
+
+fn weight_of(event: &AgentEvent) -> Weight {
+    match event {
+        AgentEvent::Session { .. }
+        | AgentEvent::Text { .. }
+        | AgentEvent::Reasoning { .. }
+        | AgentEvent::ToolStarted { .. }
+        | AgentEvent::ToolEnded { .. }
+        | AgentEvent::Todo { .. }
+        | AgentEvent::FileChanged { .. }
+        | AgentEvent::Usage { .. } => Weight::Useful,
+        AgentEvent::RateLimit { .. } | AgentEvent::Notice { .. } | AgentEvent::Unparsed { .. } => {
+            Weight::Noise
+        }
+        AgentEvent::Result { .. } => Weight::Final,
+    }
+}
+
+/// Everything a call is judged by, beside what its translator remembers.
+#[derive(Debug)]
+pub struct Evidence<'a> {
+    /// The fold of all events.
+    pub reading: &'a Reading,
+    /// How the process ended.
+    pub end: &'a ChildEnd,
+    /// The end of stderr.
+    pub stderr_tail: &'a str,
+    /// The end of stdout.
+    pub stdout_tail: &'a str,
+    /// The moment of that end, from which times of day are counted.
+    pub now: Timestamp,
+    /// The zone of times that name none.
+    pub zone: &'a TimeZone,
+}
+
+impl Translator {
+    /// Takes in a line of stdout, without its newline, decoded lossily.
+    pub fn line(&mut self, line: &str) -> Heard {
+        match &mut self.0 {
+            Dialect::Claude(translator) => translator.line(line),
+            Dialect::ClaudeText(translator) | Dialect::Text(translator) => translator.line(line),
+            Dialect::Sim(translator) => translator.line(line),
+        }
+    }
+
+    /// Takes in a line of stderr. It is shown, and never counts as the agent's words or life.
+    pub fn stderr_line(&mut self, line: &str) -> Heard {
+        let text = line.trim_end();
+        if text.is_empty() {
+            return Heard::nothing(Weight::Noise);
+        }
+        Heard::of(vec![AgentEvent::Notice { text: bounded(text) }])
+    }
+
+    /// Returns what was held back, once stdout is at its end. Its events belong to the reading.
+    pub fn finish(&mut self) -> Heard {
+        match &mut self.0 {
+            Dialect::ClaudeText(translator) | Dialect::Text(translator) => translator.finish(),
+            Dialect::Claude(_) | Dialect::Sim(_) => Heard::nothing(Weight::Noise),
+        }
+    }
+
+    /// Judges the call: none if it brought an answer.
+    pub fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        match &self.0 {
+            Dialect::Claude(translator) => translator.judge(evidence),
+            Dialect::ClaudeText(translator) => claude::judge_text(translator, evidence),
+            Dialect::Text(translator) => translator.judge(evidence),
+            Dialect::Sim(translator) => translator.judge(evidence),
+        }
+    }
+}
+
+/// How much of a line is kept in an event that only shows it. The whole line is in the stored
+/// stream.
+const SHOWN_CHARS: usize = 2_000;
+
+/// Returns a text short enough to show.
+pub(super) fn bounded(text: &str) -> String {
+    ralph_core::completion::excerpt_of(text, SHOWN_CHARS)
+}

@@ -1,0 +1,312 @@
+//! The agent port: one call from prompt to reply.
+//!
+//! Ties an adapter to the supervisor and keeps the traces of the call: the prompt, the raw
+//! stream as it comes, and how the process ended. From those a call that was cut off by a crash
+//! of ralph's is read again instead of being paid for again. Not here: anything about a single
+//! agent.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use jiff::tz::TimeZone;
+use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, SoftLimit};
+use ralph_core::ports::{Agent, Request};
+use ralph_core::reading::{AgentEvent, Reading, Reply, ResultStatus};
+use ralph_core::text::{Excerpt, Truncate};
+use ralph_core::units::Millis;
+
+use crate::agents::{
+    Adapter, Call, CallContext, Evidence, IdleWatch, Privilege, Translator, Weight,
+};
+use crate::clock;
+use crate::environment::{self, Variables};
+use crate::process::{Chunk, Heard, Limits, Line, Lines, Spawn, Stdin, Watch, supervise};
+use crate::store::RunDir;
+use crate::store::raw::{RawReader, RawWriter};
+
+/// A result may be followed by a few lines and a second turn; an agent that stays longer than
+/// this has forgotten to leave.
+const LINGER: Millis = Millis::from_secs(10);
+
+/// What is kept of stdout and stderr for judging the end. Error messages are short.
+const TAIL_CHARS: usize = 8_000;
+
+/// Asks agents in child processes.
+#[derive(Debug)]
+pub struct AgentCaller {
+    /// ralph's own signals.
+    pub watch: Watch,
+    /// The directory that agents work in.
+    pub project: PathBuf,
+    /// Where the traces of calls are kept.
+    pub files: RunDir,
+    /// The environment that agents start from.
+    pub env: Variables,
+    /// The executable of ralph itself.
+    pub self_exe: PathBuf,
+    /// The zone of times of day that agents name.
+    pub zone: TimeZone,
+}
+
+impl Agent for AgentCaller {
+    fn ask(&mut self, request: &Request, hear: &mut dyn FnMut(&AgentEvent)) -> Reply {
+        let adapter = Adapter::from(request.agent.kind);
+        let call = match adapter.call(request, &self.context(request)) {
+            Ok(call) => call,
+            Err(failure) => return Reading::default().into_reply(never_ran(), Some(failure)),
+        };
+        let (iteration, ask) = (request.iteration, request.ask);
+        if let Err(error) = keep(&self.files.prompt(iteration, ask), request.prompt.as_bytes()) {
+            hear(&AgentEvent::Notice { text: format!("the prompt cannot be kept: {error}") });
+        }
+        let mut raw = match RawWriter::create(&self.files.stream(iteration, ask)) {
+            Ok(raw) => Some(raw),
+            Err(error) => {
+                hear(&AgentEvent::Notice { text: format!("the stream cannot be kept: {error}") });
+                None
+            }
+        };
+        let mut listener = Listener::new(adapter.translator(request));
+        let end = supervise(&self.spawn(request, call), &self.watch, &mut |chunk| {
+            if let (Chunk::Stdout(bytes), Some(writer)) = (chunk, &mut raw)
+                && let Err(error) = writer.write(bytes).and_then(|()| writer.flush())
+            {
+                hear(&AgentEvent::Notice { text: format!("the stream is not kept on: {error}") });
+                raw = None;
+            }
+            match listener.hear(chunk, hear) {
+                Weight::Noise => Heard::Noise,
+                Weight::Useful => Heard::Useful,
+                Weight::Final => Heard::Final,
+            }
+        });
+        listener.finish(hear);
+        if let Some(writer) = raw {
+            // A stream that cannot be closed is read as far as it goes.
+            let _ = writer.finish();
+        }
+        if let Ok(text) = serde_json::to_vec(&end) {
+            // A lost end costs at worst one more call after a crash in the next instant.
+            let _ = keep(&self.files.end(iteration, ask), &text);
+        }
+        listener.into_reply(end, &self.zone)
+    }
+
+    fn recover(&mut self, request: &Request) -> Option<Reply> {
+        let (iteration, ask) = (request.iteration, request.ask);
+        let prompt = fs::read_to_string(self.files.prompt(iteration, ask)).ok()?;
+        let request = Request { prompt, ..request.clone() };
+        let mut listener = Listener::new(Adapter::from(request.agent.kind).translator(&request));
+        let mut reader = RawReader::open(&self.files.stream(iteration, ask)).ok()?;
+        let mut buffer = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = reader.read(&mut buffer) {
+            listener.hear(Chunk::Stdout(&buffer[..count]), &mut |_| {});
+        }
+        listener.finish(&mut |_| {});
+        let recorded = fs::read(self.files.end(iteration, ask))
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok());
+        let end = match recorded {
+            Some(end) => end,
+            None if listener.reading.result() == Some(&ResultStatus::Success) => cut_off(),
+            None => return None,
+        };
+        let reply = listener.into_reply(end, &self.zone);
+        // What failed because ralph died is asked again.
+        reply.failure.is_none().then_some(reply)
+    }
+
+    fn command_line(&self, request: &Request) -> Vec<String> {
+        let adapter = Adapter::from(request.agent.kind);
+        match adapter.call(request, &self.context(request)) {
+            Ok(call) => {
+                let prompt = request.prompt.as_str();
+                let shown = |word: String| {
+                    if !prompt.is_empty() && word.contains(prompt) {
+                        word.replace(prompt, "{prompt}")
+                    } else {
+                        word
+                    }
+                };
+                std::iter::once(call.program).chain(call.args.into_iter().map(shown)).collect()
+            }
+            Err(_) => vec![request.agent.command.clone()],
+        }
+    }
+}
+
+impl AgentCaller {
+    fn context(&self, request: &Request) -> CallContext {
+        CallContext {
+            prompt_file: self.files.prompt(request.iteration, request.ask),
+            self_exe: self.self_exe.clone(),
+            privilege: if rustix::process::geteuid().is_root() {
+                Privilege::Root
+            } else {
+                Privilege::User
+            },
+            mcp_config: None,
+        }
+    }
+
+    fn spawn(&self, request: &Request, call: Call) -> Spawn {
+        let deny = [request.agent.env_deny.as_slice(), call.env_remove.as_slice()].concat();
+        Spawn {
+            program: call.program.into(),
+            args: call.args.into_iter().map(OsString::from).collect(),
+            cwd: self.project.clone(),
+            env: environment::adjusted(&self.env, &deny, &call.env),
+            stdin: if call.stdin.is_empty() { Stdin::Null } else { Stdin::Bytes(call.stdin) },
+            limits: Limits {
+                soft: Some(request.soft_limit.into()),
+                hard: Some(request.hard_limit.into()),
+                idle: match call.idle {
+                    IdleWatch::Watch => Some(request.idle_limit.into()),
+                    IdleWatch::Off => None,
+                },
+                linger: Some(LINGER.into()),
+                ..Limits::default()
+            },
+        }
+    }
+}
+
+/// Writes a trace of a call, for the owner only. It need not survive the machine, only ralph.
+fn keep(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(content)
+}
+
+/// The end of a call that was refused before anything was started.
+fn never_ran() -> ChildEnd {
+    ended(Ending::Interrupted { force: Force::Terminated })
+}
+
+/// The end of an agent that had given its last result when ralph died.
+fn cut_off() -> ChildEnd {
+    ended(Ending::Lingered { force: Force::Killed })
+}
+
+fn ended(ending: Ending) -> ChildEnd {
+    ChildEnd {
+        ending,
+        ran: Millis::ZERO,
+        soft_limit: SoftLimit::Kept,
+        leftovers: Leftovers::default(),
+    }
+}
+
+/// Listens to one call: bytes in, events out, a reading at the end.
+struct Listener {
+    translator: Translator,
+    reading: Reading,
+    stdout: Lines,
+    stderr: Lines,
+    stdout_tail: Excerpt,
+    stderr_tail: Excerpt,
+}
+
+impl Listener {
+    fn new(translator: Translator) -> Self {
+        Self {
+            translator,
+            reading: Reading::default(),
+            stdout: Lines::default(),
+            stderr: Lines::default(),
+            stdout_tail: Excerpt::new(TAIL_CHARS, Truncate::Tail),
+            stderr_tail: Excerpt::new(TAIL_CHARS, Truncate::Tail),
+        }
+    }
+
+    /// Takes in a piece of output and returns what it says of the agent's progress: a result
+    /// counts until something useful follows it.
+    fn hear(&mut self, chunk: Chunk<'_>, tell: &mut dyn FnMut(&AgentEvent)) -> Weight {
+        let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail } = self;
+        let mut last = Weight::Noise;
+        match chunk {
+            Chunk::Stdout(bytes) => stdout.feed(bytes, |line| {
+                match stdout_line(translator, reading, stdout_tail, line, tell) {
+                    Weight::Noise => {}
+                    weight @ (Weight::Useful | Weight::Final) => last = weight,
+                }
+            }),
+            Chunk::Stderr(bytes) => {
+                stderr.feed(bytes, |line| stderr_line(translator, stderr_tail, line, tell));
+            }
+        }
+        last
+    }
+
+    /// Takes in what is left when both streams are at their end.
+    fn finish(&mut self, tell: &mut dyn FnMut(&AgentEvent)) {
+        let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail } = self;
+        stdout.finish(|line| {
+            stdout_line(translator, reading, stdout_tail, line, tell);
+        });
+        stderr.finish(|line| stderr_line(translator, stderr_tail, line, tell));
+        for event in translator.finish().events {
+            reading.hear(&event);
+            tell(&event);
+        }
+    }
+
+    fn into_reply(self, end: ChildEnd, zone: &TimeZone) -> Reply {
+        let failure = self.translator.judge(&Evidence {
+            reading: &self.reading,
+            end: &end,
+            stderr_tail: &self.stderr_tail.text(),
+            stdout_tail: &self.stdout_tail.text(),
+            now: clock::now(),
+            zone,
+        });
+        self.reading.into_reply(end, failure)
+    }
+}
+
+fn stdout_line(
+    translator: &mut Translator,
+    reading: &mut Reading,
+    tail: &mut Excerpt,
+    line: Line<'_>,
+    tell: &mut dyn FnMut(&AgentEvent),
+) -> Weight {
+    let heard = match line {
+        Line::Whole(line) => {
+            tail.feed(&line);
+            tail.feed("\n");
+            translator.line(&line)
+        }
+        Line::TooLong { start, bytes } => {
+            let line = format!("{start}... [a line of {bytes} bytes; it is in the raw stream]");
+            let event = AgentEvent::Unparsed { line };
+            reading.hear(&event);
+            tell(&event);
+            return Weight::Noise;
+        }
+    };
+    for event in &heard.events {
+        reading.hear(event);
+        tell(event);
+    }
+    heard.weight
+}
+
+fn stderr_line(
+    translator: &mut Translator,
+    tail: &mut Excerpt,
+    line: Line<'_>,
+    tell: &mut dyn FnMut(&AgentEvent),
+) {
+    let line = match line {
+        Line::Whole(line) => line,
+        Line::TooLong { start, .. } => start.into(),
+    };
+    tail.feed(&line);
+    tail.feed("\n");
+    for event in translator.stderr_line(&line).events {
+        tell(&event);
+    }
+}

@@ -1,0 +1,46 @@
+//! A small repository of ralph's own making, for the demo.
+//!
+//! Not here: anything that touches a repository of the user's.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use ralph_core::ports::VcsError;
+
+use super::command::{Call, Commands};
+use crate::process::Watch;
+
+/// Makes a repository out of a directory, with everything in it as the first commit.
+pub fn make_repository(
+    directory: &Path,
+    env: &[(OsString, OsString)],
+    watch: &Watch,
+) -> Result<(), VcsError> {
+    let commands = Commands::new(env.to_vec(), watch.clone());
+    for args in [
+        ["init", "--quiet", "--initial-branch=main"].as_slice(),
+        &["add", "--all"],
+        &[
+            "commit",
+            "--quiet",
+            "--no-gpg-sign",
+            "--message",
+            "A program to be finished, and its test",
+        ],
+    ] {
+        commands.output(Call::git(directory, args))?;
+    }
+    Ok(())
+}
+
+/// Returns the history as people read it, newest first.
+pub fn log(
+    directory: &Path,
+    env: &[(OsString, OsString)],
+    watch: &Watch,
+) -> Result<String, VcsError> {
+    let commands = Commands::new(env.to_vec(), watch.clone());
+    let args = ["log", "--stat=60", "--format=%n  %h %s%n      %(trailers:separator=%x2C )"];
+    let output = commands.output(Call::git(directory, &args))?;
+    Ok(String::from_utf8_lossy(&output).into_owned())
+}

@@ -1,0 +1,159 @@
+//! What the scripted agent does to the world: files, commands, processes it leaves behind,
+//! signals.
+//!
+//! Not here: what it prints.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal as SystemSignal, getpid, kill_process};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::scenario::{Grandchild, Signal};
+
+/// Writes a file, with the directories on the way.
+pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
+    make_way(path)?;
+    fs::write(path, text)
+}
+
+/// Adds to the end of a file.
+pub(super) fn append(path: &Path, text: &str) -> io::Result<()> {
+    make_way(path)?;
+    fs::File::options().append(true).create(true).open(path)?.write_all(text.as_bytes())
+}
+
+/// Removes a file, a link or a directory with all that is in it.
+pub(super) fn delete(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_dir() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    }
+}
+
+/// Replaces every occurrence of a text that must be there.
+pub(super) fn edit(path: &Path, find: &str, replace: &str) -> io::Result<()> {
+    let text = fs::read_to_string(path)?;
+    if !text.contains(find) {
+        return Err(io::Error::other(format!("does not contain {find:?}")));
+    }
+    fs::write(path, text.replace(find, replace))
+}
+
+/// Makes a symbolic link.
+pub(super) fn symlink(path: &Path, to: &Path) -> io::Result<()> {
+    make_way(path)?;
+    std::os::unix::fs::symlink(to, path)
+}
+
+fn make_way(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => fs::create_dir_all(parent),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Waits, if the number of seconds is one.
+pub(super) fn sleep(seconds: f64) {
+    thread::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+}
+
+/// How often a file is looked for. Tests wait for nothing else, so it is short.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Waits for a file to appear.
+pub(super) fn wait_for(path: &Path, seconds: f64) -> io::Result<()> {
+    let limit = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    let begin = Instant::now();
+    while !path.exists() {
+        if begin.elapsed() >= limit {
+            return Err(io::Error::other(format!("did not appear within {seconds} s")));
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// Does nothing, for ever.
+pub(super) fn hang() -> ! {
+    loop {
+        thread::sleep(Duration::from_secs(3_600));
+    }
+}
+
+/// Takes TERM and INT without doing anything about them. What it starts is not affected.
+pub(super) fn ignore_term() -> io::Result<()> {
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    Ok(())
+}
+
+/// Sends itself a signal. It comes back only if the signal is ignored.
+pub(super) fn die(signal: Signal) -> io::Result<()> {
+    let signal = match signal {
+        Signal::Hup => SystemSignal::HUP,
+        Signal::Int => SystemSignal::INT,
+        Signal::Abrt => SystemSignal::ABORT,
+        Signal::Kill => SystemSignal::KILL,
+        Signal::Segv => SystemSignal::SEGV,
+        Signal::Term => SystemSignal::TERM,
+    };
+    // Rust handles the first SEGV itself, in case it is a stack overflow.
+    kill_process(getpid(), signal)?;
+    Ok(kill_process(getpid(), signal)?)
+}
+
+/// Writes its process id, whole or not at all, and then lives for a while.
+const LIVE: &str = r#"echo $$ > "$1.new" && mv "$1.new" "$1" && exec sleep "$2""#;
+
+/// Starts the script of its second argument in the background, and leaves it an orphan.
+const ORPHAN: &str = r#"sh -c "$1" sh "$2" "$3" &"#;
+
+/// Its process id must be there by then.
+const BIRTH_SECONDS: f64 = 10.0;
+
+/// Starts a process and leaves it behind.
+pub(super) fn grandchild(kind: Grandchild, pid_file: &Path, seconds: f64) -> io::Result<()> {
+    make_way(pid_file)?;
+    let seconds_text = seconds.to_string();
+    let mut command = match kind {
+        Grandchild::Plain | Grandchild::HoldStdout => Command::new("sh"),
+        Grandchild::OwnSession | Grandchild::Detached => {
+            let mut command = Command::new("setsid");
+            command.arg("sh");
+            command
+        }
+    };
+    match kind {
+        Grandchild::Plain | Grandchild::HoldStdout | Grandchild::OwnSession => {
+            command.args(["-c", LIVE, "sh"]);
+        }
+        Grandchild::Detached => {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            command.env_clear().env("PATH", path).args(["-c", ORPHAN, "sh", LIVE]);
+        }
+    }
+    command.arg(pid_file).arg(seconds_text).stdin(Stdio::null()).stderr(Stdio::null());
+    match kind {
+        Grandchild::HoldStdout => {}
+        Grandchild::Plain | Grandchild::OwnSession | Grandchild::Detached => {
+            command.stdout(Stdio::null());
+        }
+    }
+    let mut child = command.spawn()?;
+    match kind {
+        Grandchild::Detached => {
+            child.wait()?;
+        }
+        Grandchild::Plain | Grandchild::HoldStdout | Grandchild::OwnSession => {}
+    }
+    wait_for(pid_file, BIRTH_SECONDS)
+}

@@ -1,0 +1,97 @@
+//! Which entry of a scenario a call plays, and the count of calls that this needs.
+//!
+//! Not here: playing.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::scenario::{Entry, Scenario, When};
+
+/// One call as the scripted agent sees it.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) prompt: &'a str,
+    pub(super) env: &'a BTreeMap<String, String>,
+}
+
+/// How often a scenario has been played.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Played {
+    calls: u32,
+    entries: BTreeMap<usize, u32>,
+}
+
+/// Picks the entry for a call, and counts it. Calls are counted only where an entry asks for
+/// it, so that a simple scenario leaves no file behind.
+pub(super) fn pick<'a>(
+    scenario: &'a Scenario,
+    path: &Path,
+    asked: &Asked<'_>,
+) -> io::Result<Option<&'a Entry>> {
+    let counts = scenario.calls.iter().any(|it| it.repeat.is_some() || it.when.call.is_some());
+    if !counts {
+        return Ok(find(scenario, asked, &Played::default()).map(|(_, entry)| entry));
+    }
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(state_file(scenario, path))?;
+    // Agents may be asked at the same time; each call gets its own number.
+    file.lock()?;
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    let mut played: Played = serde_json::from_str(&text).unwrap_or_default();
+    played.calls += 1;
+    let found = find(scenario, asked, &played);
+    if let Some((at, _)) = found {
+        *played.entries.entry(at).or_default() += 1;
+    }
+    file.rewind()?;
+    file.set_len(0)?;
+    file.write_all(serde_json::to_string(&played)?.as_bytes())?;
+    Ok(found.map(|(_, entry)| entry))
+}
+
+fn state_file(scenario: &Scenario, path: &Path) -> PathBuf {
+    if let Some(file) = &scenario.state_file {
+        return path.parent().unwrap_or(Path::new("")).join(file);
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(".state");
+    PathBuf::from(name)
+}
+
+fn find<'a>(
+    scenario: &'a Scenario,
+    asked: &Asked<'_>,
+    played: &Played,
+) -> Option<(usize, &'a Entry)> {
+    scenario.calls.iter().enumerate().find(|(at, entry)| {
+        let times = played.entries.get(at).copied().unwrap_or(0);
+        entry.repeat.is_none_or(|repeat| times < repeat)
+            && is_match(&entry.when, asked, played.calls)
+    })
+}
+
+fn is_match(when: &When, asked: &Asked<'_>, call: u32) -> bool {
+    let has = |name: &str, value: &Option<String>| {
+        value.as_ref().is_none_or(|value| asked.env.get(name) == Some(value))
+    };
+    let has_number = |name: &str, value: Option<u32>| has(name, &value.map(|it| it.to_string()));
+    has("RALPH_ROLE", &when.role)
+        && has("RALPH_TASK", &when.task)
+        && has_number("RALPH_ITERATION", when.iteration)
+        && has_number("RALPH_ASK", when.ask)
+        && when.call.is_none_or(|number| number == call)
+        && when.prompt_contains.as_ref().is_none_or(|text| asked.prompt.contains(text))
+        && when.prompt_lacks.as_ref().is_none_or(|text| !asked.prompt.contains(text))
+        && when.file_exists.as_ref().is_none_or(|path| path.exists())
+        && when.file_missing.as_ref().is_none_or(|path| !path.exists())
+}

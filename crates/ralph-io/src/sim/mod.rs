@@ -1,0 +1,17 @@
+//! The scripted agent: plays a scenario file as its own process, so that loops, gates and
+//! prompts can be tried without paying for a model.
+//!
+//! It stands on the other side of the pipe: nothing here supervises, and what it starts it
+//! leaves behind on purpose where the script says so. Not here: reading its output, which the
+//! adapters do.
+
+mod base64;
+mod claude_writer;
+mod deeds;
+mod matching;
+mod play;
+mod scenario;
+mod writer;
+
+pub use play::{STATUS_NO_MATCH, STATUS_SCENARIO, play};
+pub use scenario::{Scenario, ScenarioError};

@@ -1,0 +1,299 @@
+//! Plays one call of a scenario, from the prompt to the exit code.
+//!
+//! Not here: the format of scenarios, and the dialects.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ralph_core::reading::{Speaker, TextForm, TodoItem, ToolOutcome, Usage};
+use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
+
+use super::base64;
+use super::deeds;
+use super::matching::{Asked, pick};
+use super::scenario::{Bytes, Deed, Flood, Outcome, Resets, Scenario, Show};
+use super::writer::{End, ToolCall, Writer};
+
+/// The exit code when no entry of a scenario matches the call.
+pub const STATUS_NO_MATCH: u8 = 64;
+
+/// The exit code when a scenario cannot be read, or something in it cannot be done.
+pub const STATUS_SCENARIO: u8 = 65;
+
+/// The exit code when nobody reads the output any more.
+const STATUS_NO_READER: u8 = 74;
+
+/// Plays the entry of a scenario that matches the prompt and the variables `RALPH_ROLE`,
+/// `RALPH_ITERATION`, `RALPH_ASK` and `RALPH_TASK`.
+pub fn play(scenario: &Path, mut prompt: impl Read, env: &BTreeMap<String, String>) -> ExitCode {
+    let mut bytes = Vec::new();
+    let status = match prompt.read_to_end(&mut bytes) {
+        Ok(_) => play_prompt(scenario, &String::from_utf8_lossy(&bytes), env),
+        Err(error) => refuse(STATUS_SCENARIO, &format!("cannot read the prompt: {error}")),
+    };
+    ExitCode::from(status)
+}
+
+fn play_prompt(path: &Path, prompt: &str, env: &BTreeMap<String, String>) -> u8 {
+    let scenario = match Scenario::read(path) {
+        Ok(scenario) => scenario,
+        Err(error) => return refuse(STATUS_SCENARIO, &error.to_string()),
+    };
+    let entry = match pick(&scenario, path, &Asked { prompt, env }) {
+        Ok(Some(entry)) => entry,
+        Ok(None) => {
+            let role = env.get("RALPH_ROLE").map_or("?", String::as_str);
+            let iteration = env.get("RALPH_ITERATION").map_or("?", String::as_str);
+            let words = format!(
+                "no entry of `{}` matches role {role}, iteration {iteration}",
+                path.display()
+            );
+            return refuse(STATUS_NO_MATCH, &words);
+        }
+        Err(error) => return refuse(STATUS_SCENARIO, &format!("cannot count calls: {error}")),
+    };
+    let session = ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_ASK"]
+        .map(|name| env.get(name).map_or("0", String::as_str))
+        .join("-");
+    let writer = Writer::new(scenario.dialect, io::stdout().lock());
+    match Player::new(writer, prompt).play(&session, &entry.deeds) {
+        Ok(status) | Err(Stop::Exit(status)) => status,
+        Err(Stop::NoReader) => STATUS_NO_READER,
+        Err(Stop::Undoable(error)) => {
+            refuse(STATUS_SCENARIO, &format!("`{}`: {error}", path.display()))
+        }
+    }
+}
+
+fn refuse(status: u8, words: &str) -> u8 {
+    // Nobody may be listening any more; the exit code still says it.
+    let _ = io::stderr().write_all(format!("sim: {words}\n").as_bytes());
+    status
+}
+
+/// Why a call ends before its script does.
+enum Stop {
+    /// The script says so.
+    Exit(u8),
+    /// Nobody reads the output.
+    NoReader,
+    /// Something could not be done.
+    Undoable(String),
+}
+
+/// Whether a result is still to be given.
+enum Ending {
+    /// A success follows at the end.
+    Automatic,
+    /// The script has given one, or wants none.
+    Settled,
+}
+
+struct Player<'a, W> {
+    writer: Writer<W>,
+    prompt: &'a str,
+    last_words: String,
+    ending: Ending,
+    status: u8,
+}
+
+/// How much a flood says at a time.
+const FLOOD_PIECE: usize = 8 << 10;
+
+impl<'a, W: Write> Player<'a, W> {
+    fn new(writer: Writer<W>, prompt: &'a str) -> Self {
+        Self { writer, prompt, last_words: String::new(), ending: Ending::Automatic, status: 0 }
+    }
+
+    /// Returns the exit code of a script that came to its end.
+    fn play(&mut self, session: &str, deeds: &[Deed]) -> Result<u8, Stop> {
+        printed(self.writer.begin(session))?;
+        for (at, deed) in deeds.iter().enumerate() {
+            self.perform(deed).map_err(|stop| match stop {
+                Stop::Undoable(error) => Stop::Undoable(format!("deed {}: {error}", at + 1)),
+                Stop::Exit(_) | Stop::NoReader => stop,
+            })?;
+        }
+        match self.ending {
+            Ending::Automatic => self.end(End::Success)?,
+            Ending::Settled => {}
+        }
+        Ok(self.status)
+    }
+
+    fn end(&mut self, end: End) -> Result<(), Stop> {
+        self.ending = Ending::Settled;
+        self.status = match &end {
+            End::Success | End::Structured(_) => 0,
+            End::Error(..) => 1,
+        };
+        printed(self.writer.end(end, &self.last_words))
+    }
+
+    fn perform(&mut self, deed: &Deed) -> Result<(), Stop> {
+        match deed {
+            Deed::Write { path, text } => done(path, deeds::write(path, text)),
+            Deed::Append { path, text } => done(path, deeds::append(path, text)),
+            Deed::Delete { path } => done(path, deeds::delete(path)),
+            Deed::Edit { path, find, replace } => done(path, deeds::edit(path, find, replace)),
+            Deed::Mkdir { path } => done(path, std::fs::create_dir_all(path)),
+            Deed::Symlink { path, to } => done(path, deeds::symlink(path, to)),
+            Deed::Touch(path) => done(path, deeds::append(path, "")),
+            Deed::Run { command, show, env } => self.run(command, *show, env),
+            Deed::Text(text) => self.say(text),
+            Deed::Claim(text) => self.say(&format!("<response>{text}</response>")),
+            Deed::Delta(pieces) => {
+                self.last_words = pieces.concat();
+                printed(self.writer.pieces(pieces))
+            }
+            Deed::SubagentText(text) => {
+                printed(self.writer.text(text, Speaker::Subagent, TextForm::Message))
+            }
+            Deed::Reasoning(text) => printed(self.writer.reasoning(text)),
+            Deed::Tool { name, summary, output, outcome } => {
+                let outcome = *outcome;
+                printed(self.writer.tool(&ToolCall { name, summary, output, outcome }))
+            }
+            Deed::Todo(items) => {
+                let items = items
+                    .iter()
+                    .map(|item| TodoItem { text: item.text.clone(), state: item.state })
+                    .collect();
+                printed(self.writer.todo(items))
+            }
+            Deed::Usage { input, output, cache_read, cache_write, cost } => {
+                printed(self.writer.usage(Usage {
+                    input: Tokens(*input),
+                    output: Tokens(*output),
+                    cache_read: Tokens(*cache_read),
+                    cache_write: Tokens(*cache_write),
+                    cost: cost.map(UsdMicros::from_dollars),
+                }))
+            }
+            Deed::Notice(text) => printed(self.writer.notice(text)),
+            Deed::RateLimit { status, resets } => {
+                let resets_at = match *resets {
+                    Resets::Unknown => None,
+                    Resets::At(seconds) => Some(Timestamp::from_seconds(seconds)),
+                    Resets::In(seconds) => Some(seconds_from_now(seconds)),
+                };
+                printed(self.writer.rate_limit(*status, resets_at))
+            }
+            Deed::Result(Outcome::Success) => self.end(End::Success),
+            Deed::Result(Outcome::Error { class, words }) => {
+                self.end(End::Error(*class, words.clone()))
+            }
+            Deed::Structured(value) | Deed::Handoff(value) | Deed::Verdict(value) => {
+                self.end(End::Structured(value.clone()))
+            }
+            Deed::EchoPrompt => printed(self.writer.echo(self.prompt)),
+            Deed::Sleep(seconds) => {
+                deeds::sleep(*seconds);
+                Ok(())
+            }
+            Deed::WaitFor { path, seconds } => done(path, deeds::wait_for(path, *seconds)),
+            Deed::Hang => deeds::hang(),
+            Deed::Chatter { seconds } => loop {
+                printed(self.writer.chatter())?;
+                deeds::sleep(*seconds);
+            },
+            Deed::IgnoreTerm => {
+                deeds::ignore_term().map_err(|error| Stop::Undoable(error.to_string()))
+            }
+            Deed::Grandchild { kind, pid_file, seconds } => {
+                done(pid_file, deeds::grandchild(*kind, pid_file, *seconds))
+            }
+            Deed::Flood { bytes, shape } => self.flood(*bytes, *shape),
+            Deed::Garbage(Bytes::Text(text)) => printed(self.writer.raw(text.as_bytes())),
+            Deed::Garbage(Bytes::Base64(text)) => {
+                let bytes = base64::decode(text)
+                    .ok_or_else(|| Stop::Undoable(format!("{text:?} is not base 64")))?;
+                printed(self.writer.raw(&bytes))
+            }
+            Deed::Stderr(text) => printed(Writer::<W>::aside(text)),
+            Deed::NoResult => {
+                self.ending = Ending::Settled;
+                Ok(())
+            }
+            Deed::Exit(status) => Err(Stop::Exit(*status)),
+            Deed::Die(signal) => {
+                deeds::die(*signal).map_err(|error| Stop::Undoable(error.to_string()))?;
+                Err(Stop::Undoable(format!("survived {signal:?}")))
+            }
+        }
+    }
+
+    fn say(&mut self, text: &str) -> Result<(), Stop> {
+        text.clone_into(&mut self.last_words);
+        printed(self.writer.text(text, Speaker::Agent, TextForm::Message))
+    }
+
+    fn run(
+        &mut self,
+        command: &str,
+        show: Show,
+        env: &BTreeMap<String, String>,
+    ) -> Result<(), Stop> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).envs(env).stdin(Stdio::null());
+        let failed = |error| Stop::Undoable(format!("`{command}`: {error}"));
+        match show {
+            // Without pipes: what it leaves in the background must not be waited for.
+            Show::Hidden => {
+                shell.stdout(Stdio::null()).stderr(Stdio::null()).status().map_err(failed)?;
+                Ok(())
+            }
+            Show::Tool => {
+                let output = shell.output().map_err(failed)?;
+                let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+                text.push_str(&String::from_utf8_lossy(&output.stderr));
+                let outcome =
+                    if output.status.success() { ToolOutcome::Ok } else { ToolOutcome::Error };
+                let call = ToolCall { name: "Bash", summary: command, output: &text, outcome };
+                printed(self.writer.tool(&call))
+            }
+        }
+    }
+
+    fn flood(&mut self, bytes: usize, shape: Flood) -> Result<(), Stop> {
+        match shape {
+            Flood::Line => {
+                let text = "x".repeat(bytes);
+                printed(self.writer.text(&text, Speaker::Agent, TextForm::Message))
+            }
+            Flood::Events => {
+                let mut form = TextForm::Message;
+                let mut left = bytes;
+                while left > 0 {
+                    let size = left.min(FLOOD_PIECE);
+                    let mut piece = "x".repeat(size - 1);
+                    piece.push('\n');
+                    printed(self.writer.text(&piece, Speaker::Agent, form))?;
+                    form = TextForm::Delta;
+                    left -= size;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn seconds_from_now(seconds: i64) -> Timestamp {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = Timestamp::default().plus(Millis::from(now));
+    Timestamp(now.0.saturating_add(seconds.saturating_mul(1000)))
+}
+
+fn printed(result: io::Result<()>) -> Result<(), Stop> {
+    result.map_err(|_| Stop::NoReader)
+}
+
+fn done(path: &Path, result: io::Result<()>) -> Result<(), Stop> {
+    result.map_err(|error| Stop::Undoable(format!("`{}`: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! Scripts in every dialect, read back by the adapters of those dialects.
+
+use jiff::tz::TimeZone;
+use ralph_core::child::{ChildEnd, Ending as End, Leftovers, SoftLimit};
+use ralph_core::failure::FailureClass;
+use ralph_core::reading::{AgentEvent, Reading, Reply};
+use ralph_core::recipe::AgentKind;
+use serde_json::json;
+
+use super::super::scenario::Dialect;
+use super::*;
+use crate::agents::tests::request;
+use crate::agents::{Adapter, Evidence, Weight};
+
+fn deeds(script: serde_json::Value) -> Vec<Deed> {
+    serde_json::from_value(script).expect("a test's script is valid")
+}
+
+/// Plays a script and reads it back as ralph would; with the weights of the lines.
+fn play_back(dialect: Dialect, script: serde_json::Value) -> (Reply, Vec<Weight>) {
+    let mut player = Player::new(Writer::new(dialect, Vec::new()), "the prompt");
+    let status = match player.play("session", &deeds(script)) {
+        Ok(status) | Err(Stop::Exit(status)) => status,
+        Err(Stop::Undoable(error)) => panic!("{error}"),
+        Err(Stop::NoReader) => panic!("a vector takes everything"),
+    };
+    let adapter = match dialect {
+        Dialect::Sim => Adapter::Sim,
+        Dialect::Claude => Adapter::Claude,
+        Dialect::Text => Adapter::Text,
+    };
+    let output = String::from_utf8_lossy(&player.writer.out).into_owned();
+    let mut translator = adapter.translator(&request(AgentKind::Sim, &[], "the prompt"));
+    let mut reading = Reading::default();
+    let mut heard: Vec<_> = output.lines().map(|line| translator.line(line)).collect();
+    heard.push(translator.finish());
+    for event in heard.iter().flat_map(|heard| &heard.events) {
+        reading.hear(event);
+    }
+    let end = ChildEnd {
+        ending: End::Exited { code: i32::from(status) },
+        ran: Millis::ZERO,
+        soft_limit: SoftLimit::Kept,
+        leftovers: Leftovers::default(),
+    };
+    let failure = translator.judge(&Evidence {
+        reading: &reading,
+        end: &end,
+        stderr_tail: "",
+        stdout_tail: &output,
+        now: Timestamp(0),
+        zone: &TimeZone::UTC,
+    });
+    (reading.into_reply(end, failure), heard.iter().map(|heard| heard.weight).collect())
+}
+
+const ALL: [Dialect; 3] = [Dialect::Sim, Dialect::Claude, Dialect::Text];
+
+#[test]
+fn every_dialect_tells_the_same_story() {
+    for dialect in ALL {
+        let script = json!([
+            {"reasoning": "hm"},
+            {"text": "Working."},
+            {"tool": {"name": "Bash", "summary": "cargo test", "output": "ok"}},
+            {"tool": {"name": "Edit", "summary": "a.rs", "output": "no", "outcome": "error"}},
+            {"todo": [{"text": "one", "state": "done"}]},
+            {"notice": "careful"},
+            {"subagentText": "<response>NO</response>"},
+            {"usage": {"input": 10, "output": 5, "cost": 0.25}},
+            {"delta": ["All <resp", "onse>DONE</resp", "onse>"]},
+        ]);
+        let (reply, weights) = play_back(dialect, script);
+        assert_eq!(reply.signal.as_deref(), Some("DONE"), "{dialect:?}");
+        assert_eq!((&reply.failure, reply.unparsed), (&None, 0), "{dialect:?}");
+        let (tools, cost) = match dialect {
+            Dialect::Sim => ((2, 1), Some(UsdMicros(250_000))),
+            // The to-do list is a tool of its own there.
+            Dialect::Claude => ((3, 1), Some(UsdMicros(250_000))),
+            Dialect::Text => ((0, 0), None),
+        };
+        assert_eq!(((reply.tools, reply.tool_errors), reply.usage.cost), (tools, cost));
+        let has_final = weights.contains(&Weight::Final);
+        assert_eq!(has_final, dialect != Dialect::Text, "{dialect:?}");
+    }
+}
+
+#[test]
+fn every_class_of_error_is_recognized() {
+    let classes = [
+        ("crashed", FailureClass::Crashed),
+        ("malformed", FailureClass::Malformed),
+        ("turnLimit", FailureClass::TurnLimit),
+        ("rateLimited", FailureClass::RateLimited { resets_at: None }),
+        ("overloaded", FailureClass::Overloaded),
+        ("notLoggedIn", FailureClass::NotLoggedIn),
+        ("badCall", FailureClass::BadCall),
+        ("contextExceeded", FailureClass::ContextExceeded),
+    ];
+    for dialect in [Dialect::Sim, Dialect::Claude] {
+        for (name, class) in &classes {
+            let script = json!([
+                {"text": "<response>DONE</response>"},
+                {"result": {"error": {"class": name, "words": "no luck"}}},
+            ]);
+            let reply = play_back(dialect, script).0;
+            let failure = reply.failure.expect("an error is no success");
+            assert_eq!((&failure.class, reply.signal), (class, None), "{dialect:?}");
+            assert!(failure.words.contains("no luck"), "{failure:?}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_keeps_its_reset_time() {
+    let script = json!([
+        {"rateLimit": {"status": "rejected", "resets": {"at": 1_794_710_902}}},
+        {"result": {"error": {"class": "rateLimited", "words": "limit"}}},
+    ]);
+    for dialect in [Dialect::Sim, Dialect::Claude] {
+        let failure = play_back(dialect, script.clone()).0.failure.expect("it is a limit");
+        let resets_at = Some(Timestamp(1_794_710_902_000));
+        assert_eq!(failure.class, FailureClass::RateLimited { resets_at }, "{dialect:?}");
+    }
+}
+
+#[test]
+fn a_structured_answer_keeps_the_words_before_it() {
+    for dialect in [Dialect::Sim, Dialect::Claude] {
+        let script = json!([{"claim": "DONE"}, {"handoff": {"summary": "x"}}]);
+        let reply = play_back(dialect, script).0;
+        assert_eq!(reply.structured, Some(json!({"summary": "x"})), "{dialect:?}");
+        assert_eq!((reply.signal.as_deref(), reply.failure), (Some("DONE"), None), "{dialect:?}");
+    }
+}
+
+#[test]
+fn an_end_without_a_result_is_no_success() {
+    for dialect in [Dialect::Sim, Dialect::Claude] {
+        let class = |script| play_back(dialect, script).0.failure.map(|failure| failure.class);
+        assert_eq!(class(json!([{"text": "x"}, "noResult"])), Some(FailureClass::Malformed));
+        assert_eq!(class(json!([{"text": "x"}, {"exit": 3}])), Some(FailureClass::Crashed));
+        assert_eq!(class(json!([])), Some(FailureClass::Empty));
+        let late = json!([{"text": "x"}, {"result": "success"}, {"exit": 1}]);
+        assert_eq!(class(late), Some(FailureClass::Crashed));
+    }
+}
+
+#[test]
+fn garbage_and_echoes_are_not_the_agents_words() {
+    for dialect in ALL {
+        let script = json!(["echoPrompt", {"garbage": {"text": "{\"type\": oops\n"}},
+            {"garbage": {"base64": "//79Cg=="}}, {"text": "fine"}]);
+        let reply = play_back(dialect, script).0;
+        let unparsed = if dialect == Dialect::Text { 0 } else { 2 };
+        assert_eq!((reply.unparsed, reply.failure), (unparsed, None), "{dialect:?}");
+    }
+}
+
+#[test]
+fn chatter_is_noise_and_floods_are_whole() {
+    let mut writer = Writer::new(Dialect::Claude, Vec::new());
+    writer.chatter().expect("a vector takes everything");
+    let line = String::from_utf8(writer.out).expect("JSON is UTF-8");
+    let heard = Adapter::Claude.translator(&request(AgentKind::Claude, &[], "")).line(line.trim());
+    assert_eq!((heard.events, heard.weight), (Vec::<AgentEvent>::new(), Weight::Noise));
+    for shape in ["events", "line"] {
+        let script = json!([{"flood": {"bytes": 100_000, "shape": shape}}]);
+        let (reply, _) = play_back(Dialect::Sim, script);
+        assert!(reply.text.len() > 20_000 && reply.failure.is_none(), "{shape}");
+    }
+}

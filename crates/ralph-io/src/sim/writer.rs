@@ -1,0 +1,284 @@
+//! The dialects of the scripted agent: the same deeds, printed as different agents would.
+//!
+//! Not here: Claude Code's lines, which are many and have their own file.
+
+use std::io::{self, Write};
+
+use ralph_core::failure::FailureClass;
+use ralph_core::reading::{
+    AgentEvent, RateLimitStatus, ResultStatus, Speaker, TextForm, TodoItem, ToolOutcome, Usage,
+    UsageScope,
+};
+use ralph_core::units::Timestamp;
+
+use super::claude_writer::ClaudeWriter;
+use super::scenario::{Dialect, ErrorClass};
+
+/// How a turn ends, ready to be printed.
+#[derive(Debug)]
+pub(super) enum End {
+    Success,
+    Structured(serde_json::Value),
+    Error(ErrorClass, String),
+}
+
+/// A tool call from its start to its end.
+#[derive(Debug)]
+pub(super) struct ToolCall<'a> {
+    pub(super) name: &'a str,
+    pub(super) summary: &'a str,
+    pub(super) output: &'a str,
+    pub(super) outcome: ToolOutcome,
+}
+
+/// Prints in one dialect. Every line is flushed: a reader may wait for it.
+#[derive(Debug)]
+pub(super) struct Writer<W> {
+    pub(super) out: W,
+    style: Style,
+    calls: u32,
+}
+
+#[derive(Debug)]
+enum Style {
+    Sim,
+    Claude(Box<ClaudeWriter>),
+    Text,
+}
+
+impl<W: Write> Writer<W> {
+    pub(super) fn new(dialect: Dialect, out: W) -> Self {
+        let style = match dialect {
+            Dialect::Sim => Style::Sim,
+            Dialect::Claude => Style::Claude(Box::default()),
+            Dialect::Text => Style::Text,
+        };
+        Self { out, style, calls: 0 }
+    }
+
+    /// Prints bytes as they are.
+    pub(super) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
+        self.out.flush()
+    }
+
+    fn json(&mut self, value: &impl serde::Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(value)?;
+        line.push(b'\n');
+        self.raw(&line)
+    }
+
+    fn lines(&mut self, values: &[serde_json::Value]) -> io::Result<()> {
+        values.iter().try_for_each(|value| self.json(value))
+    }
+
+    /// Prints to stderr, which is where plain text agents tell what they do.
+    pub(super) fn aside(text: &str) -> io::Result<()> {
+        io::stderr().write_all(format!("{text}\n").as_bytes())
+    }
+
+    /// Opens the session.
+    pub(super) fn begin(&mut self, session: &str) -> io::Result<()> {
+        match &mut self.style {
+            Style::Sim => self.json(&AgentEvent::Session {
+                id: Some(session.to_owned()),
+                model: Some("sim".to_owned()),
+                version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            }),
+            Style::Claude(claude) => {
+                let line = claude.begin(session);
+                self.json(&line)
+            }
+            Style::Text => Ok(()),
+        }
+    }
+
+    /// Says something.
+    pub(super) fn text(&mut self, text: &str, speaker: Speaker, form: TextForm) -> io::Result<()> {
+        match (&mut self.style, speaker, form) {
+            (Style::Sim, ..) => {
+                self.json(&AgentEvent::Text { text: text.to_owned(), speaker, form })
+            }
+            (Style::Claude(claude), ..) => {
+                let line = claude.text(text, speaker, form);
+                self.json(&line)
+            }
+            (Style::Text, Speaker::Agent, TextForm::Message) => {
+                self.raw(format!("{text}\n").as_bytes())
+            }
+            (Style::Text, Speaker::Agent, TextForm::Delta) => self.raw(text.as_bytes()),
+            (Style::Text, Speaker::Subagent, _) => Self::aside(text),
+        }
+    }
+
+    /// Says one message in pieces.
+    pub(super) fn pieces(&mut self, pieces: &[String]) -> io::Result<()> {
+        let mut form = match self.style {
+            Style::Sim | Style::Claude(_) => TextForm::Message,
+            Style::Text => TextForm::Delta,
+        };
+        for piece in pieces {
+            self.text(piece, Speaker::Agent, form)?;
+            form = TextForm::Delta;
+        }
+        match self.style {
+            Style::Sim | Style::Claude(_) => Ok(()),
+            Style::Text => self.raw(b"\n"),
+        }
+    }
+
+    pub(super) fn reasoning(&mut self, text: &str) -> io::Result<()> {
+        match &mut self.style {
+            Style::Sim => self.json(&AgentEvent::Reasoning { text: text.to_owned() }),
+            Style::Claude(claude) => {
+                let line = claude.reasoning(text);
+                self.json(&line)
+            }
+            Style::Text => Self::aside(text),
+        }
+    }
+
+    pub(super) fn tool(&mut self, call: &ToolCall<'_>) -> io::Result<()> {
+        self.calls += 1;
+        let id = format!("tool_{}", self.calls);
+        match &mut self.style {
+            Style::Sim => {
+                self.json(&AgentEvent::ToolStarted {
+                    id: id.clone(),
+                    name: call.name.to_owned(),
+                    summary: call.summary.to_owned(),
+                    speaker: Speaker::Agent,
+                })?;
+                let output = call.output.to_owned();
+                self.json(&AgentEvent::ToolEnded { id, outcome: call.outcome, output })
+            }
+            Style::Claude(claude) => {
+                let lines = claude.tool(&id, call);
+                self.lines(&lines)
+            }
+            Style::Text => Self::aside(&format!("{}: {}", call.name, call.summary)),
+        }
+    }
+
+    pub(super) fn todo(&mut self, items: Vec<TodoItem>) -> io::Result<()> {
+        self.calls += 1;
+        match &mut self.style {
+            Style::Sim => self.json(&AgentEvent::Todo { items }),
+            Style::Claude(claude) => {
+                let lines = claude.todo(&format!("tool_{}", self.calls), &items);
+                self.lines(&lines)
+            }
+            Style::Text => Ok(()),
+        }
+    }
+
+    pub(super) fn usage(&mut self, usage: Usage) -> io::Result<()> {
+        match &mut self.style {
+            Style::Sim => self.json(&AgentEvent::Usage { usage, scope: UsageScope::Step }),
+            Style::Claude(claude) => {
+                claude.usage(usage);
+                Ok(())
+            }
+            Style::Text => Ok(()),
+        }
+    }
+
+    pub(super) fn notice(&mut self, text: &str) -> io::Result<()> {
+        match &mut self.style {
+            Style::Sim => self.json(&AgentEvent::Notice { text: text.to_owned() }),
+            Style::Claude(claude) => {
+                let line = claude.notice(text);
+                self.json(&line)
+            }
+            Style::Text => Self::aside(text),
+        }
+    }
+
+    pub(super) fn rate_limit(
+        &mut self,
+        status: RateLimitStatus,
+        resets_at: Option<Timestamp>,
+    ) -> io::Result<()> {
+        match (&mut self.style, status) {
+            (Style::Sim, _) => self.json(&AgentEvent::RateLimit { status, resets_at }),
+            (Style::Claude(claude), _) => {
+                let line = claude.rate_limit(status, resets_at);
+                self.json(&line)
+            }
+            (Style::Text, RateLimitStatus::Rejected) => {
+                let until = resets_at.map(|at| format!("|{}", at.0 / 1000)).unwrap_or_default();
+                Self::aside(&format!("usage limit reached{until}"))
+            }
+            (Style::Text, RateLimitStatus::Allowed | RateLimitStatus::Warning) => Ok(()),
+        }
+    }
+
+    /// Prints a line that means nothing.
+    pub(super) fn chatter(&mut self) -> io::Result<()> {
+        match &mut self.style {
+            Style::Sim => self.json(&AgentEvent::Notice { text: "still here".to_owned() }),
+            Style::Claude(claude) => {
+                let line = claude.chatter();
+                self.json(&line)
+            }
+            Style::Text => self.raw(b"\n"),
+        }
+    }
+
+    /// Repeats the prompt where the dialect has a place for it.
+    pub(super) fn echo(&mut self, prompt: &str) -> io::Result<()> {
+        match &mut self.style {
+            Style::Sim => self.json(&AgentEvent::Notice { text: prompt.to_owned() }),
+            Style::Claude(claude) => {
+                let line = claude.echo(prompt);
+                self.json(&line)
+            }
+            Style::Text => self.raw(format!("{}\n", prompt.trim_end()).as_bytes()),
+        }
+    }
+
+    /// Ends the turn. `last_words` is what agents repeat in their result.
+    pub(super) fn end(&mut self, end: End, last_words: &str) -> io::Result<()> {
+        match (&mut self.style, end) {
+            (Style::Claude(claude), end) => {
+                let lines = claude.end(end, last_words);
+                self.lines(&lines)
+            }
+            (Style::Sim, End::Success) => {
+                self.result(ResultStatus::Success, Some(last_words.to_owned()), None)
+            }
+            (Style::Sim, End::Structured(value)) => {
+                self.result(ResultStatus::Success, None, Some(value))
+            }
+            (Style::Sim, End::Error(class, words)) => {
+                let words = format!("{}: {words}", class_of(class).name());
+                self.result(ResultStatus::Failed(words), None, None)
+            }
+            (Style::Text, End::Success) => Ok(()),
+            (Style::Text, End::Structured(value)) => self.json(&value),
+            (Style::Text, End::Error(_, words)) => Self::aside(&words),
+        }
+    }
+
+    fn result(
+        &mut self,
+        status: ResultStatus,
+        text: Option<String>,
+        structured: Option<serde_json::Value>,
+    ) -> io::Result<()> {
+        self.json(&AgentEvent::Result { status, text, structured })
+    }
+}
+
+fn class_of(class: ErrorClass) -> FailureClass {
+    match class {
+        ErrorClass::Crashed => FailureClass::Crashed,
+        ErrorClass::Malformed => FailureClass::Malformed,
+        ErrorClass::TurnLimit => FailureClass::TurnLimit,
+        ErrorClass::RateLimited => FailureClass::RateLimited { resets_at: None },
+        ErrorClass::Overloaded => FailureClass::Overloaded,
+        ErrorClass::NotLoggedIn => FailureClass::NotLoggedIn,
+        ErrorClass::BadCall => FailureClass::BadCall,
+        ErrorClass::ContextExceeded => FailureClass::ContextExceeded,
+    }
+}

@@ -1,0 +1,384 @@
+//! A sealed environment for the built binary: own home, own state, own project, a git without
+//! user configuration, and nothing of the machine's own settings.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Nothing in a test takes this long unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A sealed environment.
+#[derive(Debug)]
+pub struct Sealed {
+    root: TempDir,
+    ralph: PathBuf,
+}
+
+/// What a finished command left.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its exit code; none if a signal ended it.
+    pub code: Option<i32>,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+impl Finished {
+    /// Asserts the exit code and returns itself.
+    #[track_caller]
+    #[expect(clippy::return_self_not_must_use, reason = "an assertion may stand alone")]
+    pub fn expect_code(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Asserts that stderr contains a text.
+    #[track_caller]
+    #[expect(clippy::return_self_not_must_use, reason = "an assertion may stand alone")]
+    pub fn expect_stderr(self, text: &str) -> Self {
+        assert!(self.stderr.contains(text), "no {text:?} in stderr:\n{}", self.stderr);
+        self
+    }
+}
+
+impl Sealed {
+    /// Returns a new environment for a built `ralph`, with an empty project directory.
+    pub fn new(ralph: impl Into<PathBuf>) -> Self {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        for name in ["home", "state", "bin", "project", "tmp"] {
+            fs::create_dir(root.path().join(name)).expect("a directory");
+        }
+        Self { root, ralph: ralph.into() }
+    }
+
+    /// Returns a new environment whose project is a repository with one commit.
+    pub fn with_repository(ralph: impl Into<PathBuf>) -> Self {
+        let sealed = Self::new(ralph);
+        sealed.git(&["init", "--quiet", "--initial-branch=main"]);
+        sealed.write("README.md", "# Project\n");
+        sealed.git(&["add", "."]);
+        sealed.git(&["commit", "--quiet", "-m", "Begin"]);
+        sealed
+    }
+
+    /// Returns the directory above everything.
+    pub fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// Returns the project directory.
+    pub fn project(&self) -> PathBuf {
+        self.root.path().join("project")
+    }
+
+    /// Returns the directory on the `PATH` for programs of the test's own.
+    pub fn bin(&self) -> PathBuf {
+        self.root.path().join("bin")
+    }
+
+    /// Returns the state directory of all projects.
+    pub fn state(&self) -> PathBuf {
+        self.root.path().join("state/ralph")
+    }
+
+    /// Writes a file in the project.
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.project().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, text).expect("a written file");
+    }
+
+    /// Reads a file in the project.
+    #[track_caller]
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.project().join(path))
+            .unwrap_or_else(|error| panic!("cannot read {path}: {error}"))
+    }
+
+    /// Writes a program on the `PATH`.
+    pub fn program(&self, name: &str, text: &str) {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.bin().join(name);
+        fs::write(&path, text).expect("a written file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
+    }
+
+    /// Writes settings for the scripted agent with these calls, and further settings over them.
+    pub fn script(&self, calls: &Value, further: &Value) {
+        let scenario = self.root.path().join("scenario.json");
+        fs::write(&scenario, format!("{:#}", json!({ "calls": calls }))).expect("a written file");
+        let mut settings = json!({
+            "agent": { "command": "sim", "flags": [scenario] },
+            "retries": { "backoff": "10ms" },
+            "preventSleep": false,
+        });
+        if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
+            settings.extend(further.clone());
+        }
+        self.write(".ralph/settings.json", &format!("{settings:#}"));
+    }
+
+    /// Returns a command in the sealed environment.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        let root = self.root.path();
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", self.bin().display());
+        command
+            .env_clear()
+            .env("PATH", path)
+            .env("HOME", root.join("home"))
+            .env("XDG_STATE_HOME", root.join("state"))
+            .env("TMPDIR", root.join("tmp"))
+            .env("LANG", "C.UTF-8")
+            .env("TZ", "UTC")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_AUTHOR_NAME", "Test")
+            .env("GIT_AUTHOR_EMAIL", "test@example.invalid")
+            .env("GIT_COMMITTER_NAME", "Test")
+            .env("GIT_COMMITTER_EMAIL", "test@example.invalid")
+            .current_dir(self.project())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `ralph` to its end.
+    pub fn ralph(&self, words: &[&str]) -> Finished {
+        self.start(words).wait()
+    }
+
+    /// Starts `ralph` in a process group of its own.
+    pub fn start(&self, words: &[&str]) -> Running {
+        let mut command = self.command(&self.ralph);
+        command.args(words);
+        Running::start(command)
+    }
+
+    /// Runs git in the project and returns what it prints.
+    #[track_caller]
+    pub fn git(&self, words: &[&str]) -> String {
+        let output = self.command("git").args(words).output().expect("git runs");
+        assert!(
+            output.status.success(),
+            "git {words:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Returns the subjects of all commits, newest first.
+    pub fn subjects(&self) -> Vec<String> {
+        self.git(&["log", "--format=%s"]).lines().map(str::to_owned).collect()
+    }
+
+    /// Returns the runs of the project, oldest first.
+    pub fn runs(&self) -> Vec<PathBuf> {
+        let mut runs = Vec::new();
+        for project in fs::read_dir(self.state()).into_iter().flatten().flatten() {
+            for run in fs::read_dir(project.path().join("runs")).into_iter().flatten().flatten() {
+                runs.push(run.path());
+            }
+        }
+        runs.sort();
+        runs
+    }
+
+    /// Returns the events of the last run, as JSON.
+    pub fn events(&self) -> Vec<Value> {
+        let Some(run) = self.runs().pop() else { return Vec::new() };
+        let text = fs::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
+        text.lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+            .map(|recorded| recorded["event"].clone())
+            .collect()
+    }
+
+    /// Returns the events of one type in the last run.
+    pub fn events_of(&self, kind: &str) -> Vec<Value> {
+        self.events().into_iter().filter(|event| event["type"] == kind).collect()
+    }
+
+    /// Returns the prompts that the agent was given in the last run, in the order of the calls.
+    pub fn prompts(&self) -> Vec<String> {
+        let Some(run) = self.runs().pop() else { return Vec::new() };
+        let mut found: Vec<(u32, u32, String)> = fs::read_dir(run)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                let call = name.strip_prefix("agent-")?.strip_suffix(".prompt.md")?;
+                let (iteration, ask) = call.split_once('-').unwrap_or((call, "1"));
+                let text = fs::read_to_string(entry.path()).ok()?;
+                Some((iteration.parse().ok()?, ask.parse().ok()?, text))
+            })
+            .collect();
+        found.sort();
+        found.into_iter().map(|(_, _, text)| text).collect()
+    }
+
+    /// Returns the processes that still belong to this environment: those that mention its
+    /// directory in their command line or environment. Waits a moment for those that are leaving.
+    pub fn survivors(&self) -> Vec<String> {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let found = self.processes();
+            if found.is_empty() || Instant::now() > deadline {
+                return found;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn processes(&self) -> Vec<String> {
+        let marker = self.root.path().to_string_lossy().into_owned();
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
+                continue;
+            };
+            if pid == std::process::id() {
+                continue;
+            }
+            let read = |file: &str| {
+                String::from_utf8_lossy(&fs::read(entry.path().join(file)).unwrap_or_default())
+                    .into_owned()
+            };
+            let is_zombie =
+                read("stat").rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
+            let command = read("cmdline").replace('\0', " ");
+            if !is_zombie && (command.contains(&marker) || read("environ").contains(&marker)) {
+                found.push(format!("{pid} {command}"));
+            }
+        }
+        found
+    }
+
+    /// Waits until a file is there, as a scripted agent leaves it to say how far it is.
+    #[track_caller]
+    pub fn wait_for(&self, path: &str) {
+        wait_until(path, || self.project().join(path).exists());
+    }
+}
+
+/// Waits until something holds; what is named in the failure.
+#[track_caller]
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "it never came to this: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A command that is running.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    stdout: Receiver<String>,
+    stderr: Receiver<String>,
+    heard: String,
+}
+
+impl Running {
+    /// Starts a command and listens to both of its streams.
+    pub fn start(mut command: Command) -> Self {
+        use std::os::unix::process::CommandExt as _;
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().expect("it starts");
+        let stdout = listen(child.stdout.take().expect("a pipe"));
+        let stderr = listen(child.stderr.take().expect("a pipe"));
+        Self { child, stdout, stderr, heard: String::new() }
+    }
+
+    /// Sends a signal to the process itself.
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("it is there to be signaled");
+    }
+
+    /// Returns the process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until stderr has said something.
+    #[track_caller]
+    pub fn wait_for(&mut self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.heard.contains(text) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(line) = self.stderr.recv_timeout(left) else {
+                panic!("it never said {text:?}:\n{}", self.heard);
+            };
+            self.heard.push_str(&line);
+        }
+    }
+
+    /// Waits for the end.
+    #[track_caller]
+    pub fn wait(mut self) -> Finished {
+        let status = self.wait_for_exit();
+        let stdout = self.stdout.iter().collect();
+        self.heard.extend(self.stderr.iter());
+        Finished { code: status.code(), stdout, stderr: std::mem::take(&mut self.heard) }
+    }
+
+    #[track_caller]
+    fn wait_for_exit(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it can be waited for") {
+                return status;
+            }
+            if Instant::now() > deadline {
+                let _ = self.child.kill();
+                self.heard.extend(self.stderr.try_iter());
+                panic!("it did not end:\n{}", self.heard);
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Running {
+    /// A test that fails leaves nothing running.
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn listen(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (tx, rx) = mpsc::channel();
+    thread::spawn(move || {
+        let mut lines = BufReader::new(pipe);
+        loop {
+            let mut line = Vec::new();
+            match lines.by_ref().take(1 << 20).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {
+                    if tx.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    });
+    rx
+}

@@ -1,0 +1,355 @@
+//! A small world behind the six ports: scripted agents and gates, a repository that is a list
+//! of trees, a journal in memory, a clock that jumps. It can die at any port call, before or
+//! after the call has its effect, and what was durable survives.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_core::engine::{Engine, EngineError, Start};
+use ralph_core::event::{Changes, Checkpoint, CommitId, Recorded, TreeId};
+use ralph_core::failure::{Failure, FailureClass};
+use ralph_core::gate::{GateResult, GateStatus};
+use ralph_core::ids::{Role, RunId};
+use ralph_core::outcome::Outcome;
+use ralph_core::ports::{
+    Activity, Agent, Clock, CommitOrder, CommitResult, Depth, GateOrder, Gates, Mark, Moment,
+    Ports, PromptError, Request, ScmResult, StopWish, Store, StoreError, Survey, Ui, Vcs, VcsError,
+    View,
+};
+use ralph_core::reading::{AgentEvent, Reply, Usage};
+use ralph_core::recipe::Recipe;
+use ralph_core::run::RunState;
+use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
+
+/// What a scripted agent does when it is asked.
+#[derive(Debug, Clone)]
+pub struct Deed {
+    /// The state it leaves the tree in; none leaves it alone.
+    pub tree: Option<String>,
+    /// Its last words.
+    pub text: String,
+    /// Why it brings no answer, if it does not.
+    pub failure: Option<FailureClass>,
+}
+
+/// Decides what the agent does: from the request and the tree it finds.
+pub type Script = fn(&Request, &str) -> Deed;
+
+/// Everything that outlives a crash, and what the world was asked to do.
+pub struct World {
+    /// The journal.
+    pub journal: Vec<Recorded>,
+    /// Replies that were received completely, by iteration and call.
+    pub received: BTreeMap<(u32, u32), Reply>,
+    /// The work tree.
+    pub tree: String,
+    /// The commits, oldest first: tree, message, mark.
+    pub commits: Vec<(String, String, Mark)>,
+    /// What rollbacks removed.
+    pub kept: Vec<String>,
+    /// The prompts the agent was given, with role.
+    pub prompts: Vec<(Role, String)>,
+    /// Source-control commands run.
+    pub scm: Vec<String>,
+    /// The wall clock.
+    pub now: i64,
+    /// How long the run has been running.
+    pub ran: u64,
+    /// Time spent waiting.
+    pub waited: u64,
+    /// The prompt file; none if it is missing.
+    pub prompt_file: Option<String>,
+    /// The output of a hook that refuses commits, while there is one.
+    pub hook: Option<String>,
+    /// The user wants to stop once the clock shows this.
+    pub stop_at: Option<i64>,
+    /// The port call to die at, counted over the whole test; odd ones die after the effect.
+    pub die_at: Option<u64>,
+    /// Port calls so far, twice: before and after each effect.
+    pub calls: u64,
+    script: Script,
+}
+
+/// The payload of a death, so that a real panic is told apart.
+struct Died;
+
+/// A handle to the world, as the ports share it.
+#[derive(Clone)]
+pub struct Shared(pub Rc<RefCell<World>>);
+
+/// The first moment of every world.
+pub const BEGINNING: i64 = 1_700_000_000_000;
+
+impl Shared {
+    /// Returns a world in which the agent follows the script.
+    pub fn new(script: Script) -> Self {
+        Self(Rc::new(RefCell::new(World {
+            journal: Vec::new(),
+            received: BTreeMap::new(),
+            tree: "start".to_owned(),
+            commits: Vec::new(),
+            kept: Vec::new(),
+            prompts: Vec::new(),
+            scm: Vec::new(),
+            now: BEGINNING,
+            ran: 0,
+            waited: 0,
+            prompt_file: Some("from the file".to_owned()),
+            hook: None,
+            stop_at: None,
+            die_at: None,
+            calls: 0,
+            script,
+        })))
+    }
+
+    /// Runs a recipe to its end, dying and resuming as the world demands.
+    pub fn run(&self, recipe: &Recipe) -> Result<Outcome, EngineError> {
+        loop {
+            let run = AssertUnwindSafe(|| self.run_once(recipe));
+            match panic::catch_unwind(run) {
+                Ok(end) => return end,
+                Err(payload) if payload.is::<Died>() => {}
+                Err(payload) => panic::resume_unwind(payload),
+            }
+        }
+    }
+
+    /// Starts the run, or resumes it if there is a journal.
+    pub fn run_once(&self, recipe: &Recipe) -> Result<Outcome, EngineError> {
+        let (mut agent, mut gates, mut vcs) = (self.clone(), self.clone(), self.clone());
+        let (mut store, mut clock, mut ui) = (self.clone(), self.clone(), self.clone());
+        let ports = Ports {
+            agent: &mut agent,
+            gates: &mut gates,
+            vcs: &mut vcs,
+            store: &mut store,
+            clock: &mut clock,
+            ui: &mut ui,
+        };
+        let journal = self.0.borrow().journal.clone();
+        let mut engine = if journal.is_empty() {
+            Engine::start(
+                ports,
+                Start {
+                    run: RunId("20260101-000000-test".into()),
+                    project: PathBuf::from("/project"),
+                    recipe: recipe.clone(),
+                    version: "0".into(),
+                },
+            )?
+        } else {
+            Engine::resume(ports, RunState::fold(&journal)?, "0".into(), None)?
+        };
+        engine.run()
+    }
+
+    /// Dies here if this is the call to die at. Called before and after every effect.
+    fn step(&self) {
+        let mut world = self.0.borrow_mut();
+        world.calls += 1;
+        if world.die_at == Some(world.calls) {
+            world.die_at = None;
+            drop(world);
+            panic::resume_unwind(Box::new(Died));
+        }
+    }
+}
+
+fn ended(code: i32) -> ChildEnd {
+    ChildEnd {
+        ending: Ending::Exited { code },
+        ran: Millis(1_000),
+        soft_limit: SoftLimit::Kept,
+        leftovers: Leftovers::default(),
+    }
+}
+
+impl Agent for Shared {
+    fn ask(&mut self, request: &Request, hear: &mut dyn FnMut(&AgentEvent)) -> Reply {
+        self.step();
+        let reply = {
+            let mut world = self.0.borrow_mut();
+            world.prompts.push((request.role, request.prompt.clone()));
+            world.now += 1_000;
+            world.ran += 1_000;
+            let deed = (world.script)(request, &world.tree);
+            if let Some(tree) = deed.tree {
+                world.tree = tree;
+            }
+            let reply = Reply {
+                signal: ralph_core::completion::signal(&deed.text),
+                text: deed.text,
+                structured: None,
+                usage: Usage {
+                    input: Tokens(100),
+                    cost: Some(UsdMicros::from_dollars(0.01)),
+                    ..Usage::default()
+                },
+                session: None,
+                model: None,
+                tools: 0,
+                tool_errors: 0,
+                unparsed: 0,
+                end: ended(0),
+                failure: deed.failure.map(|class| Failure::new(class, "scripted")),
+            };
+            world.received.insert((request.iteration.0, request.ask.0), reply.clone());
+            reply
+        };
+        hear(&AgentEvent::Notice { text: "asked".into() });
+        self.step();
+        reply
+    }
+
+    fn recover(&mut self, request: &Request) -> Option<Reply> {
+        self.step();
+        let key = (request.iteration.0, request.ask.0);
+        self.0.borrow().received.get(&key).cloned()
+    }
+
+    fn command_line(&self, _request: &Request) -> Vec<String> {
+        vec!["agent".into()]
+    }
+}
+
+impl Gates for Shared {
+    /// A gate's command is a word that must occur in the tree.
+    fn check(&mut self, order: &GateOrder<'_>) -> GateResult {
+        self.step();
+        let command = order.gate.check.label().to_owned();
+        let is_green = self.0.borrow().tree.contains(&command);
+        self.step();
+        GateResult {
+            gate: order.gate.name.clone(),
+            severity: order.severity,
+            status: if is_green { GateStatus::Passed } else { GateStatus::Failed },
+            end: Some(ended(i32::from(!is_green))),
+            log: Some(format!(".ralph/guardrail_{}_{command}.log", order.iteration)),
+            output: format!("no {command}"),
+            command,
+        }
+    }
+}
+
+impl Vcs for Shared {
+    fn checkpoint(&mut self, _mark: &Mark, depth: Depth) -> Result<Checkpoint, VcsError> {
+        self.step();
+        let world = self.0.borrow();
+        let head = world.commits.len().checked_sub(1).map(|at| CommitId(at.to_string()));
+        let tree = match depth {
+            Depth::Head => None,
+            Depth::Tree => Some(TreeId(world.tree.clone())),
+        };
+        Ok(Checkpoint::Git { head, tree })
+    }
+
+    fn survey(&mut self) -> Result<Option<Survey>, VcsError> {
+        self.step();
+        let world = self.0.borrow();
+        let is_clean = world.commits.last().map_or("start", |commit| &commit.0) == world.tree;
+        Ok(Some(Survey {
+            tree: TreeId(world.tree.clone()),
+            changes: if is_clean { Changes::None } else { Changes::Some },
+        }))
+    }
+
+    fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
+        self.step();
+        let result = {
+            let mut world = self.0.borrow_mut();
+            let is_there = world.commits.last().is_some_and(|commit| commit.2 == order.mark);
+            if let (Some(output), false) = (world.hook.clone(), is_there) {
+                CommitResult::Refused { output }
+            } else {
+                if !is_there {
+                    let tree = order.tree.clone().map_or_else(|| world.tree.clone(), |id| id.0);
+                    world.commits.push((tree, order.message.clone(), order.mark.clone()));
+                }
+                CommitResult::Made(CommitId((world.commits.len() - 1).to_string()))
+            }
+        };
+        self.step();
+        Ok(result)
+    }
+
+    fn rollback(&mut self, _mark: &Mark, to: &Checkpoint) -> Result<Option<String>, VcsError> {
+        self.step();
+        if let Checkpoint::Git { tree: Some(tree), .. } = to {
+            let mut world = self.0.borrow_mut();
+            let removed = world.tree.clone();
+            if removed != tree.0 {
+                world.kept.push(removed);
+                world.tree.clone_from(&tree.0);
+            }
+        }
+        self.step();
+        Ok(Some("refs/ralph/kept".into()))
+    }
+
+    fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError> {
+        self.step();
+        self.0.borrow_mut().scm.push(format!("{command} {}", words.join(" ")));
+        self.step();
+        Ok(ScmResult::Done)
+    }
+}
+
+impl Store for Shared {
+    fn append(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
+        self.step();
+        self.0.borrow_mut().journal.push(recorded.clone());
+        self.step();
+        Ok(())
+    }
+
+    fn read_prompt(&mut self, path: &Path) -> Result<String, PromptError> {
+        self.step();
+        let missing = || PromptError { message: format!("no prompt file `{}`", path.display()) };
+        self.0.borrow().prompt_file.clone().ok_or_else(missing)
+    }
+
+    fn publish(&mut self, _view: &View<'_>) -> Result<(), StoreError> {
+        self.step();
+        Ok(())
+    }
+}
+
+impl Clock for Shared {
+    fn moment(&mut self) -> Moment {
+        let world = self.0.borrow();
+        Moment {
+            now: Timestamp(world.now),
+            ran: Millis(world.ran),
+            stop: if world.stop_at.is_some_and(|at| world.now >= at) {
+                StopWish::Stop
+            } else {
+                StopWish::GoOn
+            },
+        }
+    }
+
+    fn wait(&mut self, until: Timestamp, tick: &mut dyn FnMut(Millis)) {
+        self.step();
+        tick(Millis(1));
+        let mut world = self.0.borrow_mut();
+        let left = u64::try_from(until.0 - world.now).unwrap_or(0);
+        world.waited += left;
+        world.now = world.now.max(until.0);
+    }
+}
+
+impl Ui for Shared {
+    fn tell(&mut self, _recorded: &Recorded, state: &RunState) {
+        let folded = RunState::fold(&self.0.borrow().journal).expect("a journal of ours folds");
+        assert_eq!(&folded, state, "the fold of the journal is the state");
+    }
+
+    fn hear(&mut self, _event: &AgentEvent) {}
+
+    fn doing(&mut self, _activity: &Activity<'_>) {}
+}

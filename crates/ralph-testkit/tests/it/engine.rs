@@ -1,0 +1,413 @@
+//! The engine in a scripted world: every rule of the loop, and a death at every port call.
+
+use std::collections::BTreeMap;
+
+use ralph_core::budget::{Budget, Exhausted};
+use ralph_core::event::Event;
+use ralph_core::failure::{FailureClass, Patience, RateLimitPolicy, Retries};
+use ralph_core::gate::{
+    Check, FailAction, Gate, GateKind, GateStatus, Persistence, Reuse, Severity, ValidationStrategy,
+};
+use ralph_core::ids::Role;
+use ralph_core::outcome::Outcome;
+use ralph_core::ports::Request;
+use ralph_core::recipe::{
+    AgentChoice, AgentKind, AgentOutput, CommitPolicy, IterationCount, LandingPolicy, OnFailure,
+    Permissions, PromptPlan, PromptSource, Recipe, RunLimits, Scm, ScmTask, Work,
+};
+use ralph_core::text::Truncate;
+use ralph_core::units::{Millis, Timestamp, UsdMicros};
+use ralph_testkit::world::{BEGINNING, Deed, Shared};
+
+fn gate(command: &str) -> Gate {
+    Gate {
+        name: command.into(),
+        kind: GateKind::Test,
+        check: Check::Command(command.into()),
+        severity: Severity::Hard,
+        persistence: Persistence::WhenGreen,
+        fail_action: FailAction::Append,
+        hint: None,
+        truncate: Truncate::Head,
+        soft_limit: Millis::from_mins(5),
+        hard_limit: Millis::from_mins(10),
+        roles: Vec::new(),
+        reuse: Reuse::SameTree,
+    }
+}
+
+fn recipe(gates: Vec<Gate>) -> Recipe {
+    Recipe {
+        workflow: "prompt".into(),
+        work: Work::Prompt(PromptSource::Text("base".into())),
+        agent: AgentChoice {
+            kind: AgentKind::Text,
+            command: "agent".into(),
+            flags: Vec::new(),
+            model: None,
+            fallback_model: None,
+            env: BTreeMap::new(),
+            env_deny: Vec::new(),
+            permissions: Permissions::Skip,
+            output: AgentOutput::Events,
+            max_turns: None,
+        },
+        agents: BTreeMap::new(),
+        prompt: PromptPlan { iteration_count: IterationCount::Hidden, output_chars: 5000 },
+        gates,
+        strategy: ValidationStrategy::Strict,
+        completion_response: "DONE".into(),
+        landing: LandingPolicy {
+            commit: CommitPolicy::Nobody,
+            commit_prefix: "ralph".into(),
+            on_failure: OnFailure::Keep,
+        },
+        retries: Retries { max: 3, backoff: Millis::from_secs(5) },
+        rate_limit: RateLimitPolicy { wait: Patience::Wait, max_wait: Millis::from_mins(360) },
+        limits: RunLimits {
+            iterations: 10,
+            budget: Budget::default(),
+            ask_soft: Millis::from_mins(12),
+            ask_hard: Millis::from_mins(20),
+            ask_idle: Millis::from_mins(10),
+            delay: Millis::ZERO,
+        },
+    }
+}
+
+fn with_scm(mut recipe: Recipe, tasks: Vec<ScmTask>) -> Recipe {
+    recipe.landing.commit = CommitPolicy::Scm(Scm { command: "git".into(), tasks });
+    recipe
+}
+
+fn says(text: &str) -> Deed {
+    Deed { tree: None, text: text.into(), failure: None }
+}
+
+fn fails(class: FailureClass) -> Deed {
+    Deed { tree: None, text: String::new(), failure: Some(class) }
+}
+
+/// Builds in the first iteration, passes the test in the second, and claims to be done in both.
+fn steady(request: &Request, tree: &str) -> Deed {
+    if request.role == Role::Message {
+        return says("Add the thing");
+    }
+    let tree = match (tree.contains("built"), request.iteration.0) {
+        (false, _) => "built",
+        (true, _) => "built tested",
+    };
+    Deed { tree: Some(tree.into()), ..says("<response>DONE</response>") }
+}
+
+#[test]
+fn a_claim_counts_only_when_the_gates_pass() {
+    let world = Shared::new(steady);
+    let end = world.run(&recipe(vec![gate("built"), gate("tested")])).expect("it runs");
+    assert_eq!(end, Outcome::Complete);
+    let world = world.0.borrow();
+    assert_eq!(
+        world.prompts.iter().map(|(_, prompt)| prompt.as_str()).collect::<Vec<_>>(),
+        [
+            "base",
+            "base\n\nGuardrail \"tested\" failed with exit code 1.\nOutput file: .ralph/guardrail_1_tested.log\nOutput (truncated):\nno tested",
+        ]
+    );
+}
+
+#[test]
+fn the_same_tree_is_not_checked_twice() {
+    let world = Shared::new(|request, _| {
+        let claim = if request.iteration.0 == 2 { "<promise>done</promise>" } else { "not yet" };
+        Deed { tree: Some("built".into()), ..says(claim) }
+    });
+    assert_eq!(world.run(&recipe(vec![gate("built")])).expect("it runs"), Outcome::Complete);
+    let world = world.0.borrow();
+    let statuses: Vec<GateStatus> = world
+        .journal
+        .iter()
+        .filter_map(|recorded| match &recorded.event {
+            Event::GateChecked { result } => Some(result.status),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(statuses, [GateStatus::Passed, GateStatus::Cached]);
+}
+
+#[test]
+fn a_hard_failure_stops_later_gates_but_those_that_run_always() {
+    let world = Shared::new(|_, _| says("<response>DONE</response>"));
+    let always = Gate { persistence: Persistence::Always, ..gate("c") };
+    let soft = Gate { severity: Severity::Soft, ..gate("a") };
+    let mut recipe = recipe(vec![soft, gate("x"), gate("b"), always]);
+    recipe.limits.iterations = 1;
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::IterationsUsedUp { limit: 1 });
+    let world = world.0.borrow();
+    let run: Vec<&str> = world
+        .journal
+        .iter()
+        .filter_map(|recorded| match &recorded.event {
+            Event::GateChecked { result } => Some(result.gate.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(run, ["a", "x", "c"]);
+}
+
+#[test]
+fn crashes_are_repeated_and_then_end_the_run() {
+    let world = Shared::new(|_, _| fails(FailureClass::Crashed));
+    let end = world.run(&recipe(Vec::new())).expect("it runs");
+    assert!(matches!(end, Outcome::AgentFailed { asks: 4, .. }), "{end:?}");
+    let waited = world.0.borrow().waited;
+    assert!(
+        (3 * 35_000 / 4..=5 * 35_000 / 4).contains(&waited),
+        "5 + 10 + 20 s, jittered: {waited}"
+    );
+}
+
+#[test]
+fn a_retry_repeats_the_iteration_with_the_same_prompt() {
+    let world = Shared::new(|request, _| {
+        if request.ask.0 == 1 {
+            fails(FailureClass::Empty)
+        } else {
+            says("<response>DONE</response>")
+        }
+    });
+    assert_eq!(world.run(&recipe(Vec::new())).expect("it runs"), Outcome::Complete);
+    let world = world.0.borrow();
+    assert_eq!(world.prompts, [(Role::Prompt, "base".into()), (Role::Prompt, "base".into())]);
+}
+
+#[test]
+fn timeouts_count_as_attempts() {
+    let world = Shared::new(|request, _| {
+        if request.iteration.0 == 1 {
+            fails(FailureClass::HardTimeout)
+        } else {
+            says("<response>DONE</response>")
+        }
+    });
+    assert_eq!(world.run(&recipe(vec![gate("start")])).expect("it runs"), Outcome::Complete);
+    let world = world.0.borrow();
+    assert!(world.prompts[1].1.starts_with("base\n\nThe previous iteration was ended"));
+}
+
+#[test]
+fn a_usage_limit_is_waited_for_and_counts_nothing() {
+    let world = Shared::new(|request, _| match request.ask.0 {
+        1 => fails(FailureClass::RateLimited { resets_at: Some(Timestamp(BEGINNING + 3_600_000)) }),
+        _ => says("<response>DONE</response>"),
+    });
+    let mut recipe = recipe(Vec::new());
+    recipe.limits.iterations = 1;
+    recipe.retries.max = 0;
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.0.borrow().waited, 3_600_000 - 1_000 + 1_000, "until a second past the reset");
+}
+
+#[test]
+fn a_limit_that_never_resets_ends_the_run() {
+    let world = Shared::new(|_, _| fails(FailureClass::RateLimited { resets_at: None }));
+    let end = world.run(&recipe(Vec::new())).expect("it runs");
+    assert!(matches!(end, Outcome::LimitTooLong { resets_at: None, .. }), "{end:?}");
+    assert!(world.0.borrow().waited <= 360 * 60_000);
+}
+
+#[test]
+fn a_limit_beyond_the_longest_wait_is_not_waited_for() {
+    let world = Shared::new(|_, _| {
+        fails(FailureClass::RateLimited { resets_at: Some(Timestamp(BEGINNING + 90_000_000)) })
+    });
+    let end = world.run(&recipe(Vec::new())).expect("it runs");
+    assert!(matches!(end, Outcome::LimitTooLong { .. }), "{end:?}");
+    assert_eq!(world.0.borrow().waited, 0);
+}
+
+#[test]
+fn what_asking_again_cannot_mend_stops_at_once() {
+    for class in [FailureClass::NotInstalled, FailureClass::NotLoggedIn, FailureClass::BadCall] {
+        let world = Shared::new(match class {
+            FailureClass::NotInstalled => |_, _| fails(FailureClass::NotInstalled),
+            FailureClass::NotLoggedIn => |_, _| fails(FailureClass::NotLoggedIn),
+            _ => |_, _| fails(FailureClass::BadCall),
+        });
+        let end = world.run(&recipe(Vec::new())).expect("it runs");
+        assert!(matches!(end, Outcome::AgentFailed { asks: 1, .. }), "{end:?}");
+    }
+}
+
+#[test]
+fn a_full_window_is_tried_once_with_the_smallest_prompt() {
+    let world = Shared::new(|request, _| {
+        if request.iteration.0 == 1 {
+            fails(FailureClass::ContextExceeded)
+        } else {
+            says("<response>DONE</response>")
+        }
+    });
+    assert_eq!(world.run(&recipe(Vec::new())).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.0.borrow().prompts.len(), 3, "whole, smallest, next iteration");
+}
+
+#[test]
+fn a_budget_ends_the_run_after_the_iteration() {
+    let world = Shared::new(|_, _| says("going on"));
+    let mut recipe = recipe(Vec::new());
+    recipe.limits.budget.cost = Some(UsdMicros::from_dollars(0.03));
+    let end = world.run(&recipe).expect("it runs");
+    let spent = UsdMicros::from_dollars(0.03);
+    assert_eq!(
+        end,
+        Outcome::BudgetUsedUp { exhausted: Exhausted::Cost { used: spent, limit: spent } }
+    );
+    assert_eq!(world.0.borrow().prompts.len(), 3);
+}
+
+#[test]
+fn work_that_passed_is_committed_with_the_message_of_the_agent() {
+    let world = Shared::new(steady);
+    let push = ScmTask::Run(vec!["push".into()]);
+    let recipe = with_scm(recipe(vec![gate("tested")]), vec![ScmTask::Commit, push]);
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    let world = world.0.borrow();
+    let commits: Vec<(&str, &str)> =
+        world.commits.iter().map(|(tree, message, _)| (tree.as_str(), message.as_str())).collect();
+    assert_eq!(commits, [("built tested", "Add the thing")]);
+    assert_eq!(world.scm, ["git push"]);
+}
+
+#[test]
+fn exactly_the_tree_that_passed_is_committed() {
+    let world = Shared::new(|request, tree| {
+        if request.role == Role::Message {
+            return Deed { tree: Some(format!("{tree} meddled")), ..says("Add it") };
+        }
+        Deed { tree: Some("built".into()), ..says("<response>DONE</response>") }
+    });
+    let recipe = with_scm(recipe(vec![gate("built")]), vec![ScmTask::Commit]);
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.0.borrow().commits[0].0, "built");
+}
+
+#[test]
+fn nothing_to_commit_asks_for_no_message() {
+    let world = Shared::new(|_, _| says("<response>DONE</response>"));
+    let recipe = with_scm(recipe(Vec::new()), vec![ScmTask::Commit]);
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    let world = world.0.borrow();
+    assert_eq!(world.prompts.len(), 1);
+    assert_eq!(world.commits.len(), 0);
+}
+
+#[test]
+fn a_refused_commit_is_feedback_and_no_completion() {
+    let world = Shared::new(|request, _| match request.role {
+        Role::Message => says("Add it"),
+        _ => Deed { tree: Some("built".into()), ..says("<response>DONE</response>") },
+    });
+    world.0.borrow_mut().hook = Some("bad style".into());
+    let mut recipe = with_scm(recipe(Vec::new()), vec![ScmTask::Commit]);
+    recipe.limits.iterations = 2;
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::IterationsUsedUp { limit: 2 });
+    let world = world.0.borrow();
+    assert!(world.prompts[2].1.ends_with("bad style"), "{:?}", world.prompts);
+}
+
+#[test]
+fn no_message_keeps_the_changes_and_ends_the_run() {
+    let world = Shared::new(|request, _| match request.role {
+        Role::Message => says("```\n```"),
+        _ => Deed { tree: Some("built".into()), ..says("<response>DONE</response>") },
+    });
+    let recipe = with_scm(recipe(Vec::new()), vec![ScmTask::Commit]);
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::NoCommitMessage);
+    assert_eq!(world.0.borrow().tree, "built");
+}
+
+#[test]
+fn a_rollback_keeps_what_it_removes() {
+    let world = Shared::new(|_, _| Deed { tree: Some("junk".into()), ..says("hm") });
+    let mut recipe = recipe(vec![gate("never")]);
+    recipe.landing.on_failure = OnFailure::Rollback;
+    recipe.limits.iterations = 2;
+    world.run(&recipe).expect("it runs");
+    let world = world.0.borrow();
+    assert_eq!((world.tree.as_str(), world.kept.len()), ("start", 2));
+}
+
+#[test]
+fn a_prompt_file_is_read_anew_and_its_loss_ends_the_run() {
+    let world = Shared::new(|_, _| says("hm"));
+    let mut recipe = recipe(Vec::new());
+    recipe.work = Work::Prompt(PromptSource::File("PROMPT.md".into()));
+    recipe.limits.delay = Millis::from_secs(1);
+    world.0.borrow_mut().stop_at = Some(BEGINNING + 500);
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Interrupted);
+    world.0.borrow_mut().stop_at = None;
+    world.0.borrow_mut().prompt_file = None;
+    let end = world.run(&recipe).expect("it runs");
+    assert_eq!(end, Outcome::PromptLost { message: "no prompt file `PROMPT.md`".into() });
+    assert_eq!(end.exit_code().code(), 2);
+}
+
+#[test]
+fn a_run_that_gave_up_tries_again_when_it_is_resumed() {
+    let world = Shared::new(|request, _| match request.ask.0 {
+        1..=4 => fails(FailureClass::Crashed),
+        _ => says("<response>DONE</response>"),
+    });
+    let end = world.run(&recipe(Vec::new())).expect("it runs");
+    assert!(matches!(end, Outcome::AgentFailed { .. }), "{end:?}");
+    assert_eq!(world.run(&recipe(Vec::new())).expect("it runs"), Outcome::Complete);
+}
+
+#[test]
+fn a_message_that_was_missing_is_asked_for_again_when_the_run_is_resumed() {
+    let world = Shared::new(|request, _| match (request.role, request.ask.0) {
+        (Role::Message, 2) => says("---"),
+        (Role::Message, _) => says("Add it"),
+        _ => Deed { tree: Some("built".into()), ..says("<response>DONE</response>") },
+    });
+    let recipe = with_scm(recipe(Vec::new()), vec![ScmTask::Commit]);
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::NoCommitMessage);
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.0.borrow().commits[0].1, "Add it");
+}
+
+/// What a run comes to, whatever happened on the way.
+fn essence(world: &Shared) -> (Vec<(String, String)>, String, usize, Vec<String>) {
+    let world = world.0.borrow();
+    let commits =
+        world.commits.iter().map(|(tree, message, _)| (tree.clone(), message.clone())).collect();
+    (commits, world.tree.clone(), world.prompts.len(), world.scm.clone())
+}
+
+/// A death before the agent was reached costs one call more; after its answer was received it
+/// must cost none.
+#[test]
+fn a_death_at_any_port_call_changes_nothing() {
+    let push = ScmTask::Run(vec!["push".into()]);
+    let mut scm =
+        with_scm(recipe(vec![gate("built"), gate("tested")]), vec![ScmTask::Commit, push]);
+    scm.retries.backoff = Millis::ZERO;
+    let mut rolling = recipe(vec![gate("tested")]);
+    rolling.landing.on_failure = OnFailure::Rollback;
+    rolling.limits.iterations = 3;
+    for recipe in [scm, rolling] {
+        let undisturbed = Shared::new(steady);
+        let end = undisturbed.run(&recipe).expect("it runs");
+        let expect = essence(&undisturbed);
+        let calls = undisturbed.0.borrow().calls;
+        for death in 1..=calls {
+            let world = Shared::new(steady);
+            world.0.borrow_mut().die_at = Some(death);
+            assert_eq!(world.run(&recipe).expect("it runs"), end, "died at call {death}");
+            let mut found = essence(&world);
+            // A push may be repeated; it does nothing the second time.
+            found.3.dedup();
+            assert_eq!(found, expect, "died at call {death}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The scripted agent as a process: what it does, how it ends, what it leaves behind.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_core::ports::Request;
+use ralph_core::reading::{Reading, ResultStatus};
+use ralph_core::recipe::{AgentChoice, AgentKind, AgentOutput, Permissions};
+use ralph_core::units::Millis;
+use ralph_io::agents::Adapter;
+use rustix::process::{Pid, Signal, getsid, kill_process, test_kill_process};
+use serde_json::json;
+use tempfile::TempDir;
+
+/// A loaded machine may take its time; a test that waits this long has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Stage {
+    directory: TempDir,
+}
+
+impl Stage {
+    fn new(scenario: &serde_json::Value) -> Self {
+        let stage = Self { directory: TempDir::new().expect("a temporary directory") };
+        fs::write(stage.path("scenario.json"), scenario.to_string()).expect("it can be written");
+        stage
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "scripts are written in place")]
+    fn of(deeds: serde_json::Value) -> Self {
+        Self::new(&json!({"calls": [{"do": deeds}]}))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn start(&self, role: &str, prompt: &str) -> Child {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_fake-agent"))
+            .arg("scenario.json")
+            .current_dir(self.directory.path())
+            .env("RALPH_ROLE", role)
+            .env("RALPH_ITERATION", "1")
+            .env("RALPH_RUN_ID", "test")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the fake agent starts");
+        // Dropped at once, which closes it.
+        let mut stdin = child.stdin.take().expect("stdin is a pipe");
+        stdin.write_all(prompt.as_bytes()).expect("the agent reads its prompt");
+        child
+    }
+
+    fn play(&self, role: &str, prompt: &str) -> Output {
+        self.start(role, prompt).wait_with_output().expect("the fake agent ends")
+    }
+}
+
+fn read(output: &Output) -> Reading {
+    let request = Request {
+        run: RunId("test".to_owned()),
+        iteration: IterationNumber(1),
+        ask: AskNumber(1),
+        role: Role::Prompt,
+        agent: AgentChoice {
+            kind: AgentKind::Sim,
+            command: "scenario.json".to_owned(),
+            flags: Vec::new(),
+            model: None,
+            fallback_model: None,
+            env: std::collections::BTreeMap::new(),
+            env_deny: Vec::new(),
+            permissions: Permissions::Skip,
+            output: AgentOutput::Events,
+            max_turns: None,
+        },
+        prompt: String::new(),
+        soft_limit: Millis::ZERO,
+        hard_limit: Millis::ZERO,
+        idle_limit: Millis::ZERO,
+        cost_left: None,
+    };
+    let mut translator = Adapter::Sim.translator(&request);
+    let mut reading = Reading::default();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        for event in translator.line(line).events {
+            reading.hear(&event);
+        }
+    }
+    reading
+}
+
+#[track_caller]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn pid_in(path: &Path) -> Pid {
+    let text = fs::read_to_string(path).expect("the process id is there");
+    let raw = text.trim().parse().expect("it is a number");
+    Pid::from_raw(raw).filter(|pid| pid.as_raw_pid() > 1).expect("it is a process")
+}
+
+#[test]
+fn the_example_in_the_documentation_plays() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sim.md");
+    let page = fs::read_to_string(page).expect("the page is there");
+    let example = page.split("<!-- example -->\n```json\n").nth(1).expect("it has an example");
+    let example = example.split("```").next().expect("a split has a first part");
+    let stage = Stage::new(&serde_json::from_str(example).expect("the example is JSON"));
+
+    let first = stage.play("build", "Write a greeting.");
+    assert_eq!(first.status.code(), Some(0), "{first:?}");
+    assert_eq!(read(&first).text(), "<response>DONE</response>");
+    assert_eq!(fs::read_to_string(stage.path("greeting.txt")).expect("it is written"), "Hello\n");
+
+    let second = read(&stage.play("build", "Guardrail \"grep hello\" failed."));
+    assert_eq!(second.usage().input.0, 1_200);
+    assert_eq!(fs::read_to_string(stage.path("greeting.txt")).expect("it is kept"), "hello\n");
+
+    let review = read(&stage.play("review", ""));
+    assert_eq!(review.structured(), Some(&json!({"approved": true})));
+
+    let unknown = stage.play("build", "Something else.");
+    assert_eq!(unknown.status.code(), Some(64), "{unknown:?}");
+    assert!(!stage.path("scenario.json.state").exists(), "nothing is counted here");
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    #[track_caller]
+    fn check(scenario: &str, status: i32, words: &str) {
+        let stage = Stage::new(&json!({}));
+        fs::write(stage.path("scenario.json"), scenario).expect("it can be written");
+        let output = stage.play("build", "");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{stderr}");
+        assert!(stderr.contains(words), "{stderr}");
+    }
+    check("{\n \"calls\": [{\n  \"dp\": []}]}", 65, "unknown field `dp`");
+    check("{\n \"calls\": [{\n  \"dp\": []}]}", 65, "line 3");
+    check(r#"{"calls": [{"do": [{"wrote": {}}]}]}"#, 65, "unknown variant `wrote`");
+    check(r#"{"calls": [{"do": [{"write": {"path": "a", "txt": ""}}]}]}"#, 65, "`txt`");
+    check(r#"{"version": 2, "calls": []}"#, 65, "version 2");
+    check(r#"{"calls": []}"#, 64, "role build, iteration 1");
+    let edit =
+        r#"{"calls": [{"do": ["noResult", {"edit": {"path": "a", "find": "", "replace": ""}}]}]}"#;
+    check(edit, 65, "deed 2: `a`");
+    check(r#"{"calls": [{"do": [{"waitFor": {"path": "never", "seconds": 0}}]}]}"#, 65, "`never`");
+}
+
+#[test]
+fn calls_are_counted() {
+    let stage = Stage::new(&json!({"stateFile": "count.json", "calls": [
+        {"when": {"call": 2}, "do": [{"text": "second"}]},
+        {"repeat": 2, "do": [{"text": "one of two"}]},
+        {"do": [{"text": "the rest"}]},
+    ]}));
+    let said: Vec<String> = (0..4).map(|_| read(&stage.play("build", "")).text()).collect();
+    assert_eq!(said, ["one of two", "second", "one of two", "the rest"]);
+    assert!(stage.path("count.json").exists());
+}
+
+#[test]
+fn files_are_changed_as_told() {
+    let stage = Stage::of(json!([
+        {"write": {"path": "a/b.txt", "text": "one\n"}},
+        {"append": {"path": "a/b.txt", "text": "two\n"}},
+        {"edit": {"path": "a/b.txt", "find": "one", "replace": "1"}},
+        {"symlink": {"path": "link", "to": "a/b.txt"}},
+        {"mkdir": {"path": "c/d"}},
+        {"delete": {"path": "c"}},
+        {"touch": "mark"},
+        {"run": {"command": "printf $WORD > ran; sleep 2 &", "env": {"WORD": "x"}}},
+        {"run": {"command": "echo out; exit 3", "show": "tool"}},
+        {"text": "done"},
+    ]));
+    let reading = read(&stage.play("build", ""));
+    assert_eq!(reading.result(), Some(&ResultStatus::Success));
+    assert_eq!(fs::read_to_string(stage.path("link")).expect("a link"), "1\ntwo\n");
+    assert_eq!(fs::read_to_string(stage.path("ran")).expect("it ran"), "x");
+    assert!(!stage.path("c").exists() && stage.path("mark").exists());
+}
+
+#[test]
+fn it_ends_as_told() {
+    let end = |deeds| Stage::of(deeds).play("build", "").status;
+    assert_eq!(end(json!([{"exit": 7}])).code(), Some(7));
+    assert_eq!(end(json!([{"die": "KILL"}])).signal(), Some(9));
+    assert_eq!(end(json!([{"die": "SEGV"}])).signal(), Some(11));
+    assert_eq!(end(json!([{"die": "TERM"}])).signal(), Some(15));
+    assert_eq!(end(json!(["ignoreTerm", {"die": "TERM"}])).code(), Some(65));
+    let error = json!([{"result": {"error": {"class": "overloaded", "words": "x"}}}]);
+    assert_eq!(end(error).code(), Some(1));
+}
+
+#[test]
+fn it_survives_term_if_told_to() {
+    let stage = Stage::of(json!(["ignoreTerm", {"touch": "ready"}, {"waitFor": {"path": "go"}}]));
+    let child = stage.start("build", "");
+    wait_until("the mark", || stage.path("ready").exists());
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::TERM).expect("it is alive");
+    kill_process(pid, Signal::INT).expect("it is alive");
+    fs::write(stage.path("go"), "").expect("it can be written");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn it_hangs_until_it_is_ended() {
+    let stage = Stage::of(json!([{"text": "x"}, {"touch": "ready"}, "hang"]));
+    let mut child = stage.start("build", "");
+    wait_until("the mark", || stage.path("ready").exists());
+    assert!(child.try_wait().expect("its state is known").is_none());
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("it is alive");
+    assert_eq!(child.wait().expect("it ends").signal(), Some(15));
+}
+
+#[test]
+fn chatter_ends_with_its_reader() {
+    let stage = Stage::of(json!([{"chatter": {"seconds": 0.001}}]));
+    let mut child = stage.start("build", "");
+    let mut lines = BufReader::new(child.stdout.take().expect("stdout is a pipe")).lines();
+    for _ in 0..5 {
+        let line = lines.next().expect("there is always more").expect("it is text");
+        assert!(line.contains("\"type\""), "{line}");
+    }
+    drop(lines);
+    assert_eq!(child.wait().expect("it ends").code(), Some(74));
+}
+
+#[test]
+fn a_flood_comes_through_whole() {
+    let stage = Stage::of(json!([
+        {"flood": {"bytes": 3_000_000, "shape": "line"}},
+        {"flood": {"bytes": 1_000_000}},
+        {"claim": "DONE"},
+    ]));
+    let output = stage.play("build", "");
+    assert!(output.stdout.len() > 4_000_000, "{}", output.stdout.len());
+    assert_eq!(read(&output).text(), "<response>DONE</response>");
+}
+
+#[test]
+fn grandchildren_outlive_it() {
+    for kind in ["plain", "ownSession", "detached"] {
+        let stage = Stage::of(json!([
+            {"grandchild": {"kind": kind, "pidFile": "pid", "seconds": 20}},
+            {"text": "done"},
+        ]));
+        let output = stage.play("build", "");
+        assert_eq!(output.status.code(), Some(0), "{kind}: {output:?}");
+        let pid = pid_in(&stage.path("pid"));
+        test_kill_process(pid).unwrap_or_else(|error| panic!("{kind}: {error}"));
+        let session = getsid(Some(pid)).expect("it is alive");
+        let own = getsid(None).expect("we have a session");
+        assert_eq!(session == own, kind == "plain", "{kind}");
+        if let Ok(environ) = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())) {
+            let environ = String::from_utf8_lossy(&environ);
+            assert_eq!(environ.contains("RALPH_RUN_ID=test"), kind != "detached", "{kind}");
+        }
+        kill_process(pid, Signal::KILL).expect("it is alive");
+    }
+}
+
+#[test]
+fn a_grandchild_can_hold_the_pipe() {
+    let stage = Stage::of(json!([
+        {"grandchild": {"kind": "holdStdout", "pidFile": "pid", "seconds": 20}},
+        {"text": "done"},
+    ]));
+    let mut child = stage.start("build", "");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    let pid = pid_in(&stage.path("pid"));
+    let mut lines = BufReader::new(child.stdout.take().expect("stdout is a pipe")).lines();
+    // The agent is gone, and yet the pipe is at its end only once the grandchild is gone too.
+    while let Some(Ok(line)) = lines.next() {
+        if line.contains("\"type\":\"result\"") {
+            kill_process(pid, Signal::KILL).expect("it is alive");
+        }
+    }
+}

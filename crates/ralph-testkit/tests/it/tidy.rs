@@ -1,0 +1,193 @@
+//! The house rules, checked on the source itself: layers, file length, headers, words.
+//!
+//! A rule that only lives in a document is broken by accident; these cannot be.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A source file of the workspace.
+struct Source {
+    /// Its path from the root of the workspace.
+    path: String,
+    /// Its text without the tests at its end.
+    code: String,
+    /// Its whole text.
+    text: String,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn sources() -> Vec<Source> {
+    let mut sources = Vec::new();
+    let mut directories = vec![root().join("crates")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).expect("a readable directory").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                if path.file_name().is_some_and(|name| name != "target" && name != "data") {
+                    directories.push(path);
+                }
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).expect("a readable file");
+                let code = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+                let path = path.strip_prefix(root()).expect("it is below the root");
+                sources.push(Source { path: path.to_string_lossy().into_owned(), code, text });
+            }
+        }
+    }
+    assert!(sources.len() > 40, "the sources were found");
+    sources
+}
+
+impl Source {
+    fn is_test(&self) -> bool {
+        self.path.contains("/tests/")
+            || self.path.ends_with("/tests.rs")
+            || self.path.contains("/benches/")
+    }
+
+    /// Returns the lines of code that contain a word, comments left out.
+    fn lines_with(&self, word: &str) -> Vec<String> {
+        self.code
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim_start().starts_with("//") && line.contains(word))
+            .map(|(number, line)| format!("{}:{}: {}", self.path, number + 1, line.trim()))
+            .collect()
+    }
+}
+
+#[track_caller]
+fn check_nowhere(words: &[&str], is_forbidden: impl Fn(&Source) -> bool) {
+    let found: Vec<String> = sources()
+        .iter()
+        .filter(|source| !source.is_test() && is_forbidden(source))
+        .flat_map(|source| words.iter().flat_map(|word| source.lines_with(word)))
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn the_core_touches_nothing() {
+    check_nowhere(
+        &[
+            "std::fs",
+            "std::process",
+            "std::env",
+            "std::net",
+            "std::thread",
+            "std::io",
+            "SystemTime",
+            "Instant",
+            "println!",
+            "eprintln!",
+        ],
+        |source| source.path.starts_with("crates/ralph-core/src"),
+    );
+}
+
+#[test]
+fn only_the_process_room_spawns() {
+    // The scripted agent is an agent, not a part of ralph that runs one.
+    check_nowhere(&["Command::new"], |source| {
+        !source.path.starts_with("crates/ralph-io/src/process/")
+            && !source.path.starts_with("crates/ralph-io/src/sim/")
+            && !source.path.starts_with("crates/ralph-testkit/")
+    });
+}
+
+#[test]
+fn only_the_git_room_knows_git() {
+    check_nowhere(
+        &["write-tree", "rev-parse", "read-tree", "GIT_INDEX_FILE", "update-ref"],
+        |source| !source.path.starts_with("crates/ralph-io/src/git"),
+    );
+}
+
+#[test]
+fn only_the_adapters_know_the_flags_and_formats_of_agents() {
+    check_nowhere(&["--output-format", "stream-json", "--dangerously", "tool_use"], |source| {
+        !source.path.starts_with("crates/ralph-io/src/agents/")
+            && !source.path.starts_with("crates/ralph-io/src/sim/")
+    });
+}
+
+#[test]
+fn only_the_view_prints() {
+    check_nowhere(&["println!", "print!(", "io::stdout", "io::stderr"], |source| {
+        // One file of the binary opens the streams and hands them to the view.
+        source.path != "crates/ralph/src/screen.rs"
+            && !source.path.starts_with("crates/ralph-ui/")
+            && !source.path.starts_with("crates/ralph-io/src/sim/")
+            && !source.path.starts_with("crates/ralph-testkit/src/bin/")
+    });
+}
+
+#[test]
+fn the_rooms_import_only_what_they_may() {
+    for (room, forbidden) in [
+        ("crates/ralph-core/", ["ralph_io", "ralph_ui"].as_slice()),
+        ("crates/ralph-ui/", ["ralph_io"].as_slice()),
+        ("crates/ralph-io/", ["ralph_ui"].as_slice()),
+    ] {
+        check_nowhere(forbidden, |source| source.path.starts_with(room));
+    }
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    let silent: Vec<String> = sources()
+        .into_iter()
+        .filter(|source| !source.text.starts_with("//!"))
+        .map(|source| source.path)
+        .collect();
+    assert!(silent.is_empty(), "{silent:?}");
+}
+
+#[test]
+fn files_stay_short() {
+    let long: Vec<String> = sources()
+        .into_iter()
+        .filter(|source| source.code.lines().count() > 600)
+        .map(|source| source.path)
+        .collect();
+    assert!(long.is_empty(), "{long:?}");
+}
+
+#[test]
+fn names_say_what_a_file_is_about() {
+    let vague: Vec<String> = sources()
+        .into_iter()
+        .map(|source| source.path)
+        .filter(|path| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            ["utils.rs", "util.rs", "helpers.rs", "common.rs", "misc.rs"].contains(&name)
+        })
+        .collect();
+    assert!(vague.is_empty(), "{vague:?}");
+}
+
+#[test]
+fn nothing_is_left_for_later_or_left_out() {
+    // Put together here, so that this file does not find itself.
+    let words = [
+        ["// TO", "DO"].concat(),
+        ["FIX", "ME"].concat(),
+        ["to", "do!("].concat(),
+        ["#[ig", "nore"].concat(),
+        ["should_", "panic"].concat(),
+        ["uns", "afe {"].concat(),
+    ];
+    let found: Vec<String> = sources()
+        .iter()
+        .flat_map(|source| {
+            words
+                .iter()
+                .filter(|word| source.text.contains(word.as_str()))
+                .map(|word| format!("{}: {word}", source.path))
+        })
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}

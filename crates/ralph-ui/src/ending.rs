@@ -1,0 +1,123 @@
+//! The end of a run: how it ended, what it took, and what to type next.
+//!
+//! Not here: problems found before a run began (`problem`).
+
+use std::io::Write;
+
+use ralph_core::budget::Exhausted;
+use ralph_core::outcome::Outcome;
+use ralph_core::run::RunState;
+use ralph_core::units::{Millis, Timestamp};
+
+use crate::lines::words;
+use crate::page::Page;
+use crate::safe;
+use crate::stream::{plural, tokens};
+use crate::style::{Mark, Paint};
+
+/// The last line is the one people look for; it says all that git or the agent said, but for
+/// absurd lengths.
+const OUTCOME_CHARS: usize = 2_000;
+
+/// Tells how a run ended, with its figures and the next commands.
+pub(crate) fn tell<W: Write>(
+    page: &mut Page<W>,
+    outcome: &Outcome,
+    now: Timestamp,
+    state: &RunState,
+) {
+    page.gap();
+    tell_briefly(page, outcome);
+    page.add(2, Paint::None, &figures(state));
+    if state.totals.usage.tokens().0 > 0 {
+        page.add(2, Paint::None, &format!("tokens: {}", tokens(state.totals.usage)));
+    }
+    if let Outcome::AgentFailed { failure, .. } = outcome
+        && let Some(hint) = &failure.hint
+    {
+        let hint = words(page, hint);
+        page.add(2, Paint::None, &format!("hint: {hint}"));
+    }
+    let commands = next_commands(page, outcome, now, state);
+    let widest = commands.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
+    for (command, what) in commands {
+        page.add(2, Paint::None, &format!("{command:widest$}  {what}"));
+    }
+}
+
+/// Tells how a run ended in one line.
+pub(crate) fn tell_briefly<W: Write>(page: &mut Page<W>, outcome: &Outcome) {
+    let (mark, paint) = match outcome {
+        Outcome::Complete => (Mark::Ok, Paint::Good),
+        Outcome::IterationsUsedUp { .. }
+        | Outcome::BudgetUsedUp { .. }
+        | Outcome::LimitTooLong { .. }
+        | Outcome::Interrupted => (Mark::Warn, Paint::Warn),
+        Outcome::AgentFailed { .. }
+        | Outcome::NoCommitMessage
+        | Outcome::ScmFailed { .. }
+        | Outcome::GitFailed { .. }
+        | Outcome::PromptLost { .. } => (Mark::Error, Paint::Bad),
+    };
+    let more = page.style().mark(Mark::More);
+    let text = safe::one_line(&outcome.to_string(), OUTCOME_CHARS, more);
+    page.say(mark, paint, &format!("Run ended: {text}"));
+}
+
+/// Returns `3 iterations, 2 commits, $1.23, 12m 4s`.
+fn figures(state: &RunState) -> String {
+    let totals = &state.totals;
+    let counted = |count: u32, what: &str| format!("{count} {what}{}", plural(count as usize));
+    let mut parts = vec![counted(state.iterations, "iteration"), counted(totals.commits, "commit")];
+    parts.extend(totals.usage.cost.map(|cost| cost.to_string()));
+    parts.push(state.ran.to_string());
+    if totals.waited > Millis::ZERO {
+        parts.push(format!("{} of waiting", totals.waited));
+    }
+    if totals.warnings > 0 {
+        parts.push(counted(totals.warnings, "warning"));
+    }
+    parts.join(", ")
+}
+
+/// Returns what may be typed next, and what it is good for.
+fn next_commands<W: Write>(
+    page: &Page<W>,
+    outcome: &Outcome,
+    now: Timestamp,
+    state: &RunState,
+) -> Vec<(String, String)> {
+    let resume = |flags: &str, what: &str| (format!("ralph resume{flags}"), what.to_owned());
+    let first = match outcome {
+        Outcome::Complete => None,
+        Outcome::IterationsUsedUp { limit } => {
+            let more = limit.saturating_mul(2);
+            Some(resume(&format!(" -m {more}"), "go on with more iterations"))
+        }
+        Outcome::BudgetUsedUp { exhausted } => Some(match exhausted {
+            Exhausted::Cost { .. } => resume(" --max-cost USD", "go on with more money"),
+            Exhausted::Time { .. } => resume(" --max-time DURATION", "go on with more time"),
+            Exhausted::Tokens { .. } => resume(" --max-tokens N", "go on with more tokens"),
+        }),
+        Outcome::LimitTooLong { resets_at: Some(at), .. } => {
+            let at = page.clock().minutes(*at, now);
+            Some(resume("", &format!("go on, once the limit has reset at {at}")))
+        }
+        Outcome::LimitTooLong { resets_at: None, .. } => {
+            Some(resume("", "go on, once the limit has reset"))
+        }
+        Outcome::AgentFailed { .. }
+        | Outcome::NoCommitMessage
+        | Outcome::ScmFailed { .. }
+        | Outcome::GitFailed { .. }
+        | Outcome::PromptLost { .. } => Some(resume("", "go on, once that is mended")),
+        Outcome::Interrupted => Some(resume("", "go on where it stopped")),
+    };
+    let mut commands: Vec<_> = first.into_iter().collect();
+    if state.totals.commits > 0 {
+        let command = format!("git log -n {}", state.totals.commits);
+        commands.push((command, "see the commits of this run".to_owned()));
+    }
+    commands.push(("ralph status".to_owned(), "see where the run stands".to_owned()));
+    commands
+}

@@ -1,0 +1,488 @@
+//! What ralph itself says of a run, between what the agent says.
+//!
+//! One line for each fact, none longer than the page is wide where that is possible. Not here:
+//! the `[ralph]` lines for the curious (`verbose`), and the end of a run (`ending`).
+
+use std::io::Write;
+
+use ralph_core::child::{ChildEnd, SoftLimit};
+use ralph_core::event::{Checkpoint, Event, Landed, Recorded, WaitReason};
+use ralph_core::failure::{Failure, FailureRule};
+use ralph_core::gate::{Gate, GateResult, GateStatus, Severity};
+use ralph_core::ids::{AskNumber, IterationNumber, Role, TaskId};
+use ralph_core::judge::{Judgement, Verdict};
+use ralph_core::ports::Activity;
+use ralph_core::reading::Reply;
+use ralph_core::recipe::{AgentKind, Recipe};
+use ralph_core::run::{Asking, Iteration, RunState};
+use ralph_core::units::{Millis, Timestamp};
+
+use crate::page::Page;
+use crate::safe;
+use crate::stream::{self, plural};
+use crate::style::{Mark, Motion, Paint};
+use crate::time;
+use crate::view::Verbosity;
+
+/// What the lines to come depend on.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    /// The time left when a wait was last spoken of.
+    announced: Option<Millis>,
+}
+
+/// Words of others within a line of ralph's own: enough to know what is meant, and at most a
+/// few lines.
+const WORDS_CHARS: usize = 500;
+/// As much of an id as git shows.
+const SHORT_ID: usize = 7;
+/// In a log, a wait of five hours is worth thirty lines and no more.
+const WAIT_LINE_EVERY: Millis = Millis::from_mins(10);
+
+impl Lines {
+    /// Tells of an event, as far as it is of interest at this verbosity.
+    pub(crate) fn tell<W: Write>(
+        &mut self,
+        page: &mut Page<W>,
+        verbosity: Verbosity,
+        recorded: &Recorded,
+        state: &RunState,
+    ) {
+        match verbosity {
+            Verbosity::Quiet => tell_quietly(page, recorded, state),
+            Verbosity::Normal | Verbosity::Verbose => self.tell_all(page, recorded, state),
+        }
+    }
+
+    fn tell_all<W: Write>(&mut self, page: &mut Page<W>, recorded: &Recorded, state: &RunState) {
+        match &recorded.event {
+            Event::RunStarted { version, .. } => run_started(page, version, state),
+            Event::RunResumed { version, .. } => {
+                let done = state.iterations;
+                let text = format!(
+                    "ralph {version} goes on with run {}, {done} iteration{} so far",
+                    state.run,
+                    plural(done as usize)
+                );
+                page.say(Mark::Run, Paint::Act, &text);
+            }
+            Event::IterationStarted { iteration, role, task } => {
+                page.gap();
+                let of = iteration_of(*iteration, &state.recipe);
+                page.add(0, Paint::Strong, &format!("{of}{}", purpose(*role, task.as_ref())));
+            }
+            Event::Checkpointed { checkpoint } => checkpointed(page, checkpoint, state),
+            Event::Asked { ask, role, agent, .. } => asked(page, *ask, *role, *agent),
+            Event::Replied { reply, .. } => replied(page, reply, state),
+            Event::Waiting { until, reason } => {
+                self.announced = Some(until.since(recorded.at));
+                waiting(page, *until, *reason, recorded.at, state);
+            }
+            Event::CheckStarted { .. } => {}
+            Event::GateChecked { result } => gate_checked(page, result, &state.recipe),
+            Event::Judged { judgement } => judged(page, judgement, state),
+            Event::Landed { landed } => tell_landed(page, landed),
+            Event::IterationEnded { iteration } => iteration_ended(page, *iteration, state),
+            Event::Warned { text } => warn(page, text),
+            Event::RunEnded { outcome } => crate::ending::tell(page, outcome, recorded.at, state),
+        }
+    }
+
+    /// Tells what is going on right now.
+    pub(crate) fn doing<W: Write>(&mut self, page: &mut Page<W>, activity: &Activity<'_>) {
+        match activity {
+            Activity::Gate(gate) => gate_started(page, gate),
+            Activity::Waiting { until, reason, left } => {
+                self.still_waiting(page, *until, *reason, *left);
+            }
+        }
+    }
+
+    /// A live countdown on a terminal; elsewhere a line now and then.
+    fn still_waiting<W: Write>(
+        &mut self,
+        page: &mut Page<W>,
+        until: Timestamp,
+        reason: WaitReason,
+        left: Millis,
+    ) {
+        let words = match reason {
+            WaitReason::UsageLimit => "Usage limit",
+            WaitReason::Retry => "Retry",
+            WaitReason::Delay => "Pause",
+        };
+        let clock = page.clock();
+        let at = clock.minutes(until, (clock.now)());
+        match page.style().motion {
+            Motion::Rewrites => {
+                let text = format!("{words}: goes on at {at}, in {}", time::countdown(left));
+                page.pass(Mark::Busy, &text);
+            }
+            Motion::Appends => {
+                let announced = *self.announced.get_or_insert(left);
+                if announced.0.saturating_sub(left.0) >= WAIT_LINE_EVERY.0 {
+                    self.announced = Some(left);
+                    let text = format!("{words}: still waiting, goes on at {at} (in {left})");
+                    page.say(Mark::Busy, Paint::Dim, &text);
+                }
+            }
+        }
+    }
+}
+
+/// Only warnings, failures of the agent, and the end.
+fn tell_quietly<W: Write>(page: &mut Page<W>, recorded: &Recorded, state: &RunState) {
+    match &recorded.event {
+        Event::Warned { text } => warn(page, text),
+        Event::Replied { reply, .. } => {
+            if let Some(failure) = &reply.failure {
+                failed(page, failure);
+            }
+            child_ended(page, &reply.end, "the agent");
+        }
+        Event::Waiting { until, reason: WaitReason::UsageLimit } => {
+            waiting(page, *until, WaitReason::UsageLimit, recorded.at, state);
+        }
+        Event::RunEnded { outcome } => crate::ending::tell_briefly(page, outcome),
+        Event::RunStarted { .. }
+        | Event::RunResumed { .. }
+        | Event::IterationStarted { .. }
+        | Event::Checkpointed { .. }
+        | Event::Asked { .. }
+        | Event::Waiting { reason: WaitReason::Retry | WaitReason::Delay, .. }
+        | Event::CheckStarted { .. }
+        | Event::GateChecked { .. }
+        | Event::Judged { .. }
+        | Event::Landed { .. }
+        | Event::IterationEnded { .. } => {}
+    }
+}
+
+fn run_started<W: Write>(page: &mut Page<W>, version: &str, state: &RunState) {
+    let recipe = &state.recipe;
+    page.say(Mark::Run, Paint::Act, &format!("ralph {version}, run {}", state.run));
+    let (workflow, agent) = (words(page, &recipe.workflow), words(page, &agent_name(recipe)));
+    page.add(2, Paint::None, &format!("workflow {workflow}, agent {agent}"));
+    let limits = &recipe.limits;
+    let iterations = limits.iterations;
+    let mut bounds = vec![format!("{iterations} iteration{}", plural(iterations as usize))];
+    bounds.extend(limits.budget.cost.map(|cost| cost.to_string()));
+    bounds.extend(limits.budget.tokens.map(|tokens| format!("{tokens} tokens")));
+    bounds.extend(limits.budget.time.map(|time| time.to_string()));
+    page.add(2, Paint::None, &format!("at most {}", bounds.join(", ")));
+    let gates: Vec<String> =
+        recipe.gates.iter().filter_map(|gate| gate_name(recipe, gate)).collect();
+    if gates.is_empty() {
+        page.add(2, Paint::Warn, "no gates: nothing is checked but the agent's word");
+    } else {
+        page.add(2, Paint::None, &format!("gates {}", words(page, &gates.join(", "))));
+    }
+}
+
+/// Returns the agent as people know it: by its model, or by its command.
+fn agent_name(recipe: &Recipe) -> String {
+    let agent = &recipe.agent;
+    let detail = match agent.kind {
+        AgentKind::Claude => agent.model.as_ref(),
+        AgentKind::Text | AgentKind::Sim => agent.model.as_ref().or(Some(&agent.command)),
+    };
+    let detail = detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
+    format!("{}{detail}", agent.kind.name())
+}
+
+/// Returns a gate as the header names it; nothing where it is not run.
+fn gate_name(recipe: &Recipe, gate: &Gate) -> Option<String> {
+    Some(match recipe.strategy.severity(gate)? {
+        Severity::Hard => gate.name.clone(),
+        Severity::Soft => format!("{} (soft)", gate.name),
+    })
+}
+
+/// Returns `Iteration 2/10`.
+pub(crate) fn iteration_of(iteration: IterationNumber, recipe: &Recipe) -> String {
+    format!("Iteration {iteration}/{}", recipe.limits.iterations)
+}
+
+/// Returns what an iteration is for, where that is not plain.
+fn purpose(role: Role, task: Option<&TaskId>) -> String {
+    let role = match role {
+        Role::Prompt => String::new(),
+        Role::Plan
+        | Role::Build
+        | Role::Implement
+        | Role::Review
+        | Role::Fix
+        | Role::Compact
+        | Role::Message => format!(": {role}"),
+    };
+    let task = task.map(|task| safe::one_line(&format!(" {task}"), WORDS_CHARS, "..."));
+    match task {
+        Some(task) => format!("{role} {task}"),
+        None => role,
+    }
+}
+
+fn checkpointed<W: Write>(page: &mut Page<W>, checkpoint: &Checkpoint, state: &RunState) {
+    let text = match checkpoint {
+        Checkpoint::Git { head: Some(head), .. } => format!("Checkpoint {}", short(&head.0)),
+        Checkpoint::Git { head: None, .. } => "Checkpoint before the first commit".to_owned(),
+        // Once is enough: it will not change.
+        Checkpoint::None if state.iterations > 1 => return,
+        Checkpoint::None => "No checkpoint: this is no git repository".to_owned(),
+    };
+    page.add(0, Paint::Dim, &text);
+}
+
+fn asked<W: Write>(page: &mut Page<W>, ask: AskNumber, role: Role, agent: AgentKind) {
+    let agent = agent.name();
+    match (role, ask.0) {
+        (Role::Message, _) => {
+            page.add(0, Paint::Dim, &format!("Asking {agent} for a commit message"));
+        }
+        (_, 0 | 1) => {}
+        (_, call) => page.add(0, Paint::Dim, &format!("Asking {agent} again (call {call})")),
+    }
+}
+
+fn replied<W: Write>(page: &mut Page<W>, reply: &Reply, state: &RunState) {
+    page.line(&stream::summary(page.style(), reply));
+    child_ended(page, &reply.end, "the agent");
+    let Some(failure) = &reply.failure else {
+        return;
+    };
+    failed(page, failure);
+    let asking = state.current.as_ref().map(open_question);
+    match (failure.class.rule(), asking.and_then(|asking| asking.end.as_ref())) {
+        (FailureRule::RetrySmaller, None) => {
+            page.say(Mark::Again, Paint::Warn, "Asking again with the smallest prompt");
+        }
+        // A retry is told of with its pause, a wait with its end.
+        (
+            FailureRule::Retry
+            | FailureRule::RetrySmaller
+            | FailureRule::FailedAttempt
+            | FailureRule::Wait { .. }
+            | FailureRule::Stop
+            | FailureRule::Again,
+            _,
+        ) => {}
+    }
+}
+
+/// Returns the question that calls are made for: a commit message is asked for once the work
+/// has been judged.
+fn open_question(current: &Iteration) -> &Asking {
+    match current.judgement {
+        None => &current.work,
+        Some(_) => &current.message,
+    }
+}
+
+fn failed<W: Write>(page: &mut Page<W>, failure: &Failure) {
+    let said = words(page, &failure.words);
+    match failure.class.rule() {
+        // That was the user, who knows.
+        FailureRule::Again => return,
+        FailureRule::Wait { .. } => {
+            let text = format!("The agent was refused by a usage limit: {said}");
+            page.say(Mark::Warn, Paint::Warn, &text);
+        }
+        FailureRule::Retry
+        | FailureRule::RetrySmaller
+        | FailureRule::FailedAttempt
+        | FailureRule::Stop => {
+            let name = failure.class.name();
+            page.say(Mark::Fail, Paint::Bad, &format!("The agent failed, {name}: {said}"));
+        }
+    }
+    if let Some(hint) = &failure.hint {
+        let hint = words(page, hint);
+        page.add(2, Paint::None, &format!("hint: {hint}"));
+    }
+}
+
+fn waiting<W: Write>(
+    page: &mut Page<W>,
+    until: Timestamp,
+    reason: WaitReason,
+    now: Timestamp,
+    state: &RunState,
+) {
+    let at = page.clock().minutes(until, now);
+    let left = until.since(now);
+    match reason {
+        WaitReason::UsageLimit => page.say(
+            Mark::Busy,
+            Paint::Warn,
+            &format!("Usage limit: waiting until {at} (in {left}); this counts against nothing"),
+        ),
+        WaitReason::Retry => {
+            let asking = state.current.as_ref().map(open_question);
+            let count = asking.map_or(1, |asking| asking.failures);
+            let why = asking
+                .and_then(|asking| asking.last_failure.as_ref())
+                .map(|failure| format!(", because of: {}", failure.class.name()))
+                .unwrap_or_default();
+            let max = state.recipe.retries.max;
+            let text = format!("Retry {count} of {max} in {left}{why}");
+            page.say(Mark::Again, Paint::Warn, &text);
+        }
+        WaitReason::Delay => {
+            page.say(Mark::Busy, Paint::Dim, &format!("Pausing {left} before the next iteration"));
+        }
+    }
+}
+
+fn gate_started<W: Write>(page: &mut Page<W>, gate: &Gate) {
+    let text =
+        format!("Gate {}: running {}", words(page, &gate.name), words(page, gate.check.label()));
+    match page.style().motion {
+        Motion::Rewrites => page.pass(Mark::Busy, &text),
+        Motion::Appends => page.say(Mark::Busy, Paint::Dim, &text),
+    }
+}
+
+fn gate_checked<W: Write>(page: &mut Page<W>, result: &GateResult, recipe: &Recipe) {
+    let gate = words(page, &result.gate);
+    let ending = match &result.end {
+        Some(end) => format!(", {} ({})", end.ending, end.ran),
+        None => String::new(),
+    };
+    match (result.status, result.severity) {
+        (GateStatus::Passed, _) => {
+            page.say(Mark::Pass, Paint::Good, &format!("Gate {gate}: passed{ending}"));
+        }
+        (GateStatus::Cached, _) => page.say(
+            Mark::Pass,
+            Paint::Good,
+            &format!("Gate {gate}: cached, it passed before on the same tree"),
+        ),
+        (GateStatus::Failed, Severity::Hard) => {
+            let used = recipe.gates.iter().find(|gate| gate.name == result.gate);
+            let action = used
+                .map(|gate| format!("; fail action {}", gate.fail_action.name()))
+                .unwrap_or_default();
+            page.say(Mark::Fail, Paint::Bad, &format!("Gate {gate}: failed{ending}{action}"));
+            gate_output(page, result);
+        }
+        (GateStatus::Failed, Severity::Soft) => {
+            let text = format!("Gate {gate}: failed{ending}; soft, so the work may be kept");
+            page.say(Mark::Warn, Paint::Warn, &text);
+            gate_output(page, result);
+        }
+    }
+    if let Some(end) = &result.end {
+        child_ended(page, end, &format!("gate {gate}"));
+    }
+}
+
+fn gate_output<W: Write>(page: &mut Page<W>, result: &GateResult) {
+    for line in stream::excerpt(page.style(), &safe::harmless(&result.output)) {
+        page.line(&line);
+    }
+    if let Some(log) = &result.log {
+        let log = words(page, log);
+        page.add(2, Paint::None, &format!("output: {log}"));
+    }
+}
+
+/// Tells what a child that is gone left to complain about.
+fn child_ended<W: Write>(page: &mut Page<W>, end: &ChildEnd, who: &str) {
+    match end.soft_limit {
+        SoftLimit::Kept => {}
+        SoftLimit::Passed => warn(page, &format!("{who} ran past its soft limit ({})", end.ran)),
+    }
+    match end.leftovers.processes {
+        0 => {}
+        1 => warn(page, &format!("ended 1 process {who} left behind")),
+        count => warn(page, &format!("ended {count} processes {who} left behind")),
+    }
+    if end.leftovers.held_pipe {
+        warn(page, &format!("something {who} started kept its output open; it was not waited for"));
+    }
+}
+
+fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState) {
+    let has_gates = state.current.as_ref().is_some_and(|current| !current.gates.is_empty());
+    let done = words(page, &state.recipe.completion_response);
+    let is_last = state.iterations >= state.recipe.limits.iterations;
+    let told = if is_last { "" } else { "; the next iteration is told" };
+    let (mark, paint, text) = match &judgement.verdict {
+        Verdict::Complete if has_gates => (
+            Mark::Pass,
+            Paint::Good,
+            format!("Complete: the hard gates passed and the agent said {done}"),
+        ),
+        Verdict::Complete => (Mark::Pass, Paint::Good, format!("Complete: the agent said {done}")),
+        Verdict::Passed { signal } => {
+            let passed = if has_gates { "Passed, but not done" } else { "Not done" };
+            let said = match signal {
+                Some(signal) => format!("the agent said \"{}\"", words(page, signal)),
+                None => format!("the agent did not say {done}"),
+            };
+            (Mark::Step, Paint::Act, format!("{passed}: {said}"))
+        }
+        Verdict::GatesFailed { gates } => (
+            Mark::Fail,
+            Paint::Bad,
+            format!("Failed gate{}: {}{told}", plural(gates.len()), words(page, &gates.join(", "))),
+        ),
+        Verdict::AttemptFailed { failure } => {
+            (Mark::Fail, Paint::Bad, format!("Attempt failed: {}", failure.class.name()))
+        }
+    };
+    page.say(mark, paint, &text);
+}
+
+fn tell_landed<W: Write>(page: &mut Page<W>, landed: &Landed) {
+    match landed {
+        Landed::Surveyed { .. } => {}
+        Landed::Committed { commit, subject } => {
+            let text = format!("Commit {} {}", short(&commit.0), words(page, subject));
+            page.say(Mark::Pass, Paint::Good, &text);
+        }
+        Landed::NothingToCommit => page.add(0, Paint::Dim, "Nothing to commit"),
+        Landed::CommitRefused { output } => {
+            let text = "A hook of the repository refused the commit; the next iteration is told";
+            page.say(Mark::Fail, Paint::Bad, text);
+            for line in stream::excerpt(page.style(), &safe::harmless(output)) {
+                page.line(&line);
+            }
+        }
+        Landed::ScmRan { command } => {
+            let text = format!("Ran {}", words(page, command));
+            page.say(Mark::Pass, Paint::Good, &text);
+        }
+        Landed::RolledBack { kept: Some(kept) } => {
+            let text = format!("Rolled back to the checkpoint; kept on {}", words(page, kept));
+            page.say(Mark::Back, Paint::Warn, &text);
+        }
+        Landed::RolledBack { kept: None } => {
+            let text = "Rolled back to the checkpoint; there was nothing to keep";
+            page.say(Mark::Back, Paint::Warn, text);
+        }
+    }
+}
+
+fn iteration_ended<W: Write>(page: &mut Page<W>, iteration: IterationNumber, state: &RunState) {
+    let limit = state.recipe.limits.iterations;
+    let mut parts =
+        vec![format!("Progress: iteration {iteration}/{limit}"), format!("{} elapsed", state.ran)];
+    parts.extend(state.totals.usage.cost.map(|cost| format!("{cost} so far")));
+    page.add(0, Paint::Dim, &parts.join(", "));
+}
+
+fn warn<W: Write>(page: &mut Page<W>, text: &str) {
+    let text = words(page, text);
+    page.say(Mark::Warn, Paint::Warn, &text);
+}
+
+/// Returns words of others as part of a line.
+pub(crate) fn words<W: Write>(page: &Page<W>, text: &str) -> String {
+    safe::one_line(text, WORDS_CHARS, page.style().mark(Mark::More))
+}
+
+/// Returns an id as people quote it.
+pub(crate) fn short(id: &str) -> String {
+    safe::one_line(safe::cut(id, SHORT_ID), SHORT_ID, "")
+}

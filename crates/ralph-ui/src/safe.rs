@@ -1,0 +1,330 @@
+//! Makes text of agents, gates and files harmless, and measures it.
+//!
+//! What an agent prints may move the cursor, set the title of the window, write to the
+//! clipboard or turn lines around so that they read as something else. None of that reaches a
+//! screen or a log: escape sequences go whole, control characters but newline and tab go, and
+//! so do characters that are invisible or change the direction of text.
+//!
+//! Not here: grapheme clusters by the book. A cut keeps combining characters, joiners and
+//! variation selectors with the character before them, which is what can be seen to break.
+
+use std::borrow::Cow;
+
+/// Returns a text that can do nothing but be read. Lines and tabs stay.
+///
+/// A sequence that is split between two pieces of text is disarmed all the same; the rest of
+/// it may then be seen as plain characters.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_harmless) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(character) = rest.chars().next() {
+        let after = &rest[character.len_utf8()..];
+        rest = match character {
+            '\u{1b}' => behind_escape(after),
+            '\u{9b}' => behind_csi(after),
+            '\u{9d}' | '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => behind_string(after),
+            '\r' | '\u{2028}' | '\u{2029}' | '\u{85}' => {
+                // A lone carriage return is the next frame of a progress bar: a new line.
+                if character != '\r' || !after.starts_with('\n') {
+                    safe.push('\n');
+                }
+                after
+            }
+            character => {
+                if is_harmless(character) {
+                    safe.push(character);
+                }
+                after
+            }
+        };
+    }
+    Cow::Owned(safe)
+}
+
+/// Returns a text as one harmless line of at most `limit` characters, with `more` where
+/// something is missing.
+pub fn one_line(text: &str, limit: usize, more: &str) -> String {
+    // A bound before the work: the text may be megabytes.
+    let start = cut(text, limit.saturating_mul(4).saturating_add(1_000));
+    let mut line = String::new();
+    for word in harmless(start).split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    let kept = cut(&line, limit);
+    if kept.len() < line.len() || start.len() < text.len() { format!("{kept}{more}") } else { line }
+}
+
+/// Returns at most the first `limit` characters, and never half of what is read as one.
+pub fn cut(text: &str, limit: usize) -> &str {
+    // Ten marks on one letter are more than any language has.
+    const LONGEST_CLUSTER: usize = 10;
+    let Some((full, _)) = text.char_indices().nth(limit) else {
+        return text;
+    };
+    let mut end = full;
+    for _ in 0..LONGEST_CLUSTER {
+        let joins = text[end..].chars().next().is_some_and(joins_the_last)
+            || text[..end].ends_with('\u{200d}');
+        if !joins {
+            return &text[..end];
+        }
+        let Some((before, _)) = text[..end].char_indices().next_back() else {
+            break;
+        };
+        end = before;
+    }
+    &text[..full]
+}
+
+/// Returns how many columns a text takes on a terminal, as far as that can be known.
+pub(crate) fn columns(text: &str) -> usize {
+    text.chars().map(width).sum()
+}
+
+/// Returns the beginning of a line that fits into this many columns.
+pub(crate) fn fit(text: &str, limit: usize) -> &str {
+    let mut used = 0;
+    for (count, character) in text.chars().enumerate() {
+        used += width(character);
+        if used > limit {
+            return cut(text, count);
+        }
+    }
+    text
+}
+
+/// Returns what follows a sequence whose ESC was just read.
+fn behind_escape(text: &str) -> &str {
+    let mut characters = text.chars();
+    match characters.next() {
+        Some('[') => behind_csi(characters.as_str()),
+        Some(']' | 'P' | 'X' | '^' | '_') => behind_string(characters.as_str()),
+        // Intermediates and a final character, such as ESC ( B.
+        Some(' '..='/') => {
+            let rest = characters.as_str().trim_start_matches(|it| matches!(it, ' '..='/'));
+            skip_one(rest, |it| matches!(it, '0'..='~'))
+        }
+        Some('0'..='~') => characters.as_str(),
+        Some(_) | None => text,
+    }
+}
+
+/// Returns what follows a control sequence: parameters, intermediates, one final character.
+fn behind_csi(text: &str) -> &str {
+    let rest = text.trim_start_matches(|it| matches!(it, '0'..='?'));
+    let rest = rest.trim_start_matches(|it| matches!(it, ' '..='/'));
+    skip_one(rest, |it| matches!(it, '@'..='~'))
+}
+
+/// Returns what follows a string sequence (OSC, DCS and their like). If it does not end on its
+/// line, only its beginning goes: an agent must not hide the rest of its text that way.
+fn behind_string(text: &str) -> &str {
+    let line = &text[..text.find('\n').unwrap_or(text.len())];
+    let Some(end) = line.find(['\u{7}', '\u{9c}', '\u{1b}']) else {
+        return text;
+    };
+    let rest = &text[end..];
+    match rest.strip_prefix("\u{1b}\\") {
+        Some(rest) => rest,
+        // Another escape aborts the string and begins a sequence of its own.
+        None if rest.starts_with('\u{1b}') => rest,
+        None => skip_one(rest, |_| true),
+    }
+}
+
+fn skip_one(text: &str, skips: impl Fn(char) -> bool) -> &str {
+    match text.chars().next() {
+        Some(first) if skips(first) => &text[first.len_utf8()..],
+        Some(_) | None => text,
+    }
+}
+
+/// Joiners and emoji selectors stay: scripts and emoji need them, and they turn nothing around.
+fn is_harmless(character: char) -> bool {
+    match character {
+        '\n' | '\t' => true,
+        character if character.is_control() => false,
+        '\u{ad}'
+        | '\u{34f}'
+        | '\u{61c}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{3164}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}'
+        | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}' => false,
+        _ => true,
+    }
+}
+
+/// Returns whether a character is drawn as part of the one before it.
+fn joins_the_last(character: char) -> bool {
+    matches!(character,
+        '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{591}'..='\u{5bd}' | '\u{5bf}'
+        | '\u{5c1}'..='\u{5c7}' | '\u{610}'..='\u{61a}' | '\u{64b}'..='\u{65f}' | '\u{670}'
+        | '\u{6d6}'..='\u{6dc}' | '\u{93a}'..='\u{93c}' | '\u{93e}'..='\u{94f}'
+        | '\u{e31}' | '\u{e34}'..='\u{e3a}' | '\u{e47}'..='\u{e4e}'
+        | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}' | '\u{200c}' | '\u{200d}'
+        | '\u{20d0}'..='\u{20ff}' | '\u{302a}'..='\u{302f}' | '\u{3099}' | '\u{309a}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{fe20}'..='\u{fe2f}' | '\u{1f3fb}'..='\u{1f3ff}')
+}
+
+fn width(character: char) -> usize {
+    match character {
+        character if joins_the_last(character) => 0,
+        '\t' => 8,
+        '\u{1100}'..='\u{115f}'
+        | '\u{23e9}'..='\u{23ec}'
+        | '\u{23f0}'
+        | '\u{23f3}'
+        | '\u{2705}'
+        | '\u{274c}'
+        | '\u{2e80}'..='\u{303e}'
+        | '\u{3041}'..='\u{a4cf}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe6f}'
+        | '\u{ff01}'..='\u{ff60}'
+        | '\u{ffe0}'..='\u{ffe6}'
+        | '\u{1f300}'..='\u{1faff}'
+        | '\u{20000}'..='\u{3fffd}' => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(text: &str, expect: &str) {
+        assert_eq!(harmless(text), expect, "{text:?}");
+    }
+
+    #[test]
+    fn sequences_go_whole_and_words_stay() {
+        check("plain\ttext\nünï 👍🏽 👨‍👩‍👧 ❤️", "plain\ttext\nünï 👍🏽 👨‍👩‍👧 ❤️");
+        check("\x1b[31mred\x1b[0m", "red");
+        check("\x1b[38;5;1mred\x1b[?25l\x1b[1 q", "red");
+        check("\x1b[31", "");
+        check("\u{9b}2Jx", "x");
+        check("\x1b]0;title\x07x", "x");
+        check("\x1b]8;;http://a\x1b\\link\x1b]8;;\x1b\\", "link");
+        check("\x1b]52;c;aGk=\u{9c}x", "x");
+        check("\x1bP1$r0m\x1b\\x", "x");
+        check("\u{90}dcs\u{9c}x", "x");
+        check("\x1b_apc\x1b\\\x1b^pm\x1b\\\x1bXsos\x1b\\x", "x");
+        check("\x1b(Bx\x1b7y\x1bcz", "xyz");
+        check("\x1b", "");
+        check("\x1b\x1b[1m\x1b", "");
+        check("\x1bü", "ü");
+    }
+
+    #[test]
+    fn an_unfinished_sequence_hides_nothing() {
+        check("\x1b]0;no end, and more\nnext line", "0;no end, and more\nnext line");
+        check("\x1bPno end", "no end");
+        check("\x1b]0;aborted\x1b[31mred", "red");
+    }
+
+    #[test]
+    fn control_characters_go_and_lines_stay_lines() {
+        check("a\r\nb", "a\nb");
+        check("10%\r20%\r\n", "10%\n20%\n");
+        check("a\u{8}\u{7}\u{0}\u{7f}b", "ab");
+        check("a\u{85}b\u{2028}c\u{2029}d", "a\nb\nc\nd");
+    }
+
+    #[test]
+    fn text_cannot_be_turned_around_or_hidden() {
+        check("if \u{202e}toor\u{202c} \u{2066}x\u{2069}", "if toor x");
+        check("a\u{200b}d\u{2060}m\u{feff}in\u{ad}", "admin");
+        check("hi\u{e0068}\u{e0069}\u{e01ef}", "hi");
+    }
+
+    #[test]
+    fn a_cut_keeps_what_is_read_as_one() {
+        for (text, limit, expect) in [
+            ("abc", 3, "abc"),
+            ("abc", 2, "ab"),
+            ("abc", 0, ""),
+            ("äöü", 2, "äö"),
+            ("xe\u{301}y", 2, "x"),
+            ("xe\u{301}y", 3, "xe\u{301}"),
+            ("a👨\u{200d}👩b", 2, "a"),
+            ("a👨\u{200d}👩b", 3, "a"),
+            ("a👨\u{200d}👩b", 4, "a👨\u{200d}👩"),
+            ("👍🏽", 1, ""),
+        ] {
+            assert_eq!(cut(text, limit), expect, "{text:?} at {limit}");
+        }
+        // Nobody hides a text behind a thousand accents.
+        assert_eq!(cut(&"\u{301}".repeat(1_000), 50).chars().count(), 50);
+    }
+
+    #[test]
+    fn one_line_is_one_line() {
+        assert_eq!(one_line(" a\n\tb\x1b[1m  c\r", 80, "…"), "a b c");
+        assert_eq!(one_line("abcdef", 3, "…"), "abc…");
+        assert_eq!(one_line(&"x".repeat(5_000_000), 3, "..."), "xxx...");
+    }
+
+    #[test]
+    fn columns_are_those_of_a_terminal() {
+        for (text, expect) in [("abc", 3), ("日本", 4), ("e\u{301}", 1), ("✅ ok", 5), ("✔", 1)]
+        {
+            assert_eq!(columns(text), expect, "{text}");
+        }
+        assert_eq!(fit("日本語", 5), "日本");
+        assert_eq!(fit("abc", 3), "abc");
+    }
+
+    /// Mostly what begins and ends sequences, so that they meet in every order.
+    fn hostile() -> impl Strategy<Value = String> {
+        let pieces = prop_oneof![
+            prop::sample::select(vec![
+                "\x1b", "\x1b[", "\x1b]", "\x1bP", "\x1b\\", "\x07", "\u{9b}", "\u{9c}", "\u{9d}",
+                "\n", "\r", "31m", ";", "x", "e\u{301}", "\u{200d}", "\u{202e}",
+            ])
+            .prop_map(str::to_owned),
+            any::<char>().prop_map(String::from),
+        ];
+        prop::collection::vec(pieces, 0..24).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_acts_gets_through(text in hostile(), limit in 0usize..30) {
+            let safe = harmless(&text);
+            prop_assert!(safe.chars().all(|it| it == '\n' || it == '\t' || !it.is_control()), "{safe:?}");
+            prop_assert_eq!(harmless(&safe), safe.clone(), "harmless text is left alone");
+            let line = one_line(&text, limit, "");
+            prop_assert!(!line.contains(['\n', '\t', '\x1b']));
+            prop_assert!(line.chars().count() <= limit);
+            prop_assert!(cut(&text, limit).chars().count() <= limit);
+        }
+
+        #[test]
+        fn ordinary_text_is_left_alone(text in "[a-zA-Z0-9 äöü日本\n\t.,;<>(){}\\[\\]]{0,60}") {
+            prop_assert_eq!(harmless(&text), &text[..]);
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! How things look: colors, marks, widths, and the rules that choose them.
+//!
+//! The choice is a pure function of what the user wishes and what surrounds the program. Not
+//! here: looking at the environment or the terminal, which the binary does.
+
+use anstyle::{AnsiColor, Effects};
+
+/// How a view looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Style {
+    /// Whether color codes are written.
+    pub color: Color,
+    /// How marks are drawn.
+    pub marks: Marks,
+    /// Whether a line that is over soon may be rewritten in place.
+    pub motion: Motion,
+    /// Whether lines begin with the time of day.
+    pub timestamps: Timestamps,
+    /// How many lines of a tool's output are shown.
+    pub max_output_lines: usize,
+    /// How many characters of a tool's output are shown.
+    pub max_output_chars: usize,
+    /// The columns that ralph's own lines keep to.
+    pub width: usize,
+}
+
+/// Whether color codes are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Color {
+    /// No escape codes at all.
+    Plain,
+    /// The named ANSI colors, which follow the user's theme.
+    Ansi,
+}
+
+/// How marks are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marks {
+    /// With emoji and other signs.
+    Emoji,
+    /// With ASCII only.
+    Text,
+}
+
+/// Whether lines may be rewritten in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Motion {
+    /// They may: a terminal that can move its cursor.
+    Rewrites,
+    /// What is written stays: a pipe, a file, a dumb terminal.
+    Appends,
+}
+
+/// Whether lines begin with the time of day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Timestamps {
+    /// They do: `[HH:MM:SS]`.
+    Shown,
+    /// They do not.
+    #[default]
+    Hidden,
+}
+
+/// A choice that the user may leave to the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Choice {
+    /// As the surroundings suggest.
+    #[default]
+    Auto,
+    /// In any case.
+    Always,
+    /// In no case.
+    Never,
+}
+
+/// What the user wishes: `--color` and the `ui` settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wishes {
+    /// Whether to use color.
+    pub color: Choice,
+    /// Whether to use emoji.
+    pub emoji: Choice,
+    /// Whether lines begin with the time of day.
+    pub timestamps: Timestamps,
+    /// How many lines of a tool's output are shown.
+    pub max_output_lines: usize,
+    /// How many characters of a tool's output are shown.
+    pub max_output_chars: usize,
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Self {
+            color: Choice::Auto,
+            emoji: Choice::Auto,
+            timestamps: Timestamps::Hidden,
+            max_output_lines: 3,
+            max_output_chars: 400,
+        }
+    }
+}
+
+/// What surrounds the program, for the one stream that a view writes to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Surroundings {
+    /// Where the stream goes.
+    pub sink: Sink,
+    /// The value of `NO_COLOR`.
+    pub no_color: Option<String>,
+    /// The value of `CLICOLOR`.
+    pub clicolor: Option<String>,
+    /// The value of `CLICOLOR_FORCE`.
+    pub clicolor_force: Option<String>,
+    /// The value of `TERM`.
+    pub term: Option<String>,
+    /// The first of `LC_ALL`, `LC_CTYPE` and `LANG` that is not empty.
+    pub locale: Option<String>,
+}
+
+/// Where a stream goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sink {
+    /// To a terminal.
+    Terminal {
+        /// Its columns, where they are known.
+        columns: Option<usize>,
+    },
+    /// To a pipe or a file.
+    #[default]
+    Pipe,
+}
+
+/// Where nothing says how wide a line may be.
+const USUAL_WIDTH: usize = 80;
+/// Longer lines are hard to read, however wide the screen is.
+const GREATEST_WIDTH: usize = 100;
+/// Below this, wrapping only makes things worse.
+const LEAST_WIDTH: usize = 30;
+
+impl Style {
+    /// Chooses how a view looks.
+    pub fn choose(wishes: &Wishes, around: &Surroundings) -> Self {
+        let is_dumb = around.term.as_deref().is_none_or(|term| term.is_empty() || term == "dumb");
+        let (ability, columns) = match around.sink {
+            Sink::Terminal { columns } if !is_dumb => (Color::Ansi, columns),
+            Sink::Terminal { columns } => (Color::Plain, columns),
+            Sink::Pipe => (Color::Plain, None),
+        };
+        // A terminal that does not know its width says 0.
+        let columns = columns.filter(|columns| *columns > 0).unwrap_or(USUAL_WIDTH);
+        let motion = match ability {
+            // A passing line that wraps could not be erased.
+            Color::Ansi if columns >= LEAST_WIDTH => Motion::Rewrites,
+            Color::Ansi | Color::Plain => Motion::Appends,
+        };
+        Self {
+            color: choose_color(wishes.color, around, ability),
+            marks: choose_marks(wishes.emoji, around),
+            motion,
+            timestamps: wishes.timestamps,
+            max_output_lines: wishes.max_output_lines,
+            max_output_chars: wishes.max_output_chars,
+            width: columns.clamp(LEAST_WIDTH, GREATEST_WIDTH),
+        }
+    }
+
+    /// Returns the form of this style for a log file: the same words, no escape codes, ASCII
+    /// marks that are easy to search for, and the time on each line.
+    #[must_use]
+    pub fn for_log(&self) -> Self {
+        Self {
+            color: Color::Plain,
+            marks: Marks::Text,
+            motion: Motion::Appends,
+            timestamps: Timestamps::Shown,
+            width: USUAL_WIDTH,
+            ..self.clone()
+        }
+    }
+
+    /// Returns the text in a color, or as it is where there are no colors.
+    pub(crate) fn paint(&self, paint: Paint, text: &str) -> String {
+        match (self.color, paint) {
+            (Color::Plain, _) | (Color::Ansi, Paint::None) => text.to_owned(),
+            (Color::Ansi, _) if text.is_empty() => String::new(),
+            (Color::Ansi, _) => {
+                let style = paint.style();
+                format!("{style}{text}{style:#}")
+            }
+        }
+    }
+
+    /// Returns how a mark is drawn.
+    pub(crate) fn mark(&self, mark: Mark) -> &'static str {
+        let (emoji, text) = mark.forms();
+        match self.marks {
+            Marks::Emoji => emoji,
+            Marks::Text => text,
+        }
+    }
+}
+
+/// `NO_COLOR` beats `CLICOLOR_FORCE`: who asks for no color may be unable to bear it.
+fn choose_color(wish: Choice, around: &Surroundings, ability: Color) -> Color {
+    let is_set = |value: &Option<String>| value.as_deref().is_some_and(|value| !value.is_empty());
+    let is_on = |value: &Option<String>| is_set(value) && value.as_deref() != Some("0");
+    match wish {
+        Choice::Always => Color::Ansi,
+        Choice::Never => Color::Plain,
+        Choice::Auto if is_set(&around.no_color) => Color::Plain,
+        Choice::Auto if is_on(&around.clicolor_force) => Color::Ansi,
+        Choice::Auto if around.clicolor.as_deref() == Some("0") => Color::Plain,
+        Choice::Auto => ability,
+    }
+}
+
+/// The Linux console speaks UTF-8 and yet has no emoji.
+fn choose_marks(wish: Choice, around: &Surroundings) -> Marks {
+    let locale = around.locale.as_deref().unwrap_or_default().to_ascii_lowercase();
+    let is_utf8 = locale.contains("utf-8") || locale.contains("utf8");
+    let has_no_emoji = matches!(around.term.as_deref(), Some("dumb" | "linux"));
+    match wish {
+        Choice::Always => Marks::Emoji,
+        Choice::Auto if is_utf8 && !has_no_emoji => Marks::Emoji,
+        Choice::Never | Choice::Auto => Marks::Text,
+    }
+}
+
+/// What a color is for. Black and white are not among the colors: on half of all themes they
+/// cannot be seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Paint {
+    /// The terminal's own color.
+    None,
+    /// Less important than the rest.
+    Dim,
+    /// A heading.
+    Strong,
+    /// Something went well.
+    Good,
+    /// Something failed.
+    Bad,
+    /// Something to look at.
+    Warn,
+    /// Something the agent does.
+    Act,
+}
+
+impl Paint {
+    fn style(self) -> anstyle::Style {
+        let style = anstyle::Style::new();
+        match self {
+            Self::None => style,
+            Self::Dim => style.effects(Effects::DIMMED),
+            Self::Strong => style.bold(),
+            Self::Good => style.fg_color(Some(AnsiColor::Green.into())),
+            Self::Bad => style.fg_color(Some(AnsiColor::Red.into())),
+            Self::Warn => style.fg_color(Some(AnsiColor::Yellow.into())),
+            Self::Act => style.fg_color(Some(AnsiColor::Cyan.into())),
+        }
+    }
+}
+
+/// The signs that lines begin with or contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// A tool call.
+    Tool,
+    /// A tool call or a run that went well.
+    Ok,
+    /// A tool call or a run that failed.
+    Error,
+    /// From a result to its call.
+    From,
+    /// Before the output of a tool.
+    Output,
+    /// Something was left out.
+    More,
+    /// A to-do list.
+    Todo,
+    /// An entry that is done.
+    TodoDone,
+    /// An entry that is being worked on.
+    TodoActive,
+    /// An entry that is not begun.
+    TodoPending,
+    /// How far a to-do list is.
+    Progress,
+    /// Something worth knowing.
+    Notice,
+    /// Thinking.
+    Thought,
+    /// A file was changed.
+    File,
+    /// A run begins.
+    Run,
+    /// Something is going on.
+    Busy,
+    /// A gate or a step that went well.
+    Pass,
+    /// A gate or a step that failed.
+    Fail,
+    /// A warning.
+    Warn,
+    /// Something is tried again.
+    Again,
+    /// The tree went back.
+    Back,
+    /// The iteration passed without being the last.
+    Step,
+}
+
+impl Mark {
+    fn forms(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Tool => ("⏺", "*"),
+            Self::Ok => ("✅", "[OK]"),
+            Self::Error => ("❌", "[ERR]"),
+            Self::From => ("←", "<-"),
+            Self::Output => ("⎿", "|"),
+            Self::More => ("…", "..."),
+            Self::Todo => ("📋", "[TODO]"),
+            Self::TodoDone => ("✅", "[x]"),
+            Self::TodoActive => ("🔄", "[>]"),
+            Self::TodoPending => ("⏸️", "[ ]"),
+            Self::Progress => ("📊", "[%]"),
+            Self::Notice => ("💬", "[i]"),
+            Self::Thought => ("💭", "[~]"),
+            Self::File => ("📝", "[+]"),
+            Self::Run => ("▶", ">"),
+            Self::Busy => ("⏳", "[..]"),
+            Self::Pass => ("✔", "[OK]"),
+            Self::Fail => ("✘", "[ERR]"),
+            Self::Warn => ("⚠", "[WARN]"),
+            Self::Again => ("↻", "[..]"),
+            Self::Back => ("↩", "[<]"),
+            Self::Step => ("●", "[--]"),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A terminal with everything a person may wish for.
+    pub(crate) fn terminal() -> Surroundings {
+        Surroundings {
+            sink: Sink::Terminal { columns: Some(80) },
+            term: Some("xterm-256color".into()),
+            locale: Some("en_US.UTF-8".into()),
+            ..Surroundings::default()
+        }
+    }
+
+    pub(crate) fn pipe() -> Surroundings {
+        Surroundings { sink: Sink::Pipe, ..terminal() }
+    }
+
+    #[test]
+    fn color_follows_flag_then_variables_then_terminal() {
+        use Choice::{Always, Auto, Never};
+        use Color::{Ansi, Plain};
+        let text = |value: &str| Some(value.to_owned());
+        let dumb = Surroundings { term: text("dumb"), ..terminal() };
+        let no_color = Surroundings { no_color: text("1"), ..terminal() };
+        let both = Surroundings { clicolor_force: text("1"), ..no_color.clone() };
+        let table = [
+            ("terminal", Auto, terminal(), Ansi),
+            ("pipe", Auto, pipe(), Plain),
+            ("dumb", Auto, dumb.clone(), Plain),
+            ("no TERM", Auto, Surroundings { term: None, ..terminal() }, Plain),
+            ("NO_COLOR=1", Auto, no_color.clone(), Plain),
+            ("NO_COLOR=", Auto, Surroundings { no_color: text(""), ..terminal() }, Ansi),
+            ("CLICOLOR=0", Auto, Surroundings { clicolor: text("0"), ..terminal() }, Plain),
+            ("CLICOLOR=1 pipe", Auto, Surroundings { clicolor: text("1"), ..pipe() }, Plain),
+            ("FORCE pipe", Auto, Surroundings { clicolor_force: text("1"), ..pipe() }, Ansi),
+            ("FORCE=0 pipe", Auto, Surroundings { clicolor_force: text("0"), ..pipe() }, Plain),
+            ("FORCE dumb", Auto, Surroundings { clicolor_force: text("1"), ..dumb }, Ansi),
+            ("NO_COLOR and FORCE", Auto, both, Plain),
+            ("--color always", Always, no_color, Ansi),
+            ("--color never", Never, terminal(), Plain),
+        ];
+        for (name, color, around, expect) in table {
+            let style = Style::choose(&Wishes { color, ..Wishes::default() }, &around);
+            assert_eq!(style.color, expect, "{name}");
+        }
+    }
+
+    #[test]
+    fn emoji_need_a_locale_and_a_terminal_that_have_them() {
+        use Choice::{Always, Auto, Never};
+        let around = |locale: Option<&str>, term: &str| Surroundings {
+            locale: locale.map(str::to_owned),
+            term: Some(term.into()),
+            ..terminal()
+        };
+        for (emoji, locale, term, expect) in [
+            (Auto, Some("de_DE.utf8"), "xterm", Marks::Emoji),
+            (Auto, Some("C.UTF-8"), "screen", Marks::Emoji),
+            (Auto, Some("C"), "xterm", Marks::Text),
+            (Auto, None, "xterm", Marks::Text),
+            (Auto, Some("en_US.UTF-8"), "linux", Marks::Text),
+            (Auto, Some("en_US.UTF-8"), "dumb", Marks::Text),
+            (Always, None, "dumb", Marks::Emoji),
+            (Never, Some("en_US.UTF-8"), "xterm", Marks::Text),
+        ] {
+            let wishes = Wishes { emoji, ..Wishes::default() };
+            let style = Style::choose(&wishes, &around(locale, term));
+            assert_eq!(style.marks, expect, "{emoji:?} {locale:?} {term}");
+        }
+    }
+
+    #[test]
+    fn only_a_clever_terminal_is_rewritten_and_widths_stay_readable() {
+        let wide = |columns| Surroundings { sink: Sink::Terminal { columns }, ..terminal() };
+        let dumb = Surroundings { term: Some("dumb".into()), ..wide(Some(80)) };
+        for (around, expect) in [
+            (wide(Some(80)), (Motion::Rewrites, 80)),
+            (wide(Some(400)), (Motion::Rewrites, 100)),
+            (wide(Some(20)), (Motion::Appends, 30)),
+            (wide(Some(0)), (Motion::Rewrites, 80)),
+            (wide(None), (Motion::Rewrites, 80)),
+            (dumb, (Motion::Appends, 80)),
+            (pipe(), (Motion::Appends, 80)),
+        ] {
+            let style = Style::choose(&Wishes::default(), &around);
+            assert_eq!((style.motion, style.width), expect, "{around:?}");
+        }
+    }
+
+    #[test]
+    fn text_marks_are_ascii() {
+        let style = Style::choose(&Wishes::default(), &terminal()).for_log();
+        for mark in [Mark::Tool, Mark::From, Mark::Output, Mark::More, Mark::Back, Mark::Todo] {
+            assert!(style.mark(mark).is_ascii());
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Times of day and spans, as people read them.
+//!
+//! Not here: reading a clock. The view is given one.
+
+use jiff::tz::TimeZone;
+use ralph_core::units::{Millis, Timestamp};
+
+/// What a view must know to say what time it is.
+#[derive(Debug, Clone)]
+pub struct WallClock {
+    /// The user's time zone.
+    pub zone: TimeZone,
+    /// Looks at the clock.
+    pub now: fn() -> Timestamp,
+}
+
+impl WallClock {
+    /// Returns the clock in the system's time zone.
+    pub fn system(now: fn() -> Timestamp) -> Self {
+        Self { zone: TimeZone::system(), now }
+    }
+
+    /// Returns `23:15:04`.
+    pub(crate) fn seconds(&self, at: Timestamp) -> String {
+        self.write(at, "%H:%M:%S")
+    }
+
+    /// Returns `23:15`, with the day where that is not the day of `from`.
+    pub(crate) fn minutes(&self, at: Timestamp, from: Timestamp) -> String {
+        const WEEK: Millis = Millis::from_mins(7 * 24 * 60);
+        let day = |at| self.write(at, "%F");
+        let format = if day(at) == day(from) {
+            "%H:%M"
+        } else if at.since(from) < WEEK {
+            "%a %H:%M"
+        } else {
+            "%F %H:%M"
+        };
+        self.write(at, format)
+    }
+
+    fn write(&self, at: Timestamp, format: &str) -> String {
+        // Only a moment thousands of years away is no date. It is still worth a line.
+        jiff::Timestamp::from_millisecond(at.0).map_or_else(
+            |_| "--:--".to_owned(),
+            |at| at.to_zoned(self.zone.clone()).strftime(format).to_string(),
+        )
+    }
+}
+
+/// Returns `0:07`, `12:07` or `1:12:07`: a countdown that is rewritten each second.
+pub(crate) fn countdown(left: Millis) -> String {
+    // The last second is still a second.
+    let seconds = left.0.div_ceil(1000);
+    match seconds / 3600 {
+        0 => format!("{}:{:02}", seconds / 60, seconds % 60),
+        hours => format!("{hours}:{:02}:{:02}", seconds / 60 % 60, seconds % 60),
+    }
+}
+
+/// Returns `6m7s`: a span without spaces, for lists of figures.
+pub(crate) fn compact(span: Millis) -> String {
+    span.to_string().replace(' ', "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_named_only_where_it_is_another() {
+        let clock = WallClock { zone: TimeZone::UTC, now: || Timestamp(0) };
+        let from = Timestamp::from_seconds(1_794_698_100);
+        assert_eq!(clock.seconds(from), "23:15:00");
+        for (hours, expect) in
+            [(0, "23:15"), (3, "Sun 02:15"), (26, "Mon 01:15"), (240, "2026-11-24 23:15")]
+        {
+            assert_eq!(clock.minutes(from.plus(Millis::from_mins(hours * 60)), from), expect);
+        }
+        assert_eq!(clock.minutes(Timestamp(i64::MAX), from), "--:--");
+    }
+
+    #[test]
+    fn a_countdown_keeps_its_shape() {
+        let shown = [0, 1, 6_500, 727_000, 4_327_000].map(|millis| countdown(Millis(millis)));
+        assert_eq!(shown, ["0:00", "0:01", "0:07", "12:07", "1:12:07"]);
+    }
+}

@@ -1,0 +1,281 @@
+//! Whole small runs as people see them. The state is that of real events.
+
+mod agent;
+mod run;
+mod writing;
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use expect_test::Expect;
+use jiff::tz::TimeZone;
+use ralph_core::budget::Budget;
+use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_core::event::{Checkpoint, CommitId, JOURNAL_VERSION};
+use ralph_core::failure::{Failure, Patience, RateLimitPolicy, Retries};
+use ralph_core::gate::{
+    Check, FailAction, Gate, GateKind, GateResult, GateStatus, Persistence, Reuse, Severity,
+    ValidationStrategy,
+};
+use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_core::judge::{Evidence, judge};
+use ralph_core::reading::{Reading, Speaker, TextForm, Usage};
+use ralph_core::recipe::{
+    AgentChoice, AgentKind, AgentOutput, CommitPolicy, IterationCount, LandingPolicy, OnFailure,
+    Permissions, PromptPlan, PromptSource, Recipe, RunLimits, Work,
+};
+use ralph_core::text::Truncate;
+use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
+
+use super::*;
+use crate::style::tests::{pipe, terminal};
+use crate::style::{Choice, Surroundings, Wishes};
+
+/// 2026-11-14 23:15:00 UTC.
+const START: Timestamp = Timestamp(1_794_698_100_000);
+
+thread_local! {
+    /// What the view's clock says; each test has a thread of its own.
+    static NOW: Cell<Timestamp> = const { Cell::new(START) };
+}
+
+/// A run that is told to a view as it happens.
+struct Stage {
+    view: TerminalView<Vec<u8>>,
+    state: Option<RunState>,
+    seq: u64,
+    ran: Millis,
+}
+
+impl Stage {
+    fn new(around: &Surroundings) -> Self {
+        Self::with(&Wishes::default(), around, Verbosity::Normal)
+    }
+
+    fn with(wishes: &Wishes, around: &Surroundings, verbosity: Verbosity) -> Self {
+        Self::of(options(wishes, around, verbosity))
+    }
+
+    fn of(options: ViewOptions) -> Self {
+        let view = TerminalView::new(Vec::new(), options);
+        NOW.set(START);
+        Self { view, state: None, seq: 0, ran: Millis::ZERO }
+    }
+
+    /// Lets time pass.
+    fn pass(&mut self, seconds: u64) -> &mut Self {
+        self.ran = self.ran.plus(Millis::from_secs(seconds));
+        NOW.set(self.now());
+        self
+    }
+
+    fn now(&self) -> Timestamp {
+        START.plus(self.ran)
+    }
+
+    fn tell(&mut self, event: Event) -> &mut Self {
+        self.seq += 1;
+        let recorded = Recorded { seq: self.seq, at: self.now(), ran: self.ran, event };
+        match &mut self.state {
+            Some(state) => state.apply(&recorded).expect("the event fits"),
+            None => self.state = Some(RunState::begin(&recorded).expect("the first event")),
+        }
+        self.view.tell(&recorded, self.state.as_ref().expect("the run has begun"));
+        self
+    }
+
+    fn hear(&mut self, event: &AgentEvent) -> &mut Self {
+        self.view.hear(event);
+        self
+    }
+
+    fn begin(&mut self, recipe: Recipe) -> &mut Self {
+        self.tell(Event::RunStarted {
+            journal: JOURNAL_VERSION,
+            version: "0.1.0".into(),
+            run: RunId("20261114-231500-k3f9".into()),
+            project: "/home/ada/project".into(),
+            recipe: Box::new(recipe),
+        })
+    }
+
+    fn iterate(&mut self, number: u32) -> &mut Self {
+        let iteration = IterationNumber(number);
+        self.tell(Event::IterationStarted { iteration, role: Role::Prompt, task: None });
+        let head = Some(CommitId("1a2b3c4d5e6f".into()));
+        self.tell(Event::Checkpointed { checkpoint: Checkpoint::Git { head, tree: None } })
+    }
+
+    fn ask(&mut self, number: u32, role: Role) -> &mut Self {
+        self.tell(Event::Asked {
+            ask: AskNumber(number),
+            role,
+            agent: AgentKind::Claude,
+            command: ["claude", "-p", "--model", "opus", "two words"].map(str::to_owned).to_vec(),
+            prompt_chars: 1_234,
+            prompt_start: format!("Do it well.\n{}", "and well ".repeat(40)),
+        })
+    }
+
+    /// Lets the agent say this as its last words and leave.
+    fn answer(&mut self, number: u32, words: &str) -> &mut Self {
+        let text = AgentEvent::Text {
+            text: words.into(),
+            speaker: Speaker::Agent,
+            form: TextForm::Message,
+        };
+        self.hear(&text);
+        let mut reading = Reading::default();
+        reading.hear(&text);
+        let mut reply = reading.into_reply(end(0, 367_000), None);
+        reply.usage = usage();
+        (reply.tools, reply.tool_errors) = (58, 4);
+        reply.model = Some("opus".into());
+        self.tell(Event::Replied { ask: AskNumber(number), reply: Box::new(reply) })
+    }
+
+    fn fail(&mut self, number: u32, failure: Failure) -> &mut Self {
+        let reply = Reading::default().into_reply(end(1, 2_500), Some(failure));
+        self.tell(Event::Replied { ask: AskNumber(number), reply: Box::new(reply) })
+    }
+
+    /// Runs a gate of the recipe.
+    fn check(&mut self, name: &str, status: GateStatus, code: i32, output: &str) -> &mut Self {
+        let state = self.state.as_ref().expect("the run has begun");
+        let gate = state.recipe.gates.iter().find(|gate| gate.name == name);
+        let gate = gate.expect("the gate is in the recipe").clone();
+        self.view.doing(&Activity::Gate(&gate));
+        self.tell(Event::GateChecked {
+            result: GateResult {
+                gate: name.into(),
+                command: gate.check.label().into(),
+                severity: gate.severity,
+                status,
+                end: (status != GateStatus::Cached).then(|| end(code, 1_200)),
+                log: Some(format!(".ralph/guardrail_1_{name}.log")),
+                output: output.into(),
+            },
+        })
+    }
+
+    /// Judges as the engine does.
+    fn judge(&mut self) -> &mut Self {
+        let state = self.state.as_ref().expect("the run has begun");
+        let current = state.current.as_ref().expect("an iteration is open");
+        let evidence = match current.work.end.as_ref().expect("the question has ended") {
+            ralph_core::run::AskingEnd::Answered(reply) => {
+                Evidence::Answered { reply, gates: &current.gates }
+            }
+            ralph_core::run::AskingEnd::FailedAttempt(failure)
+            | ralph_core::run::AskingEnd::Hopeless(failure) => Evidence::Failed(failure),
+        };
+        let judgement = judge(&state.recipe, evidence);
+        self.tell(Event::Judged { judgement })
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.view_bytes().to_vec()).expect("whole characters")
+    }
+
+    fn view_bytes(&self) -> &[u8] {
+        self.view.page.written()
+    }
+
+    #[track_caller]
+    fn shows(&self, expect: &Expect) {
+        expect.assert_eq(&self.text().replace('\u{1b}', "^").replace('\r', "<CR>"));
+    }
+}
+
+fn options(wishes: &Wishes, around: &Surroundings, verbosity: Verbosity) -> ViewOptions {
+    ViewOptions {
+        style: Style::choose(wishes, around),
+        verbosity,
+        agent_stream: AgentStream::Shown,
+        clock: WallClock { zone: TimeZone::UTC, now: || NOW.get() },
+    }
+}
+
+/// A pipe, and the wish for ASCII.
+fn ascii() -> Wishes {
+    Wishes { emoji: Choice::Never, ..Wishes::default() }
+}
+
+fn end(code: i32, millis: u64) -> ChildEnd {
+    ChildEnd {
+        ending: Ending::Exited { code },
+        ran: Millis(millis),
+        soft_limit: SoftLimit::Kept,
+        leftovers: Leftovers::default(),
+    }
+}
+
+fn usage() -> Usage {
+    Usage {
+        input: Tokens(300_000),
+        output: Tokens(45_000),
+        cache_read: Tokens(850_000),
+        cache_write: Tokens(50_000),
+        cost: Some(UsdMicros::from_dollars(5.76)),
+    }
+}
+
+fn gate(name: &str, command: &str, severity: Severity) -> Gate {
+    Gate {
+        name: name.into(),
+        kind: GateKind::Custom,
+        check: Check::Command(command.into()),
+        severity,
+        persistence: Persistence::WhenGreen,
+        fail_action: FailAction::Append,
+        hint: None,
+        truncate: Truncate::Head,
+        soft_limit: Millis::from_mins(5),
+        hard_limit: Millis::from_mins(10),
+        roles: Vec::new(),
+        reuse: Reuse::SameTree,
+    }
+}
+
+fn recipe() -> Recipe {
+    Recipe {
+        workflow: "prompt".into(),
+        work: Work::Prompt(PromptSource::Text("Do it.".into())),
+        agent: AgentChoice {
+            kind: AgentKind::Claude,
+            command: "claude".into(),
+            flags: Vec::new(),
+            model: Some("opus".into()),
+            fallback_model: None,
+            env: BTreeMap::new(),
+            env_deny: Vec::new(),
+            permissions: Permissions::Skip,
+            output: AgentOutput::Events,
+            max_turns: None,
+        },
+        agents: BTreeMap::new(),
+        prompt: PromptPlan { iteration_count: IterationCount::Hidden, output_chars: 5_000 },
+        gates: vec![
+            gate("lint", "make lint", Severity::Hard),
+            gate("test", "make test", Severity::Hard),
+            gate("style", "make style", Severity::Soft),
+        ],
+        strategy: ValidationStrategy::Strict,
+        completion_response: "DONE".into(),
+        landing: LandingPolicy {
+            commit: CommitPolicy::Ralph,
+            commit_prefix: "ralph: ".into(),
+            on_failure: OnFailure::Rollback,
+        },
+        retries: Retries { max: 3, backoff: Millis::from_secs(5) },
+        rate_limit: RateLimitPolicy { wait: Patience::Wait, max_wait: Millis::from_mins(360) },
+        limits: RunLimits {
+            iterations: 10,
+            budget: Budget { cost: Some(UsdMicros::from_dollars(20.0)), ..Budget::default() },
+            ask_soft: Millis::from_mins(30),
+            ask_hard: Millis::from_mins(60),
+            ask_idle: Millis::from_mins(10),
+            delay: Millis::ZERO,
+        },
+    }
+}

@@ -1,0 +1,252 @@
+//! Writers that never stop a run: one swallows errors, one never waits.
+//!
+//! A closed pipe, a full disk or a terminal that was stopped with Ctrl-S is no reason to lose a
+//! night's work. Not here: the journal, whose loss does stop a run.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Writes whole pieces and remembers the first error instead of returning it.
+#[derive(Debug)]
+pub struct Swallow<W> {
+    inner: W,
+    first_error: Option<io::Error>,
+}
+
+impl<W: Write> Swallow<W> {
+    /// Returns a writer that swallows the errors of this one.
+    pub fn new(inner: W) -> Self {
+        Self { inner, first_error: None }
+    }
+
+    /// Writes a piece, as far as that is possible. Later pieces are tried again: a full disk
+    /// may have room by then.
+    pub fn put(&mut self, piece: &[u8]) {
+        let done = self.inner.write_all(piece).and_then(|()| self.inner.flush());
+        if let Err(error) = done {
+            self.remember(error);
+        }
+    }
+
+    /// Remembers an error, if it is the first.
+    pub fn remember(&mut self, error: io::Error) {
+        self.first_error.get_or_insert(error);
+    }
+
+    /// Returns the writer behind this one.
+    #[cfg(test)]
+    pub(crate) fn inner(&self) -> &W {
+        &self.inner
+    }
+
+    /// Returns the first error, if there was one.
+    pub fn first_error(&self) -> Option<&io::Error> {
+        self.first_error.as_ref()
+    }
+}
+
+/// A writer that hands pieces to a thread and never waits for it.
+///
+/// What does not fit into the queue is left out, and how many lines those were is said as soon
+/// as there is room again. Clones write to the same queue, so that a signal can be answered
+/// while the view is busy elsewhere.
+#[derive(Debug, Clone)]
+pub struct NonBlocking {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    pieces: VecDeque<Piece>,
+    /// The bytes in `pieces`.
+    bytes: usize,
+    /// Whether something was left out and not yet spoken of.
+    is_lossy: bool,
+    /// The lines in that.
+    lost: u64,
+    /// Lines that were left out in all.
+    lost_in_all: u64,
+    /// Whether the last piece taken in left a line open.
+    is_mid_line: bool,
+    /// Whether the thread holds a piece that is not written yet.
+    is_writing: bool,
+    /// What the thread met with first.
+    first_error: Option<io::ErrorKind>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    bytes: Vec<u8>,
+    /// The lines of the view in it; a note about lost ones is none.
+    lines: u64,
+}
+
+/// A minute of a talkative agent; more than a person scrolls back to.
+const QUEUE_BYTES: usize = 1 << 20;
+
+/// A terminal that another program set to non-blocking says so when it is full.
+const FULL_TERMINAL_PAUSE: Duration = Duration::from_millis(10);
+
+impl NonBlocking {
+    /// Starts a thread that writes to `inner` and swallows its errors.
+    ///
+    /// The thread is never joined: it may hang in a write for as long as the terminal does.
+    pub fn start(inner: impl Write + Send + 'static) -> io::Result<Self> {
+        let shared =
+            Arc::new(Shared { queue: Mutex::new(Queue::default()), changed: Condvar::new() });
+        let theirs = Arc::clone(&shared);
+        thread::Builder::new().name("view".to_owned()).spawn(move || theirs.serve(inner))?;
+        Ok(Self { shared })
+    }
+
+    /// Writes one line of its own, whatever line was open before.
+    pub fn say(&self, line: &str) {
+        let mut queue = self.shared.lock();
+        let start = if queue.is_mid_line { "\n" } else { "" };
+        queue.push(format!("{start}{line}\n").into_bytes());
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits until everything is written, but no longer than `patience`. Returns what was lost.
+    pub fn finish(&self, patience: Duration) -> Losses {
+        let mut queue = self.shared.lock();
+        queue.admit_loss();
+        self.shared.changed.notify_all();
+        let (queue, _) = self
+            .shared
+            .changed
+            .wait_timeout_while(queue, patience, |queue| {
+                queue.is_writing || !queue.pieces.is_empty()
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        let left: u64 = queue.pieces.iter().map(|piece| piece.lines).sum();
+        Losses { lines: queue.lost_in_all + left, error: queue.first_error }
+    }
+}
+
+/// What did not reach its reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Losses {
+    /// Lines that were left out or are still waiting.
+    pub lines: u64,
+    /// The first error of the writer behind the queue.
+    pub error: Option<io::ErrorKind>,
+}
+
+impl Write for NonBlocking {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.shared.lock().push(piece.to_vec());
+        self.shared.changed.notify_all();
+        Ok(piece.len())
+    }
+
+    /// Does nothing: the thread writes as fast as it can.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Queue {
+    fn push(&mut self, bytes: Vec<u8>) {
+        let lines = bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum();
+        // One huge piece is in memory anyway, so it is taken if it is alone.
+        if self.bytes.saturating_add(bytes.len()) > QUEUE_BYTES && !self.pieces.is_empty() {
+            self.is_lossy = true;
+            self.lost += lines;
+            self.lost_in_all += lines;
+            return;
+        }
+        self.admit_loss();
+        self.is_mid_line = bytes.last().map_or(self.is_mid_line, |last| *last != b'\n');
+        self.bytes += bytes.len();
+        self.pieces.push_back(Piece { bytes, lines });
+    }
+
+    /// Says how many lines are missing here.
+    fn admit_loss(&mut self) {
+        if !self.is_lossy {
+            return;
+        }
+        let start = if self.is_mid_line { "\n" } else { "" };
+        let note = match self.lost {
+            // Pieces of one line.
+            0 => format!("{start}... part of a line not shown\n"),
+            1 => format!("{start}... 1 line not shown\n"),
+            lost => format!("{start}... {} lines not shown\n", thousands(lost)),
+        }
+        .into_bytes();
+        (self.is_lossy, self.lost) = (false, 0);
+        self.is_mid_line = false;
+        self.bytes += note.len();
+        self.pieces.push_back(Piece { bytes: note, lines: 0 });
+    }
+}
+
+impl Shared {
+    /// A panic elsewhere leaves the queue as it was; it is still good.
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes pieces until the program ends.
+    fn serve(&self, mut inner: impl Write) {
+        let mut queue = self.lock();
+        loop {
+            let Some(piece) = queue.pieces.pop_front() else {
+                self.changed.notify_all();
+                queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            queue.bytes -= piece.bytes.len();
+            queue.is_writing = true;
+            drop(queue);
+            let done = write_patiently(&mut inner, &piece.bytes);
+            queue = self.lock();
+            queue.is_writing = false;
+            if let Err(error) = done {
+                queue.first_error.get_or_insert(error.kind());
+            }
+        }
+    }
+}
+
+/// Writes a whole piece, waiting where a non-blocking terminal has no room.
+fn write_patiently(inner: &mut impl Write, mut piece: &[u8]) -> io::Result<()> {
+    while !piece.is_empty() {
+        match inner.write(piece) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => piece = &piece[count..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                thread::sleep(FULL_TERMINAL_PAUSE);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    inner.flush()
+}
+
+/// Returns `1 234 567`.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(' ');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! The command line, as clap reads it. Help texts live here.
+//!
+//! Not here: what a command does, and settings that come from files.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ralph",
+    version,
+    about = "Drives any coding-agent CLI in a loop until the work is really done",
+    disable_version_flag = true,
+    disable_help_subcommand = true,
+    args_conflicts_with_subcommands = true,
+    max_term_width = 100,
+    after_help = EXIT_CODES
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// Print the version.
+    #[arg(short = 'v', long = "version", action = ArgAction::Version)]
+    version: Option<bool>,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+    0  the work is complete
+    1  it stopped before completion: iterations, time or cost used up
+    2  bad settings or arguments, or a prompt is missing
+    3  another run is active in this directory
+    4  the agent failed more often than its retries, or cannot run at all
+    5  a git operation failed
+  130  interrupted";
+
+/// What `ralph` alone prints.
+pub(crate) const WELCOME: &str = "\
+ralph drives any coding-agent CLI in a loop until the work is really done.
+
+Three commands to start with:
+
+  ralph demo                 watch a whole loop with the built-in scripted agent:
+                             no account, no network, about ten seconds
+  ralph run -p \"TEXT\"        loop your agent on a prompt until your guardrails pass
+                             and it says it is done
+  ralph resume               go on with a run that was interrupted
+
+ralph --help lists every command and option.
+";
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CommonArgs {
+    /// Work in this directory.
+    #[arg(short = 'C', long, value_name = "DIR", default_value = ".", global = true)]
+    pub(crate) project_dir: PathBuf,
+    /// Say only what went wrong and how it ended.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Say more: settings, command lines, prompts, timings.
+    #[arg(short = 'V', long, global = true)]
+    pub(crate) verbose: bool,
+    /// When to use color.
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
+    pub(crate) color: ColorChoice,
+}
+
+/// When to use color.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorChoice {
+    /// On a terminal, unless the environment says otherwise.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Loop a prompt until the guardrails pass and the agent gives the completion response.
+    Run(RunArgs),
+    /// Go on with an interrupted or crashed run exactly where its journal ends.
+    Resume(ResumeArgs),
+    /// Show where the run of this directory stands.
+    Status(StatusArgs),
+    /// Watch a complete loop in a throw-away repository with the built-in scripted agent.
+    Demo(DemoArgs),
+    /// Print what settings files may contain, as a JSON Schema.
+    Init(InitArgs),
+    /// The scripted agent's own process.
+    #[command(name = "__sim", hide = true)]
+    Sim {
+        /// The scenario.
+        scenario: PathBuf,
+    },
+    /// The guard's own process.
+    #[command(name = "__guard", hide = true)]
+    Guard {
+        /// The run it guards.
+        run: String,
+    },
+}
+
+/// Options of `run`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
+pub(crate) struct RunArgs {
+    /// The prompt.
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) prompt: Option<String>,
+    /// A file with the prompt; it is read anew for each iteration.
+    #[arg(short = 'f', long, value_name = "FILE")]
+    pub(crate) prompt_file: Option<PathBuf>,
+    /// What the agent answers in <response> tags when it is done [default: DONE].
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) completion_response: Option<String>,
+    /// Show the agent's work as it happens [default].
+    #[arg(long, overrides_with = "no_stream_agent_output")]
+    pub(crate) stream_agent_output: bool,
+    /// Ask the agent for its final text only, and do not show its work.
+    #[arg(long)]
+    pub(crate) no_stream_agent_output: bool,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    /// Read settings from this file instead of .ralph/settings.json.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Isolate agent and gates. Not available yet in this version.
+    #[arg(long, value_name = "BACKEND", num_args = 0..=1, default_missing_value = "auto", require_equals = true)]
+    pub(crate) sandbox: Option<String>,
+    /// Run agent and gates directly.
+    #[arg(long, conflicts_with = "sandbox")]
+    pub(crate) no_sandbox: bool,
+    /// Show each prompt, command line, gate and git action; start no agent and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Begin although there are uncommitted changes; they become part of the first commit.
+    #[arg(long, conflicts_with = "set_aside")]
+    pub(crate) include_dirty: bool,
+    /// Put uncommitted changes aside on a private ref, and put them back at the end.
+    #[arg(long)]
+    pub(crate) set_aside: bool,
+}
+
+/// Options that bound a run, and may be changed when it is resumed.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LimitArgs {
+    /// The agent: a command such as claude, or sim.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// The model the agent is to use.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// Stop after this many iterations [default: 10].
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) maximum_iterations: Option<u32>,
+    /// Stop when this much money is spent, as the agent reports it.
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_cost: Option<f64>,
+    /// Stop when this many tokens are used, as the agent reports them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_tokens: Option<u64>,
+    /// Stop after this long, such as 90m or 7h; waits for a usage limit do not count.
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) max_time: Option<String>,
+    /// Exit with 0 although the work is not complete when iterations or a budget are used up.
+    #[arg(long)]
+    pub(crate) allow_incomplete: bool,
+}
+
+/// Options of `resume`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
+pub(crate) struct ResumeArgs {
+    /// The run; without it, the last one of this directory.
+    pub(crate) run: Option<String>,
+    /// List the runs that can be resumed, those of moved directories included.
+    #[arg(long)]
+    pub(crate) list: bool,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    /// Read the place of the state from this settings file instead of .ralph/settings.json.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Show what would be done next; start no agent and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Go on although there are uncommitted changes; they become part of the next commit.
+    #[arg(long, conflicts_with = "set_aside")]
+    pub(crate) include_dirty: bool,
+    /// Put uncommitted changes aside on a private ref, and put them back at the end.
+    #[arg(long)]
+    pub(crate) set_aside: bool,
+}
+
+/// Options of `status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Print facts as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of `demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Keep the repository of the demo and say where it is.
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Leave out the pauses that are there for the eye.
+    #[arg(long)]
+    pub(crate) fast: bool,
+}
+
+/// Options of `init`.
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Print the JSON Schema of the settings.
+    #[arg(long, required = true)]
+    pub(crate) print_schema: bool,
+}

@@ -1,0 +1,225 @@
+//! `ralph demo`: a complete loop in a throw-away repository with the scripted agent.
+//!
+//! Everything but the agent's mind is real: the repository, the failing test, the feedback, the
+//! commit.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ralph_core::event::Event;
+use ralph_core::judge::Verdict;
+use ralph_core::outcome::ExitStatus;
+use ralph_core::recipe::PromptSource;
+use ralph_io::process::Watch;
+use ralph_io::store::{journal, runs};
+use serde_json::json;
+
+use crate::cli::{CommonArgs, DemoArgs};
+use crate::complaint::Complaint;
+use crate::desk::DirtyPlan;
+use crate::project::Project;
+use crate::recipe;
+use crate::screen;
+use crate::session::{self, Incomplete, Wishes};
+
+/// The program of the demo, as the repository has it at first.
+const PROGRAM: &str = "#!/bin/sh\n# Greets everybody who is named.\n";
+
+/// A real test: it runs the program and looks at what it prints.
+const TEST: &str = r#"#!/bin/sh
+# Runs greet.sh and compares what it prints.
+failed=0
+expect() {
+    wanted=$1; shift
+    got=$(sh greet.sh "$@")
+    if [ "$got" = "$wanted" ]; then
+        echo "ok    greet.sh $*"
+    else
+        echo "FAIL  greet.sh $*"
+        echo "      wanted: $wanted"
+        echo "      got:    $got"
+        failed=1
+    fi
+}
+expect "Hello, Ada!" Ada
+expect "Hello, Ada and Grace!" Ada Grace
+expect "Hello, world!"
+exit $failed
+"#;
+
+const FIRST_TRY: &str = "#!/bin/sh\n# Greets everybody who is named.\necho \"Hello, $1!\"\n";
+
+const SECOND_TRY: &str = r#"#!/bin/sh
+# Greets everybody who is named.
+case $# in
+    0) names=world ;;
+    *) names=$1; shift; for name in "$@"; do names="$names and $name"; done ;;
+esac
+echo "Hello, $names!"
+"#;
+
+const PROMPT: &str = "Make greet.sh greet everybody it is given, so that test.sh passes. \
+                      When you are done, answer <response>DONE</response>.";
+
+/// Runs the demo.
+pub(crate) fn main(common: &CommonArgs, args: &DemoArgs) -> Result<ExitStatus, Complaint> {
+    let place = Place::make(args)?;
+    let common = CommonArgs { project_dir: place.project.clone(), ..common.clone() };
+    let mut project = Project::open(&common)?;
+    for name in ["AUTHOR", "COMMITTER"] {
+        project.env.push((format!("GIT_{name}_NAME").into(), "ralph demo".into()));
+        project.env.push((format!("GIT_{name}_EMAIL").into(), "demo@ralph.invalid".into()));
+    }
+    ralph_io::git::scratch::make_repository(&project.directory, &project.env, &Watch::detached())
+        .map_err(|error| {
+        Complaint::new(ExitStatus::GitFailed, error.message).hint("the demo needs git on the PATH")
+    })?;
+    let loaded = project.settings(None, Vec::new())?;
+    let recipe = recipe::for_prompt(&loaded, PromptSource::Text(PROMPT.to_owned()))?;
+    screen::print_data(&introduction(&project.directory));
+    let wishes = Wishes { dirty: DirtyPlan::Refuse, incomplete: Incomplete::Fails };
+    let status = session::start(&common, &project, &loaded, recipe, wishes)?;
+    screen::print_data(&account(&project, &loaded, &place)?);
+    place.leave(args);
+    Ok(status)
+}
+
+/// The directory of the demo.
+struct Place {
+    root: PathBuf,
+    project: PathBuf,
+}
+
+impl Place {
+    fn make(args: &DemoArgs) -> Result<Self, Complaint> {
+        let failed = |error: std::io::Error| {
+            Complaint::new(
+                ExitStatus::Incomplete,
+                format!("cannot make a directory for the demo: {error}"),
+            )
+        };
+        let root = tempfile::Builder::new().prefix("ralph-demo-").tempdir().map_err(failed)?.keep();
+        let project = root.join("greeter");
+        fs::create_dir_all(project.join(".ralph")).map_err(failed)?;
+        let place = Self { root, project };
+        place.write(args).map_err(failed)?;
+        Ok(place)
+    }
+
+    fn write(&self, args: &DemoArgs) -> std::io::Result<()> {
+        fs::write(self.project.join("greet.sh"), PROGRAM)?;
+        fs::write(self.project.join("test.sh"), TEST)?;
+        fs::write(self.root.join("scenario.json"), format!("{:#}", scenario(args)))?;
+        let settings = json!({
+            "agent": { "command": "sim", "flags": [self.root.join("scenario.json")] },
+            "maximumIterations": 5,
+            "guardrails": [{
+                "command": "sh test.sh",
+                "failAction": "APPEND",
+                "hint": "Mend greet.sh; leave test.sh alone."
+            }],
+            "scm": { "command": "git", "tasks": ["commit"] },
+            "stateDir": self.root.join("state"),
+            "preventSleep": false
+        });
+        fs::write(self.project.join(".ralph/settings.json"), format!("{settings:#}\n"))
+    }
+
+    fn leave(&self, args: &DemoArgs) {
+        if args.keep {
+            screen::print_data(&format!("\nThe repository stays in {}\n", self.project.display()));
+        } else {
+            // What is left in the temporary directory does no harm.
+            let _ = fs::remove_dir_all(&self.root);
+        }
+    }
+}
+
+/// What the scripted agent does: first it is too sure of itself, then it reads the feedback.
+fn scenario(args: &DemoArgs) -> serde_json::Value {
+    let pause = if args.fast { json!([]) } else { json!([{ "sleep": 0.7 }]) };
+    let with_pauses = |actions: Vec<serde_json::Value>| -> Vec<serde_json::Value> {
+        actions
+            .into_iter()
+            .flat_map(|action| [Some(action), pause.get(0).cloned()])
+            .flatten()
+            .collect()
+    };
+    json!({
+        "calls": [
+            {
+                "when": { "role": "message" },
+                "do": [{ "text": "Greet everybody who is named" }]
+            },
+            {
+                "when": { "promptLacks": "failed with exit code" },
+                "do": with_pauses(vec![
+                    json!({ "text": "I will look at the program and at its test." }),
+                    json!({ "tool": { "name": "Read", "summary": "greet.sh", "output": PROGRAM } }),
+                    json!({ "write": { "path": "greet.sh", "text": FIRST_TRY } }),
+                    json!({ "tool": { "name": "Write", "summary": "greet.sh", "output": "written" } }),
+                    json!({ "usage": { "input": 5200, "output": 310, "cacheRead": 11800, "cost": 0.021 } }),
+                    json!({ "text": "That is all it takes. <response>DONE</response>" })
+                ])
+            },
+            {
+                "when": {},
+                "do": with_pauses(vec![
+                    json!({ "text": "The test shows what is missing: several names, and none." }),
+                    json!({ "write": { "path": "greet.sh", "text": SECOND_TRY } }),
+                    json!({ "tool": { "name": "Write", "summary": "greet.sh", "output": "written" } }),
+                    json!({ "run": { "command": "sh test.sh", "show": "tool" } }),
+                    json!({ "usage": { "input": 6100, "output": 540, "cacheRead": 14200, "cost": 0.027 } }),
+                    json!({ "text": "Now every case is covered. <response>DONE</response>" })
+                ])
+            }
+        ]
+    })
+}
+
+fn introduction(project: &Path) -> String {
+    format!(
+        "A throw-away repository: {}\nA program to finish (greet.sh), a real test for it (test.sh), and a scripted agent\nthat claims to be done before it is. What it says costs nothing.\n\n",
+        project.display()
+    )
+}
+
+/// Tells from the journal and from git what really happened.
+fn account(
+    project: &Project,
+    loaded: &crate::settings::Loaded,
+    place: &Place,
+) -> Result<String, Complaint> {
+    let layout = project.layout(loaded)?;
+    let mut text = String::from("\nWhat happened, by the journal of the run:\n");
+    if let Some(run) = runs::runs(layout.state()).first() {
+        let path = layout.run(&run.id).journal();
+        let events =
+            journal::read(&path).map_err(|error| Complaint::of(ExitStatus::Incomplete, &error))?;
+        let mut iteration = 0;
+        for recorded in events.flatten() {
+            if let Event::IterationStarted { iteration: number, .. } = &recorded.event {
+                iteration = number.0;
+            }
+            if let Event::Judged { judgement } = &recorded.event {
+                text.push_str(&format!("  {iteration}. {}\n", told(&judgement.verdict)));
+            }
+        }
+    }
+    let log = ralph_io::git::scratch::log(&place.project, &project.env, &Watch::detached())
+        .map_err(|error| Complaint::new(ExitStatus::GitFailed, error.message))?;
+    text.push_str(&format!("\nThe history it left, in which every commit passed:\n{log}"));
+    text.push_str("\nWith an agent of your own: ralph run -p \"...\" --agent claude\n");
+    Ok(text)
+}
+
+fn told(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Complete => "The agent said DONE, and the test agreed.".to_owned(),
+        Verdict::Passed { .. } => "The test passed; the agent was not done.".to_owned(),
+        Verdict::GatesFailed { .. } => "The agent said DONE. The test failed, so that did not \
+             count, and its output\n     went into the next prompt."
+            .to_owned(),
+        Verdict::AttemptFailed { failure } => failure.words.clone(),
+    }
+}

@@ -1,0 +1,194 @@
+//! `--dry-run`: what a run would do, without doing it.
+
+use ralph_core::choose::{self, Step};
+use ralph_core::gate::{Check, Severity};
+use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_core::outcome::ExitStatus;
+use ralph_core::ports::{Agent as _, Moment, Request, StopWish};
+use ralph_core::prompt::{self, Parts};
+use ralph_core::recipe::{CommitPolicy, OnFailure, PromptSource, Recipe, ScmTask, Work};
+use ralph_core::run::PromptSize;
+use ralph_core::scm;
+use ralph_io::caller::AgentCaller;
+use ralph_io::clock;
+use ralph_io::process::Watch;
+use ralph_io::store::files::read_prompt;
+use ralph_io::store::{Layout, RunDir, journal};
+
+use crate::complaint::Complaint;
+use crate::project::Project;
+use crate::screen;
+use crate::settings::Loaded;
+
+/// Prints what `ralph run` would do.
+pub(crate) fn main(
+    project: &Project,
+    loaded: &Loaded,
+    recipe: &Recipe,
+) -> Result<ExitStatus, Complaint> {
+    let Work::Prompt(source) = &recipe.work;
+    let base = match source {
+        PromptSource::Text(text) => text.clone(),
+        PromptSource::File(path) => {
+            read_prompt(path).map_err(|error| Complaint::input(error.message))?
+        }
+    };
+    let parts = Parts {
+        base: &base,
+        feedback: &[],
+        iteration: IterationNumber(1),
+        limit: recipe.limits.iterations,
+        size: PromptSize::Full,
+    };
+    let prompt = prompt::assemble(&recipe.prompt, parts);
+    let caller = caller(project)?;
+    let mut text = String::from("Dry run: no agent is started and nothing is changed.\n");
+    for path in &loaded.files {
+        text.push_str(&format!("\nSettings from {}\n", path.display()));
+    }
+    text.push_str(&format!(
+        "\nUp to {} iterations, until the agent answers <response>{}</response> and the gates pass.\n",
+        recipe.limits.iterations, recipe.completion_response
+    ));
+    text.push_str(&format!(
+        "\nEach iteration asks\n  {}\n",
+        quoted(&caller.command_line(&request(recipe, Role::Prompt, &prompt)))
+    ));
+    text.push_str(&format!("with the prompt\n{}\n", indented(&prompt)));
+    text.push_str(&gates(recipe));
+    text.push_str(&landing(recipe, &caller));
+    screen::print_data(&text);
+    Ok(ExitStatus::Complete)
+}
+
+/// Prints what `ralph resume` would do next.
+pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complaint> {
+    let state = journal::fold(&layout.run(run).journal())
+        .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
+    let moment = Moment { now: clock::now(), ran: state.ran, stop: StopWish::GoOn };
+    let next = match choose::next(&state, moment) {
+        Step::Begin { iteration, .. } => format!("begin iteration {iteration}"),
+        Step::Checkpoint(_) => "note the state that the iteration starts from".to_owned(),
+        Step::Recover { .. } => {
+            "look for the answer that was on its way, and ask again only if it is not whole"
+                .to_owned()
+        }
+        Step::Ask { role, .. } => format!("ask the agent ({role})"),
+        Step::Wait { .. } => "wait until the agent may be asked again".to_owned(),
+        Step::BeginCheck(_) | Step::Check { .. } | Step::Reuse { .. } => "run the gates".to_owned(),
+        Step::Judge => "decide what follows from the iteration".to_owned(),
+        Step::Survey | Step::Commit { .. } => "commit the work that passed".to_owned(),
+        Step::Scm { command, words } => format!("run `{command} {}`", words.join(" ")),
+        Step::Rollback => "go back to the checkpoint".to_owned(),
+        Step::EndIteration(iteration) => format!("close iteration {iteration}"),
+        Step::Finish(outcome) => format!("end: {outcome}"),
+    };
+    screen::print_data(&format!(
+        "Dry run: nothing is changed.\nRun {run} is in iteration {} of {}. The next step is to {next}.\n",
+        state.iterations, state.recipe.limits.iterations
+    ));
+    Ok(ExitStatus::Complete)
+}
+
+fn caller(project: &Project) -> Result<AgentCaller, Complaint> {
+    let self_exe = std::env::current_exe().map_err(|error| {
+        Complaint::input(format!("cannot find ralph's own executable: {error}"))
+    })?;
+    Ok(AgentCaller {
+        watch: Watch::detached(),
+        project: project.directory.clone(),
+        files: RunDir::at("<state>"),
+        env: project.env.clone(),
+        self_exe,
+        zone: jiff::tz::TimeZone::system(),
+    })
+}
+
+fn request(recipe: &Recipe, role: Role, prompt: &str) -> Request {
+    Request {
+        run: RunId("<run>".to_owned()),
+        iteration: IterationNumber(1),
+        ask: AskNumber(1),
+        role,
+        agent: recipe.agent_for(role).clone(),
+        prompt: prompt.to_owned(),
+        soft_limit: recipe.limits.ask_soft,
+        hard_limit: recipe.limits.ask_hard,
+        idle_limit: recipe.limits.ask_idle,
+        cost_left: recipe.limits.budget.cost,
+    }
+}
+
+fn gates(recipe: &Recipe) -> String {
+    if recipe.gates.is_empty() {
+        return "\nThere are no gates: the agent's word alone completes the work.\n".to_owned();
+    }
+    let mut text = String::from("\nThen it runs the gates\n");
+    for gate in &recipe.gates {
+        let severity = match recipe.strategy.severity(gate) {
+            Some(Severity::Hard) => "hard",
+            Some(Severity::Soft) => "soft",
+            None => "left out by the validation strategy",
+        };
+        let Check::Command(command) = &gate.check;
+        text.push_str(&format!(
+            "  {command}\n    {severity}, at most {}, on failure {} to the prompt\n",
+            gate.hard_limit,
+            gate.fail_action.name()
+        ));
+    }
+    text
+}
+
+fn landing(recipe: &Recipe, caller: &AgentCaller) -> String {
+    let failure = match recipe.landing.on_failure {
+        OnFailure::Keep => "Work that fails stays in the tree for the next iteration.\n",
+        OnFailure::Rollback => {
+            "Work that fails is kept on refs/ralph/kept/ and the tree goes back to where it was.\n"
+        }
+    };
+    let success = match &recipe.landing.commit {
+        CommitPolicy::Nobody => {
+            "Work that passes stays in the tree; nothing is committed.\n".to_owned()
+        }
+        CommitPolicy::Agent => "The agent commits its own work.\n".to_owned(),
+        CommitPolicy::Ralph => "Work that passes is committed by ralph.\n".to_owned(),
+        CommitPolicy::Scm(scm) => {
+            let mut text = String::from("When they pass it runs\n");
+            for task in &scm.tasks {
+                match task {
+                    ScmTask::Commit => text.push_str(&format!(
+                        "  {} commit, with the message that\n    {}\n    answers to \"{}\"\n",
+                        scm.command,
+                        quoted(&caller.command_line(&request(
+                            recipe,
+                            Role::Message,
+                            scm::MESSAGE_PROMPT
+                        ))),
+                        scm::MESSAGE_PROMPT
+                    )),
+                    ScmTask::Run(words) => {
+                        text.push_str(&format!("  {} {}\n", scm.command, words.join(" ")));
+                    }
+                }
+            }
+            text
+        }
+    };
+    format!("\n{success}{failure}")
+}
+
+fn quoted(words: &[String]) -> String {
+    let quote = |word: &String| {
+        let is_plain = !word.is_empty()
+            && word.chars().all(|character| {
+                character.is_ascii_alphanumeric() || "-_./=:,@%+{}".contains(character)
+            });
+        if is_plain { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  | {line}")).collect::<Vec<_>>().join("\n")
+}

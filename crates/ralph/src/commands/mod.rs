@@ -1,0 +1,70 @@
+//! The commands: reading the command line, doing what it says, ending with an exit code.
+
+mod demo;
+mod dry_run;
+mod init;
+mod resume;
+mod run;
+mod status;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+use ralph_core::outcome::ExitStatus;
+
+use crate::cli::{Cli, Command, WELCOME};
+use crate::complaint::Complaint;
+use crate::screen::{self, Screen};
+
+/// Does what the command line says.
+pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(words) {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    match cli.command {
+        None => {
+            screen::print_data(WELCOME);
+            ExitCode::SUCCESS
+        }
+        Some(Command::Guard { run }) => ralph_io::process::guard::main(&run),
+        Some(Command::Sim { scenario }) => sim(&scenario),
+        Some(Command::Init(args)) => finish(&cli.common, Ok(init::main(&args))),
+        Some(Command::Run(args)) => finish(&cli.common, run::main(&cli.common, &args)),
+        Some(Command::Resume(args)) => finish(&cli.common, resume::main(&cli.common, &args)),
+        Some(Command::Status(args)) => finish(&cli.common, status::main(&cli.common, &args)),
+        Some(Command::Demo(args)) => finish(&cli.common, demo::main(&cli.common, &args)),
+    }
+}
+
+/// Plays the scripted agent.
+fn sim(scenario: &Path) -> ExitCode {
+    let env = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    ralph_io::sim::play(scenario, std::io::stdin(), &env)
+}
+
+/// Prints help and version as data, and mistakes in the command line as clap words them.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        ExitCode::SUCCESS
+    } else {
+        ExitStatus::BadInput.code().into()
+    }
+}
+
+fn finish(common: &crate::cli::CommonArgs, result: Result<ExitStatus, Complaint>) -> ExitCode {
+    let status = match result {
+        Ok(status) => status,
+        Err(complaint) => {
+            Screen::plain(common).complain(&complaint);
+            complaint.status
+        }
+    };
+    status.code().into()
+}

@@ -1,0 +1,130 @@
+//! `ralph resume`: go on with a run exactly where its journal ends.
+
+use std::path::Path;
+
+use ralph_core::ids::RunId;
+use ralph_core::outcome::{ExitStatus, Outcome};
+use ralph_core::recipe::Recipe;
+use ralph_core::units::{Tokens, UsdMicros};
+use ralph_io::store::layout::list_projects;
+use ralph_io::store::runs::{self, RunSummary};
+
+use super::dry_run;
+use super::run::limit_flags;
+use crate::cli::{CommonArgs, LimitArgs, ResumeArgs};
+use crate::complaint::Complaint;
+use crate::desk::DirtyPlan;
+use crate::project::Project;
+use crate::screen;
+use crate::session::{self, Wishes};
+use crate::settings::types::quantity::Span;
+
+/// Runs the command.
+pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus, Complaint> {
+    let project = Project::open(common)?;
+    // Only the place of the state and the look of the view are taken from the settings: the
+    // policies of the run are in its journal.
+    let loaded = project.settings(args.config.as_deref(), Vec::new())?;
+    if args.list {
+        return Ok(list(&project.state_root(&loaded)?));
+    }
+    limit_flags(&args.limits)?;
+    let layout = project.layout(&loaded)?;
+    let mut known = runs::runs(layout.state());
+    // A run that was killed before its first event has never begun.
+    known.retain(|run| run.started.is_some());
+    let chosen = choose(&known, args.run.as_deref())?;
+    if args.dry_run {
+        return dry_run::resume(&layout, &chosen);
+    }
+    let dirty = match (args.include_dirty, args.set_aside) {
+        (true, _) => DirtyPlan::Include,
+        (false, true) => DirtyPlan::SetAside,
+        (false, false) => DirtyPlan::Refuse,
+    };
+    let change = |recipe: &Recipe| changed(recipe, &args.limits);
+    let wishes = Wishes { dirty, incomplete: args.limits.allow_incomplete.into() };
+    session::resume(common, &project, &loaded, &chosen, change, wishes)
+}
+
+/// Chooses the run that is named, or the last one that can go on.
+fn choose(known: &[RunSummary], named: Option<&str>) -> Result<RunId, Complaint> {
+    let is_resumable = |run: &&RunSummary| run.outcome.as_ref().is_none_or(Outcome::is_resumable);
+    let listed = "`ralph resume --list` shows the runs that can go on";
+    match named {
+        Some(name) => match known.iter().find(|run| run.id.0 == name) {
+            None => Err(Complaint::input(format!("there is no run `{name}` in this directory"))
+                .hint(listed)),
+            Some(run) if !is_resumable(&run) => Err(Complaint::input(format!(
+                "run {name} is complete; there is nothing to go on with"
+            ))),
+            Some(run) => Ok(run.id.clone()),
+        },
+        None => {
+            match known.first() {
+                None => Err(Complaint::input("there is no run to go on with in this directory")
+                    .hint(listed)),
+                Some(last) if is_resumable(&last) => Ok(last.id.clone()),
+                Some(last) => Err(Complaint::input(format!(
+                    "the last run, {}, is complete; there is nothing to go on with",
+                    last.id
+                ))
+                .hint(listed)),
+            }
+        }
+    }
+}
+
+/// Returns the recipe with what the user changed, if anything.
+fn changed(recipe: &Recipe, limits: &LimitArgs) -> Result<Option<Recipe>, Complaint> {
+    let mut changed = recipe.clone();
+    if let Some(agent) = &limits.agent {
+        changed.agent.kind = ralph_io::agents::kind_of(agent);
+        changed.agent.command.clone_from(agent);
+        changed.agent.flags.clear();
+    }
+    if limits.model.is_some() {
+        changed.agent.model.clone_from(&limits.model);
+    }
+    if let Some(iterations) = limits.maximum_iterations {
+        changed.limits.iterations = iterations;
+    }
+    if let Some(dollars) = limits.max_cost {
+        changed.limits.budget.cost = Some(UsdMicros::from_dollars(dollars));
+    }
+    if let Some(tokens) = limits.max_tokens {
+        changed.limits.budget.tokens = Some(Tokens(tokens));
+    }
+    if let Some(span) = &limits.max_time {
+        let span = Span::parse(span).map_err(Complaint::input)?;
+        changed.limits.budget.time = Some(span.0);
+    }
+    Ok((changed != *recipe).then_some(changed))
+}
+
+/// Lists the runs that can go on, in all projects that have state here.
+fn list(root: &Path) -> ExitStatus {
+    let mut text = String::new();
+    for known in list_projects(root) {
+        let moved =
+            if known.project.is_dir() { "" } else { "  (this directory is gone or was moved)" };
+        for run in runs::runs(&known.state).into_iter().filter(|run| run.started.is_some()) {
+            let standing = match &run.outcome {
+                None => "cut off".to_owned(),
+                Some(outcome) if outcome.is_resumable() => outcome.to_string(),
+                Some(_) => continue,
+            };
+            text.push_str(&format!(
+                "{}  iteration {}  {standing}\n    {}{moved}\n",
+                run.id,
+                run.iterations,
+                known.project.display()
+            ));
+        }
+    }
+    if text.is_empty() {
+        text.push_str("There is no run to go on with.\n");
+    }
+    screen::print_data(&text);
+    ExitStatus::Complete
+}

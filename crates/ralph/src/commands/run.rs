@@ -1,0 +1,103 @@
+//! `ralph run`: loop a prompt until the gates pass and the agent gives the completion response.
+
+use ralph_core::outcome::ExitStatus;
+use ralph_core::recipe::PromptSource;
+use ralph_io::store::files::read_prompt;
+use serde_json::{Value, json};
+
+use super::dry_run;
+use crate::cli::{CommonArgs, LimitArgs, RunArgs};
+use crate::complaint::Complaint;
+use crate::desk::DirtyPlan;
+use crate::project::Project;
+use crate::recipe;
+use crate::session::{self, Wishes};
+use crate::settings::{self, FlagValue};
+
+/// Runs the command.
+pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Complaint> {
+    let source = recipe::prompt_source(args.prompt.clone(), args.prompt_file.clone())?;
+    let project = Project::open(common)?;
+    let loaded = project.settings(args.config.as_deref(), flags(args)?)?;
+    let source = match source {
+        PromptSource::Text(text) => PromptSource::Text(text),
+        PromptSource::File(path) => {
+            let path = project.directory.join(path);
+            read_prompt(&path).map_err(|error| Complaint::input(error.message))?;
+            PromptSource::File(path)
+        }
+    };
+    let recipe = recipe::for_prompt(&loaded, source)?;
+    if args.dry_run {
+        return dry_run::main(&project, &loaded, &recipe);
+    }
+    let dirty = match (args.include_dirty, args.set_aside) {
+        (true, _) => DirtyPlan::Include,
+        (false, true) => DirtyPlan::SetAside,
+        (false, false) => DirtyPlan::Refuse,
+    };
+    let wishes = Wishes { dirty, incomplete: args.limits.allow_incomplete.into() };
+    session::start(common, &project, &loaded, recipe, wishes)
+}
+
+/// Returns what the flags set, as the last layer of the settings.
+fn flags(args: &RunArgs) -> Result<Vec<FlagValue>, Complaint> {
+    let mut flags = limit_flags(&args.limits)?;
+    let mut set = |name: &str, path: &str, value: Value| {
+        flags.push(FlagValue { name: name.to_owned(), path: path.to_owned(), value });
+    };
+    if let Some(text) = &args.completion_response {
+        set("--completion-response", "completionResponse", json!(text));
+    }
+    if args.no_stream_agent_output {
+        set("--no-stream-agent-output", "streamAgentOutput", json!(false));
+    } else if args.stream_agent_output {
+        set("--stream-agent-output", "streamAgentOutput", json!(true));
+    }
+    match (&args.sandbox, args.no_sandbox) {
+        (Some(backend), _) => {
+            return Err(Complaint::input(format!(
+                "the sandbox `{backend}` is not available yet in this version"
+            ))
+            .hint("--no-sandbox runs agent and gates directly"));
+        }
+        (None, true) => set("--no-sandbox", "sandbox.backend", json!("none")),
+        (None, false) => {}
+    }
+    Ok(flags)
+}
+
+/// Returns what the flags that bound a run set.
+pub(super) fn limit_flags(limits: &LimitArgs) -> Result<Vec<FlagValue>, Complaint> {
+    let mut flags = Vec::new();
+    let mut set = |name: &str, path: &str, value: Value| {
+        flags.push(FlagValue { name: name.to_owned(), path: path.to_owned(), value });
+    };
+    if let Some(agent) = &limits.agent {
+        set("--agent", "agent.command", json!(agent));
+    }
+    if let Some(model) = &limits.model {
+        set("--model", "agent.model", json!(model));
+    }
+    if let Some(count) = limits.maximum_iterations {
+        set("--maximum-iterations", "maximumIterations", json!(count));
+    }
+    if let Some(dollars) = limits.max_cost {
+        if !(dollars.is_finite() && dollars > 0.0) {
+            return Err(Complaint::input(format!(
+                "--max-cost {dollars} is not an amount of money"
+            ))
+            .hint("for example --max-cost 5"));
+        }
+        set("--max-cost", "budget.maxCostUsd", json!(dollars));
+    }
+    if let Some(tokens) = limits.max_tokens {
+        set("--max-tokens", "budget.maxTokens", json!(tokens));
+    }
+    if let Some(span) = &limits.max_time {
+        settings::types::quantity::Span::parse(span)
+            .map_err(|error| Complaint::input(format!("--max-time: {error}")))?;
+        set("--max-time", "budget.maxTime", json!(span));
+    }
+    Ok(flags)
+}

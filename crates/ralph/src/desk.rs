@@ -1,0 +1,239 @@
+//! What a run works with: terminal, signals, lock, repository. Held as long as the run lasts.
+//!
+//! Not here: the run itself.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use ralph_core::ids::RunId;
+use ralph_core::outcome::{ExitStatus, Outcome};
+use ralph_core::ports::Ui;
+use ralph_core::recipe::Recipe;
+use ralph_io::clock;
+use ralph_io::git::{Git, PutBack, Repository};
+use ralph_io::process::{Stage, Watch};
+use ralph_io::store::{Layout, Lock, LockError, files};
+use ralph_ui::style::Style;
+use ralph_ui::time::WallClock;
+use ralph_ui::view::{AgentStream, Fanout, SHUTTING_DOWN, TerminalView, Verbosity, ViewOptions};
+use ralph_ui::writer::NonBlocking;
+
+use crate::cli::CommonArgs;
+use crate::complaint::Complaint;
+use crate::project::{Project, complain_of_layout};
+use crate::screen::{self, Screen};
+use crate::settings::Loaded;
+
+/// A terminal that has stopped reading is not waited for longer than this at the end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// More paths than these do not help anybody to decide.
+const SHOWN_PATHS: usize = 5;
+
+/// What to do with uncommitted changes where ralph is going to commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DirtyPlan {
+    /// Refuse to begin.
+    Refuse,
+    /// Begin; they become part of the first commit.
+    Include,
+    /// Put them aside, and back at the end.
+    SetAside,
+}
+
+/// What a run works with.
+pub(crate) struct Desk {
+    /// ralph's own signals.
+    pub(crate) watch: Watch,
+    /// Where the project's files and state are.
+    pub(crate) layout: Layout,
+    /// The environment ralph was started with.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// Whether the machine is kept awake.
+    pub(crate) keeps_awake: bool,
+    screen: Screen,
+    out: NonBlocking,
+    repository: Option<Repository>,
+    agent_stream: AgentStream,
+    remarks: Vec<String>,
+    _lock: Lock,
+}
+
+impl Desk {
+    /// Takes the lock of the work tree, and everything else that a run needs.
+    pub(crate) fn open(
+        common: &CommonArgs,
+        project: &Project,
+        loaded: &Loaded,
+    ) -> Result<Self, Complaint> {
+        let settings = &loaded.settings;
+        let cannot = |what: &str, error: std::io::Error| {
+            Complaint::new(ExitStatus::Incomplete, format!("cannot {what}: {error}"))
+        };
+        let out = NonBlocking::start(screen::stderr())
+            .map_err(|error| cannot("start a thread", error))?;
+        let voice = out.clone();
+        let watch = Watch::install(move |stage| announce(&voice, stage))
+            .map_err(|error| cannot("watch for signals", error))?;
+        let repository = project.repository(&watch)?;
+        let layout = project.layout_in(loaded, repository.as_ref())?;
+        layout.prepare_state().map_err(|error| complain_of_layout(&error))?;
+        let lock = Lock::acquire(layout.state(), clock::now()).map_err(|error| match &error {
+            LockError::Busy(_) => Complaint::new(ExitStatus::Busy, error.to_string()),
+            LockError::Refused { .. } => Complaint::of(ExitStatus::BadInput, &error),
+        })?;
+        layout.prepare_project().map_err(|error| complain_of_layout(&error))?;
+        let loading =
+            loaded.files.iter().map(|path| format!("Loading settings from {}", path.display()));
+        let merged = std::iter::once(format!("Settings: {}", loaded.masked_json()));
+        Ok(Self {
+            watch,
+            layout,
+            env: project.env.clone(),
+            keeps_awake: settings.prevent_sleep,
+            screen: Screen::new(common, &settings.ui),
+            out,
+            repository,
+            agent_stream: if settings.stream_agent_output {
+                AgentStream::Shown
+            } else {
+                AgentStream::Hidden
+            },
+            remarks: loading.chain(merged).collect(),
+            _lock: lock,
+        })
+    }
+
+    /// Refuses a recipe that needs a repository where there is none.
+    pub(crate) fn repository_is_there(&self, recipe: &Recipe) -> Result<(), Complaint> {
+        if self.repository.is_some() || !recipe.needs_git() {
+            return Ok(());
+        }
+        let project = self.layout.project().display();
+        Err(Complaint::new(
+            ExitStatus::GitFailed,
+            format!("`{project}` is not in a git repository, and the settings ask for commits or rollbacks"),
+        )
+        .hint("run `git init` first, or remove `scm`, `commit` and `onFailure` from the settings"))
+    }
+
+    /// Refuses to commit on top of changes that are the user's own.
+    pub(crate) fn tree_is_clean(&self, recipe: &Recipe, dirty: DirtyPlan) -> Result<(), Complaint> {
+        let repository = match (&self.repository, dirty) {
+            (Some(repository), DirtyPlan::Refuse) if recipe.landing.commits() => repository,
+            (Some(_) | None, _) => return Ok(()),
+        };
+        let paths = repository
+            .dirty()
+            .map_err(|error| Complaint::new(ExitStatus::GitFailed, error.message))?;
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let mut shown: Vec<String> = paths
+            .iter()
+            .take(SHOWN_PATHS)
+            .map(|dirty| format!("  {}", dirty.path.display()))
+            .collect();
+        if paths.len() > SHOWN_PATHS {
+            shown.push(format!("  and {} more", paths.len() - SHOWN_PATHS));
+        }
+        Err(Complaint::input(format!(
+            "there are uncommitted changes, and ralph is going to commit:\n{}",
+            shown.join("\n")
+        ))
+        .hint("commit them, or pass --include-dirty to make them part of the first commit")
+        .hint("or pass --set-aside to keep them out of the way and get them back at the end"))
+    }
+
+    /// Puts uncommitted changes aside, if the user wants that.
+    pub(crate) fn set_aside(&self, run: &RunId, dirty: DirtyPlan) -> Result<(), Complaint> {
+        match (self.git(run), dirty) {
+            (Some(mut git), DirtyPlan::SetAside) => git
+                .set_aside(run)
+                .map(drop)
+                .map_err(|error| Complaint::new(ExitStatus::GitFailed, error.message)),
+            (Some(_) | None, _) => Ok(()),
+        }
+    }
+
+    /// Puts back what was set aside, unless the run is only interrupted.
+    pub(crate) fn put_back(&self, run: &RunId, outcome: &Result<Outcome, Complaint>) {
+        let Some(mut git) = self.git(run) else { return };
+        match outcome {
+            Ok(Outcome::Interrupted) | Err(_) => return,
+            Ok(_) => {}
+        }
+        match git.put_back(run) {
+            Ok(PutBack::Nothing) => {}
+            Ok(PutBack::Done) => self.out.say("The changes that were set aside are back."),
+            Ok(PutBack::Conflict { kept, paths }) => self.out.say(&format!(
+                "warning: the changes that were set aside do not fit the work of the run ({}); they are kept on {kept}",
+                paths.join(", ")
+            )),
+            Err(error) => self.out.say(&format!(
+                "warning: the changes that were set aside stay aside: {}",
+                error.message
+            )),
+        }
+    }
+
+    /// Returns the repository as a run uses it.
+    pub(crate) fn git(&self, run: &RunId) -> Option<Git> {
+        let repository = self.repository.clone()?;
+        Some(Git::new(repository, self.layout.run(run).path()))
+    }
+
+    /// Returns what the user should know before the run.
+    pub(crate) fn warnings(&self, loaded: &Loaded, recipe: &Recipe) -> Vec<String> {
+        let mut warnings = loaded.warnings.clone();
+        if self.repository.is_none() {
+            warnings
+                .push("this is no git repository: nothing can be compared or undone".to_owned());
+        }
+        let agent = &recipe.agent;
+        warnings.extend(ralph_io::agents::billing_warning(agent.kind, &self.env, &agent.env));
+        warnings
+    }
+
+    /// Returns the views of a run: the terminal's, and the log in the project.
+    pub(crate) fn views(&self) -> Fanout<'static> {
+        let options = |style: Style, verbosity, agent_stream| ViewOptions {
+            style,
+            verbosity,
+            agent_stream,
+            clock: WallClock::system(clock::now),
+        };
+        let style = self.screen.style.clone();
+        let options_here = options(style, self.screen.verbosity, self.agent_stream);
+        let mut terminal = TerminalView::new(self.out.clone(), options_here);
+        for remark in &self.remarks {
+            terminal.remark(remark);
+        }
+        let mut views: Vec<Box<dyn Ui>> = vec![Box::new(terminal)];
+        // A lost log is no reason to stop; the journal has everything.
+        if let Ok(log) = files::open_log(&self.layout) {
+            let style = self.screen.style.for_log();
+            let options = options(style, Verbosity::Verbose, AgentStream::Hidden);
+            views.push(Box::new(TerminalView::new(log, options)));
+        }
+        Fanout::new(views)
+    }
+
+    /// Waits until the last line is written, but not for a terminal that does not read.
+    pub(crate) fn finish(&self) {
+        self.out.finish(LAST_WORDS);
+    }
+}
+
+/// Says that a signal was heard.
+fn announce(out: &NonBlocking, stage: Stage) {
+    match stage {
+        Stage::Running => {}
+        Stage::Finish => out.say(SHUTTING_DOWN),
+        Stage::End => out.say("Received a second signal, ending what is running..."),
+        Stage::Leave => {
+            out.say("Received a third signal, leaving at once.");
+            out.finish(LAST_WORDS);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The project directory and what is known of it before a run: settings, environment, state.
+//!
+//! Not here: the repository, and anything that changes a file.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use ralph_core::outcome::ExitStatus;
+use ralph_core::recipe::{AgentKind, Recipe};
+use ralph_io::git::{Discovery, Repository};
+use ralph_io::process::{self, Limits, Spawn, Stdin, Watch};
+use ralph_io::store::layout::{self, Layout, LayoutError};
+
+use crate::cli::CommonArgs;
+use crate::complaint::Complaint;
+use crate::settings::{self, FlagValue, Loaded};
+
+/// A project directory.
+#[derive(Debug)]
+pub(crate) struct Project {
+    /// Its canonical path.
+    pub(crate) directory: PathBuf,
+    /// The environment ralph was started with.
+    pub(crate) env: Vec<(OsString, OsString)>,
+}
+
+impl Project {
+    /// Opens the directory that the command line names.
+    pub(crate) fn open(common: &CommonArgs) -> Result<Self, Complaint> {
+        let named = &common.project_dir;
+        let directory = named.canonicalize().map_err(|error| {
+            Complaint::input(format!(
+                "cannot open the project directory `{}`: {error}",
+                named.display()
+            ))
+            .hint("-C names the directory to work in")
+        })?;
+        if !directory.is_dir() {
+            return Err(Complaint::input(format!("`{}` is not a directory", named.display())));
+        }
+        Ok(Self { directory, env: env::vars_os().collect() })
+    }
+
+    /// Reads the settings: files, environment, flags.
+    pub(crate) fn settings(
+        &self,
+        config: Option<&Path>,
+        flags: Vec<FlagValue>,
+    ) -> Result<Loaded, Complaint> {
+        let config = config.map(|path| self.directory.join(path));
+        let sources = settings::read_sources(&self.directory, config.as_deref());
+        sources
+            .and_then(|mut sources| {
+                sources.flags = flags;
+                settings::load(sources.with_environment(self.env.clone()))
+            })
+            .map_err(|error| {
+                let count = error.problems.len();
+                let mistakes = if count == 1 { "a mistake" } else { "mistakes" };
+                let mut complaint =
+                    Complaint::input(format!("there is {mistakes} in the settings:\n{error}"));
+                if count > 1 {
+                    complaint.message =
+                        format!("there are {count} mistakes in the settings:\n{error}");
+                }
+                complaint
+            })
+    }
+
+    /// Refuses to begin without the agents: nothing is written, nothing is paid.
+    pub(crate) fn agents_are_there(&self, recipe: &Recipe) -> Result<(), Complaint> {
+        for agent in std::iter::once(&recipe.agent).chain(recipe.agents.values()) {
+            match agent.kind {
+                AgentKind::Sim => {
+                    let scenario = self.directory.join(&agent.command);
+                    if !scenario.is_file() {
+                        let scenario = scenario.display();
+                        return Err(Complaint::input(format!(
+                            "there is no scenario file `{scenario}`"
+                        )));
+                    }
+                }
+                AgentKind::Claude | AgentKind::Text => {
+                    let spawn = Spawn {
+                        program: agent.command.clone().into(),
+                        args: Vec::new(),
+                        cwd: self.directory.clone(),
+                        env: self.env.clone(),
+                        stdin: Stdin::Null,
+                        limits: Limits::default(),
+                    };
+                    process::find_program(&spawn).map_err(|reason| {
+                        let message = format!("the agent cannot run: {reason}");
+                        Complaint::new(ExitStatus::AgentFailed, message)
+                            .hint(ralph_io::agents::install_hint(agent.kind, &agent.command))
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for the repository that the project lies in.
+    pub(crate) fn repository(&self, watch: &Watch) -> Result<Option<Repository>, Complaint> {
+        let found = Repository::discover(&self.directory, self.env.clone(), watch.clone());
+        match found {
+            Ok(Discovery::Repository(repository)) => Ok(Some(repository)),
+            Ok(Discovery::None | Discovery::NoGit) => Ok(None),
+            Err(error) => Err(Complaint::new(ExitStatus::GitFailed, error.message)),
+        }
+    }
+
+    /// Returns where the state and the files of the project are.
+    pub(crate) fn layout(&self, loaded: &Loaded) -> Result<Layout, Complaint> {
+        let repository = self.repository(&Watch::detached())?;
+        self.layout_in(loaded, repository.as_ref())
+    }
+
+    /// Returns where the state and the files of the project are, in a known repository.
+    pub(crate) fn layout_in(
+        &self,
+        loaded: &Loaded,
+        repository: Option<&Repository>,
+    ) -> Result<Layout, Complaint> {
+        let top = repository.map_or(self.directory.as_path(), Repository::top);
+        Layout::locate(&self.directory, top, &self.state_root(loaded)?)
+            .map_err(|error| complain_of_layout(&error))
+    }
+
+    /// Returns the directory that holds the state of all projects.
+    pub(crate) fn state_root(&self, loaded: &Loaded) -> Result<PathBuf, Complaint> {
+        let stated = loaded.settings.state_dir.as_ref().map(|path| self.directory.join(path));
+        layout::state_root(stated.as_deref(), |name| env::var_os(name))
+            .map_err(|error| complain_of_layout(&error))
+    }
+}
+
+/// Returns the complaint about a place that cannot be used.
+pub(crate) fn complain_of_layout(error: &LayoutError) -> Complaint {
+    Complaint::of(ExitStatus::BadInput, error)
+}

@@ -1,0 +1,98 @@
+//! The terminal and the streams: the one place that knows what stdout and stderr are.
+//!
+//! Not here: what is said, which is `ralph-ui`'s.
+
+use std::env;
+use std::io::{self, IsTerminal as _, Write as _};
+
+use ralph_ui::problem::Problem;
+use ralph_ui::style::{Choice, Sink, Style, Surroundings, Timestamps, Wishes};
+use ralph_ui::view::Verbosity;
+
+use crate::cli::{ColorChoice, CommonArgs};
+use crate::complaint::Complaint;
+use crate::settings::types::sections::{Emoji, Ui};
+
+/// How this process talks to people.
+#[derive(Debug, Clone)]
+pub(crate) struct Screen {
+    /// How stderr looks.
+    pub(crate) style: Style,
+    /// How much is said.
+    pub(crate) verbosity: Verbosity,
+}
+
+impl Screen {
+    /// Returns the screen before any settings are known.
+    pub(crate) fn plain(common: &CommonArgs) -> Self {
+        Self::new(common, &Ui::default())
+    }
+
+    /// Returns the screen as flags and settings want it.
+    pub(crate) fn new(common: &CommonArgs, ui: &Ui) -> Self {
+        let wishes = Wishes {
+            color: match common.color {
+                ColorChoice::Auto => Choice::Auto,
+                ColorChoice::Always => Choice::Always,
+                ColorChoice::Never => Choice::Never,
+            },
+            emoji: match ui.emoji {
+                Emoji::Auto => Choice::Auto,
+                Emoji::Always => Choice::Always,
+                Emoji::Never => Choice::Never,
+            },
+            timestamps: if ui.timestamps { Timestamps::Shown } else { Timestamps::Hidden },
+            max_output_lines: ui.max_output_lines as usize,
+            max_output_chars: ui.max_output_chars as usize,
+        };
+        Self {
+            style: Style::choose(&wishes, &surroundings()),
+            verbosity: match (common.quiet, common.verbose) {
+                (true, _) => Verbosity::Quiet,
+                (false, true) => Verbosity::Verbose,
+                (false, false) => Verbosity::Normal,
+            },
+        }
+    }
+
+    /// Says what is wrong and what to do about it.
+    pub(crate) fn complain(&self, complaint: &Complaint) {
+        let problem = Problem {
+            message: complaint.message.clone(),
+            causes: complaint.causes.clone(),
+            hints: complaint.hints.clone(),
+        };
+        problem.print(&self.style, &mut io::stderr().lock());
+    }
+}
+
+fn surroundings() -> Surroundings {
+    let variable = |name: &str| env::var(name).ok();
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .filter_map(|name| variable(name))
+        .find(|value| !value.is_empty());
+    Surroundings {
+        sink: if io::stderr().is_terminal() {
+            Sink::Terminal { columns: ralph_io::terminal::columns(io::stderr()) }
+        } else {
+            Sink::Pipe
+        },
+        no_color: variable("NO_COLOR"),
+        clicolor: variable("CLICOLOR"),
+        clicolor_force: variable("CLICOLOR_FORCE"),
+        term: variable("TERM"),
+        locale,
+    }
+}
+
+/// Prints data on stdout. A reader that has gone away is no error.
+pub(crate) fn print_data(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Returns stderr for a view of its own.
+pub(crate) fn stderr() -> io::Stderr {
+    io::stderr()
+}

@@ -1,0 +1,212 @@
+//! A run from start to end: the parts are connected here, and nowhere else.
+//!
+//! Not here: any decision. The engine has those; this room gives it its ports and turns its
+//! outcome into an exit code.
+
+use std::path::PathBuf;
+
+use ralph_core::engine::{Engine, EngineError, Start};
+use ralph_core::gate::Gate;
+use ralph_core::ids::RunId;
+use ralph_core::outcome::{ExitStatus, Outcome};
+use ralph_core::ports::{Ports, Vcs};
+use ralph_core::recipe::Recipe;
+use ralph_core::units::Millis;
+use ralph_io::awake::Awake;
+use ralph_io::caller::AgentCaller;
+use ralph_io::clock::{self, RunClock};
+use ralph_io::gates::CommandGates;
+use ralph_io::git::NoRepository;
+use ralph_io::process::{self, Guard, RUN_ID_VARIABLE};
+use ralph_io::store::lock::Active;
+use ralph_io::store::{Journal, RunStore, journal, run_id};
+
+use crate::cli::CommonArgs;
+use crate::complaint::Complaint;
+use crate::desk::{Desk, DirtyPlan};
+use crate::project::{Project, complain_of_layout};
+use crate::settings::Loaded;
+
+/// The version of this binary.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How the user wants a run to be treated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wishes {
+    /// What to do with uncommitted changes where ralph is going to commit.
+    pub(crate) dirty: DirtyPlan,
+    /// What exit code an incomplete run has.
+    pub(crate) incomplete: Incomplete,
+}
+
+/// What exit code an incomplete run has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Incomplete {
+    /// 1.
+    Fails,
+    /// 0, because the user said so.
+    IsFine,
+}
+
+impl From<bool> for Incomplete {
+    fn from(allow_incomplete: bool) -> Self {
+        if allow_incomplete { Self::IsFine } else { Self::Fails }
+    }
+}
+
+/// Begins a run and drives it to its end.
+pub(crate) fn start(
+    common: &CommonArgs,
+    project: &Project,
+    loaded: &Loaded,
+    recipe: Recipe,
+    wishes: Wishes,
+) -> Result<ExitStatus, Complaint> {
+    project.agents_are_there(&recipe)?;
+    let desk = Desk::open(common, project, loaded)?;
+    desk.repository_is_there(&recipe)?;
+    desk.tree_is_clean(&recipe, wishes.dirty)?;
+    let (run, files) =
+        run_id::begin(&desk.layout, clock::now()).map_err(|error| complain_of_layout(&error))?;
+    let journal = Journal::create(&files.journal())
+        .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
+    desk.set_aside(&run, wishes.dirty)?;
+    let warnings = desk.warnings(loaded, &recipe);
+    let journey = Journey {
+        run: run.clone(),
+        journal,
+        before: Millis::ZERO,
+        gates: recipe.gates.clone(),
+        incomplete: wishes.incomplete,
+    };
+    let project = project.directory.clone();
+    let start = Start { run, project, recipe, version: VERSION.to_owned() };
+    drive(&desk, journey, |ports| {
+        let mut engine = Engine::start(ports, start)?;
+        for warning in warnings {
+            engine.warn(warning)?;
+        }
+        engine.run()
+    })
+}
+
+/// Goes on with a run.
+pub(crate) fn resume(
+    common: &CommonArgs,
+    project: &Project,
+    loaded: &Loaded,
+    run: &RunId,
+    change: impl FnOnce(&Recipe) -> Result<Option<Recipe>, Complaint>,
+    wishes: Wishes,
+) -> Result<ExitStatus, Complaint> {
+    let desk = Desk::open(common, project, loaded)?;
+    let path = desk.layout.run(run).journal();
+    let unreadable = |error| Complaint::of(ExitStatus::BadInput, &error);
+    // The journal is opened before it is read: opening drops a torn last line.
+    let journal = Journal::open_for_append(&path).map_err(unreadable)?;
+    let state = journal::fold(&path).map_err(unreadable)?;
+    let changed = change(&state.recipe)?;
+    let recipe = changed.as_ref().unwrap_or(&state.recipe);
+    project.agents_are_there(recipe)?;
+    desk.repository_is_there(recipe)?;
+    if state.current.is_none() {
+        desk.tree_is_clean(recipe, wishes.dirty)?;
+        desk.set_aside(run, wishes.dirty)?;
+    }
+    // The guard has most likely done this already, when the run died.
+    process::sweep_run(&run.0);
+    let journey = Journey {
+        run: run.clone(),
+        journal,
+        before: state.ran,
+        gates: recipe.gates.clone(),
+        incomplete: wishes.incomplete,
+    };
+    drive(&desk, journey, |ports| Engine::resume(ports, state, VERSION.to_owned(), changed)?.run())
+}
+
+/// What is particular to one run.
+struct Journey {
+    run: RunId,
+    journal: Journal,
+    before: Millis,
+    gates: Vec<Gate>,
+    incomplete: Incomplete,
+}
+
+/// Runs the engine, with everything around it that must not outlive the run.
+fn drive(
+    desk: &Desk,
+    journey: Journey,
+    engine: impl FnOnce(Ports<'_>) -> Result<Outcome, EngineError>,
+) -> Result<ExitStatus, Complaint> {
+    let cannot = |what: &str, error: std::io::Error| {
+        Complaint::new(ExitStatus::Incomplete, format!("cannot {what}: {error}"))
+    };
+    let self_exe =
+        std::env::current_exe().map_err(|error| cannot("find ralph's own executable", error))?;
+    let run = journey.run.clone();
+    let guard = Guard::start(&self_exe, &["__guard"], &run.0)
+        .map_err(|error| cannot("start the guard process", error))?;
+    let awake = desk.keeps_awake.then(|| Awake::keep(desk.layout.project(), &desk.env));
+    let active =
+        Active { version: 1, run: run.clone(), pid: std::process::id(), started: clock::now() };
+    // For people and hooks; the lock is what counts.
+    let _ = active.publish(&desk.layout.active());
+    let incomplete = journey.incomplete;
+    let outcome = connect(desk, journey, self_exe, engine);
+    drop(awake);
+    let _ = Active::withdraw(&desk.layout.active());
+    guard.release();
+    desk.put_back(&run, &outcome);
+    desk.finish();
+    Ok(match (outcome?.exit_code(), incomplete) {
+        (ExitStatus::Incomplete, Incomplete::IsFine) => ExitStatus::Complete,
+        (status, _) => status,
+    })
+}
+
+/// Gives the engine its ports.
+fn connect(
+    desk: &Desk,
+    journey: Journey,
+    self_exe: PathBuf,
+    engine: impl FnOnce(Ports<'_>) -> Result<Outcome, EngineError>,
+) -> Result<Outcome, Complaint> {
+    let Journey { run, journal, before, gates, incomplete: _ } = journey;
+    let mut env = desk.env.clone();
+    env.retain(|(name, _)| name != RUN_ID_VARIABLE);
+    env.push((RUN_ID_VARIABLE.into(), run.0.clone().into()));
+    let project = desk.layout.project();
+    let watch = &desk.watch;
+    let mut agent = AgentCaller {
+        watch: watch.clone(),
+        project: project.to_owned(),
+        files: desk.layout.run(&run),
+        env: env.clone(),
+        self_exe,
+        zone: jiff::tz::TimeZone::system(),
+    };
+    let mut gates = CommandGates::new(desk.layout.clone(), env.clone(), watch.clone(), &gates);
+    let mut git = desk.git(&run);
+    let mut none = NoRepository::new(project, env, watch.clone());
+    let vcs: &mut dyn Vcs = match &mut git {
+        Some(git) => git,
+        None => &mut none,
+    };
+    let mut store = RunStore::new(desk.layout.clone(), journal);
+    let mut clock = RunClock::new(watch.clone(), before);
+    let mut ui = desk.views();
+    engine(Ports {
+        agent: &mut agent,
+        gates: &mut gates,
+        vcs,
+        store: &mut store,
+        clock: &mut clock,
+        ui: &mut ui,
+    })
+    .map_err(|error| {
+        Complaint::of(ExitStatus::Incomplete, &error)
+            .hint("nothing is lost: `ralph resume` goes on once the journal can be written")
+    })
+}

@@ -1,0 +1,289 @@
+//! Settings from environment variables: `RALPH_` and the path of a setting in capitals.
+//!
+//! The names are derived from the schema, so that a new setting has one at once; a few older
+//! names stand beside them. Not here: reading the process environment (`source`).
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::check::check;
+use super::nearest::nearest;
+use super::path::JsonPath;
+use super::shape::{NumberKind, Shape};
+
+/// Older names of settings.
+const ALIASES: [(&str, &str); 10] = [
+    ("RALPH_MAX_ITERATIONS", "maximumIterations"),
+    ("RALPH_PLAN_FILE", "tasks.file"),
+    ("RALPH_COMPACTION_INTERVAL", "memory.everyIterations"),
+    ("RALPH_COMPACTION_THRESHOLD_BYTES", "memory.thresholdBytes"),
+    ("RALPH_COMPACTION_MAX_TURNS", "memory.maxTurns"),
+    ("RALPH_DEFAULT_MAX_TURNS", "maxTurns"),
+    ("RALPH_MIN_DELAY_SECONDS", "delaySeconds"),
+    ("RALPH_MODEL", "agent.model"),
+    ("RALPH_FALLBACK_MODEL", "agent.fallbackModel"),
+    ("RALPH_SKIP_PERMISSIONS", "agent.skipPermissions"),
+];
+
+/// Becomes `commit`.
+const AUTO_COMMIT: &str = "RALPH_AUTO_COMMIT";
+/// Becomes `gates`.
+pub(crate) const VALIDATION_COMMANDS: &str = "RALPH_VALIDATION_COMMANDS";
+/// Was the place of the log, which is fixed now.
+const LOG_FILE: &str = "RALPH_LOG_FILE";
+
+/// What ralph itself tells its children; a ralph started by an agent sees them.
+const OWN: [&str; 4] = ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_ROLE", "RALPH_TASK_ID"];
+
+/// The names of all settings.
+pub(crate) struct Names {
+    root: Shape,
+    exact: BTreeMap<String, JsonPath>,
+    free: Vec<(String, JsonPath)>,
+}
+
+/// What a variable means.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Meaning {
+    /// It sets something.
+    Set(JsonPath, Value),
+    /// It is none of our business, or empty.
+    Nothing,
+    /// It does nothing, and somebody may have expected otherwise.
+    Warning(String),
+}
+
+/// A variable whose value cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    /// The setting it stands for.
+    pub(crate) path: JsonPath,
+    /// What is wrong.
+    pub(crate) message: String,
+}
+
+impl Names {
+    /// Derives the names from the shape of all settings.
+    pub(crate) fn new(root: Shape) -> Self {
+        let mut names = Self { root, exact: BTreeMap::new(), free: Vec::new() };
+        let root = names.root.clone();
+        names.collect(&root, &JsonPath::default());
+        names
+    }
+
+    /// Returns the shape of all settings.
+    pub(crate) fn root(&self) -> &Shape {
+        &self.root
+    }
+
+    fn collect(&mut self, shape: &Shape, path: &JsonPath) {
+        let name = variable_name(path);
+        match shape {
+            Shape::Object { entries, free, .. } => {
+                for (key, entry) in entries.iter().filter(|(key, _)| *key != "$schema") {
+                    self.collect(entry, &path.key(key));
+                }
+                if free.is_some() {
+                    self.free.push((name + "_", path.clone()));
+                }
+            }
+            Shape::Either(alternatives) => {
+                self.exact.insert(name, path.clone());
+                for it in alternatives.iter().filter(|it| matches!(it, Shape::Object { .. })) {
+                    self.collect(it, path);
+                }
+            }
+            Shape::List(_)
+            | Shape::Text { .. }
+            | Shape::SpanText
+            | Shape::SizeText
+            | Shape::Choice { .. }
+            | Shape::Number { .. }
+            | Shape::Boolean
+            | Shape::Null => {
+                self.exact.insert(name, path.clone());
+            }
+        }
+    }
+
+    /// Returns the setting that a variable stands for.
+    pub(crate) fn path_of(&self, name: &str) -> Option<JsonPath> {
+        if let Some(path) = self.exact.get(name) {
+            return Some(path.clone());
+        }
+        if let Some((_, path)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
+            return Some(JsonPath::parse(path));
+        }
+        self.free.iter().find_map(|(prefix, path)| {
+            let key = name.strip_prefix(prefix.as_str())?;
+            (!key.is_empty()).then(|| path.key(key))
+        })
+    }
+
+    /// Returns the shape of a setting.
+    pub(crate) fn shape_of(&self, path: &JsonPath) -> Option<&Shape> {
+        path.keys().try_fold(&self.root, |shape, key| shape.entry(key))
+    }
+
+    /// Returns whether a variable is an older name of a setting.
+    pub(crate) fn is_alias(name: &str) -> bool {
+        name == AUTO_COMMIT || ALIASES.iter().any(|(alias, _)| *alias == name)
+    }
+
+    /// Reads one variable.
+    pub(crate) fn read(&self, name: &str, text: &str) -> Result<Meaning, Unreadable> {
+        if !name.starts_with("RALPH_") || OWN.contains(&name) {
+            return Ok(Meaning::Nothing);
+        }
+        if name == AUTO_COMMIT {
+            return auto_commit(text);
+        }
+        if name == VALIDATION_COMMANDS {
+            return validation_commands(text);
+        }
+        if name == LOG_FILE {
+            let message = format!("{LOG_FILE} has no effect: the log is in .ralph/logs/ralph.log");
+            return Ok(Meaning::Warning(message));
+        }
+        let Some(path) = self.path_of(name) else {
+            return Ok(Meaning::Warning(self.unknown(name)));
+        };
+        self.read_setting(path, text)
+    }
+
+    /// Reads the text of a known setting. An empty text unsets what may be unset.
+    pub(crate) fn read_setting(&self, path: JsonPath, text: &str) -> Result<Meaning, Unreadable> {
+        let Some(shape) = self.shape_of(&path) else {
+            return Ok(Meaning::Nothing);
+        };
+        let is_optional = matches!(shape, Shape::Either(any) if any.contains(&Shape::Null));
+        if text.is_empty() && is_optional {
+            return Ok(Meaning::Nothing);
+        }
+        match to_value(text, shape) {
+            Ok(value) => Ok(Meaning::Set(path, value)),
+            Err(message) => Err(Unreadable { path, message }),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let others = [AUTO_COMMIT, VALIDATION_COMMANDS];
+        let aliases = ALIASES.iter().map(|(alias, _)| *alias);
+        let known = self.exact.keys().map(String::as_str).chain(aliases).chain(others);
+        // `RALPH_` is common to all of them and would make anything look close.
+        let bare = name.trim_start_matches("RALPH_");
+        match nearest(bare, known.map(|name| name.trim_start_matches("RALPH_"))) {
+            Some(meant) => format!("{name} is not a setting (did you mean RALPH_{meant}?)"),
+            None => format!("{name} is not a setting"),
+        }
+    }
+}
+
+/// Returns gates for commands that must all succeed.
+pub(crate) fn validation_gates<'a>(commands: impl IntoIterator<Item = &'a str>) -> Value {
+    commands
+        .into_iter()
+        .map(|command| json!({"kind": "test", "hard": true, "command": command}))
+        .collect()
+}
+
+fn auto_commit(text: &str) -> Result<Meaning, Unreadable> {
+    let path = JsonPath::parse("commit");
+    match to_value(text, &Shape::Boolean) {
+        Ok(Value::Bool(true)) => Ok(Meaning::Set(path, "ralph".into())),
+        Ok(Value::Bool(false)) => Ok(Meaning::Set(path, "none".into())),
+        _ => Err(Unreadable { path, message: format!("expected true or false, found {text:?}") }),
+    }
+}
+
+fn validation_commands(text: &str) -> Result<Meaning, Unreadable> {
+    let path = JsonPath::parse("gates");
+    if !text.trim_start().starts_with('[') {
+        let commands = Some(text).filter(|text| !text.trim().is_empty());
+        return Ok(Meaning::Set(path, validation_gates(commands)));
+    }
+    match serde_json::from_str::<Vec<String>>(text) {
+        Ok(commands) => {
+            let gates = validation_gates(commands.iter().map(String::as_str));
+            Ok(Meaning::Set(path, gates))
+        }
+        Err(error) => Err(Unreadable { path, message: format!("not a JSON list: {error}") }),
+    }
+}
+
+/// Returns `RALPH_AGENT_SKIP_PERMISSIONS` for `agent.skipPermissions`.
+fn variable_name(path: &JsonPath) -> String {
+    let mut name = String::from("RALPH");
+    for key in path.keys() {
+        name.push('_');
+        for c in key.chars() {
+            if c.is_uppercase() {
+                name.push('_');
+            }
+            name.extend(c.to_uppercase());
+        }
+    }
+    name
+}
+
+/// Turns text into what a shape wants. Text that does not fit stays text, so that the checker
+/// finds it and says what was expected.
+fn to_value(text: &str, shape: &Shape) -> Result<Value, String> {
+    let trimmed = text.trim();
+    let converted = match shape {
+        Shape::Text { .. } => return Ok(text.into()),
+        Shape::SpanText | Shape::SizeText | Shape::Null => None,
+        Shape::Choice { words, .. } => {
+            words.iter().find(|word| word.eq_ignore_ascii_case(trimmed)).map(|it| json!(it))
+        }
+        Shape::Number { kind: NumberKind::Whole, .. } => trimmed
+            .parse::<i64>()
+            .map(Value::from)
+            .ok()
+            .or(trimmed.parse::<u64>().map(Value::from).ok()),
+        Shape::Number { kind: NumberKind::Any, .. } => {
+            trimmed.parse::<f64>().ok().filter(|it| it.is_finite()).map(Value::from)
+        }
+        Shape::Boolean => match trimmed.to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" => Some(true.into()),
+            "false" | "0" | "no" | "off" => Some(false.into()),
+            _ => None,
+        },
+        Shape::List(items) => return list(trimmed, items),
+        Shape::Object { .. } => return from_json(trimmed, "an object"),
+        Shape::Either(alternatives) => return either(text, alternatives),
+    };
+    Ok(converted.unwrap_or_else(|| trimmed.into()))
+}
+
+fn either(text: &str, alternatives: &[Shape]) -> Result<Value, String> {
+    let is_fitting =
+        |value: &Value, shape: &Shape| check(value, &JsonPath::default(), shape, shape).is_empty();
+    let named = || alternatives.iter().filter(|it| **it != Shape::Null);
+    let fitting = named()
+        .find_map(|shape| to_value(text, shape).ok().filter(|value| is_fitting(value, shape)));
+    match (fitting, named().next()) {
+        (Some(value), _) => Ok(value),
+        (None, Some(first)) => to_value(text, first),
+        (None, None) => Ok(text.into()),
+    }
+}
+
+fn list(text: &str, items: &Shape) -> Result<Value, String> {
+    if text.starts_with('[') || matches!(items, Shape::Object { .. }) {
+        return from_json(text, "a list");
+    }
+    text.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+        .map(|item| to_value(item, items))
+        .collect()
+}
+
+fn from_json(text: &str, what: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("expected {what} as JSON: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,442 @@
+//! The layers of settings and how they merge; every value knows where it came from.
+//!
+//! Later wins: defaults, the project's file (or the one given), the local file, environment,
+//! flags. Objects merge by key; everything else replaces. A pure function over what was read:
+//! not here is reading files or the environment; see `source`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::check::{Fault, Finding, check};
+use super::environment::{Meaning, Names};
+use super::key_value::mapping::read_key_value;
+use super::locate::{Located, read_json};
+use super::masked::masked;
+use super::path::{JsonPath, Step};
+use super::problem::{Origin, Place, Problem, SettingsError};
+use super::schema::json_schema;
+use super::sense::check_sense;
+use super::shape::Shape;
+use super::types::Settings;
+
+/// Everything that settings are made from.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sources {
+    /// The project's file, or the one given instead: JSON or `KEY=VALUE`.
+    pub(crate) base: Option<SourceFile>,
+    /// The local file beside it: JSON.
+    pub(crate) local: Option<SourceFile>,
+    /// Environment variables; others than `RALPH_*` are ignored.
+    pub(crate) env: Vec<(String, String)>,
+    /// Values of flags.
+    pub(crate) flags: Vec<FlagValue>,
+}
+
+/// The text of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SourceFile {
+    /// Its path, as messages show it.
+    pub(crate) path: PathBuf,
+    /// Its text.
+    pub(crate) text: String,
+}
+
+/// What a flag sets.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FlagValue {
+    /// The flag, such as `--max-cost`.
+    pub(crate) name: String,
+    /// The setting, such as `budget.maxCostUsd`.
+    pub(crate) path: String,
+    /// Its value.
+    pub(crate) value: Value,
+}
+
+/// Merged settings.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Loaded {
+    /// The settings.
+    pub(crate) settings: Settings,
+    /// Where values came from; what is missing is a default.
+    pub(crate) origins: BTreeMap<JsonPath, Origin>,
+    /// The files that were read, in order.
+    pub(crate) files: Vec<PathBuf>,
+    /// What somebody may have expected otherwise.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Loaded {
+    /// Returns where the value at a path such as `agent.flags` came from.
+    pub(crate) fn origin(&self, path: &str) -> &Origin {
+        origin_in(&self.origins, &JsonPath::parse(path))
+    }
+
+    /// Returns all settings as JSON text, with what may be secret masked.
+    pub(crate) fn masked_json(&self) -> String {
+        let document = serde_json::to_value(&self.settings).unwrap_or_default();
+        format!("{:#}", masked(&document))
+    }
+}
+
+fn origin_in<'a>(origins: &'a BTreeMap<JsonPath, Origin>, path: &JsonPath) -> &'a Origin {
+    path.upwards().find_map(|path| origins.get(&path)).unwrap_or(&Origin::Default)
+}
+
+/// Merges all sources, or returns every mistake in them.
+pub(crate) fn load(sources: Sources) -> Result<Loaded, SettingsError> {
+    let names = Names::new(Shape::from_schema(&json_schema()));
+    let mut reading = Reading::default();
+    for (file, kind) in [(sources.base, Kind::Base), (sources.local, Kind::Local)] {
+        if let Some(file) = file {
+            reading.file(&file, kind, &names);
+        }
+    }
+    reading.environment(sources.env, &names);
+    for flag in sources.flags {
+        let value = JsonPath::parse(&flag.path).wrap(flag.value);
+        let source = LayerSource::Flag { name: flag.name };
+        reading.layers.push(Layer { value, source });
+    }
+    reading.check(names.root());
+    reading.merge()
+}
+
+/// Merges two documents: objects by key, anything else replaces. An object and something else at
+/// the same place have no sensible merge; the error is the place.
+pub(crate) fn merge(below: &Value, above: &Value) -> Result<Value, JsonPath> {
+    fn walk(below: &mut Value, above: &Value, path: &JsonPath) -> Result<(), JsonPath> {
+        match (below, above) {
+            (Value::Object(below), Value::Object(above)) => {
+                for (key, value) in above {
+                    match below.get_mut(key) {
+                        Some(inner) => walk(inner, value, &path.key(key))?,
+                        None => {
+                            below.insert(key.clone(), value.clone());
+                        }
+                    }
+                }
+                Ok(())
+            }
+            (Value::Object(_), _) | (_, Value::Object(_)) => Err(path.clone()),
+            (below, above) => {
+                *below = above.clone();
+                Ok(())
+            }
+        }
+    }
+    let mut merged = below.clone();
+    walk(&mut merged, above, &JsonPath::default())?;
+    Ok(merged)
+}
+
+/// One layer.
+#[derive(Debug)]
+struct Layer {
+    value: Value,
+    source: LayerSource,
+}
+
+#[derive(Debug)]
+enum LayerSource {
+    File { path: PathBuf, located: Located },
+    Env { name: String },
+    Flag { name: String },
+}
+
+/// Which part of an entry is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Key,
+    Value,
+}
+
+impl LayerSource {
+    fn origin(&self, path: &JsonPath, part: Part) -> Origin {
+        match self {
+            Self::File { path: file, located } => {
+                let spot = located.spot(path);
+                let position = match part {
+                    Part::Key => spot.key,
+                    Part::Value => spot.value,
+                };
+                Origin::File { path: file.clone(), position }
+            }
+            Self::Env { name } => Origin::Env { name: name.clone() },
+            Self::Flag { name } => Origin::Flag { name: name.clone() },
+        }
+    }
+}
+
+/// Which file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Base,
+    Local,
+}
+
+/// What has been read so far.
+#[derive(Debug, Default)]
+struct Reading {
+    layers: Vec<Layer>,
+    files: Vec<PathBuf>,
+    warnings: Vec<String>,
+    problems: Vec<Problem>,
+    /// Sections with a mistake: what is left of them may look wrong in other ways.
+    damaged: Vec<Step>,
+    /// How many files could not be read at all.
+    unread: usize,
+}
+
+impl Reading {
+    fn file(&mut self, file: &SourceFile, kind: Kind, names: &Names) {
+        self.files.push(file.path.clone());
+        if kind == Kind::Base && is_key_value(&file.path, &file.text) {
+            let mapped = read_key_value(&file.path, &file.text, names);
+            self.unread += usize::from(!mapped.problems.is_empty());
+            self.problems.extend(mapped.problems);
+            self.warnings.extend(mapped.warnings);
+            let source = LayerSource::File { path: file.path.clone(), located: mapped.located };
+            self.layers.push(Layer { value: mapped.document, source });
+            return;
+        }
+        match read_json(&file.path, &file.text) {
+            Ok((value, located)) => {
+                let source = LayerSource::File { path: file.path.clone(), located };
+                self.layers.push(Layer { value, source });
+            }
+            Err(problems) => {
+                self.unread += 1;
+                self.problems.extend(problems);
+            }
+        }
+    }
+
+    fn environment(&mut self, mut env: Vec<(String, String)>, names: &Names) {
+        // The order of an environment means nothing. Of two names for one setting the newer
+        // one counts.
+        env.sort_by_key(|(name, _)| (!Names::is_alias(name), name.clone()));
+        let mut set: BTreeMap<JsonPath, (String, Value)> = BTreeMap::new();
+        for (name, text) in env {
+            match names.read(&name, &text) {
+                Ok(Meaning::Set(path, value)) => {
+                    let entry = (name.clone(), value.clone());
+                    if let Some((other, former)) = set.insert(path.clone(), entry)
+                        && former != value
+                    {
+                        self.warnings.push(format!("{name} counts, {other} does not"));
+                    }
+                }
+                Ok(Meaning::Nothing) => {}
+                Ok(Meaning::Warning(message)) => self.warnings.push(message),
+                Err(unreadable) => {
+                    self.damaged.extend(unreadable.path.0.first().cloned());
+                    self.problems.push(Problem {
+                        place: Place::Value(Origin::Env { name }),
+                        path: unreadable.path,
+                        message: unreadable.message,
+                        hint: None,
+                    });
+                }
+            }
+        }
+        for (path, (name, value)) in set {
+            let value = path.wrap(value);
+            self.layers.push(Layer { value, source: LayerSource::Env { name } });
+        }
+    }
+
+    /// Checks every layer by itself, and removes what is wrong from it.
+    fn check(&mut self, root: &Shape) {
+        for index in 0..self.layers.len() {
+            let findings = check(&self.layers[index].value, &JsonPath::default(), root, root);
+            for finding in findings {
+                self.problems.push(self.locate(index, &finding));
+                self.damaged.extend(finding.path.0.first().cloned());
+                finding.path.prune(&mut self.layers[index].value);
+            }
+            write_out_limits(&mut self.layers[index].value);
+        }
+    }
+
+    fn locate(&self, index: usize, finding: &Finding) -> Problem {
+        let source = &self.layers[index].source;
+        let path = &finding.path;
+        let (message, part) = match (&finding.fault, source) {
+            (Fault::UnknownKey, _) => (format!("unknown key `{path}`"), Part::Key),
+            (Fault::Type(message) | Fault::Value(message), LayerSource::File { .. })
+                if !path.0.is_empty() =>
+            {
+                (format!("`{path}`: {message}"), Part::Value)
+            }
+            (Fault::Type(message) | Fault::Value(message), _) => (message.clone(), Part::Value),
+        };
+        let hint = match &finding.fault {
+            Fault::Type(_) => self.other_place(index, path).or(finding.hint.clone()),
+            Fault::UnknownKey | Fault::Value(_) => finding.hint.clone(),
+        };
+        let place = Place::Value(source.origin(path, part));
+        Problem { place, path: path.clone(), message, hint }
+    }
+
+    /// Says where an earlier layer sets the same thing as an object.
+    fn other_place(&self, index: usize, path: &JsonPath) -> Option<String> {
+        let object = self.layers[..index].iter().rev().find(|layer| {
+            let found = path.keys().try_fold(&layer.value, |value, key| value.get(key));
+            found.is_some_and(Value::is_object) && !path.0.is_empty()
+        })?;
+        Some(format!("it is an object at {}", object.source.origin(path, Part::Value)))
+    }
+
+    fn merge(mut self) -> Result<Loaded, SettingsError> {
+        let mut merged = serde_json::to_value(Settings::default()).unwrap_or_default();
+        remove_nulls(&mut merged);
+        let mut origins = BTreeMap::new();
+        for layer in &self.layers {
+            match merge(&merged, &layer.value) {
+                Ok(next) => {
+                    merged = next;
+                    record(&layer.value, &JsonPath::default(), &layer.source, &mut origins);
+                }
+                Err(path) => self.problems.push(Problem {
+                    place: Place::Value(layer.source.origin(&path, Part::Value)),
+                    message: format!(
+                        "`{path}` does not fit what {} says",
+                        origin_in(&origins, &path)
+                    ),
+                    path,
+                    hint: None,
+                }),
+            }
+        }
+        let settings = match serde_json::from_value::<Settings>(merged) {
+            Ok(settings) => settings,
+            Err(error) => {
+                self.problems.push(Problem {
+                    place: Place::Value(Origin::Default),
+                    path: JsonPath::default(),
+                    message: format!("the merged settings cannot be read: {error}"),
+                    hint: None,
+                });
+                return Err(SettingsError { problems: self.problems });
+            }
+        };
+        self.finish(settings, origins)
+    }
+
+    fn finish(
+        mut self,
+        mut settings: Settings,
+        origins: BTreeMap<JsonPath, Origin>,
+    ) -> Result<Loaded, SettingsError> {
+        shorten_default_soft_limits(&mut settings, &origins);
+        if self.unread == 0 {
+            let findings = check_sense(&settings).into_iter();
+            let whole = findings
+                .filter(|it| !it.path.0.first().is_some_and(|top| self.damaged.contains(top)));
+            let problems: Vec<Problem> = whole.map(|it| from_sense(it, &origins)).collect();
+            self.problems.extend(problems);
+        }
+        if !self.problems.is_empty() {
+            return Err(SettingsError { problems: self.problems });
+        }
+        Ok(Loaded { settings, origins, files: self.files, warnings: self.warnings })
+    }
+}
+
+fn from_sense(finding: Finding, origins: &BTreeMap<JsonPath, Origin>) -> Problem {
+    let origin = origin_in(origins, &finding.path).clone();
+    let message = match finding.fault {
+        Fault::UnknownKey => "unknown key".into(),
+        Fault::Type(message) | Fault::Value(message) => message,
+    };
+    Problem {
+        message: format!("`{}`: {message}", finding.path),
+        place: Place::Value(origin),
+        path: finding.path,
+        hint: finding.hint,
+    }
+}
+
+/// Returns whether a file is `KEY=VALUE`; whatever begins like JSON is meant to be JSON.
+fn is_key_value(path: &Path, text: &str) -> bool {
+    let is_json_name = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
+    let begins_like_json = text.trim_start().starts_with(['{', '[', '"', '/']);
+    !is_json_name && !begins_like_json
+}
+
+/// Writes `"test": "5m"` out as `"test": {"hard": "5m"}`, so that layers can merge.
+pub(crate) fn write_out_limits(document: &mut Value) {
+    let Some(Value::Object(timeouts)) = document.get_mut("timeouts") else {
+        return;
+    };
+    for (key, limits) in timeouts.iter_mut() {
+        if key != "idle" && !limits.is_object() {
+            *limits = Value::Object(Map::from_iter([("hard".to_owned(), limits.take())]));
+        }
+    }
+}
+
+/// A hard limit set below a default soft limit takes that along.
+fn shorten_default_soft_limits(settings: &mut Settings, origins: &BTreeMap<JsonPath, Origin>) {
+    let timeouts = JsonPath::parse("timeouts");
+    for (key, limits) in settings.timeouts.sections() {
+        let is_default = *origin_in(origins, &timeouts.key(key).key("soft")) == Origin::Default;
+        if is_default
+            && limits.soft > limits.hard
+            && let Some(limits) = settings.timeouts.section_mut(key)
+        {
+            limits.soft = limits.hard;
+        }
+    }
+}
+
+fn remove_nulls(value: &mut Value) {
+    if let Value::Object(entries) = value {
+        entries.retain(|_, value| !value.is_null());
+        entries.values_mut().for_each(remove_nulls);
+    }
+}
+
+/// Records the origin of every value of a layer but objects, and forgets what it replaces.
+fn record(
+    value: &Value,
+    path: &JsonPath,
+    source: &LayerSource,
+    origins: &mut BTreeMap<JsonPath, Origin>,
+) {
+    if let Value::Object(entries) = value {
+        for (key, value) in entries {
+            record(value, &path.key(key), source, origins);
+        }
+        return;
+    }
+    origins.retain(|known, _| !known.0.starts_with(&path.0));
+    record_parts(value, path, source, origins);
+}
+
+fn record_parts(
+    value: &Value,
+    path: &JsonPath,
+    source: &LayerSource,
+    origins: &mut BTreeMap<JsonPath, Origin>,
+) {
+    origins.insert(path.clone(), source.origin(path, Part::Value));
+    match value {
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                record_parts(item, &path.index(index), source, origins);
+            }
+        }
+        Value::Object(entries) => {
+            for (key, entry) in entries {
+                record_parts(entry, &path.key(key), source, origins);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,281 @@
+//! Settings for the screen and the log: what may be secret is shown as `***`.
+//!
+//! Not here: masking of agent output and gate logs.
+
+use serde_json::{Map, Value};
+
+const MASK: &str = "***";
+
+/// Returns whether a name, of a key or an environment variable, speaks of something secret.
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    const WORDS: [&str; 20] = [
+        "token",
+        "key",
+        "keys",
+        "apikey",
+        "secret",
+        "secrets",
+        "password",
+        "passwords",
+        "passwd",
+        "passphrase",
+        "pass",
+        "pwd",
+        "pat",
+        "credential",
+        "credentials",
+        "auth",
+        "oauth",
+        "authorization",
+        "bearer",
+        "cookie",
+    ];
+    // Names without separators, such as `GITHUBTOKEN`. Not `key`: a monkey is no secret.
+    const ENDS: [&str; 7] =
+        ["token", "secret", "password", "passwd", "apikey", "accesskey", "credentials"];
+    words_of(name)
+        .iter()
+        .any(|word| WORDS.contains(&word.as_str()) || ENDS.iter().any(|end| word.ends_with(end)))
+}
+
+/// Splits `agentApiKey`, `AGENT_API_KEY` and `agent-api-key` into lower-case words.
+fn words_of(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = ' ';
+    for c in name.chars() {
+        let starts_word = !c.is_alphanumeric() || (c.is_uppercase() && before.is_lowercase());
+        if starts_word {
+            words.push(String::new());
+        }
+        if c.is_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.extend(c.to_lowercase());
+        }
+        before = c;
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Returns a document with everything that may be secret replaced, and without unset entries.
+pub(crate) fn masked(document: &Value) -> Value {
+    mask("", document)
+}
+
+fn mask(name: &str, value: &Value) -> Value {
+    match value {
+        Value::Object(entries) => entries
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key.clone(), mask(key, value)))
+            .collect::<Map<_, _>>()
+            .into(),
+        Value::Array(items) => mask_list(name, items),
+        Value::String(text) if !text.is_empty() && is_secret_name(name) => MASK.into(),
+        Value::String(text) if name == "webhook" => mask_webhook(text).into(),
+        Value::String(text) => mask_text(text).0.into(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+/// Masks a list; after a bare `--token` the next item is the secret.
+fn mask_list(name: &str, items: &[Value]) -> Value {
+    let mut next = Next::Plain;
+    let mut shown = Vec::new();
+    for item in items {
+        let Value::String(text) = item else {
+            shown.push(mask(name, item));
+            continue;
+        };
+        let is_value = !text.starts_with('-');
+        if next == Next::Secret && is_value {
+            shown.push(MASK.into());
+            next = Next::Plain;
+        } else {
+            let (text, after) = mask_text(text);
+            shown.push(text.into());
+            next = after;
+        }
+    }
+    shown.into()
+}
+
+/// Whether the word that follows is the value of a secret option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Plain,
+    Secret,
+}
+
+/// Masks words such as `--token=x`, `API_KEY=x`, `--token x`, `Authorization: x`, and keys that
+/// are known by their beginning.
+fn mask_text(text: &str) -> (String, Next) {
+    let mut shown = String::with_capacity(text.len());
+    let mut next = Next::Plain;
+    for piece in text.split_inclusive(char::is_whitespace) {
+        let word = piece.trim_end();
+        let space = &piece[word.len()..];
+        if word.is_empty() {
+            shown.push_str(space);
+            continue;
+        }
+        if next == Next::Secret && !word.starts_with("--") {
+            shown.push_str(MASK);
+            // `Authorization: Bearer x` has its secret in the second word.
+            next = if is_secret_name(word) { Next::Secret } else { Next::Plain };
+        } else {
+            let (word, after) = mask_word(word);
+            shown.push_str(&word);
+            next = after;
+        }
+        shown.push_str(space);
+    }
+    (shown, next)
+}
+
+fn mask_word(word: &str) -> (String, Next) {
+    let quoted = |c| matches!(c, '"' | '\'');
+    let bare = word.trim_matches(quoted);
+    if has_secret_prefix(bare) {
+        return (MASK.into(), Next::Plain);
+    }
+    if bare.contains("://") {
+        return (mask_url(word), Next::Plain);
+    }
+    if let Some((name, value)) = word.split_once('=') {
+        if !value.is_empty()
+            && (is_secret_name(name) || has_secret_prefix(value.trim_matches(quoted)))
+        {
+            return (format!("{name}={MASK}"), Next::Plain);
+        }
+        return (word.into(), Next::Plain);
+    }
+    let announces = (bare.starts_with('-') || bare.ends_with(':')) && is_secret_name(bare);
+    (word.into(), if announces { Next::Secret } else { Next::Plain })
+}
+
+/// Keys of well-known services.
+fn has_secret_prefix(word: &str) -> bool {
+    const PREFIXES: [&str; 10] =
+        ["sk-", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "AIza"];
+    // A real key is long; `sk-` alone may be anything.
+    word.len() >= 16 && PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+}
+
+/// Masks user and password of a URL, and every value of its query.
+fn mask_url(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.into();
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, tail) = rest.split_at(end);
+    let authority = match authority.rsplit_once('@') {
+        Some((_, host)) => format!("{MASK}@{host}"),
+        None => authority.to_owned(),
+    };
+    let tail = match tail.split_once('?') {
+        Some((path, query)) => {
+            let parts: Vec<String> = query
+                .split('&')
+                .map(|part| match part.split_once('=') {
+                    Some((name, _)) => format!("{name}={MASK}"),
+                    None => MASK.into(),
+                })
+                .collect();
+            format!("{path}?{}", parts.join("&"))
+        }
+        None => tail.to_owned(),
+    };
+    format!("{scheme}://{authority}{tail}")
+}
+
+/// Shows only where a webhook goes: with many services the path itself is the secret.
+fn mask_webhook(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return MASK.into();
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let host = rest[..end].rsplit('@').next().unwrap_or_default();
+    let tail = if rest[end..].len() > 1 { "/***" } else { "" };
+    format!("{scheme}://{host}{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_that_speak_of_secrets() {
+        for name in [
+            "token",
+            "API_KEY",
+            "apiKey",
+            "GITHUBTOKEN",
+            "ANTHROPIC_AUTH_TOKEN",
+            "dbPassword",
+            "DB_PASS",
+            "aws-secret-access-key",
+            "CREDENTIALS",
+            "Authorization",
+            "GITHUB_PAT",
+            "--api-key",
+            "X-Auth-Token",
+        ] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in [
+            "maxTokens",
+            "budgetTokens",
+            "keeper",
+            "monkey",
+            "author",
+            "PATH",
+            "passes",
+            "compact",
+            "keyboard",
+            "",
+        ] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_masked_wherever_they_hide() {
+        let shown = masked(&json!({
+            "agent": {
+                "command": "claude",
+                "model": null,
+                "env": {"ANTHROPIC_API_KEY": "sk-ant-1234567890abcdef", "CI": "1", "EMPTY_TOKEN": ""},
+                "flags": ["--api-key", "abc", "--token=abc", "API_KEY=abc", "--model opus", "--auth-token xyz --v",
+                          "-H", "Authorization: Bearer abc", "sk-ant-1234567890abcdef"],
+            },
+            "vars": {"DATABASE_URL": "postgres://me:pw@db/x?sslkey=1", "NAME": "ralph"},
+            "notify": {"webhook": "https://u:p@hooks.example.org/services/T0/B0/XYZ?x=1"},
+            "budget": {"maxTokens": 5},
+        }));
+        assert_eq!(
+            shown,
+            json!({
+                "agent": {
+                    "command": "claude",
+                    "env": {"ANTHROPIC_API_KEY": "***", "CI": "1", "EMPTY_TOKEN": ""},
+                    "flags": ["--api-key", "***", "--token=***", "API_KEY=***", "--model opus",
+                              "--auth-token *** --v", "-H", "Authorization: *** ***", "***"],
+                },
+                "vars": {"DATABASE_URL": "postgres://***@db/x?sslkey=***", "NAME": "ralph"},
+                "notify": {"webhook": "https://hooks.example.org/***"},
+                "budget": {"maxTokens": 5},
+            })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_masking_panic(text in "\\PC*|[a-z=:/@?& -]*") {
+            let _ = masked(&json!({"webhook": &text, "flags": [&text], "x": &text, text.clone(): &text}));
+        }
+    }
+}

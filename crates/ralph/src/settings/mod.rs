@@ -1,0 +1,32 @@
+//! Settings: every layer of them, how layers merge, and every mistake at once.
+//!
+//! The way of a setting: `source` reads files, `locate` and `key_value` turn text into a document
+//! with positions, `environment` turns variables into values, `layers` checks each (`check`, by
+//! the `shape` of the `schema` of the `types`), merges them, and lets `sense` look at the whole.
+//!
+//! Not here: what settings mean for a run. A recipe is made from them elsewhere, and the engine
+//! sees only that.
+
+mod check;
+mod environment;
+mod key_value;
+mod layers;
+mod locate;
+mod masked;
+mod nearest;
+mod path;
+mod problem;
+mod schema;
+mod sense;
+mod shape;
+mod source;
+pub(crate) mod types;
+mod words;
+
+pub(crate) use {
+    layers::{FlagValue, Loaded, load},
+    problem::Origin,
+    schema::json_schema,
+    source::read_sources,
+    types::Settings,
+};

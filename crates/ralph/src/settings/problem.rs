@@ -1,0 +1,130 @@
+//! What can be wrong with settings, where it is, and how that reads.
+//!
+//! Not here: finding the mistakes; see `locate`, `key_value`, `environment` and `check`.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::path::JsonPath;
+
+/// Every mistake found in the settings; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SettingsError {
+    /// The mistakes, in the order of the layers.
+    pub(crate) problems: Vec<Problem>,
+}
+
+impl std::error::Error for SettingsError {}
+
+impl fmt::Display for SettingsError {
+    /// Writes one mistake a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, problem) in self.problems.iter().enumerate() {
+            if number > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<Problem> for SettingsError {
+    fn from(problem: Problem) -> Self {
+        Self { problems: vec![problem] }
+    }
+}
+
+/// One mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// Where it is.
+    pub(crate) place: Place,
+    /// The setting it is about; empty where it is about a whole file.
+    pub(crate) path: JsonPath,
+    /// What is wrong.
+    pub(crate) message: String,
+    /// What to do about it.
+    pub(crate) hint: Option<String>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Where a mistake is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A file that could not be used at all.
+    WholeFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Where one value came from.
+    Value(Origin),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WholeFile { path } => write!(f, "{}", path.display()),
+            Self::Value(origin) => origin.fmt(f),
+        }
+    }
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Nobody set it.
+    Default,
+    /// A file.
+    File {
+        /// The file, as it was named.
+        path: PathBuf,
+        /// Where in it.
+        position: Position,
+    },
+    /// An environment variable.
+    Env {
+        /// Its name.
+        name: String,
+    },
+    /// A flag of the command line.
+    Flag {
+        /// Its name, such as `--max-cost`.
+        name: String,
+    },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, position } => {
+                write!(f, "{}:{}:{}", path.display(), position.line, position.column)
+            }
+            Self::Env { name } | Self::Flag { name } => f.write_str(name),
+        }
+    }
+}
+
+/// A place in a text; both count from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    /// The line.
+    pub(crate) line: usize,
+    /// The column.
+    pub(crate) column: usize,
+}
+
+impl Position {
+    /// The beginning of a text.
+    pub(crate) const START: Self = Self { line: 1, column: 1 };
+}

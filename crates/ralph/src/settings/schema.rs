@@ -1,0 +1,40 @@
+//! The JSON Schema of the settings, for editors and for our own checks.
+//!
+//! Not here: checking a value against it; see `shape` and `check`.
+
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use super::types::Settings;
+
+/// Returns the JSON Schema (draft 2020-12) of a settings file.
+pub(crate) fn json_schema() -> Value {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut schema = generator.into_root_schema_for::<Settings>().to_value();
+    tidy(&mut schema);
+    schema
+}
+
+/// Drops defaults that tell a reader nothing: `null`, and whole sections, whose entries carry
+/// their own defaults.
+fn tidy(schema: &mut Value) {
+    match schema {
+        Value::Object(entries) => {
+            let is_schema_of_value = entries.contains_key("type")
+                || entries.contains_key("$ref")
+                || entries.contains_key("anyOf");
+            if is_schema_of_value {
+                if entries.get("default").is_some_and(|it| it.is_null() || it.is_object()) {
+                    entries.shift_remove("default");
+                }
+                entries.shift_remove("writeOnly");
+            }
+            entries.values_mut().for_each(tidy);
+        }
+        Value::Array(items) => items.iter_mut().for_each(tidy),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Tests of the schema: what it accepts is what the types read, and it shows nothing useless.
+
+use serde_json::json;
+
+use super::*;
+use crate::settings::check::check;
+use crate::settings::path::JsonPath;
+use crate::settings::shape::Shape;
+
+#[track_caller]
+fn accepts(document: &Value) {
+    let shape = Shape::from_schema(&json_schema());
+    assert_eq!(check(document, &JsonPath::default(), &shape, &shape), Vec::new());
+}
+
+#[test]
+fn a_small_file_is_accepted() {
+    let document = json!({
+        "maximumIterations": 10,
+        "completionResponse": "DONE",
+        "outputTruncateChars": 5000,
+        "streamAgentOutput": true,
+        "includeIterationCountInPrompt": false,
+        "agent": {"command": "claude", "flags": ["--model opus", "--no-auto-compact"]},
+        "guardrails": [
+            {"command": "make lint", "failAction": "APPEND", "hint": "Fix lint errors only."},
+            {"command": "make test", "failAction": "APPEND"},
+        ],
+        "scm": {"command": "git", "tasks": ["commit", "push"]},
+    });
+    accepts(&document);
+    serde_json::from_value::<Settings>(document).expect("the types read it");
+}
+
+/// Returns a document with every key of a shape set to something.
+fn sample(shape: &Shape) -> Value {
+    match shape {
+        Shape::Object { entries, free, .. } => {
+            let mut object: serde_json::Map<String, Value> =
+                entries.iter().map(|(key, entry)| (key.clone(), sample(entry))).collect();
+            if let Some(free) = free {
+                object.insert("FREE".into(), sample(free));
+            }
+            object.into()
+        }
+        Shape::List(items) => json!([sample(items), sample(items)]),
+        Shape::Text { .. } => "text".into(),
+        Shape::SpanText => "1h30m".into(),
+        Shape::SizeText => "8G".into(),
+        Shape::Choice { words, .. } => words[0].as_str().into(),
+        Shape::Number { .. } => 7.into(),
+        Shape::Boolean => true.into(),
+        Shape::Null => Value::Null,
+        // The last alternative but null: the object of limits, the number of a duration.
+        Shape::Either(alternatives) => {
+            alternatives.iter().rfind(|it| **it != Shape::Null).map_or(Value::Null, sample)
+        }
+    }
+}
+
+#[test]
+fn a_file_with_every_key_is_accepted_and_read() {
+    let document = sample(&Shape::from_schema(&json_schema()));
+    accepts(&document);
+    let settings: Settings = serde_json::from_value(document.clone()).expect("the types read it");
+    let keys = document.as_object().expect("an object").len();
+    let written = serde_json::to_value(&settings).expect("settings can be written");
+    // All but `$schema`, which is for editors.
+    assert_eq!(written.as_object().expect("an object").len(), keys - 1);
+    accepts(&written);
+}
+
+#[test]
+fn the_defaults_are_accepted() {
+    accepts(&serde_json::to_value(Settings::default()).expect("settings can be written"));
+}
+
+#[test]
+fn every_setting_is_described() {
+    fn walk(schema: &Value, path: &str, bare: &mut Vec<String>) {
+        for (key, entry) in schema["properties"].as_object().into_iter().flatten() {
+            if entry.get("description").is_none() && key != "soft" && key != "hard" {
+                bare.push(format!("{path}.{key}"));
+            }
+            walk(entry, &format!("{path}.{key}"), bare);
+        }
+    }
+    let schema = json_schema();
+    let mut bare = Vec::new();
+    walk(&schema, "", &mut bare);
+    for (name, definition) in schema["$defs"].as_object().expect("definitions") {
+        walk(definition, name, &mut bare);
+    }
+    assert_eq!(bare, Vec::<String>::new());
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert_eq!(schema["title"], "ralph settings");
+}
+
+#[test]
+fn defaults_of_whole_sections_are_left_out() {
+    let schema = json_schema();
+    assert_eq!(schema["properties"]["agents"].get("default"), None);
+    assert_eq!(schema["properties"]["commit"].get("default"), None);
+    assert_eq!(schema["properties"]["maxTurns"]["default"], 20);
+}

@@ -1,0 +1,204 @@
+//! Mistakes that only show when settings are seen together, or need more than their type.
+//!
+//! Ranges of single values are in the types and checked by `check`. Not here: whether programs,
+//! files or hosts exist.
+
+use std::collections::BTreeMap;
+
+use super::check::{Fault, Finding};
+use super::path::JsonPath;
+use super::types::Settings;
+use super::types::agent::Agent;
+use super::types::gate::Gate;
+use super::types::quantity::Span;
+
+/// Returns every mistake of merged settings.
+pub(crate) fn check_sense(settings: &Settings) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    check_agents(settings, &mut findings);
+    check_guardrails(settings, &mut findings);
+    check_gates(&settings.gates, &mut findings);
+    check_timeouts(settings, &mut findings);
+    check_scm(settings, &mut findings);
+    check_notify(settings, &mut findings);
+    findings
+}
+
+fn finding(path: JsonPath, message: impl Into<String>) -> Finding {
+    Finding { path, fault: Fault::Value(message.into()), hint: None }
+}
+
+fn is_blank(text: Option<&String>) -> bool {
+    text.is_some_and(|text| text.trim().is_empty())
+}
+
+fn check_agents(settings: &Settings, findings: &mut Vec<Finding>) {
+    let agents = JsonPath::parse("agents");
+    check_agent(&settings.agent, &JsonPath::parse("agent"), findings);
+    for (key, agent) in settings.agents.sections() {
+        check_agent(agent, &agents.key(key), findings);
+    }
+}
+
+fn check_agent(agent: &Agent, path: &JsonPath, findings: &mut Vec<Finding>) {
+    if is_blank(agent.command.as_ref()) {
+        findings.push(finding(path.key("command"), "must not be blank"));
+    }
+    for name in agent.env.keys().filter(|name| name.is_empty() || name.contains(['=', '\0'])) {
+        let message = "is not a name for an environment variable";
+        findings.push(finding(path.key("env").key(name), message));
+    }
+}
+
+fn check_guardrails(settings: &Settings, findings: &mut Vec<Finding>) {
+    let guardrails = JsonPath::parse("guardrails");
+    for (index, guardrail) in settings.guardrails.iter().enumerate() {
+        if guardrail.command.trim().is_empty() {
+            findings.push(finding(guardrails.index(index).key("command"), "must not be blank"));
+        }
+    }
+}
+
+fn check_gates(gates: &[Gate], findings: &mut Vec<Finding>) {
+    let path = JsonPath::parse("gates");
+    let mut named: BTreeMap<&str, usize> = BTreeMap::new();
+    for (index, gate) in gates.iter().enumerate() {
+        let path = path.index(index);
+        match (&gate.command, &gate.agent) {
+            (None, None) => findings.push(Finding {
+                hint: Some("add a command, or `\"agent\": {}` to ask the reviewing agent".into()),
+                ..finding(path.clone(), "a gate needs a `command` or an `agent`")
+            }),
+            (Some(_), Some(_)) => {
+                findings
+                    .push(finding(path.clone(), "a gate has a `command` or an `agent`, not both"));
+            }
+            (Some(command), None) if command.trim().is_empty() => {
+                findings.push(finding(path.key("command"), "must not be blank"));
+            }
+            (None, Some(agent)) => check_agent(agent, &path.key("agent"), findings),
+            (Some(_), None) => {}
+        }
+        if let Some(name) = &gate.name {
+            if name.trim().is_empty() {
+                findings.push(finding(path.key("name"), "must not be blank"));
+            } else if let Some(first) = named.insert(name, index) {
+                let message = format!("`gates[{first}]` is called \"{name}\" as well");
+                findings.push(finding(path.key("name"), message));
+            }
+        }
+        check_positive(gate.soft_timeout, path.key("softTimeout"), findings);
+        check_positive(gate.hard_timeout, path.key("hardTimeout"), findings);
+        if let (Some(soft), Some(hard)) = (gate.soft_timeout, gate.hard_timeout)
+            && soft > hard
+        {
+            findings.push(finding(path.key("softTimeout"), later_than_hard(soft, hard)));
+        }
+    }
+}
+
+fn check_timeouts(settings: &Settings, findings: &mut Vec<Finding>) {
+    let timeouts = JsonPath::parse("timeouts");
+    for (key, limits) in settings.timeouts.sections() {
+        let path = timeouts.key(key);
+        check_positive(Some(limits.hard), path.key("hard"), findings);
+        // A default soft limit goes down with the hard one, and is then nobody's mistake.
+        if limits.soft != limits.hard {
+            check_positive(Some(limits.soft), path.key("soft"), findings);
+        }
+        if limits.soft > limits.hard {
+            findings.push(finding(path.key("soft"), later_than_hard(limits.soft, limits.hard)));
+        }
+    }
+    check_positive(Some(settings.timeouts.idle), timeouts.key("idle"), findings);
+    check_positive(settings.budget.max_time, JsonPath::parse("budget.maxTime"), findings);
+}
+
+fn later_than_hard(soft: Span, hard: Span) -> String {
+    format!("the soft limit {soft} is longer than the hard limit {hard}")
+}
+
+fn check_positive(span: Option<Span>, path: JsonPath, findings: &mut Vec<Finding>) {
+    if span.is_some_and(|span| span.0.0 == 0) {
+        findings.push(finding(path, "must be longer than 0"));
+    }
+}
+
+fn check_scm(settings: &Settings, findings: &mut Vec<Finding>) {
+    let tasks = JsonPath::parse("scm.tasks");
+    if is_blank(settings.scm.command.as_ref()) {
+        findings.push(finding(JsonPath::parse("scm.command"), "must not be blank"));
+    }
+    if settings.scm.command.is_none() && !settings.scm.tasks.is_empty() {
+        findings.push(finding(tasks.clone(), "needs `scm.command`, such as \"git\""));
+    }
+    for (index, task) in settings.scm.tasks.iter().enumerate() {
+        if task.trim().is_empty() {
+            findings.push(finding(tasks.index(index), "must not be blank"));
+        }
+    }
+}
+
+fn check_notify(settings: &Settings, findings: &mut Vec<Finding>) {
+    if let Some(webhook) = &settings.notify.webhook
+        && !webhook.starts_with("https://")
+        && !webhook.starts_with("http://")
+    {
+        let path = JsonPath::parse("notify.webhook");
+        findings.push(finding(path, "must begin with https:// or http://"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+    use serde_json::json;
+
+    #[test]
+    fn mistakes_between_settings_are_found_together() {
+        let settings: Settings = serde_json::from_value(json!({
+            "agent": {"command": " ", "env": {"A=B": "1"}},
+            "agents": {"review": {"command": ""}},
+            "guardrails": [{"command": "make"}, {"command": " "}],
+            "gates": [
+                {"name": "one", "command": "make"},
+                {"name": "one", "agent": {}},
+                {"name": "both", "command": "make", "agent": {}},
+                {"kind": "spec"},
+                {"command": "\t", "softTimeout": "2m", "hardTimeout": "1m"},
+            ],
+            "timeouts": {"test": {"soft": "5m", "hard": "4m"}, "idle": 0},
+            "budget": {"maxTime": "0s"},
+            "scm": {"tasks": ["commit", ""]},
+            "notify": {"webhook": "ftp://example.org"},
+        }))
+        .expect("well typed");
+        let shown: Vec<String> = check_sense(&settings)
+            .into_iter()
+            .map(|finding| format!("{}: {:?}", finding.path, finding.fault))
+            .collect();
+        expect![[r#"
+            agent.command: Value("must not be blank")
+            agent.env["A=B"]: Value("is not a name for an environment variable")
+            agents.review.command: Value("must not be blank")
+            guardrails[1].command: Value("must not be blank")
+            gates[1].name: Value("`gates[0]` is called \"one\" as well")
+            gates[2]: Value("a gate has a `command` or an `agent`, not both")
+            gates[3]: Value("a gate needs a `command` or an `agent`")
+            gates[4].command: Value("must not be blank")
+            gates[4].softTimeout: Value("the soft limit 2m is longer than the hard limit 1m")
+            timeouts.test.soft: Value("the soft limit 5m is longer than the hard limit 4m")
+            timeouts.idle: Value("must be longer than 0")
+            budget.maxTime: Value("must be longer than 0")
+            scm.tasks: Value("needs `scm.command`, such as \"git\"")
+            scm.tasks[1]: Value("must not be blank")
+            notify.webhook: Value("must begin with https:// or http://")"#]]
+        .assert_eq(&shown.join("\n"));
+    }
+
+    #[test]
+    fn the_defaults_make_sense() {
+        assert_eq!(check_sense(&Settings::default()), Vec::new());
+    }
+}

@@ -1,0 +1,125 @@
+//! Reads settings files and the environment: the only effects of this room.
+//!
+//! Not here: what the text means; see `layers`.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::layers::{SourceFile, Sources};
+use super::path::JsonPath;
+use super::problem::{Place, Problem, SettingsError};
+
+/// Settings are some kilobytes; a larger file is not one, and must not fill the memory.
+const LARGEST: u64 = 1 << 20;
+
+/// Reads the settings files of a project; `config` takes the place of `.ralph/settings.json`.
+///
+/// A project without settings files is fine; a given file must exist. The environment and the
+/// flags are still to be added.
+pub(crate) fn read_sources(
+    project_dir: &Path,
+    config: Option<&Path>,
+) -> Result<Sources, SettingsError> {
+    let mut problems = Vec::new();
+    let base = match config {
+        Some(path) => match read(path, Special::Allowed) {
+            Ok(None) => Err(problem(path, "no such file", None)),
+            other => other,
+        },
+        None => read(&in_project(project_dir, "settings.json"), Special::Refused),
+    };
+    let local = read(&in_project(project_dir, "settings.local.json"), Special::Refused);
+    let mut take = |file: Result<Option<SourceFile>, Problem>| {
+        file.unwrap_or_else(|problem| {
+            problems.push(problem);
+            None
+        })
+    };
+    let sources = Sources { base: take(base), local: take(local), ..Sources::default() };
+    if problems.is_empty() { Ok(sources) } else { Err(SettingsError { problems }) }
+}
+
+impl Sources {
+    /// Adds the `RALPH_*` variables of an environment, such as `std::env::vars_os()`.
+    ///
+    /// Bytes that are not UTF-8 are replaced; no setting has a use for them.
+    #[must_use]
+    pub(crate) fn with_environment(
+        mut self,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Self {
+        let lossy = |text: OsString| text.to_string_lossy().into_owned();
+        let named = variables.into_iter().map(|(name, value)| (lossy(name), lossy(value)));
+        self.env.extend(named.filter(|(name, _)| name.starts_with("RALPH_")));
+        self
+    }
+}
+
+fn in_project(project_dir: &Path, name: &str) -> PathBuf {
+    let inside = Path::new(".ralph").join(name);
+    if project_dir == Path::new(".") { inside } else { project_dir.join(inside) }
+}
+
+/// Whether a file may be a pipe or device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Special {
+    /// The user named it: `--config <(make-settings)`.
+    Allowed,
+    /// It lies in the project, where an agent may have put it; a pipe would never end.
+    Refused,
+}
+
+fn read(path: &Path, special: Special) -> Result<Option<SourceFile>, Problem> {
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        // A link into nowhere is no missing file: somebody meant it to be there.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {
+            return Ok(None);
+        }
+        Err(error) => return Err(problem(path, &format!("cannot be read: {error}"), None)),
+    };
+    if metadata.is_dir() {
+        return Err(problem(path, "is a directory, not a settings file", None));
+    }
+    if !metadata.is_file() && special == Special::Refused {
+        return Err(problem(path, "is not a regular file", None));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
+        .map_err(|error| problem(path, &format!("cannot be read: {error}"), None))?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(problem(path, "is larger than 1 MiB, too large for settings", None));
+    }
+    decode(path, bytes).map(Some)
+}
+
+fn decode(path: &Path, bytes: Vec<u8>) -> Result<SourceFile, Problem> {
+    let hint = Some("save it as UTF-8 without a byte-order mark");
+    if [&[0xef, 0xbb, 0xbf][..], &[0xff, 0xfe], &[0xfe, 0xff]]
+        .iter()
+        .any(|it| bytes.starts_with(it))
+    {
+        return Err(problem(path, "begins with a byte-order mark", hint));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..valid].split(|byte| *byte == b'\n').count();
+        problem(path, &format!("is not UTF-8 text (line {line})"), Some("save it as UTF-8"))
+    })?;
+    Ok(SourceFile { path: path.into(), text })
+}
+
+fn problem(path: &Path, message: &str, hint: Option<&str>) -> Problem {
+    Problem {
+        place: Place::WholeFile { path: path.into() },
+        path: JsonPath::default(),
+        message: message.into(),
+        hint: hint.map(Into::into),
+    }
+}
+
+#[cfg(test)]
+mod tests;

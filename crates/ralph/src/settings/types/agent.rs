@@ -1,0 +1,210 @@
+//! Which agent is asked: the `agent` section, its overrides for one role, and how they join.
+//!
+//! Not here: how an agent is called. The adapters of `ralph-io` know that.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// An agent: its command, model, environment and how to read its output.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Agent {
+    /// The program to run, such as `claude`.
+    #[schemars(length(min = 1))]
+    pub(crate) command: Option<String>,
+    /// Further arguments of the program. An entry such as `--model opus` is an option and its value.
+    pub(crate) flags: Option<Vec<String>>,
+    /// How to talk to it. Follows from the command's file name where it is not set.
+    pub(crate) kind: Option<AgentKind>,
+    /// The model to ask for. Not set: the agent's own default.
+    pub(crate) model: Option<String>,
+    /// The model to fall back to when the first one is overloaded.
+    pub(crate) fallback_model: Option<String>,
+    /// Environment variables to add for the agent.
+    pub(crate) env: BTreeMap<String, String>,
+    /// Environment variables to remove for the agent; globs such as `*_API_KEY`.
+    pub(crate) env_deny: Option<Vec<String>>,
+    /// Whether the agent may use its tools without asking. Default: true.
+    pub(crate) skip_permissions: Option<bool>,
+    /// Selects the agent's answer in its output, for agents of kind `custom`.
+    pub(crate) response_filter: Option<String>,
+    /// Selects what to show of the agent's output, for agents of kind `custom`.
+    pub(crate) display_filter: Option<String>,
+}
+
+impl Agent {
+    /// Returns this agent with what it leaves open taken from `base`.
+    ///
+    /// Another command or kind is another program: the arguments, models and filters of `base`
+    /// mean nothing to it, so only the environment and the permissions carry over.
+    #[must_use]
+    pub(crate) fn over(&self, base: &Self) -> Self {
+        let base = if self.command.is_some() || self.kind.is_some() {
+            Self {
+                env: base.env.clone(),
+                env_deny: base.env_deny.clone(),
+                skip_permissions: base.skip_permissions,
+                ..Self::default()
+            }
+        } else {
+            base.clone()
+        };
+        let mut env = base.env;
+        env.extend(self.env.clone());
+        Self {
+            command: self.command.clone().or(base.command),
+            flags: self.flags.clone().or(base.flags),
+            kind: self.kind.or(base.kind),
+            model: self.model.clone().or(base.model),
+            fallback_model: self.fallback_model.clone().or(base.fallback_model),
+            env,
+            env_deny: self.env_deny.clone().or(base.env_deny),
+            skip_permissions: self.skip_permissions.or(base.skip_permissions),
+            response_filter: self.response_filter.clone().or(base.response_filter),
+            display_filter: self.display_filter.clone().or(base.display_filter),
+        }
+    }
+}
+
+/// How to talk to an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AgentKind {
+    /// Claude Code.
+    Claude,
+    /// `OpenAI` Codex.
+    Codex,
+    /// Amp.
+    Amp,
+    /// Cline.
+    Cline,
+    /// Gemini CLI.
+    Gemini,
+    /// `OpenCode`.
+    Opencode,
+    /// GitHub Copilot CLI.
+    Copilot,
+    /// Qwen Code.
+    Qwen,
+    /// Pi.
+    Pi,
+    /// Any command that speaks the Agent Client Protocol over stdio.
+    Acp,
+    /// Any command: prompt on stdin, answer on stdout.
+    Text,
+    /// Any command that prints JSON lines, read with `responseFilter` and `displayFilter`.
+    Custom,
+    /// The built-in scripted agent.
+    Sim,
+}
+
+/// Other agents, models or flags for single roles. What a role leaves open comes from `agent`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Agents {
+    /// For iterations on a prompt.
+    pub(crate) prompt: Agent,
+    /// For making the plan.
+    pub(crate) plan: Agent,
+    /// For working by an implementation plan.
+    pub(crate) build: Agent,
+    /// For the first attempt on a task.
+    pub(crate) implement: Agent,
+    /// For reviewing.
+    pub(crate) review: Agent,
+    /// For mending what a review asked for.
+    pub(crate) fix: Agent,
+    /// For compacting memory.
+    pub(crate) compact: Agent,
+    /// For writing commit messages.
+    pub(crate) message: Agent,
+    /// For the attempts after a strategy shift: a stronger or different agent.
+    pub(crate) escalate: Agent,
+}
+
+impl Agents {
+    /// Returns every section with its key, in the order of the documentation.
+    pub(crate) fn sections(&self) -> [(&'static str, &Agent); 9] {
+        [
+            ("prompt", &self.prompt),
+            ("plan", &self.plan),
+            ("build", &self.build),
+            ("implement", &self.implement),
+            ("review", &self.review),
+            ("fix", &self.fix),
+            ("compact", &self.compact),
+            ("message", &self.message),
+            ("escalate", &self.escalate),
+        ]
+    }
+
+    /// Returns the section of a role.
+    pub(crate) fn section(&self, role: Role) -> &Agent {
+        match role {
+            Role::Prompt => &self.prompt,
+            Role::Plan => &self.plan,
+            Role::Build => &self.build,
+            Role::Implement => &self.implement,
+            Role::Review => &self.review,
+            Role::Fix => &self.fix,
+            Role::Compact => &self.compact,
+            Role::Message => &self.message,
+        }
+    }
+}
+
+/// What an iteration is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    /// Working on a prompt.
+    Prompt,
+    /// Making the plan.
+    Plan,
+    /// Working by an implementation plan.
+    Build,
+    /// The first attempt on a task.
+    Implement,
+    /// Reviewing a task.
+    Review,
+    /// Mending what a review asked for.
+    Fix,
+    /// Compacting memory.
+    Compact,
+    /// Writing a commit message.
+    Message,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(command: Option<&str>, model: Option<&str>) -> Agent {
+        Agent { command: command.map(Into::into), model: model.map(Into::into), ..Agent::default() }
+    }
+
+    #[test]
+    fn a_role_keeps_the_command_and_changes_the_model() {
+        let base = Agent { flags: Some(vec!["--verbose".into()]), ..agent(Some("claude"), None) };
+        let expected = Agent { model: Some("haiku".into()), ..base.clone() };
+        assert_eq!(agent(None, Some("haiku")).over(&base), expected);
+    }
+
+    #[test]
+    fn another_program_does_not_inherit_arguments_or_models() {
+        let base = Agent {
+            flags: Some(vec!["--verbose".into()]),
+            env: BTreeMap::from([("CI".into(), "1".into())]),
+            skip_permissions: Some(false),
+            ..agent(Some("claude"), Some("opus"))
+        };
+        let expected = Agent {
+            env: base.env.clone(),
+            skip_permissions: Some(false),
+            ..agent(Some("codex"), None)
+        };
+        assert_eq!(agent(Some("codex"), None).over(&base), expected);
+    }
+}

@@ -1,0 +1,202 @@
+//! Gates as settings write them: `gates`, the `guardrails` shorthand, and how strictly they count.
+//!
+//! Not here: running gates or judging their results.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize};
+
+use super::agent::{Agent, Role};
+use super::quantity::Span;
+
+/// The `format` keyword that marks a choice whose spelling may be in any case.
+pub(crate) const ANY_CASE_FORMAT: &str = "ralph-any-case";
+
+/// A command that must succeed after each iteration: shorthand for a hard command gate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Guardrail {
+    /// The shell command.
+    #[schemars(length(min = 1))]
+    pub(crate) command: String,
+    /// Where its failure joins the next prompt.
+    #[serde(default)]
+    pub(crate) fail_action: FailAction,
+    /// Guidance for the agent when it fails.
+    #[serde(default)]
+    pub(crate) hint: Option<String>,
+}
+
+/// A check that ralph runs after the agent: a command, or a reviewing agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Gate {
+    /// Its name in messages and reports. Not set: the command.
+    pub(crate) name: Option<String>,
+    /// What it checks.
+    pub(crate) kind: GateKind,
+    /// The shell command to run. Either this or `agent`.
+    pub(crate) command: Option<String>,
+    /// The agent to ask for a verdict; `{}` is the one of `agents.review`.
+    pub(crate) agent: Option<Agent>,
+    /// Whether its failure fails the attempt. Not set: yes, but for `quality`.
+    pub(crate) hard: Option<bool>,
+    /// Whether it runs even after an earlier hard gate failed.
+    pub(crate) always: bool,
+    /// Where its failure joins the next prompt.
+    pub(crate) fail_action: FailAction,
+    /// Guidance for the agent when it fails.
+    pub(crate) hint: Option<String>,
+    /// Which part of its output is kept in the prompt.
+    pub(crate) truncate: Truncate,
+    /// After this time it is warned about. Not set: the one of `timeouts`.
+    pub(crate) soft_timeout: Option<Span>,
+    /// After this time it is ended and has failed. Not set: the one of `timeouts`.
+    pub(crate) hard_timeout: Option<Span>,
+    /// Limits it to some iterations.
+    pub(crate) when: When,
+    /// Whether a pass counts for as long as nothing changes.
+    pub(crate) cache: bool,
+    /// Whether a test run without a single test may pass.
+    pub(crate) allow_empty: bool,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self {
+            name: None,
+            kind: GateKind::default(),
+            command: None,
+            agent: None,
+            hard: None,
+            always: false,
+            fail_action: FailAction::default(),
+            hint: None,
+            truncate: Truncate::default(),
+            soft_timeout: None,
+            hard_timeout: None,
+            when: When::default(),
+            cache: true,
+            allow_empty: false,
+        }
+    }
+}
+
+impl Gate {
+    /// Returns whether its failure fails the attempt, before any `validationStrategy`.
+    pub(crate) fn is_hard(&self) -> bool {
+        self.hard.unwrap_or(match self.kind {
+            GateKind::Test | GateKind::Lint | GateKind::Spec | GateKind::Custom => true,
+            GateKind::Quality => false,
+        })
+    }
+}
+
+/// What a gate checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum GateKind {
+    /// Tests: a run without any test fails.
+    Test,
+    /// Style and static checks.
+    Lint,
+    /// Whether the work does what was asked.
+    Spec,
+    /// Whether the work is good.
+    Quality,
+    /// Anything else.
+    #[default]
+    Custom,
+}
+
+/// Which iterations a gate runs in. An empty list does not limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct When {
+    /// Only in iterations of these roles.
+    pub(crate) roles: Vec<Role>,
+    /// Only when a changed path matches one of these globs.
+    pub(crate) paths: Vec<String>,
+}
+
+/// Which part of a gate's output is kept in the prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Truncate {
+    /// The beginning.
+    #[default]
+    Head,
+    /// The end, where test runners put the failure.
+    Tail,
+    /// Half of each.
+    Both,
+}
+
+/// Which gates count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ValidationStrategy {
+    /// All hard gates must pass.
+    #[default]
+    Strict,
+    /// Tests must pass, lint only warns.
+    Lenient,
+    /// Only tests are run.
+    TestsOnly,
+}
+
+/// Where the failure of a gate joins the next prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(crate) enum FailAction {
+    /// After the base text.
+    #[default]
+    Append,
+    /// Before the base text.
+    Prepend,
+    /// Instead of the base text.
+    Replace,
+}
+
+impl<'de> Deserialize<'de> for FailAction {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct FailActionVisitor;
+        impl Visitor<'_> for FailActionVisitor {
+            type Value = FailAction;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("APPEND, PREPEND or REPLACE")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<FailAction, E> {
+                match text.to_ascii_uppercase().as_str() {
+                    "APPEND" => Ok(FailAction::Append),
+                    "PREPEND" => Ok(FailAction::Prepend),
+                    "REPLACE" => Ok(FailAction::Replace),
+                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_str(FailActionVisitor)
+    }
+}
+
+impl JsonSchema for FailAction {
+    fn schema_name() -> Cow<'static, str> {
+        "FailAction".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Where the failure of a gate joins the next prompt: after the base text, before it, or instead of it. Any case.",
+            "anyOf": [
+                { "type": "string", "enum": ["APPEND", "PREPEND", "REPLACE"] },
+                {
+                    "type": "string",
+                    "format": ANY_CASE_FORMAT,
+                    "pattern": "^([Aa][Pp][Pp][Ee][Nn][Dd]|[Pp][Rr][Ee][Pp][Ee][Nn][Dd]|[Rr][Ee][Pp][Ll][Aa][Cc][Ee])$",
+                },
+            ]
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! What bounds a run: timeouts, retries, waits, budgets, and when a task counts as stuck.
+//!
+//! Not here: measuring time or money.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use super::quantity::Span;
+
+/// How long things may take. All are multiplied with `timeoutMultiplier`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Timeouts {
+    /// All attempts on one task together.
+    pub(crate) global: Limits,
+    /// One run of the agent.
+    pub(crate) implement: Limits,
+    /// One command gate.
+    pub(crate) test: Limits,
+    /// One agent gate of kind `spec`.
+    pub(crate) spec: Limits,
+    /// One agent gate of kind `quality`.
+    pub(crate) quality: Limits,
+    /// Time without a useful event from the agent.
+    pub(crate) idle: Span,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        let minutes =
+            |soft, hard| Limits { soft: Span::from_mins(soft), hard: Span::from_mins(hard) };
+        Self {
+            global: minutes(45, 60),
+            implement: minutes(12, 20),
+            test: minutes(5, 10),
+            spec: minutes(3, 5),
+            quality: minutes(2, 3),
+            idle: Span::from_mins(10),
+        }
+    }
+}
+
+impl Timeouts {
+    /// Returns every pair of limits with its key.
+    pub(crate) fn sections(&self) -> [(&'static str, Limits); 5] {
+        [
+            ("global", self.global),
+            ("implement", self.implement),
+            ("test", self.test),
+            ("spec", self.spec),
+            ("quality", self.quality),
+        ]
+    }
+
+    /// Returns the pair of limits under a key of `sections`.
+    pub(crate) fn section_mut(&mut self, key: &str) -> Option<&mut Limits> {
+        match key {
+            "global" => Some(&mut self.global),
+            "implement" => Some(&mut self.implement),
+            "test" => Some(&mut self.test),
+            "spec" => Some(&mut self.spec),
+            "quality" => Some(&mut self.quality),
+            _ => None,
+        }
+    }
+}
+
+/// A soft limit that warns and a hard limit that ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Limits {
+    /// Warns.
+    pub(crate) soft: Span,
+    /// Ends.
+    pub(crate) hard: Span,
+}
+
+impl JsonSchema for Limits {
+    fn schema_name() -> Cow<'static, str> {
+        "Limits".into()
+    }
+    /// By hand: one duration alone means the hard limit, and in a file either may be left out.
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let span = generator.subschema_for::<Span>();
+        json_schema!({
+            "description": "A soft limit that warns and a hard limit that ends; one duration alone is the hard limit.",
+            "anyOf": [
+                span,
+                {
+                    "type": "object",
+                    "properties": { "soft": span, "hard": span },
+                    "additionalProperties": false,
+                },
+            ]
+        })
+    }
+}
+
+/// What happens when the agent crashes or answers nothing useful.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Retries {
+    /// How often one iteration is tried again.
+    pub(crate) max: u32,
+    /// The pause before the first retry; it doubles from one to the next.
+    pub(crate) backoff: Span,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self { max: 3, backoff: Span::from_secs(5) }
+    }
+}
+
+/// What happens at a rate or usage limit of the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct RateLimit {
+    /// Whether to wait until the limit is reset.
+    pub(crate) wait: bool,
+    /// The longest time to wait.
+    pub(crate) max_wait: Span,
+}
+
+impl Default for RateLimit {
+    fn default() -> Self {
+        Self { wait: true, max_wait: Span::from_mins(6 * 60) }
+    }
+}
+
+/// What a run may use up. Not set: no bound.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[expect(clippy::struct_field_names, reason = "the names of the keys")]
+pub(crate) struct Budget {
+    /// Money, in US dollars, as the agent reports it.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub(crate) max_cost_usd: Option<f64>,
+    /// Tokens, as the agent reports them.
+    #[schemars(range(min = 1))]
+    pub(crate) max_tokens: Option<u64>,
+    /// Running time.
+    pub(crate) max_time: Option<Span>,
+}
+
+/// When a task counts as stuck.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Stuck {
+    /// After how many attempts with the same failure.
+    #[schemars(range(min = 1))]
+    pub(crate) after: u32,
+    /// How often another strategy is asked for before the task is given up.
+    pub(crate) strategy_shifts: u32,
+}
+
+impl Default for Stuck {
+    fn default() -> Self {
+        Self { after: 3, strategy_shifts: 2 }
+    }
+}

@@ -1,0 +1,172 @@
+//! The `sandbox` section: what agents and gates can reach.
+//!
+//! Not here: enforcing any of it, or choosing a backend.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::quantity::Size;
+
+/// What agents and gates can reach.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Sandbox {
+    /// How isolation is enforced.
+    pub(crate) backend: SandboxBackend,
+    /// What to do when `auto` finds nothing that enforces isolation.
+    pub(crate) fallback: SandboxFallback,
+    /// What the agent may do with `.git`. Not set: `ro` where ralph commits, else `agent`.
+    pub(crate) git: Option<SandboxGit>,
+    /// Further writable paths.
+    pub(crate) rw: Vec<String>,
+    /// Further read-only paths inside the project.
+    pub(crate) ro: Vec<String>,
+    /// Further hidden paths.
+    pub(crate) hide: Vec<String>,
+    /// Parts of the home directory that stay readable, such as `.cargo`.
+    pub(crate) home: Vec<String>,
+    /// Names of environment variables to let through.
+    pub(crate) env: Vec<String>,
+    /// Unix sockets.
+    pub(crate) unix_sockets: UnixSockets,
+    /// The image of the `container` backend.
+    pub(crate) image: Option<String>,
+    /// What gates may use.
+    pub(crate) gates: SandboxGates,
+    /// The network.
+    pub(crate) network: Network,
+    /// Bounds on what a child may use.
+    pub(crate) limits: SandboxLimits,
+}
+
+/// How isolation is enforced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SandboxBackend {
+    /// The first of the enforced ones that works here.
+    #[default]
+    Auto,
+    /// A Docker Sandboxes micro VM.
+    Sbx,
+    /// Namespaces and seccomp on Linux, Seatbelt on macOS.
+    Native,
+    /// Bubblewrap.
+    Bwrap,
+    /// Docker or podman, with `sandbox.image`.
+    Container,
+    /// Landlock and seccomp.
+    Landlock,
+    /// Only the command guard in the agent's hooks.
+    Guard,
+    /// No isolation.
+    None,
+}
+
+/// What to do when nothing that enforces isolation is available.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SandboxFallback {
+    /// Do not run.
+    #[default]
+    Stop,
+    /// Go on with the command guard alone.
+    Guard,
+}
+
+/// What the agent may do with `.git`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SandboxGit {
+    /// Read it.
+    Ro,
+    /// Commit; hooks and configuration stay read-only.
+    Agent,
+    /// Work in a private clone.
+    Clone,
+}
+
+/// Unix sockets inside the sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum UnixSockets {
+    /// None at all.
+    #[default]
+    Deny,
+    /// Only between processes inside.
+    Private,
+}
+
+/// What gates may use beyond the project.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct SandboxGates {
+    /// The network of gates.
+    pub(crate) network: NetworkMode,
+    /// Whether gates see the agent's credentials.
+    pub(crate) credentials: bool,
+}
+
+impl Default for SandboxGates {
+    fn default() -> Self {
+        Self { network: NetworkMode::None, credentials: false }
+    }
+}
+
+/// The network of the agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Network {
+    /// Which network there is.
+    pub(crate) mode: NetworkMode,
+    /// Further host names the proxy lets through.
+    pub(crate) allow: Vec<String>,
+    /// Host names the proxy refuses.
+    pub(crate) deny: Vec<String>,
+    /// Private address ranges the proxy lets through.
+    pub(crate) allow_private: Vec<String>,
+}
+
+/// Which network there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum NetworkMode {
+    /// None.
+    None,
+    /// The host's, unrestricted.
+    Host,
+    /// Only what ralph's proxy allows by name.
+    #[default]
+    Proxy,
+}
+
+/// Bounds on what a child may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct SandboxLimits {
+    /// Processes.
+    #[schemars(range(min = 1))]
+    pub(crate) pids: u32,
+    /// Memory.
+    pub(crate) memory: Size,
+    /// Temporary files.
+    pub(crate) tmp: Size,
+    /// One file.
+    pub(crate) file: Size,
+    /// Growth of the project.
+    pub(crate) growth: Size,
+    /// Output.
+    pub(crate) output: Size,
+}
+
+impl Default for SandboxLimits {
+    fn default() -> Self {
+        Self {
+            pids: 512,
+            memory: Size::from_mib(8 << 10),
+            tmp: Size::from_mib(2 << 10),
+            file: Size::from_mib(2 << 10),
+            growth: Size::from_mib(10 << 10),
+            output: Size::from_mib(64),
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! The smaller sections: task list, review, memory, context, commits, notifications, screen.
+//!
+//! Not here: agents, gates, limits and the sandbox; they have files of their own.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize};
+
+/// What a run works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Workflow {
+    /// One prompt, again and again.
+    #[default]
+    Prompt,
+    /// A specs folder with its implementation plan.
+    Specs,
+    /// A task list.
+    Tasks,
+}
+
+/// Who commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Commit {
+    /// Ralph, after the gates passed.
+    Ralph,
+    /// The agent; ralph checks the result.
+    Agent,
+    /// Nobody.
+    None,
+}
+
+/// What becomes of the changes of a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnFailure {
+    /// They stay for the next attempt.
+    #[default]
+    Keep,
+    /// They are kept on a ref, and the tree goes back to the checkpoint.
+    Rollback,
+}
+
+/// Whether the hard gates run once before any agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Baseline {
+    /// They run, and what is red is reported as broken before.
+    Note,
+    /// They run, and must be green.
+    Require,
+    /// They do not run.
+    Off,
+}
+
+/// The task list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Tasks {
+    /// Its file. Not set: `ralph/tasks.json`, then `plan.json`.
+    pub(crate) file: Option<String>,
+    /// Who writes it.
+    pub(crate) keeper: Keeper,
+    /// How many attempts a task gets.
+    #[schemars(range(min = 1))]
+    pub(crate) max_attempts: u32,
+    /// How many changes to the list one iteration may ask for.
+    pub(crate) max_amendments: u32,
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self { file: None, keeper: Keeper::default(), max_attempts: 5, max_amendments: 3 }
+    }
+}
+
+/// Who writes the task file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Keeper {
+    /// Ralph, from what agents answer.
+    #[default]
+    Ralph,
+    /// The agent; ralph checks every change.
+    Agent,
+}
+
+/// The review of finished tasks by a fresh agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Review {
+    /// Whether there is one.
+    pub(crate) enabled: bool,
+    /// After how many reviews a task is approved anyway, and marked.
+    #[schemars(range(min = 1))]
+    pub(crate) cap: u32,
+}
+
+impl Default for Review {
+    fn default() -> Self {
+        Self { enabled: true, cap: 5 }
+    }
+}
+
+/// Commands of the version control system after a passing iteration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Scm {
+    /// The program, such as `git`.
+    #[schemars(length(min = 1))]
+    pub(crate) command: Option<String>,
+    /// Its subcommands in order, such as `commit` and `push`.
+    pub(crate) tasks: Vec<String>,
+}
+
+/// Compaction of what former iterations learned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Memory {
+    /// Whether there is any. Not set: yes for task lists.
+    pub(crate) enabled: Option<bool>,
+    /// Compacts after this many coding iterations.
+    #[schemars(range(min = 1))]
+    pub(crate) every_iterations: u32,
+    /// Compacts when the handoffs since the last time are larger than this.
+    pub(crate) threshold_bytes: u64,
+    /// How many turns the compacting agent gets.
+    #[schemars(range(min = 1))]
+    pub(crate) max_turns: u32,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { enabled: None, every_iterations: 5, threshold_bytes: 32_000, max_turns: 10 }
+    }
+}
+
+/// How much a prompt may hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Context {
+    /// Tokens of a whole prompt.
+    #[schemars(range(min = 1))]
+    pub(crate) budget_tokens: u64,
+    /// Tokens of each section.
+    pub(crate) sections: ContextSections,
+    /// Tokens of the model's context window. Not set: what the agent reports, else 200000.
+    #[schemars(range(min = 1))]
+    pub(crate) window: Option<u64>,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Self { budget_tokens: 8000, sections: ContextSections::default(), window: None }
+    }
+}
+
+/// Tokens of each section of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct ContextSections {
+    /// The task: id, title, description, acceptance criteria. Never cut.
+    pub(crate) task: u64,
+    /// What the answer must look like. Never cut.
+    pub(crate) output: u64,
+    /// Skills.
+    pub(crate) skills: u64,
+    /// The previous iteration.
+    pub(crate) previous: u64,
+    /// Compacted memory.
+    pub(crate) memory: u64,
+    /// Earlier iterations, a line each.
+    pub(crate) earlier: u64,
+}
+
+impl Default for ContextSections {
+    fn default() -> Self {
+        Self { task: 1000, output: 500, skills: 1500, previous: 500, memory: 3000, earlier: 150 }
+    }
+}
+
+/// MCP server configurations. Not set: the ones in the binary.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Mcp {
+    /// File for coding iterations.
+    pub(crate) coding: Option<String>,
+    /// File for compaction.
+    pub(crate) memory: Option<String>,
+}
+
+/// Whom to tell when something happens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Notify {
+    /// A shell command that gets the event as JSON on stdin.
+    #[schemars(length(min = 1))]
+    pub(crate) command: Option<String>,
+    /// A URL that gets the event as JSON.
+    #[schemars(length(min = 1))]
+    pub(crate) webhook: Option<String>,
+    /// Whether to show a notification on the desktop, where there is one.
+    pub(crate) desktop: bool,
+    /// Which events.
+    pub(crate) on: Vec<NotifyEvent>,
+}
+
+impl Default for Notify {
+    fn default() -> Self {
+        let on = vec![
+            NotifyEvent::Finish,
+            NotifyEvent::Failure,
+            NotifyEvent::Stuck,
+            NotifyEvent::Waiting,
+        ];
+        Self { command: None, webhook: None, desktop: false, on }
+    }
+}
+
+/// What somebody may want to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum NotifyEvent {
+    /// The run is complete.
+    Finish,
+    /// The run stopped before completion.
+    Failure,
+    /// A task is stuck.
+    Stuck,
+    /// The run waits for a limit or a person.
+    Waiting,
+}
+
+/// The log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Log {
+    /// From which level on lines are written.
+    pub(crate) level: LogLevel,
+}
+
+/// How important a log line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogLevel {
+    /// Everything, for looking into ralph itself.
+    Debug,
+    /// What happens.
+    #[default]
+    Info,
+    /// What may be wrong.
+    Warn,
+    /// What is wrong.
+    Error,
+}
+
+/// What the streaming view shows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Ui {
+    /// Emoji, or text markers such as `[OK]`.
+    pub(crate) emoji: Emoji,
+    /// Whether lines begin with the time of day.
+    pub(crate) timestamps: bool,
+    /// How many lines of a tool's output are shown.
+    pub(crate) max_output_lines: u32,
+    /// How many characters of a tool's output are shown.
+    pub(crate) max_output_chars: u32,
+}
+
+impl Default for Ui {
+    fn default() -> Self {
+        Self {
+            emoji: Emoji::default(),
+            timestamps: false,
+            max_output_lines: 3,
+            max_output_chars: 400,
+        }
+    }
+}
+
+/// Whether to show emoji.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Emoji {
+    /// Where the terminal can.
+    #[default]
+    Auto,
+    /// Yes; `true` means the same.
+    Always,
+    /// No; `false` means the same.
+    Never,
+}
+
+impl<'de> Deserialize<'de> for Emoji {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct EmojiVisitor;
+        impl Visitor<'_> for EmojiVisitor {
+            type Value = Emoji;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"auto\", \"always\", \"never\", true or false")
+            }
+            fn visit_bool<E: de::Error>(self, shown: bool) -> Result<Emoji, E> {
+                Ok(if shown { Emoji::Always } else { Emoji::Never })
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Emoji, E> {
+                match text {
+                    "auto" => Ok(Emoji::Auto),
+                    "always" => Ok(Emoji::Always),
+                    "never" => Ok(Emoji::Never),
+                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(EmojiVisitor)
+    }
+}
+
+impl JsonSchema for Emoji {
+    fn schema_name() -> Cow<'static, str> {
+        "Emoji".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Whether to show emoji: where the terminal can, always (or true), never (or false).",
+            "anyOf": [
+                { "type": "string", "enum": ["auto", "always", "never"] },
+                { "type": "boolean" },
+            ]
+        })
+    }
+}

@@ -1,0 +1,179 @@
+//! Bad input: one clear message, the documented exit code, nothing half-written.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use serde_json::json;
+
+use crate::{always, done, first_then, repository, run, sealed};
+
+#[test]
+fn the_prompt_is_given_exactly_once() {
+    let sealed = sealed();
+    sealed.script(&done(), &json!({}));
+    sealed.write("PROMPT.md", "text");
+    for (words, expect) in [
+        (["run"].as_slice(), "There is no prompt."),
+        (&["run", "-p", "x", "-f", "PROMPT.md"], "exclude each other"),
+        (&["run", "-p", "  \n"], "The prompt is empty."),
+        (&["run", "-f", "missing.md"], "missing.md"),
+        (&["run", "-f", "."], "it is a directory"),
+        (&["run", "-p", "x", "-m", "0"], "0"),
+        (&["run", "-p", "x", "--max-cost=-1"], "--max-cost"),
+        (&["run", "-p", "x", "--max-cost=nan"], "--max-cost"),
+        (&["run", "-p", "x", "--max-time", "soon"], "--max-time"),
+        (&["run", "-p", "x", "--sandbox"], "not available yet"),
+        (&["run", "-p", "x", "--sandbox=native"], "not available yet"),
+        (&["run", "-p", "x", "--config", "missing.json"], "missing.json"),
+        (&["run", "-p", "x", "-C", "nowhere"], "nowhere"),
+        (&["run", "-p", "x", "--sand"], "--sand"),
+        (&["fly"], "fly"),
+        (&["resume"], "no run to go on with"),
+        (&["resume", "20260101-000000-xxxx"], "no run `20260101-000000-xxxx`"),
+    ] {
+        let end = sealed.ralph(words);
+        assert_eq!(end.code, Some(2), "{words:?}: {}", end.stderr);
+        assert!(end.stderr.contains(expect), "{words:?}: {}", end.stderr);
+    }
+    assert_eq!(sealed.runs().len(), 0, "nothing was begun");
+}
+
+#[test]
+fn all_mistakes_in_the_settings_are_told_at_once() {
+    let sealed = sealed();
+    sealed.write(
+        ".ralph/settings.json",
+        "{\n  \"maxIterations\": 3,\n  \"agent\": { \"command\": 7 },\n  \"guardrails\": [{ \"command\": \"\", \"failAction\": \"SHOUT\" }]\n}\n",
+    );
+    let end = run(&sealed, &[]).expect_code(2);
+    for text in [
+        "settings.json:2:3: unknown key `maxIterations`",
+        "maximumIterations",
+        "settings.json:3:",
+        "settings.json:4:",
+        "APPEND",
+    ] {
+        assert!(end.stderr.contains(text), "{text}:\n{}", end.stderr);
+    }
+    sealed.write(".ralph/settings.json", "{ \"agent\": }");
+    run(&sealed, &[]).expect_code(2).expect_stderr("settings.json:1:");
+    sealed.write(".ralph/settings.json", "{}");
+    run(&sealed, &[]).expect_code(2).expect_stderr("No agent is set.");
+    assert_eq!(sealed.runs().len(), 0);
+}
+
+#[test]
+fn settings_that_are_not_carried_out_are_refused() {
+    for (settings, expect) in [
+        (json!({ "sandbox": { "backend": "bwrap" } }), "not available yet"),
+        (json!({ "protect": ["tests/**"] }), "not available yet"),
+        (json!({ "baseline": "require" }), "not available yet"),
+        (json!({ "gates": [{ "kind": "spec", "agent": {} }] }), "not available yet"),
+        (json!({ "agent": { "command": "codex", "kind": "codex" } }), "not available yet"),
+    ] {
+        let sealed = sealed();
+        sealed.script(&done(), &settings);
+        run(&sealed, &[]).expect_code(2).expect_stderr(expect);
+    }
+}
+
+#[test]
+fn an_agent_that_is_not_there_is_said_at_once() {
+    let sealed = sealed();
+    run(&sealed, &["--agent", "no-such-agent"]).expect_code(4).expect_stderr("no-such-agent");
+    run(&sealed, &["--agent", "claude"]).expect_code(4).expect_stderr("npm install");
+    sealed.program("closed", "#!/bin/sh\n");
+    let closed = sealed.bin().join("closed");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o644)).expect("a mode");
+    let closed = closed.to_string_lossy().into_owned();
+    run(&sealed, &["--agent", &closed]).expect_code(4).expect_stderr("may not be executed");
+    assert_eq!(sealed.runs().len(), 0);
+}
+
+#[test]
+fn an_agent_that_vanishes_ends_the_run() {
+    let sealed = sealed();
+    sealed.program("fickle", "#!/bin/sh\nrm -- \"$0\"\necho working\n");
+    run(&sealed, &["--agent", "fickle"]).expect_code(4).expect_stderr("fickle");
+}
+
+#[test]
+fn commits_need_a_repository() {
+    let sealed = sealed();
+    sealed.script(&done(), &json!({ "scm": { "command": "git", "tasks": ["commit"] } }));
+    run(&sealed, &[]).expect_code(5).expect_stderr("git init");
+    sealed.script(&done(), &json!({ "onFailure": "rollback" }));
+    run(&sealed, &[]).expect_code(5);
+    sealed.script(&done(), &json!({}));
+    run(&sealed, &[]).expect_code(0).expect_stderr("no git repository");
+}
+
+#[test]
+fn a_bare_repository_is_refused() {
+    let sealed = sealed();
+    sealed.git(&["init", "--bare", "--quiet", "."]);
+    sealed.script(&done(), &json!({}));
+    run(&sealed, &[]).expect_code(5).expect_stderr("bare");
+}
+
+#[test]
+fn planted_links_are_not_followed() {
+    let sealed = sealed();
+    let target = sealed.root().join("target");
+    fs::create_dir(&target).expect("a directory");
+    symlink(&target, sealed.project().join(".ralph")).expect("a link");
+    let end = run(&sealed, &["--agent", "true"]).expect_code(2);
+    assert!(end.stderr.contains(".ralph"), "{}", end.stderr);
+    assert_eq!(fs::read_dir(&target).expect("readable").count(), 0);
+}
+
+#[test]
+fn state_that_cannot_be_written_is_said_before_anything_runs() {
+    let sealed = sealed();
+    sealed.script(&done(), &json!({ "stateDir": "/proc/ralph" }));
+    run(&sealed, &[]).expect_code(2).expect_stderr("/proc/ralph");
+}
+
+#[test]
+fn a_full_disk_stops_the_run_and_loses_nothing() {
+    let sealed = sealed();
+    // A file size limit is the one full disk that a test can make without being root.
+    let calls = first_then(json!([{ "text": "Hm." }]), json!([{ "claim": "DONE" }]));
+    sealed.script(&calls, &json!({ "maximumIterations": 5 }));
+    let ralph = env!("CARGO_BIN_EXE_ralph");
+    let mut command = sealed.command("sh");
+    command.args(["-c", &format!("trap '' XFSZ; ulimit -f 16; exec {ralph} run -p \"$0\"")]);
+    command.arg("x".repeat(5_000));
+    let end = ralph_testkit::sealed::Running::start(command).wait();
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert!(end.stderr.contains("journal"), "{}", end.stderr);
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.survivors(), [""; 0]);
+}
+
+#[test]
+fn a_view_that_cannot_be_written_is_a_warning() {
+    let sealed = repository();
+    let deeds = json!([{ "delete": { "path": ".ralph/logs" } }, { "write": { "path": ".ralph/logs", "text": "" } }, { "claim": "DONE" }]);
+    sealed.script(&always(deeds), &json!({ "guardrails": [{ "command": "true" }] }));
+    run(&sealed, &[]).expect_code(0).expect_stderr("warning");
+}
+
+#[test]
+fn without_arguments_it_says_how_to_begin() {
+    let end = sealed().ralph(&[]).expect_code(0);
+    for command in ["ralph demo", "ralph run", "ralph resume"] {
+        assert!(end.stdout.contains(command), "{}", end.stdout);
+    }
+    sealed().ralph(&["--version"]).expect_code(0);
+    sealed().ralph(&["-v"]).expect_code(0);
+    sealed().ralph(&["run", "--help"]).expect_code(0);
+}
+
+#[test]
+fn the_schema_describes_the_settings() {
+    let end = sealed().ralph(&["init", "--print-schema"]).expect_code(0);
+    let schema: serde_json::Value = serde_json::from_str(&end.stdout).expect("JSON");
+    assert!(schema["properties"]["maximumIterations"].is_object());
+    sealed().ralph(&["init"]).expect_code(2);
+}

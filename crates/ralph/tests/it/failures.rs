@@ -1,0 +1,182 @@
+//! Every row of the table of failures, through real processes.
+
+use serde_json::{Value, json};
+
+use crate::{always, first_then, run, sealed};
+
+/// An agent that fails the first `times` calls and then is done.
+fn failing(times: u32, deeds: &Value) -> Value {
+    let mut calls: Vec<Value> =
+        (1..=times).map(|call| json!({ "when": { "call": call }, "do": deeds })).collect();
+    calls.push(json!({ "do": [{ "claim": "DONE" }] }));
+    Value::Array(calls)
+}
+
+#[test]
+fn crashes_garbage_and_silence_are_repeated() {
+    for (name, deeds) in [
+        ("exit code", json!([{ "exit": 1 }])),
+        ("signal", json!([{ "die": "SEGV" }])),
+        ("no result", json!([{ "text": "half" }, "noResult"])),
+        ("garbage", json!([{ "garbage": { "text": "\u{1}\u{2}<html>\n" } }, { "exit": 0 }])),
+        ("silence", json!([{ "result": "success" }])),
+        (
+            "overloaded",
+            json!([{ "result": { "error": { "class": "overloaded", "words": "529" } } }]),
+        ),
+    ] {
+        let sealed = sealed();
+        sealed.script(&failing(3, &deeds), &json!({ "maximumIterations": 1 }));
+        let end = run(&sealed, &[]);
+        assert_eq!(end.code, Some(0), "{name}:\n{}", end.stderr);
+        assert_eq!(sealed.events_of("asked").len(), 4, "{name}");
+        assert_eq!(sealed.events_of("iteration_started").len(), 1, "{name}");
+        let sealed = crate::sealed();
+        sealed.script(&always(deeds), &json!({ "retries": { "max": 1, "backoff": "1ms" } }));
+        let end = run(&sealed, &[]);
+        assert_eq!(end.code, Some(4), "{name}:\n{}", end.stderr);
+        assert_eq!(sealed.events_of("asked").len(), 2, "{name}");
+        assert_eq!(sealed.survivors(), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn a_hang_is_ended_with_its_whole_tree_and_counts_as_an_attempt() {
+    for (name, deeds, timeouts) in [
+        (
+            "hard",
+            json!(["ignoreTerm", { "chatter": { "seconds": 0.05 } }]),
+            json!({ "implement": { "soft": "100ms", "hard": "400ms" } }),
+        ),
+        (
+            "idle",
+            json!([{ "grandchild": { "kind": "ownSession", "pidFile": "../pid" } }, "hang"]),
+            json!({ "idle": "300ms" }),
+        ),
+        (
+            "useless chatter",
+            json!([{ "chatter": { "seconds": 0.05 } }]),
+            json!({ "idle": "300ms" }),
+        ),
+    ] {
+        let sealed = sealed();
+        let calls = first_then(deeds, json!([{ "claim": "DONE" }]));
+        sealed.script(&calls, &json!({ "timeouts": timeouts }));
+        let end = run(&sealed, &[]);
+        assert_eq!(end.code, Some(0), "{name}:\n{}", end.stderr);
+        assert_eq!(sealed.events_of("iteration_started").len(), 2, "{name}");
+        assert!(sealed.prompts()[1].contains("was ended before it finished"), "{name}");
+        assert_eq!(sealed.survivors(), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn what_an_agent_leaves_running_is_ended_and_said() {
+    for kind in ["plain", "ownSession", "holdStdout", "detached"] {
+        let sealed = sealed();
+        let deeds =
+            json!([{ "grandchild": { "kind": kind, "pidFile": "../pid" } }, { "claim": "DONE" }]);
+        sealed.script(&always(deeds), &json!({}));
+        let end = run(&sealed, &[]);
+        assert_eq!(end.code, Some(0), "{kind}:\n{}", end.stderr);
+        assert!(end.stderr.contains("left behind"), "{kind}:\n{}", end.stderr);
+        let pid = std::fs::read_to_string(sealed.root().join("pid")).expect("a pid");
+        let is_there = std::path::Path::new("/proc").join(pid.trim()).exists();
+        assert!(!is_there, "{kind}: {pid} is still there");
+        assert_eq!(sealed.survivors(), [""; 0], "{kind}");
+    }
+}
+
+#[test]
+fn a_usage_limit_is_waited_for_and_counts_nothing() {
+    let sealed = sealed();
+    let deeds = json!([
+        { "rateLimit": { "status": "rejected", "resets": { "in": 2 } } },
+        { "result": { "error": { "class": "rateLimited", "words": "You've hit your limit" } } }
+    ]);
+    let settings = json!({ "maximumIterations": 1, "retries": { "max": 0 } });
+    sealed.script(&failing(1, &deeds), &settings);
+    let end = run(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.events_of("asked").len(), 2);
+    assert_eq!(sealed.events_of("waiting").len(), 1);
+    assert!(end.stderr.to_lowercase().contains("usage limit"), "{}", end.stderr);
+}
+
+#[test]
+fn a_limit_beyond_the_longest_wait_stops_with_a_way_on() {
+    let sealed = sealed();
+    let deeds = json!([
+        { "rateLimit": { "status": "rejected", "resets": { "in": 90000 } } },
+        { "result": { "error": { "class": "rateLimited", "words": "You've hit your limit" } } }
+    ]);
+    sealed.script(&always(deeds.clone()), &json!({}));
+    run(&sealed, &[]).expect_code(1).expect_stderr("ralph resume");
+    sealed.script(&always(deeds), &json!({ "rateLimit": { "wait": false } }));
+    run(&sealed, &[]).expect_code(1);
+    assert_eq!(sealed.events_of("waiting").len(), 0);
+}
+
+#[test]
+fn what_asking_again_cannot_mend_stops_at_once() {
+    for (class, words) in [("notLoggedIn", "Invalid API key"), ("badCall", "unknown option")] {
+        let sealed = sealed();
+        let deeds = json!([{ "result": { "error": { "class": class, "words": words } } }]);
+        sealed.script(&always(deeds), &json!({}));
+        run(&sealed, &[]).expect_code(4).expect_stderr(words);
+        assert_eq!(sealed.events_of("asked").len(), 1, "{class}");
+    }
+}
+
+#[test]
+fn a_full_window_is_tried_once_more_and_then_is_an_attempt() {
+    let sealed = sealed();
+    let deeds =
+        json!([{ "result": { "error": { "class": "contextExceeded", "words": "too long" } } }]);
+    sealed.script(&failing(2, &deeds), &json!({}));
+    run(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.events_of("iteration_started").len(), 2);
+}
+
+#[test]
+fn budgets_end_the_run() {
+    let working = || always(json!([{ "usage": { "input": 600, "cost": 0.3 } }, { "text": "Hm." }]));
+    let sealed = sealed();
+    sealed.script(&working(), &json!({}));
+    run(&sealed, &["--max-cost", "0.5"]).expect_code(1).expect_stderr("cost budget used up");
+    assert_eq!(sealed.events_of("iteration_started").len(), 2);
+    run(&sealed, &["--max-tokens", "1000"]).expect_code(1).expect_stderr("token budget used up");
+    run(&sealed, &["--max-cost", "0.5", "--allow-incomplete"]).expect_code(0);
+    sealed.script(&always(json!(["hang"])), &json!({}));
+    run(&sealed, &["--max-time", "500ms"]).expect_code(1).expect_stderr("time budget used up");
+    assert_eq!(sealed.survivors(), [""; 0]);
+}
+
+#[test]
+fn gates_that_die_hang_or_do_not_exist_fail() {
+    for (command, code) in [
+        ("kill -SEGV $$", 139),
+        ("no-such-program-anywhere", 127),
+        ("sleep 600", 124),
+        ("setsid sleep 600 & exit 7", 7),
+    ] {
+        let sealed = sealed();
+        let calls = first_then(json!([{ "claim": "DONE" }]), json!([{ "text": "Hm." }]));
+        let gate = json!({ "command": command, "hardTimeout": "500ms", "softTimeout": "100ms" });
+        sealed.script(&calls, &json!({ "gates": [gate], "maximumIterations": 2 }));
+        run(&sealed, &[]).expect_code(1);
+        let expect = format!("failed with exit code {code}.");
+        assert!(sealed.prompts()[1].contains(&expect), "{}", sealed.prompts()[1]);
+        assert_eq!(sealed.survivors(), [""; 0], "{command}");
+    }
+}
+
+#[test]
+fn a_flood_is_survived() {
+    for shape in ["events", "line"] {
+        let sealed = sealed();
+        let deeds =
+            json!([{ "flood": { "bytes": 40_000_000, "shape": shape } }, { "claim": "DONE" }]);
+        sealed.script(&always(deeds), &json!({ "streamAgentOutput": true }));
+        run(&sealed, &["--quiet"]).expect_code(0);
+    }
+}

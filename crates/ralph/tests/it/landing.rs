@@ -1,0 +1,199 @@
+//! What becomes of the work tree: commits, rollbacks, and what must stay as it was.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use ralph_testkit::sealed::Sealed;
+
+use crate::{repository, run};
+
+/// An agent that writes a file, claims to be done, and words commit messages.
+fn worker() -> Value {
+    json!([
+        { "when": { "role": "message" }, "do": [{ "text": "\"Add the work\"" }] },
+        { "do": [{ "append": { "path": "work.txt", "text": "work\n" } }, { "claim": "DONE" }] }
+    ])
+}
+
+fn committed(sealed: &Sealed) {
+    sealed.write(".gitignore", "/.ralph/\n/ignored\n");
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+}
+
+fn scm() -> Value {
+    json!({ "scm": { "command": "git", "tasks": ["commit"] } })
+}
+
+/// What a run must not touch.
+fn users_own(sealed: &Sealed) -> (String, String, String) {
+    (
+        sealed.git(&["stash", "list"]),
+        sealed.git(&["config", "--list", "--local"]),
+        fs::read_to_string(sealed.project().join("ignored")).unwrap_or_default(),
+    )
+}
+
+#[test]
+fn work_that_passed_is_committed_with_the_message_of_the_agent() {
+    let sealed = repository();
+    let mut settings = scm();
+    settings["guardrails"] = json!([{ "command": "test -f work.txt" }]);
+    sealed.script(&worker(), &settings);
+    committed(&sealed);
+    sealed.write("ignored", "mine");
+    let before = users_own(&sealed);
+    run(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.subjects(), ["Add the work", "Settings", "Begin"]);
+    let body = sealed.git(&["log", "-1", "--format=%B"]);
+    assert!(body.contains("Ralph-Iteration: 1"), "{body}");
+    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+    assert_eq!(sealed.git(&["show", "--name-only", "--format=", "HEAD"]), "work.txt\n");
+    assert_eq!(users_own(&sealed), before);
+}
+
+#[test]
+fn work_that_failed_is_never_committed() {
+    let sealed = repository();
+    let mut settings = scm();
+    settings["guardrails"] = json!([{ "command": "false" }]);
+    settings["maximumIterations"] = json!(3);
+    sealed.script(&worker(), &settings);
+    committed(&sealed);
+    run(&sealed, &[]).expect_code(1);
+    assert_eq!(sealed.subjects(), ["Settings", "Begin"]);
+    assert_eq!(sealed.read("work.txt"), "work\nwork\nwork\n", "it stays for the next attempt");
+}
+
+#[test]
+fn a_rollback_goes_back_and_keeps_what_it_removes() {
+    let sealed = repository();
+    sealed.script(&worker(), &json!({ "guardrails": [{ "command": "false" }], "onFailure": "rollback", "maximumIterations": 2 }));
+    committed(&sealed);
+    sealed.write("ignored", "mine");
+    sealed.write("README.md", "# Changed by the user\n");
+    sealed.write("untracked", "also the user's");
+    run(&sealed, &[]).expect_code(1);
+    assert!(!sealed.project().join("work.txt").exists());
+    assert_eq!(sealed.read("README.md"), "# Changed by the user\n");
+    assert_eq!(sealed.read("untracked"), "also the user's");
+    assert_eq!(sealed.read("ignored"), "mine");
+    let kept = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
+    assert_eq!(kept.lines().count(), 2, "{kept}");
+    let first = kept.lines().next().expect("a ref");
+    assert_eq!(sealed.git(&["show", &format!("{first}:work.txt")]), "work\n");
+}
+
+#[test]
+fn uncommitted_changes_are_refused_included_or_set_aside() {
+    let sealed = repository();
+    sealed.script(&worker(), &scm());
+    committed(&sealed);
+    sealed.write("README.md", "# Changed\n");
+    sealed.write("new.txt", "new");
+    let end = run(&sealed, &[]).expect_code(2);
+    for text in ["README.md", "new.txt", "--include-dirty", "--set-aside"] {
+        assert!(end.stderr.contains(text), "{text}:\n{}", end.stderr);
+    }
+    assert_eq!(sealed.runs().len(), 0);
+    run(&sealed, &["--set-aside"]).expect_code(0);
+    assert_eq!(sealed.git(&["show", "--name-only", "--format=", "HEAD"]), "work.txt\n");
+    assert_eq!(sealed.read("README.md"), "# Changed\n");
+    assert_eq!(sealed.read("new.txt"), "new");
+    run(&sealed, &["--include-dirty"]).expect_code(0);
+    assert_eq!(
+        sealed.git(&["show", "--name-only", "--format=", "HEAD"]),
+        "README.md\nnew.txt\nwork.txt\n"
+    );
+}
+
+#[test]
+fn a_hook_that_refuses_is_feedback() {
+    let sealed = repository();
+    let calls = json!([
+        { "when": { "role": "message" }, "do": [{ "text": "Add the work" }] },
+        { "when": { "promptContains": "no tabs" }, "do": [{ "write": { "path": "work.txt", "text": "spaces" } }, { "claim": "DONE" }] },
+        { "do": [{ "write": { "path": "work.txt", "text": "\ttabs" } }, { "claim": "DONE" }] }
+    ]);
+    sealed.script(&calls, &scm());
+    committed(&sealed);
+    let hook = sealed.project().join(".git/hooks/pre-commit");
+    fs::create_dir_all(hook.parent().expect("a parent")).expect("a directory");
+    fs::write(
+        &hook,
+        "#!/bin/sh\nif git show :work.txt | grep -q '\t'; then echo 'no tabs please'; exit 1; fi\n",
+    )
+    .expect("written");
+    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("a mode");
+    run(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.subjects(), ["Add the work", "Settings", "Begin"]);
+    assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "spaces");
+}
+
+#[test]
+fn nothing_to_commit_is_no_error_and_asks_for_no_message() {
+    let sealed = repository();
+    sealed.script(&json!([{ "when": { "role": "prompt" }, "do": [{ "claim": "DONE" }] }]), &scm());
+    committed(&sealed);
+    run(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.events_of("asked").len(), 1);
+}
+
+#[test]
+fn no_message_keeps_the_changes() {
+    let sealed = repository();
+    let calls = json!([
+        { "when": { "role": "message" }, "do": [{ "text": "```" }] },
+        { "do": [{ "write": { "path": "work.txt", "text": "work" } }, { "claim": "DONE" }] }
+    ]);
+    sealed.script(&calls, &scm());
+    committed(&sealed);
+    run(&sealed, &[]).expect_code(4).expect_stderr("no commit message");
+    assert_eq!(sealed.subjects().len(), 2);
+    assert_eq!(sealed.read("work.txt"), "work");
+}
+
+#[test]
+fn a_push_that_fails_is_a_git_failure_and_can_be_repeated() {
+    let sealed = repository();
+    sealed.script(
+        &worker(),
+        &json!({ "scm": { "command": "git", "tasks": ["commit", "push origin main"] } }),
+    );
+    committed(&sealed);
+    run(&sealed, &[]).expect_code(5).expect_stderr("git push origin main");
+    assert_eq!(sealed.subjects().len(), 3, "the commit is there");
+    let remote = sealed.root().join("remote.git");
+    sealed.git(&["init", "--bare", "--quiet", &remote.to_string_lossy()]);
+    sealed.git(&["remote", "add", "origin", &remote.to_string_lossy()]);
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.subjects().len(), 3, "nothing is committed twice");
+    assert_eq!(sealed.git(&["rev-parse", "origin/main"]), sealed.git(&["rev-parse", "HEAD"]));
+}
+
+#[test]
+fn what_the_message_agent_meddles_with_is_not_committed() {
+    let sealed = repository();
+    let calls = json!([
+        { "when": { "role": "message" }, "do": [{ "write": { "path": "work.txt", "text": "meddled" } }, { "text": "Add the work" }] },
+        { "do": [{ "write": { "path": "work.txt", "text": "work" } }, { "claim": "DONE" }] }
+    ]);
+    let mut settings = scm();
+    settings["guardrails"] = json!([{ "command": "grep -q '^work$' work.txt" }]);
+    sealed.script(&calls, &settings);
+    committed(&sealed);
+    run(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "work");
+}
+
+#[test]
+fn ralph_can_word_the_commit_itself() {
+    let sealed = repository();
+    sealed.script(&worker(), &json!({ "commit": "ralph", "commitPrefix": "loop" }));
+    committed(&sealed);
+    run(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.subjects()[0], "loop[1]: prompt");
+    assert_eq!(sealed.events_of("asked").len(), 1);
+}

@@ -1,0 +1,265 @@
+//! The loop itself: prompts, gates, feedback, completion, what is written and shown.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::{always, done, first_then, repository, run, sealed};
+
+#[test]
+fn a_claim_with_green_gates_completes_the_work() {
+    let sealed = sealed();
+    sealed.script(&done(), &json!({ "guardrails": [{ "command": "true" }] }));
+    let end = run(&sealed, &[]).expect_code(0);
+    assert!(end.stderr.contains("Run ended: complete"), "{}", end.stderr);
+    assert_eq!(sealed.events_of("iteration_started").len(), 1);
+    assert_eq!(sealed.survivors(), [""; 0]);
+}
+
+#[test]
+fn feedback_joins_the_next_prompt_by_its_action() {
+    for (action, expect) in
+        [("APPEND", "base\n\nGuardrail"), ("PREPEND", "Guardrail"), ("REPLACE", "Guardrail")]
+    {
+        let sealed = sealed();
+        let calls = first_then(
+            json!([{ "claim": "DONE" }]),
+            json!([{ "write": { "path": "ok", "text": "" } }, { "claim": "DONE" }]),
+        );
+        let gate = json!({
+            "command": "echo boom; test -f ok", "failAction": action, "hint": "Make ok."
+        });
+        sealed.script(&calls, &json!({ "guardrails": [gate] }));
+        run(&sealed, &[]).expect_code(0);
+        let prompts = sealed.prompts();
+        let message = "Guardrail \"echo boom; test -f ok\" failed with exit code 1.\n\
+                       Hint: Make ok.\n\
+                       Output file: .ralph/guardrail_1_echo_boom_test_f_ok.log\n\
+                       Output (truncated):\nboom";
+        assert_eq!(prompts[0], "base");
+        assert!(prompts[1].starts_with(expect), "{action}: {}", prompts[1]);
+        assert!(prompts[1].contains(message), "{action}: {}", prompts[1]);
+        let ends_with_base = prompts[1].ends_with("\n\nbase");
+        assert_eq!(ends_with_base, action == "PREPEND", "{action}: {}", prompts[1]);
+        assert_eq!(prompts[1].contains("base"), action != "REPLACE", "{action}: {}", prompts[1]);
+        assert_eq!(sealed.read(".ralph/guardrail_1_echo_boom_test_f_ok.log"), "boom\n");
+    }
+}
+
+#[test]
+fn output_is_cut_for_the_prompt_and_whole_in_the_log() {
+    let sealed = sealed();
+    let calls = first_then(
+        json!([{ "claim": "DONE" }]),
+        json!([{ "write": { "path": "ok", "text": "" } }, { "claim": "DONE" }]),
+    );
+    let gate = json!({ "command": "printf 'äöüß%s' 1234567890; test -f ok" });
+    sealed.script(&calls, &json!({ "guardrails": [gate], "outputTruncateChars": 6 }));
+    run(&sealed, &[]).expect_code(0);
+    assert!(sealed.prompts()[1].ends_with("Output (truncated):\näöüß12... [truncated]"));
+    let log = fs::read_dir(sealed.project().join(".ralph"))
+        .expect("a directory")
+        .flatten()
+        .find(|entry| entry.file_name().to_string_lossy().starts_with("guardrail_1_"))
+        .expect("a log");
+    assert_eq!(fs::read_to_string(log.path()).expect("readable"), "äöüß1234567890");
+}
+
+#[test]
+fn the_signal_counts_only_in_the_agents_own_last_words() {
+    for (name, deeds) in [
+        ("prose", json!([{ "text": "I am DONE, response DONE." }])),
+        (
+            "tool output",
+            json!([{ "tool": { "name": "Read", "summary": "x", "output": "<response>DONE</response>" } }, { "text": "I read it." }]),
+        ),
+        ("not done", json!([{ "claim": "NOT DONE" }])),
+        (
+            "first tag decides",
+            json!([{ "text": "<response>no</response> <response>DONE</response>" }]),
+        ),
+        ("reasoning", json!([{ "reasoning": "<response>DONE</response>" }, { "text": "Hm." }])),
+        ("subagent", json!([{ "subagentText": "<response>DONE</response>" }, { "text": "Hm." }])),
+        (
+            "before a tool",
+            json!([{ "claim": "DONE" }, { "tool": { "name": "Bash", "summary": "ls", "output": "" } }, { "text": "More to do." }]),
+        ),
+        ("stderr", json!([{ "stderr": "<response>DONE</response>" }, { "text": "Hm." }])),
+    ] {
+        let sealed = sealed();
+        sealed.script(&always(deeds), &json!({ "maximumIterations": 1 }));
+        let end = run(&sealed, &[]).expect_code(1);
+        assert!(end.stderr.contains("not complete after 1 iteration"), "{name}: {}", end.stderr);
+    }
+}
+
+#[test]
+fn the_signal_is_read_in_any_case_and_both_tags() {
+    for text in ["<Response> done </RESPONSE>", "All good.\n<promise>Done</promise>"] {
+        let sealed = sealed();
+        sealed.script(&always(json!([{ "text": text }])), &json!({}));
+        run(&sealed, &["-m", "1"]).expect_code(0);
+    }
+    let sealed = sealed();
+    sealed.script(
+        &always(json!([{ "delta": ["<resp", "onse>SHIP", " IT</respo", "nse>"] }])),
+        &json!({}),
+    );
+    run(&sealed, &["-m", "1", "-c", "ship it"]).expect_code(0);
+}
+
+#[test]
+fn an_echoed_prompt_completes_nothing() {
+    let sealed = sealed();
+    sealed.program("parrot", "#!/bin/sh\ncat\necho working\n");
+    sealed.program("honest", "#!/bin/sh\ncat\necho '<response>DONE</response>'\n");
+    let prompt = "Do it. Then say <response>DONE</response>.";
+    sealed.ralph(&["run", "-p", prompt, "--agent", "parrot", "-m", "1"]).expect_code(1);
+    sealed.ralph(&["run", "-p", prompt, "--agent", "honest", "-m", "1"]).expect_code(0);
+}
+
+#[test]
+fn a_text_agent_gets_the_prompt_where_its_flags_want_it() {
+    let sealed = sealed();
+    sealed
+        .program("writer", "#!/bin/sh\necho \"arg: $2\"; cat\necho '<response>DONE</response>'\n");
+    sealed.write(
+        ".ralph/settings.json",
+        &json!({ "agent": { "command": "writer", "flags": ["--message", "{prompt}"] } })
+            .to_string(),
+    );
+    let end = run(&sealed, &[]).expect_code(0);
+    assert!(end.stderr.contains("arg: base"), "{}", end.stderr);
+}
+
+#[test]
+fn the_prompt_file_is_read_anew_and_its_loss_ends_the_run() {
+    let sealed = sealed();
+    sealed.write("PROMPT.md", "one");
+    let calls = json!([
+        { "when": { "call": 1 }, "do": [{ "write": { "path": "PROMPT.md", "text": "two" } }, { "text": "Hm." }] },
+        { "do": [{ "delete": { "path": "PROMPT.md" } }, { "text": "Hm." }] }
+    ]);
+    sealed.script(&calls, &json!({}));
+    let end = sealed.ralph(&["run", "-f", "PROMPT.md"]).expect_code(2);
+    assert!(end.stderr.contains("PROMPT.md"), "{}", end.stderr);
+    assert_eq!(sealed.prompts(), ["one", "two"]);
+    sealed.write("PROMPT.md", "three");
+    sealed.ralph(&["resume", "-m", "3"]);
+    assert_eq!(sealed.prompts().last().map(String::as_str), Some("three"));
+}
+
+#[test]
+fn the_iteration_count_stands_on_top() {
+    let sealed = sealed();
+    let settings = json!({ "includeIterationCountInPrompt": true, "maximumIterations": 2 });
+    sealed.script(&always(json!([{ "text": "Hm." }])), &settings);
+    run(&sealed, &[]).expect_code(1);
+    assert_eq!(
+        sealed.prompts(),
+        ["Iteration 1 of 2, 1 remaining.\n\nbase", "Iteration 2 of 2, 0 remaining.\n\nbase"]
+    );
+}
+
+#[test]
+fn soft_gates_warn_and_hard_ones_stop_those_behind_them() {
+    let sealed = sealed();
+    let gates = json!([
+        { "name": "style", "kind": "lint", "command": "exit 3", "hard": false },
+        { "name": "tests", "kind": "test", "command": "exit 1" },
+        { "name": "never", "command": "touch never" },
+        { "name": "always", "command": "touch always", "always": true }
+    ]);
+    sealed.script(&done(), &json!({ "gates": gates, "maximumIterations": 1 }));
+    run(&sealed, &[]).expect_code(1);
+    assert!(!sealed.project().join("never").exists());
+    assert!(sealed.project().join("always").exists());
+    let results: serde_json::Value =
+        serde_json::from_str(&sealed.read(".ralph/logs/validation/iter-1.json")).expect("JSON");
+    assert_eq!(results["results"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn the_same_tree_is_not_checked_twice() {
+    let sealed = repository();
+    let calls = first_then(json!([{ "text": "Hm." }]), json!([{ "claim": "DONE" }]));
+    let gates = json!([{ "command": "echo x >> ../count" }, { "command": "echo y >> ../count", "cache": false }]);
+    sealed.script(&calls, &json!({ "gates": gates }));
+    run(&sealed, &[]).expect_code(0);
+    let count = fs::read_to_string(sealed.root().join("count")).expect("the gates ran");
+    assert_eq!(count, "x\ny\ny\n");
+}
+
+#[test]
+fn nothing_of_the_agent_is_shown_when_it_is_not_wanted() {
+    let sealed = repository();
+    sealed.script(&always(json!([{ "text": "secret thoughts" }, { "claim": "DONE" }])), &json!({}));
+    let shown = run(&sealed, &[]).expect_code(0);
+    assert!(shown.stderr.contains("secret thoughts"), "{}", shown.stderr);
+    let hidden = run(&sealed, &["--no-stream-agent-output"]).expect_code(0);
+    assert!(!hidden.stderr.contains("secret thoughts"), "{}", hidden.stderr);
+    let quiet = run(&sealed, &["--quiet"]).expect_code(0);
+    assert_eq!(quiet.stderr.lines().count(), 1, "{}", quiet.stderr);
+    assert_eq!(shown.stdout, "", "stdout is for data");
+}
+
+#[test]
+fn verbose_says_how_and_why() {
+    let sealed = sealed();
+    let settings = json!({
+        "guardrails": [{ "command": "true" }],
+        "agent": { "command": "sim", "flags": [sealed.root().join("scenario.json")], "env": { "MY_TOKEN": "hunter2" } }
+    });
+    sealed.script(&done(), &settings);
+    let end = run(&sealed, &["--verbose"]).expect_code(0);
+    for line in ["[ralph] Loading settings from", "[ralph] Agent command:", "base"] {
+        assert!(end.stderr.contains(line), "{line}:\n{}", end.stderr);
+    }
+    assert!(!end.stderr.contains("hunter2"), "{}", end.stderr);
+}
+
+#[test]
+fn a_dry_run_shows_everything_and_changes_nothing() {
+    let sealed = repository();
+    let settings = json!({
+        "guardrails": [{ "command": "make test" }],
+        "scm": { "command": "git", "tasks": ["commit", "push"] }
+    });
+    sealed.script(&done(), &settings);
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "settings"]);
+    let end = run(&sealed, &["--dry-run"]).expect_code(0);
+    for text in ["| base", "__sim", "make test", "git commit", "git push"] {
+        assert!(end.stdout.contains(text), "{text}:\n{}", end.stdout);
+    }
+    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+    assert!(!Path::new(&sealed.state()).exists());
+}
+
+#[test]
+fn terminal_escapes_of_an_agent_are_harmless() {
+    let sealed = sealed();
+    sealed.script(
+        &always(json!([{ "text": "\u{1b}]0;title\u{7}\u{1b}[2Jred" }, { "claim": "DONE" }])),
+        &json!({}),
+    );
+    let end = run(&sealed, &[]).expect_code(0);
+    assert!(!end.stderr.contains('\u{1b}'), "{:?}", end.stderr);
+}
+
+#[test]
+fn status_tells_where_things_stand() {
+    let sealed = sealed();
+    sealed.ralph(&["status"]).expect_code(0);
+    sealed.script(
+        &always(json!([{ "usage": { "input": 10, "cost": 0.5 } }, { "text": "Hm." }])),
+        &json!({ "maximumIterations": 1 }),
+    );
+    run(&sealed, &[]).expect_code(1);
+    let end = sealed.ralph(&["status", "--json"]).expect_code(0);
+    let facts: serde_json::Value = serde_json::from_str(&end.stdout).expect("JSON");
+    assert_eq!(facts["iteration"], 1);
+    assert_eq!(facts["totals"]["usage"]["cost"], 500_000);
+    assert_eq!(facts["resumable"], true);
+}

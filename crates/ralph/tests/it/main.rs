@@ -1,0 +1,43 @@
+//! Tests through the built binary, in sealed environments, with the scripted agent.
+
+#![expect(clippy::needless_pass_by_value, reason = "deeds are written where they are used")]
+
+mod bad_input;
+mod failures;
+mod landing;
+mod loops;
+mod resume;
+mod signals;
+
+use ralph_testkit::sealed::Sealed;
+use serde_json::{Value, json};
+
+/// Returns a sealed environment for the built binary, without a repository.
+fn sealed() -> Sealed {
+    Sealed::new(env!("CARGO_BIN_EXE_ralph"))
+}
+
+/// Returns a sealed environment for the built binary, with a repository.
+fn repository() -> Sealed {
+    Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"))
+}
+
+/// An agent that does the same in every call.
+fn always(deeds: Value) -> Value {
+    json!([{ "do": deeds }])
+}
+
+/// An agent that says it is done.
+fn done() -> Value {
+    always(json!([{ "claim": "DONE" }]))
+}
+
+/// An agent that does one thing in its first call and another in the later ones.
+fn first_then(first: Value, then: Value) -> Value {
+    json!([{ "when": { "call": 1 }, "do": first }, { "do": then }])
+}
+
+/// Runs `ralph run -p base` with further words.
+fn run(sealed: &Sealed, words: &[&str]) -> ralph_testkit::sealed::Finished {
+    sealed.ralph(&[&["run", "-p", "base"], words].concat())
+}

@@ -1,0 +1,177 @@
+//! Going on after a crash: the same end as without one, nothing asked or done twice.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use ralph_testkit::sealed::{Sealed, wait_until};
+
+use crate::{always, done, repository, run, sealed};
+
+/// Three iterations of work, each committed, each adding a line of its own.
+fn work(sealed: &Sealed) {
+    let calls = json!([
+        { "when": { "role": "message" }, "do": [{ "sleep": 0.01 }, { "text": "Add a line" }] },
+        { "when": { "iteration": 1 }, "do": [{ "sleep": 0.02 }, { "write": { "path": "1", "text": "" } }, { "sleep": 0.02 }, { "text": "One." }] },
+        { "when": { "iteration": 2 }, "do": [{ "sleep": 0.02 }, { "write": { "path": "2", "text": "" } }, { "sleep": 0.02 }, { "text": "Two." }] },
+        { "do": [{ "sleep": 0.02 }, { "write": { "path": "3", "text": "" } }, { "sleep": 0.02 }, { "claim": "DONE" }] }
+    ]);
+    let settings = json!({
+        "guardrails": [{ "command": "sleep 0.02; test -f 1" }],
+        "scm": { "command": "git", "tasks": ["commit"] }
+    });
+    sealed.script(&calls, &settings);
+    sealed.write(".gitignore", "/.ralph/\n");
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+}
+
+/// What a run comes to.
+fn essence(sealed: &Sealed) -> (Vec<String>, String, String) {
+    (
+        sealed.subjects(),
+        sealed.git(&["rev-parse", "HEAD^{tree}"]),
+        sealed.git(&["status", "--porcelain"]),
+    )
+}
+
+/// Kills ralph at twenty moments spread over the run; what differs between them is chance.
+#[test]
+fn a_kill_at_any_moment_changes_nothing() {
+    let undisturbed = repository();
+    work(&undisturbed);
+    let begun = std::time::Instant::now();
+    run(&undisturbed, &[]).expect_code(0);
+    let whole = begun.elapsed();
+    let expect = essence(&undisturbed);
+    for moment in 0..20_u32 {
+        let sealed = repository();
+        work(&sealed);
+        let running = sealed.start(&["run", "-p", "base"]);
+        thread::sleep(whole * moment / 20 + Duration::from_millis(u64::from(moment % 3)));
+        running.signal(Signal::KILL);
+        running.wait();
+        assert_eq!(sealed.survivors(), [""; 0], "killed at {moment}/20");
+        if sealed.runs().is_empty() {
+            run(&sealed, &[]).expect_code(0);
+        } else if sealed.events_of("run_ended").is_empty() {
+            let end = sealed.ralph(&["resume"]);
+            // A kill before the first event leaves nothing to go on with.
+            if sealed.events_of("run_started").is_empty() {
+                run(&sealed, &[]).expect_code(0);
+            } else {
+                assert_eq!(end.code, Some(0), "killed at {moment}/20:\n{}", end.stderr);
+            }
+        }
+        assert_eq!(essence(&sealed), expect, "killed at {moment}/20");
+        assert_eq!(sealed.survivors(), [""; 0], "resumed after {moment}/20");
+        let asked = sealed.events_of("asked");
+        let replied = sealed.events_of("replied");
+        assert!(asked.len() - replied.len() <= 1, "at most the call that was cut off is repeated");
+    }
+}
+
+#[test]
+fn an_answer_that_was_received_is_not_asked_for_again() {
+    let sealed = sealed();
+    // The agent has given its result and lingers; ralph is killed before it can note the answer.
+    let deeds = json!([
+        { "append": { "path": "calls", "text": "call\n" } },
+        { "claim": "DONE" }, { "result": "success" }, { "touch": "begun" }, { "sleep": 8.0 }
+    ]);
+    sealed.script(&always(deeds), &json!({}));
+    let running = sealed.start(&["run", "-p", "base"]);
+    sealed.wait_for("begun");
+    // The result is in the pipe; ralph reads it within a moment.
+    let run = sealed.runs().pop().expect("a run");
+    let stream = run.join("agent-1.ndjson.zst");
+    let has_result = || {
+        fs::read(&stream).is_ok_and(|bytes| {
+            let mut text = Vec::new();
+            let mut decoder = zstd::stream::read::Decoder::new(bytes.as_slice()).expect("zstd");
+            let _ = std::io::copy(&mut decoder, &mut text);
+            String::from_utf8_lossy(&text).contains("\"result\"")
+        })
+    };
+    wait_until("the result is in the raw stream", has_result);
+    running.signal(Signal::KILL);
+    running.wait();
+    assert_eq!(sealed.survivors(), [""; 0]);
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.read("calls"), "call\n");
+}
+
+#[test]
+fn a_run_can_be_resumed_with_more_iterations() {
+    let sealed = sealed();
+    let calls = json!([
+        { "when": { "iteration": 3 }, "do": [{ "claim": "DONE" }] },
+        { "do": [{ "text": "Hm." }] }
+    ]);
+    sealed.script(&calls, &json!({}));
+    run(&sealed, &["-m", "2"]).expect_code(1).expect_stderr("ralph resume -m");
+    sealed.ralph(&["resume"]).expect_code(1);
+    sealed.ralph(&["resume", "-m", "4"]).expect_code(0);
+    assert_eq!(sealed.runs().len(), 1);
+    sealed.ralph(&["resume"]).expect_code(2).expect_stderr("is complete");
+}
+
+#[test]
+fn the_recipe_of_a_run_is_fixed_when_it_begins() {
+    let sealed = sealed();
+    let loosen = json!([
+        { "run": { "command": "sed -i s/false/true/ .ralph/settings.json" } },
+        { "claim": "DONE" }
+    ]);
+    sealed.script(
+        &always(loosen),
+        &json!({ "guardrails": [{ "command": "false" }], "maximumIterations": 2 }),
+    );
+    run(&sealed, &[]).expect_code(1);
+    assert!(sealed.read(".ralph/settings.json").contains("\"true\""));
+    sealed.ralph(&["resume", "-m", "3"]).expect_code(1);
+}
+
+#[test]
+fn a_torn_journal_goes_on_and_a_damaged_one_is_said() {
+    let sealed = sealed();
+    sealed.script(&always(json!([{ "text": "Hm." }])), &json!({ "maximumIterations": 1 }));
+    run(&sealed, &[]).expect_code(1);
+    let journal = sealed.runs()[0].join("journal.jsonl");
+    let whole = fs::read_to_string(&journal).expect("a journal");
+    fs::write(&journal, format!("{whole}{{\"seq\":99,\"at")).expect("written");
+    sealed.ralph(&["resume"]).expect_code(1);
+    let mut lines: Vec<&str> = whole.lines().collect();
+    lines[2] = "{ damaged";
+    fs::write(&journal, lines.join("\n") + "\n").expect("written");
+    sealed.ralph(&["resume"]).expect_code(2).expect_stderr("Line 3");
+}
+
+#[test]
+fn views_that_were_damaged_are_written_again() {
+    let sealed = sealed();
+    sealed.script(&done(), &json!({}));
+    sealed.write(".ralph/state.json", "{ damaged");
+    run(&sealed, &[]).expect_code(0);
+    let state: Value = serde_json::from_str(&sealed.read(".ralph/state.json")).expect("JSON");
+    assert_eq!(state["current_iteration"], 1);
+}
+
+#[test]
+fn runs_of_a_moved_directory_are_listed() {
+    let sealed = sealed();
+    sealed.script(&always(json!([{ "text": "Hm." }])), &json!({ "maximumIterations": 1 }));
+    run(&sealed, &[]).expect_code(1);
+    let end = sealed.ralph(&["resume", "--list"]).expect_code(0);
+    assert!(end.stdout.contains("not complete after 1 iteration"), "{}", end.stdout);
+    fs::rename(sealed.project(), sealed.root().join("elsewhere")).expect("moved");
+    fs::create_dir(sealed.project()).expect("a directory");
+    fs::remove_dir(sealed.project()).expect("removed");
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.current_dir(sealed.root().join("elsewhere")).args(["resume", "--list"]);
+    let end = ralph_testkit::sealed::Running::start(command).wait().expect_code(0);
+    assert!(end.stdout.contains("was moved"), "{}", end.stdout);
+}

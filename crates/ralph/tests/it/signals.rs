@@ -1,0 +1,157 @@
+//! Signals, double starts, and what is left of a run that is told to stop: nothing but its state.
+
+use ralph_testkit::sealed::wait_until;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::{always, first_then, sealed};
+
+/// An agent that says that it has begun, and then works on until a file appears.
+fn patient() -> Value {
+    json!([{ "touch": "begun" }, { "waitFor": { "path": "go-on", "seconds": 50.0 } }, { "claim": "DONE" }])
+}
+
+/// An agent that will not go, with a grandchild that hides.
+fn stubborn() -> Value {
+    json!([
+        "ignoreTerm",
+        { "grandchild": { "kind": "ownSession", "pidFile": "../pid" } },
+        { "touch": "begun" },
+        "hang"
+    ])
+}
+
+#[test]
+fn the_first_signal_lets_the_agent_finish() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let sealed = sealed();
+        sealed.script(
+            &always(patient()),
+            &json!({ "guardrails": [{ "command": "touch gate-ran" }] }),
+        );
+        let mut running = sealed.start(&["run", "-p", "base"]);
+        sealed.wait_for("begun");
+        running.signal(signal);
+        running.wait_for("Received signal, shutting down...");
+        sealed.write("go-on", "");
+        running.wait().expect_code(130).expect_stderr("ralph resume");
+        assert_eq!(sealed.events_of("replied").len(), 1, "the answer is kept");
+        assert_eq!(sealed.survivors(), [""; 0]);
+        assert!(!sealed.project().join("gate-ran").exists());
+        sealed.ralph(&["resume"]).expect_code(0);
+        assert_eq!(sealed.events_of("asked").len(), 1, "it was not asked again");
+        assert!(sealed.project().join("gate-ran").exists());
+    }
+}
+
+#[test]
+fn the_second_signal_ends_the_tree() {
+    let sealed = sealed();
+    sealed.script(&first_then(stubborn(), json!([{ "claim": "DONE" }])), &json!({}));
+    let mut running = sealed.start(&["run", "-p", "base"]);
+    sealed.wait_for("begun");
+    running.signal(Signal::INT);
+    running.wait_for("shutting down");
+    running.signal(Signal::INT);
+    running.wait().expect_code(130);
+    assert_eq!(sealed.survivors(), [""; 0]);
+    sealed.ralph(&["resume"]).expect_code(0);
+}
+
+#[test]
+fn the_third_signal_leaves_at_once() {
+    let sealed = sealed();
+    sealed.script(&first_then(stubborn(), json!([{ "claim": "DONE" }])), &json!({}));
+    let mut running = sealed.start(&["run", "-p", "base"]);
+    sealed.wait_for("begun");
+    running.signal(Signal::TERM);
+    running.wait_for("shutting down");
+    running.signal(Signal::TERM);
+    running.wait_for("second signal");
+    running.signal(Signal::TERM);
+    running.wait().expect_code(130);
+    assert_eq!(sealed.survivors(), [""; 0]);
+    sealed.ralph(&["resume"]).expect_code(0);
+}
+
+#[test]
+fn a_gate_that_is_interrupted_is_run_again() {
+    let sealed = sealed();
+    let gate = json!({ "command": "touch begun; test -f go-on || sleep 50" });
+    sealed.script(&always(json!([{ "claim": "DONE" }])), &json!({ "guardrails": [gate] }));
+    let mut running = sealed.start(&["run", "-p", "base"]);
+    sealed.wait_for("begun");
+    running.signal(Signal::INT);
+    running.wait_for("shutting down");
+    running.signal(Signal::INT);
+    running.wait().expect_code(130);
+    assert_eq!(sealed.survivors(), [""; 0]);
+    sealed.write("go-on", "");
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.events_of("asked").len(), 1);
+}
+
+#[test]
+fn a_wait_is_over_at_the_first_signal() {
+    let sealed = sealed();
+    let limited = json!([
+        { "rateLimit": { "status": "rejected", "resets": { "in": 3000 } } },
+        { "result": { "error": { "class": "rateLimited", "words": "limit" } } }
+    ]);
+    sealed.script(&always(limited), &json!({}));
+    let mut running = sealed.start(&["run", "-p", "base"]);
+    running.wait_for("waiting until");
+    running.signal(Signal::INT);
+    running.wait().expect_code(130);
+    assert_eq!(sealed.survivors(), [""; 0]);
+}
+
+#[test]
+fn a_second_start_in_the_same_work_tree_is_refused() {
+    let sealed = crate::repository();
+    sealed.write("sub/file", "");
+    sealed.script(&always(patient()), &json!({}));
+    let running = sealed.start(&["run", "-p", "base"]);
+    sealed.wait_for("begun");
+    let expect = format!("Another run is active (pid {}, since ", running.id());
+    for words in [
+        ["run", "-p", "other"].as_slice(),
+        &["resume"],
+        &["run", "-p", "x", "-C", "sub", "--agent", "true"],
+    ] {
+        sealed.ralph(words).expect_code(3).expect_stderr(&expect);
+    }
+    let status = sealed.ralph(&["status"]).expect_code(0);
+    assert!(status.stdout.contains("active"), "{}", status.stdout);
+    sealed.write("go-on", "");
+    running.wait().expect_code(0);
+}
+
+#[test]
+fn a_stopped_run_goes_on_when_it_is_continued() {
+    let sealed = sealed();
+    sealed.script(&always(patient()), &json!({}));
+    let running = sealed.start(&["run", "-p", "base"]);
+    sealed.wait_for("begun");
+    running.signal(Signal::TSTP);
+    let stat = format!("/proc/{}/stat", running.id());
+    let is_stopped = || {
+        std::fs::read_to_string(&stat)
+            .is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
+    };
+    wait_until("ralph is stopped", is_stopped);
+    running.signal(Signal::CONT);
+    sealed.write("go-on", "");
+    running.wait().expect_code(0);
+}
+
+#[test]
+fn a_closed_terminal_does_not_lose_the_run() {
+    let sealed = sealed();
+    sealed.script(&always(json!([{ "text": "x\n" }, { "claim": "DONE" }])), &json!({}));
+    let ralph = env!("CARGO_BIN_EXE_ralph");
+    let mut command = sealed.command("sh");
+    command.args(["-c", &format!("{ralph} run -p base 2>&1 >/dev/null | head -c 1; exit 0")]);
+    ralph_testkit::sealed::Running::start(command).wait();
+    assert_eq!(sealed.events_of("run_ended")[0]["outcome"]["end"], "complete");
+}
