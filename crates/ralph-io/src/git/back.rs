@@ -67,19 +67,21 @@ impl Git {
         name: &str,
     ) -> Result<Option<String>, VcsError> {
         let mut kept = self.repository.has_ref(name)?.then(|| name.to_owned());
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             let head = self.repository.head()?;
             let distance = self.distance(&target.tree)?;
             let has_moved = target.place.as_ref().is_some_and(|place| place.is_left(&head));
             if distance.changes.is_empty() && !has_moved {
-                self.repository.give_up_operation(target)?;
-                self.repository.reset_index(&target.index)?;
+                if round == 0 {
+                    self.repository.give_up_operation(target)?;
+                    self.repository.reset_index(&target.index)?;
+                }
                 return Ok(kept);
             }
             let now = self.keep_all(&head, target, &distance.now, name)?;
             kept.get_or_insert(now);
             self.check_out(&distance, &target.tree)?;
-            if let Some(place) = &target.place {
+            if let Some(place) = target.place.as_ref().filter(|_| has_moved) {
                 self.repository.put_head_back(place, &head)?;
             }
             self.repository.give_up_operation(target)?;
@@ -186,6 +188,7 @@ impl Git {
             parents.push(self.repository.commit_tree(&index, &parent, "ralph: what was staged")?);
         }
         if let Some(branch) = target.place.as_ref().and_then(|place| place.branch.as_ref())
+            && head.branch.as_ref() != Some(branch)
             && let Some(tip) = self.repository.resolve(branch)?
             && !parents.contains(&tip)
         {
@@ -215,11 +218,14 @@ impl Repository {
         let commit = self.commit_tree(tree, parents, message)?;
         for number in 1..=MOST_KEPT {
             let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
-            // An empty old value makes git refuse where the ref exists.
+            // The empty old value makes git refuse where the ref exists.
             let call = self.git(&["update-ref", "-m", "ralph: kept", &name, &commit, ""]);
-            if self.resolve(&name)?.is_none() {
-                self.commands.output(call.signed_by_ralph())?;
+            let ran = self.commands.run(call.signed_by_ralph())?;
+            if ran.code == 0 {
                 return Ok(name);
+            }
+            if !self.has_ref(&name)? {
+                return Err(ran.failed());
             }
         }
         Err(VcsError { message: format!("there is no free name for {name}") })
@@ -241,10 +247,10 @@ impl Repository {
         let message = "ralph: back to the checkpoint";
         let git = |args: &[&str]| self.commands.output(self.git(args).signed_by_ralph()).map(drop);
         match (&place.branch, &place.commit) {
-            (None, Some(commit)) if place.is_left(head) => {
+            (None, Some(commit)) => {
                 git(&["update-ref", "--no-deref", "-m", message, "HEAD", commit])
             }
-            (None, None | Some(_)) => Ok(()),
+            (None, None) => Ok(()),
             (Some(branch), commit) => {
                 if head.branch.as_ref() != Some(branch) {
                     git(&["symbolic-ref", "-m", message, "HEAD", branch])?;

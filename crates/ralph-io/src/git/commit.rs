@@ -10,8 +10,8 @@ use ralph_core::ports::{CommitOrder, CommitResult, Mark, VcsError};
 
 use super::command::{Call, NotRun};
 use super::head::Head;
+use super::user_index::IndexLock;
 use super::vcs::{Git, trailers};
-use crate::store::atomic;
 
 impl Git {
     pub(super) fn commit_with_git(
@@ -36,6 +36,14 @@ impl Git {
         self.announce(&order.mark, &head)?;
         if let Some(output) = self.run_commit(order)? {
             return Ok(CommitResult::Refused { output });
+        }
+        // The usual case: nothing was staged, and the shadow is what is committed now.
+        if let Some(lock) = IndexLock::take(&self.repository.index())?
+            && self.repository.staged(&head.tree)?.is_empty()
+        {
+            lock.install(self.shadow.index())?;
+            self.shadow.is_followed(&self.repository);
+            return made(&self.repository.head()?);
         }
         let now = self.repository.head()?;
         self.land(&order.mark, &head.tree, &now)
@@ -75,9 +83,6 @@ impl Git {
     /// Brings the user's index to where the commit is, for what was committed. Other things that
     /// are staged stay so; staged contents that the commit passed over are kept on a ref.
     fn land(&mut self, mark: &Mark, before: &str, now: &Head) -> Result<CommitResult, VcsError> {
-        let commit = now.commit.clone().ok_or_else(|| VcsError {
-            message: "git says that it committed, and there is no commit".to_owned(),
-        })?;
         let committed = self.repository.diff_trees(before, &now.tree)?;
         let staged = self.repository.staged(before)?;
         if staged != committed {
@@ -91,12 +96,13 @@ impl Git {
             {
                 let name = format!("refs/ralph/kept/{}/{}-index", mark.run, mark.iteration);
                 let message = format!("ralph: what was staged\n\n{}", trailers(mark));
-                self.repository.keep(&name, &tree, std::slice::from_ref(&commit), &message)?;
+                let parents: Vec<String> = now.commit.iter().cloned().collect();
+                self.repository.keep(&name, &tree, &parents, &message)?;
             }
             self.repository.stage(&committed)?;
         }
         self.shadow.is_followed(&self.repository);
-        Ok(CommitResult::Made(CommitId(commit)))
+        made(now)
     }
 
     /// Writes down that a commit is about to be made on this one. Together with the trailers that
@@ -104,8 +110,10 @@ impl Git {
     fn announce(&self, mark: &Mark, head: &Head) -> Result<(), VcsError> {
         let path = self.announcement(mark);
         let parent = head.commit.as_deref().unwrap_or_default();
-        atomic::replace(&path, format!("{parent}\n{}\n", head.tree).as_bytes()).map_err(|error| {
-            VcsError { message: format!("cannot write `{}`: {error}", path.display()) }
+        // Not synced: it need not outlive the machine, for after a power cut a commit that did
+        // survive is found to have the tree already.
+        fs::write(&path, format!("{parent}\n{}\n", head.tree)).map_err(|error| VcsError {
+            message: format!("cannot write `{}`: {error}", path.display()),
         })
     }
 
@@ -129,5 +137,14 @@ impl Git {
 
     fn announcement(&self, mark: &Mark) -> PathBuf {
         self.directory.join(format!("commit-{}", mark.iteration))
+    }
+}
+
+fn made(now: &Head) -> Result<CommitResult, VcsError> {
+    match &now.commit {
+        Some(commit) => Ok(CommitResult::Made(CommitId(commit.clone()))),
+        None => Err(VcsError {
+            message: "git says that it committed, and there is no commit".to_owned(),
+        }),
     }
 }

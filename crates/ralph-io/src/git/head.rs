@@ -2,6 +2,9 @@
 //!
 //! Not here: moving it, which only going back does.
 
+use std::fs;
+use std::path::PathBuf;
+
 use ralph_core::ports::VcsError;
 
 use super::repository::Repository;
@@ -18,8 +21,44 @@ pub(super) struct Head {
 }
 
 impl Repository {
-    /// Looks at what is checked out.
+    /// Looks at what is checked out. A head that was seen before costs no process.
     pub(super) fn head(&self) -> Result<Head, VcsError> {
+        let seen = self.seen.borrow().clone();
+        if let (Some(seen), Some((branch, commit))) = (seen, self.head_in_files())
+            && seen.commit.as_ref() == Some(&commit)
+        {
+            return Ok(Head { branch, ..seen });
+        }
+        let head = self.ask_for_head()?;
+        *self.seen.borrow_mut() = Some(head.clone());
+        Ok(head)
+    }
+
+    /// Reads the branch and its commit where they are plain files. Packed refs, other formats
+    /// and a branch without a commit are left to git.
+    fn head_in_files(&self) -> Option<(Option<String>, String)> {
+        let id = |text: &str| {
+            let id = text.trim_end();
+            let is_id =
+                [40, 64].contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+            is_id.then(|| id.to_owned())
+        };
+        let head = fs::read_to_string(self.git_dir.join("HEAD")).ok()?;
+        let Some(branch) = head.strip_prefix("ref: ") else {
+            return Some((None, id(&head)?));
+        };
+        let branch = branch.trim_end();
+        // A linked work tree shares its branches with the others.
+        let shared = match fs::read_to_string(self.git_dir.join("commondir")) {
+            Ok(path) => self.git_dir.join(path.trim_end()),
+            Err(_) => PathBuf::from(&self.git_dir),
+        };
+        let is_plain = branch.starts_with("refs/heads/") && !branch.contains("..");
+        let commit = fs::read_to_string(shared.join(branch)).ok().filter(|_| is_plain)?;
+        Some((Some(branch.to_owned()), id(&commit)?))
+    }
+
+    fn ask_for_head(&self) -> Result<Head, VcsError> {
         let args = ["rev-parse", "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD"];
         let ran = self.commands.run(self.git(&args))?;
         let text = String::from_utf8_lossy(&ran.stdout).into_owned();

@@ -2,6 +2,7 @@
 //!
 //! Not here: anything that changes it.
 
+use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use ralph_core::ports::VcsError;
 
 use super::command::{Call, Commands, NotRun, Ran};
+use super::head::Head;
 use crate::process::Watch;
 use crate::store::layout::{PROJECT_DIRECTORY, RUNTIME_FILES};
 
@@ -21,6 +23,8 @@ pub struct Repository {
     pub(super) top: PathBuf,
     pub(super) git_dir: PathBuf,
     sparse: Sparse,
+    /// The head that was seen last; what a commit's tree is never changes.
+    pub(super) seen: RefCell<Option<Head>>,
 }
 
 /// What was found around a project directory.
@@ -80,7 +84,14 @@ impl Repository {
         let project = project.canonicalize().map_err(|error| VcsError {
             message: format!("cannot open `{}`: {error}", project.display()),
         })?;
-        Ok(Discovery::Repository(Self { commands, project, top, git_dir, sparse }))
+        Ok(Discovery::Repository(Self {
+            commands,
+            project,
+            top,
+            git_dir,
+            sparse,
+            seen: RefCell::default(),
+        }))
     }
 
     /// Returns the top of the work tree.

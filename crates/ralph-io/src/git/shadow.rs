@@ -274,12 +274,16 @@ impl Repository {
 /// possibly changed; with a younger index it would overlook changes of the same second.
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let temporary = to.with_extension("seed");
+    copy_into(from, &File::create(&temporary)?)?;
+    fs::rename(&temporary, to)
+}
+
+/// Copies an index with its time into an open file.
+pub(super) fn copy_into(from: &Path, mut to: &File) -> io::Result<()> {
     let mut source = File::open(from)?;
     let times = FileTimes::new().set_modified(source.metadata()?.modified()?);
-    let mut target = File::create(&temporary)?;
-    io::copy(&mut source, &mut target)?;
-    target.set_times(times)?;
-    fs::rename(&temporary, to)
+    io::copy(&mut source, &mut to)?;
+    to.set_times(times)
 }
 
 /// Returns the path that git could not add because it is a repository without a commit.

@@ -3,13 +3,65 @@
 //!
 //! Not here: the shadow.
 
-use std::path::Path;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 
 use ralph_core::ports::VcsError;
 
 use super::diff::{Change, index_info};
 use super::repository::Repository;
 use super::shadow;
+
+/// The lock that git itself takes to write the index.
+#[derive(Debug)]
+pub(super) struct IndexLock {
+    index: PathBuf,
+    /// The lock file; none once it has become the index.
+    lock: Option<PathBuf>,
+}
+
+impl IndexLock {
+    /// Takes the lock; nothing if somebody has it, or if there is no index yet.
+    pub(super) fn take(index: &Path) -> Result<Option<Self>, VcsError> {
+        let Ok(metadata) = fs::metadata(index) else {
+            return Ok(None);
+        };
+        let lock = index.with_extension("lock");
+        let mode = metadata.permissions().mode();
+        match OpenOptions::new().write(true).create_new(true).mode(mode).open(&lock) {
+            Ok(_) => Ok(Some(Self { index: index.to_owned(), lock: Some(lock) })),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+            Err(error) => {
+                Err(VcsError { message: format!("cannot create `{}`: {error}", lock.display()) })
+            }
+        }
+    }
+
+    /// Makes another index the user's, with its stat data, and lets go of the lock.
+    pub(super) fn install(mut self, other: &Path) -> Result<(), VcsError> {
+        let failed = |error: io::Error| VcsError {
+            message: format!("cannot write the index `{}`: {error}", self.index.display()),
+        };
+        let Some(lock) = &self.lock else {
+            return Ok(());
+        };
+        let file = OpenOptions::new().write(true).open(lock).map_err(failed)?;
+        shadow::copy_into(other, &file).map_err(failed)?;
+        fs::rename(lock, &self.index).map_err(failed)?;
+        self.lock = None;
+        Ok(())
+    }
+}
+
+impl Drop for IndexLock {
+    fn drop(&mut self) {
+        if let Some(lock) = &self.lock {
+            let _ = fs::remove_file(lock);
+        }
+    }
+}
 
 impl Repository {
     /// Returns what is staged, compared with a tree.

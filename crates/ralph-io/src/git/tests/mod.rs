@@ -2,6 +2,7 @@
 
 mod commits;
 mod discovery;
+mod random;
 mod rollbacks;
 mod sides;
 mod surveys;
@@ -98,6 +99,10 @@ impl World {
 
     #[track_caller]
     fn git_in(&self, directory: &Path, args: &[&str]) -> String {
+        self.try_git(directory, args).unwrap_or_else(|error| unreachable!("git {args:?}: {error}"))
+    }
+
+    fn try_git(&self, directory: &Path, args: &[&str]) -> Result<String, String> {
         let hidden = ["GIT_INDEX_FILE", "GIT_LITERAL_PATHSPECS"];
         let spawn = Spawn {
             program: "git".into(),
@@ -113,9 +118,11 @@ impl World {
             limits: Limits::default(),
         };
         let ran = capture(&spawn, &Watch::detached(), 1 << 20);
-        let errors = String::from_utf8_lossy(&ran.stderr).into_owned();
-        assert!(ran.end.ending.is_success(), "git {args:?}: {errors}");
-        String::from_utf8_lossy(&ran.stdout).trim_end().to_owned()
+        if ran.end.ending.is_success() {
+            Ok(String::from_utf8_lossy(&ran.stdout).trim_end().to_owned())
+        } else {
+            Err(String::from_utf8_lossy(&ran.stderr).into_owned())
+        }
     }
 
     fn repository(&self) -> Repository {

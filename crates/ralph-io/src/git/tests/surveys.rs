@@ -223,5 +223,12 @@ fn an_index_that_is_split_or_cached_works() {
         let (tree, _) = survey(&mut git);
         assert_eq!(listed(&world, &tree).len(), 5, "{setting}");
         assert_eq!(world.users(), before, "{setting}");
+        // With something staged, and then with nothing staged, the index follows a commit.
+        for iteration in 1..=2 {
+            let order = order_for(iteration, &mut git);
+            made(git.commit(&order));
+            assert_eq!(world.git(&["status", "--porcelain"]), "", "{setting}");
+            world.write("new.txt", "newer\n");
+        }
     }
 }
