@@ -334,8 +334,12 @@ fn waiting<W: Write>(
 }
 
 fn gate_started<W: Write>(page: &mut Page<W>, gate: &Gate) {
-    let text =
-        format!("Gate {}: running {}", words(page, &gate.name), words(page, gate.check.label()));
+    let name = words(page, &gate.name);
+    let text = if gate.name == gate.check.label() {
+        format!("Gate {name}: running")
+    } else {
+        format!("Gate {name}: running {}", words(page, gate.check.label()))
+    };
     match page.style().motion {
         Motion::Rewrites => page.pass(Mark::Busy, &text),
         Motion::Appends => page.say(Mark::Busy, Paint::Dim, &text),

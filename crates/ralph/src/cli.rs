@@ -118,7 +118,7 @@ pub(crate) struct RunArgs {
     /// A file with the prompt; it is read anew for each iteration.
     #[arg(short = 'f', long, value_name = "FILE")]
     pub(crate) prompt_file: Option<PathBuf>,
-    /// What the agent answers in <response> tags when it is done [default: DONE].
+    /// What the agent answers in `<response>` tags when it is done [default: DONE].
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) completion_response: Option<String>,
     /// Show the agent's work as it happens [default].

@@ -21,6 +21,7 @@ use ralph_ui::writer::NonBlocking;
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
 use crate::project::{Project, complain_of_layout};
+use crate::recipe;
 use crate::screen::{self, Screen};
 use crate::settings::Loaded;
 
@@ -205,6 +206,7 @@ impl Desk {
     /// Returns what the user should know before the run.
     pub(crate) fn warnings(&self, loaded: &Loaded, recipe: &Recipe) -> Vec<String> {
         let mut warnings = loaded.warnings.clone();
+        warnings.extend(recipe::without_effect(loaded));
         if self.repository.is_none() {
             warnings
                 .push("this is no git repository: nothing can be compared or undone".to_owned());

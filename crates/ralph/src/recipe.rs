@@ -20,7 +20,7 @@ use ralph_core::units::{Millis, Tokens, UsdMicros};
 
 use crate::complaint::Complaint;
 use crate::settings::types::{agent as agents_in, gate as gates_in, sandbox, sections};
-use crate::settings::{Loaded, Origin, Settings};
+use crate::settings::{Loaded, Settings};
 
 /// The limits of iterations when neither flags nor settings name one.
 const PROMPT_ITERATIONS: u32 = 10;
@@ -127,8 +127,17 @@ fn refuse_what_is_not_there(loaded: &Loaded) -> Result<(), Complaint> {
     Ok(())
 }
 
+/// Returns what is set and has no effect in this version, for a warning.
+pub(crate) fn without_effect(loaded: &Loaded) -> Vec<String> {
+    ["notify", "agent.responseFilter", "agent.displayFilter"]
+        .into_iter()
+        .filter(|key| loaded.is_set(key))
+        .map(|key| format!("`{key}` has no effect yet in this version"))
+        .collect()
+}
+
 /// Returns the agent for a role.
-pub(crate) fn agent(loaded: &Loaded, role: Role) -> Result<AgentChoice, Complaint> {
+fn agent(loaded: &Loaded, role: Role) -> Result<AgentChoice, Complaint> {
     let settings = &loaded.settings;
     let chosen = settings.agent_for(settings_role(role));
     let Some(command) = chosen.command.clone() else {
@@ -165,7 +174,7 @@ pub(crate) fn agent(loaded: &Loaded, role: Role) -> Result<AgentChoice, Complain
         output: if settings.stream_agent_output { AgentOutput::Events } else { AgentOutput::Text },
         // The default is meant for task lists, whose tasks are cut to size; a prompt's turns are
         // bounded only where somebody said so.
-        max_turns: (*loaded.origin("maxTurns") != Origin::Default).then_some(settings.max_turns),
+        max_turns: loaded.is_set("maxTurns").then_some(settings.max_turns),
     })
 }
 

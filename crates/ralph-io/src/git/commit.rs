@@ -58,10 +58,19 @@ impl Git {
             .setting("maintenance.autoDetach=false")
             .index(self.shadow.index())
             .args(["commit", "--quiet", "--no-status", "--cleanup=whitespace", "--file=-"]);
-        for trailer in trailers(&order.mark).lines() {
-            call = call.args([format!("--trailer={trailer}")]);
-        }
-        match self.repository.commands.attempt(call.stdin(order.message.clone().into_bytes())) {
+        let message = order.message.trim_end();
+        let trailers = trailers(&order.mark);
+        let text = if message.lines().count() == 1 {
+            format!("{message}\n\n{trailers}")
+        } else {
+            // A longer message may end with trailers of its own; git knows how to join them, at
+            // the price of a further process.
+            for trailer in trailers.lines() {
+                call = call.args([format!("--trailer={trailer}")]);
+            }
+            message.to_owned()
+        };
+        match self.repository.commands.attempt(call.stdin(text.into_bytes())) {
             Ok(ran) if ran.code == 0 => Ok(None),
             // git itself fails with 128; 1 is what it makes of a hook's no.
             Ok(ran) if ran.code == 1 || ran.complains_of("aborted by hook") => {

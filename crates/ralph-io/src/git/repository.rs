@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use ralph_core::ports::VcsError;
 use super::command::{Call, Commands, NotRun, Ran};
 use super::head::Head;
 use crate::process::Watch;
-use crate::store::layout::{PROJECT_DIRECTORY, RUNTIME_FILES};
+use crate::store::layout::{PROJECT_DIRECTORY, RUNTIME_FILES, ignore_file};
 
 /// A repository with a work tree. ralph works in the whole tree, also where the project is a
 /// directory within it.
@@ -118,6 +119,14 @@ impl Repository {
         }
         args.extend(["--".into(), ".".into()]);
         args
+    }
+
+    /// Returns whether git leaves the runtime files out by itself, because ralph's own
+    /// `.gitignore` is still as it was written.
+    pub(super) fn ignores_runtime_files(&self) -> bool {
+        let path = self.project.join(PROJECT_DIRECTORY).join(".gitignore");
+        let is_file = fs::symlink_metadata(&path).is_ok_and(|file| file.is_file());
+        is_file && fs::read(&path).is_ok_and(|text| text == ignore_file().as_bytes())
     }
 
     /// Returns whether a path from the top is one of ralph's runtime files.

@@ -71,7 +71,9 @@ impl Shadow {
         if ran.complains_of("adding embedded git repository") {
             self.drop_embedded(repository)?;
         }
-        self.unstage_runtime_files(repository)?;
+        if !repository.ignores_runtime_files() {
+            self.unstage_runtime_files(repository)?;
+        }
         self.tree(repository)
     }
 

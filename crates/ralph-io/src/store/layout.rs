@@ -297,7 +297,8 @@ fn real_directory(path: &Path) -> Result<(), LayoutError> {
     }
 }
 
-fn ignore_file() -> String {
+/// Returns the `.gitignore` that keeps the runtime files out of the repository.
+pub(crate) fn ignore_file() -> String {
     format!("# Written by ralph: its runtime files.\n{}\n", RUNTIME_FILES.join("\n"))
 }
 

@@ -73,6 +73,12 @@ impl Loaded {
         origin_in(&self.origins, &JsonPath::parse(path))
     }
 
+    /// Returns whether anybody set the value at a path, or anything below it.
+    pub(crate) fn is_set(&self, path: &str) -> bool {
+        let path = JsonPath::parse(path);
+        self.origins.keys().any(|set| set.0.starts_with(&path.0))
+    }
+
     /// Returns all settings as JSON text, with what may be secret masked.
     pub(crate) fn masked_json(&self) -> String {
         let document = serde_json::to_value(&self.settings).unwrap_or_default();

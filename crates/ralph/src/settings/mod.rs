@@ -25,7 +25,6 @@ mod words;
 
 pub(crate) use {
     layers::{FlagValue, Loaded, load},
-    problem::Origin,
     schema::json_schema,
     source::read_sources,
     types::Settings,
