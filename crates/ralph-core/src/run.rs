@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Checkpoint, Event, Landed, Recorded, TreeId};
+use crate::event::{Checkpoint, Event, Landed, Recorded, TreeId, WaitReason};
 use crate::failure::{AFTER_RESET, FIRST_LIMIT_PAUSE, Failure, FailureRule};
 use crate::gate::{FailAction, GateResult, GateStatus};
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
@@ -48,6 +48,8 @@ pub struct RunState {
     pub completeness: Completeness,
     /// Sums over the run.
     pub totals: Totals,
+    /// Since when the run waits for a usage limit, if it does.
+    pub waiting_since: Option<Timestamp>,
     /// How the run ended the last time, if it is not running.
     pub outcome: Option<Outcome>,
 }
@@ -196,6 +198,7 @@ impl RunState {
             green: BTreeMap::new(),
             completeness: Completeness::Open,
             totals: Totals::default(),
+            waiting_since: None,
             outcome: None,
         })
     }
@@ -219,6 +222,7 @@ impl RunState {
         }
         self.seq = recorded.seq;
         self.ran = self.ran.max(recorded.ran);
+        self.count_wait(recorded);
         match &recorded.event {
             Event::RunStarted { .. } => return Err(misfit("the run has begun before")),
             Event::RunResumed { recipe, version: _ } => {
@@ -240,7 +244,9 @@ impl RunState {
                 self.iterations = iteration.0;
                 self.current = Some(Iteration::new(*iteration, *role, task.clone(), recorded.at));
             }
-            Event::Waiting { .. } => {}
+            Event::Waiting { reason, until: _ } => {
+                self.waiting_since = (*reason == WaitReason::UsageLimit).then_some(recorded.at);
+            }
             Event::Warned { .. } => self.totals.warnings += 1,
             Event::IterationEnded { .. } => self.close(recorded.at),
             Event::RunEnded { outcome } => self.outcome = Some(outcome.clone()),
@@ -257,6 +263,15 @@ impl RunState {
             }
         }
         Ok(())
+    }
+
+    /// Counts a wait that is over with this event. One that a crash cut short is not counted:
+    /// nobody knows how long it was.
+    fn count_wait(&mut self, recorded: &Recorded) {
+        let Some(since) = self.waiting_since.take() else { return };
+        if !matches!(recorded.event, Event::RunResumed { .. }) {
+            self.totals.waited = self.totals.waited.plus(recorded.at.since(since));
+        }
     }
 
     /// Takes in an event that belongs to the open iteration.
@@ -277,10 +292,7 @@ impl RunState {
                 } else {
                     &mut current.work
                 };
-                let waited = asking.waited;
                 asking.hear(reply, recorded.at, &self.recipe);
-                let waits = Millis(asking.waited.0 - waited.0);
-                self.totals.waited = self.totals.waited.plus(waits);
                 if reply.failure.is_some() && asking.end.is_none() {
                     self.totals.retries += 1;
                 }

@@ -2,8 +2,6 @@
 //!
 //! Not here: where the whole output is kept. The log file has it.
 
-use std::collections::VecDeque;
-
 use serde::{Deserialize, Serialize};
 
 /// The mark where something was left out.
@@ -29,7 +27,9 @@ pub struct Excerpt {
     tail_limit: usize,
     head: String,
     head_chars: usize,
-    tail: VecDeque<char>,
+    /// The end of the text; up to twice the limit, so that cutting it is seldom.
+    tail: String,
+    tail_chars: usize,
     total: u64,
 }
 
@@ -46,7 +46,8 @@ impl Excerpt {
             tail_limit,
             head: String::new(),
             head_chars: 0,
-            tail: VecDeque::new(),
+            tail: String::new(),
+            tail_chars: 0,
             total: 0,
         }
     }
@@ -73,22 +74,27 @@ impl Excerpt {
         }
         let count = rest.chars().count();
         self.total += count as u64;
-        for character in rest.chars().skip(count.saturating_sub(self.tail_limit)) {
-            if self.tail.len() == self.tail_limit {
-                self.tail.pop_front();
-            }
-            self.tail.push_back(character);
+        self.tail.push_str(without_first(rest, count.saturating_sub(self.tail_limit)));
+        self.tail_chars += count.min(self.tail_limit);
+        if self.tail_chars > 2 * self.tail_limit {
+            self.tail = self.last_part().to_owned();
+            self.tail_chars = self.tail_limit;
         }
+    }
+
+    /// Returns as much of the end as is to be kept.
+    fn last_part(&self) -> &str {
+        without_first(&self.tail, self.tail_chars.saturating_sub(self.tail_limit))
     }
 
     /// Returns whether something was left out.
     pub fn is_cut(&self) -> bool {
-        self.total > (self.head_chars + self.tail.len()) as u64
+        self.total > (self.head_chars + self.tail_chars.min(self.tail_limit)) as u64
     }
 
     /// Returns what was kept, with the mark only where something is missing.
     pub fn text(&self) -> String {
-        let tail: String = self.tail.iter().collect();
+        let tail = self.last_part();
         match (self.is_cut(), self.tail_limit, self.head_limit) {
             (false, _, _) => format!("{}{tail}", self.head),
             (true, 0, _) => format!("{}{TRUNCATED}", self.head),
@@ -96,6 +102,12 @@ impl Excerpt {
             (true, _, _) => format!("{}\n{TRUNCATED}\n{tail}", self.head),
         }
     }
+}
+
+/// Returns a text without its first characters.
+fn without_first(text: &str, count: usize) -> &str {
+    let start = text.char_indices().nth(count).map_or(text.len(), |(at, _)| at);
+    &text[start..]
 }
 
 /// Returns the first `limit` characters of a text on one line, for a glance.
@@ -133,6 +145,35 @@ mod tests {
         check("1234", 4, Truncate::Both, "1234");
         check("", 4, Truncate::Tail, "");
         check("abc", 0, Truncate::Head, "... [truncated]");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn an_excerpt_equals_cutting_the_whole(
+            pieces in proptest::collection::vec("[aä€]{0,9}", 0..12),
+            limit in 0usize..12,
+        ) {
+            let whole: Vec<char> = pieces.concat().chars().collect();
+            for part in [Truncate::Head, Truncate::Tail, Truncate::Both] {
+                let mut excerpt = Excerpt::new(limit, part);
+                for piece in &pieces {
+                    excerpt.feed(piece);
+                }
+                let kept: String = excerpt.text().replace(TRUNCATED, "").replace('\n', "");
+                let (head, tail) = match part {
+                    Truncate::Head => (limit, 0),
+                    Truncate::Tail => (0, limit),
+                    Truncate::Both => (limit - limit / 2, limit / 2),
+                };
+                let expect: String = if whole.len() <= limit {
+                    whole.iter().collect()
+                } else {
+                    whole[..head].iter().chain(&whole[whole.len() - tail..]).collect()
+                };
+                proptest::prop_assert_eq!(kept, expect);
+                proptest::prop_assert_eq!(excerpt.is_cut(), whole.len() > limit);
+            }
+        }
     }
 
     #[test]

@@ -124,11 +124,11 @@ fn gap(landing: Landing, iterations: u32) {
 /// Whether an iteration costs the same after a long history.
 fn long_history() {
     let sealed = Sealed::with_repository(RALPH);
-    let gaps = gaps(&sealed, Landing::Nothing, 2_000);
-    let early = median(gaps[50..250].to_vec());
-    let late = median(gaps[gaps.len() - 200..].to_vec());
+    let gaps = gaps(&sealed, Landing::Nothing, 10_000);
+    let early = median(gaps[..1_000].to_vec());
+    let late = median(gaps[gaps.len() - 1_000..].to_vec());
     println!(
-        "gap after 2 000 iterations: {late:.2?}, after 50: {early:.2?}, ratio {:.2}",
+        "gap, last 1 000 of 10 000 iterations: {late:.2?}, first 1 000: {early:.2?}, ratio {:.2}",
         ratio(late, early)
     );
 }

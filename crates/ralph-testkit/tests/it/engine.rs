@@ -15,6 +15,7 @@ use ralph_core::recipe::{
     AgentChoice, AgentKind, AgentOutput, CommitPolicy, IterationCount, LandingPolicy, OnFailure,
     Permissions, PromptPlan, PromptSource, Recipe, RunLimits, Scm, ScmTask, Work,
 };
+use ralph_core::run::RunState;
 use ralph_core::text::Truncate;
 use ralph_core::units::{Millis, Timestamp, UsdMicros};
 use ralph_testkit::world::{BEGINNING, Deed, Shared};
@@ -204,7 +205,10 @@ fn a_usage_limit_is_waited_for_and_counts_nothing() {
     recipe.limits.iterations = 1;
     recipe.retries.max = 0;
     assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
-    assert_eq!(world.0.borrow().waited, 3_600_000 - 1_000 + 1_000, "until a second past the reset");
+    let world = world.0.borrow();
+    assert_eq!(world.waited, 3_600_000 - 1_000 + 1_000, "until a second past the reset");
+    let state = RunState::fold(&world.journal).expect("it folds");
+    assert_eq!(state.totals.waited, Millis(world.waited));
 }
 
 #[test]

@@ -208,7 +208,7 @@ fn account(
     }
     let log = ralph_io::git::scratch::log(&place.project, &project.env, &Watch::detached())
         .map_err(|error| Complaint::new(ExitStatus::GitFailed, error.message))?;
-    text.push_str(&format!("\nThe history it left, in which every commit passed:\n{log}"));
+    text.push_str(&format!("\nThe history it left; what ralph committed had passed:\n{log}"));
     text.push_str("\nWith an agent of your own: ralph run -p \"...\" --agent claude\n");
     Ok(text)
 }
