@@ -24,6 +24,7 @@ pub mod recipe;
 pub mod review;
 pub mod run;
 pub mod scm;
+pub mod secret;
 pub mod stuck;
 pub mod task;
 pub mod text;

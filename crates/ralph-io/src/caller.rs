@@ -15,6 +15,7 @@ use jiff::tz::TimeZone;
 use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, SoftLimit};
 use ralph_core::ports::{Agent, Request};
 use ralph_core::reading::{AgentEvent, Reading, Reply, ResultStatus};
+use ralph_core::secret;
 use ralph_core::text::{Excerpt, Truncate};
 use ralph_core::units::Millis;
 
@@ -131,7 +132,9 @@ impl Agent for AgentCaller {
                         word
                     }
                 };
-                std::iter::once(call.program).chain(call.args.into_iter().map(shown)).collect()
+                let words: Vec<String> =
+                    std::iter::once(call.program).chain(call.args.into_iter().map(shown)).collect();
+                secret::masked_words(&words)
             }
             Err(_) => vec![request.agent.command.clone()],
         }

@@ -18,6 +18,8 @@ use ralph_core::recipe::{
 use ralph_core::text::Truncate;
 use ralph_core::units::{Millis, Tokens, UsdMicros};
 
+use ralph_io::agents::NamedKind;
+
 use crate::complaint::Complaint;
 use crate::settings::types::{agent as agents_in, gate as gates_in, sandbox, sections};
 use crate::settings::{Loaded, Settings};
@@ -145,9 +147,10 @@ fn agent(loaded: &Loaded, role: Role) -> Result<AgentChoice, Complaint> {
             .hint("name one with --agent, or as `agent.command` in .ralph/settings.json")
             .hint("`ralph demo` shows the loop without an agent"));
     };
-    let kind = match chosen.kind {
-        None => ralph_io::agents::kind_of(&command),
-        Some(kind) => known_kind(kind)?,
+    let kind = match (chosen.kind, ralph_io::agents::named_kind(&command)) {
+        (Some(kind), _) => known_kind(kind)?,
+        (None, NamedKind::Known(kind)) => kind,
+        (None, NamedKind::Later(name)) => return Err(not_yet(name)),
     };
     let mut flags = chosen.flags.unwrap_or_default();
     let command = match (kind, command.as_str()) {
@@ -192,14 +195,15 @@ fn known_kind(kind: agents_in::AgentKind) -> Result<AgentKind, Complaint> {
         | agents_in::AgentKind::Qwen
         | agents_in::AgentKind::Pi
         | agents_in::AgentKind::Acp
-        | agents_in::AgentKind::Custom => {
-            let name = format!("{kind:?}").to_lowercase();
-            Err(Complaint::input(format!(
-                "agents of kind `{name}` are not available yet in this version"
-            ))
-            .hint("`\"kind\": \"text\"` drives any command that prints its answer"))
-        }
+        | agents_in::AgentKind::Custom => Err(not_yet(&format!("{kind:?}").to_lowercase())),
     }
+}
+
+/// Returns the complaint about an agent whose adapter is still to come.
+pub(crate) fn not_yet(name: &str) -> Complaint {
+    Complaint::input(format!("agents of kind `{name}` are not available yet in this version")).hint(
+        "with `\"kind\": \"text\"` any command works that takes a prompt and prints its answer",
+    )
 }
 
 fn settings_role(role: Role) -> agents_in::Role {

@@ -59,13 +59,30 @@ impl Adapter {
     }
 }
 
+/// What a command's file name says about the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedKind {
+    /// There is an adapter for it.
+    Known(AgentKind),
+    /// It is known, but an adapter for it is still to come; as plain text it would wait for a
+    /// person at a terminal.
+    Later(&'static str),
+}
+
+/// Agents whose own interface needs an adapter that is still to come.
+const LATER: [&str; 8] = ["codex", "amp", "cline", "gemini", "opencode", "copilot", "qwen", "pi"];
+
 /// Infers the adapter from a command's file name; an unknown command is plain text.
-pub fn kind_of(command: &str) -> AgentKind {
+pub fn named_kind(command: &str) -> NamedKind {
     let stem = Path::new(command).file_stem().unwrap_or_default();
-    match stem.to_string_lossy().to_ascii_lowercase().as_str() {
-        "claude" => AgentKind::Claude,
-        "sim" => AgentKind::Sim,
-        _ => AgentKind::Text,
+    let name = stem.to_string_lossy().to_ascii_lowercase();
+    match LATER.into_iter().find(|later| *later == name) {
+        Some(later) => NamedKind::Later(later),
+        None => NamedKind::Known(match name.as_str() {
+            "claude" => AgentKind::Claude,
+            "sim" => AgentKind::Sim,
+            _ => AgentKind::Text,
+        }),
     }
 }
 
@@ -84,7 +101,8 @@ mod tests {
             ("aider", AgentKind::Text),
             ("", AgentKind::Text),
         ] {
-            assert_eq!(kind_of(command), kind, "{command:?}");
+            assert_eq!(named_kind(command), NamedKind::Known(kind), "{command:?}");
         }
+        assert_eq!(named_kind("/usr/bin/codex"), NamedKind::Later("codex"));
     }
 }

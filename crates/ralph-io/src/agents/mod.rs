@@ -13,7 +13,7 @@ mod sim;
 mod text;
 mod translator;
 
-pub use adapter::{Adapter, kind_of};
+pub use adapter::{Adapter, NamedKind, named_kind};
 pub use advice::{billing_warning, install_hint};
 pub use call::{Call, CallContext, IdleWatch, Privilege};
 pub use translator::{Evidence, Heard, Translator, Weight};

@@ -5,11 +5,11 @@
 
 use serde_json::Value;
 
-use super::masked::is_secret_name;
 use super::nearest::nearest;
 use super::path::JsonPath;
 use super::shape::{Bound, Case, NumberKind, Shape};
 use super::types::quantity::{Size, Span};
+use ralph_core::secret::is_secret_name;
 
 /// One mistake, not yet located.
 #[derive(Debug, Clone, PartialEq, Eq)]

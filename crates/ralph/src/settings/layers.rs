@@ -13,13 +13,13 @@ use super::check::{Fault, Finding, check};
 use super::environment::{Meaning, Names};
 use super::key_value::mapping::read_key_value;
 use super::locate::{Located, read_json};
-use super::masked::masked;
 use super::path::{JsonPath, Step};
 use super::problem::{Origin, Place, Problem, SettingsError};
 use super::schema::json_schema;
 use super::sense::check_sense;
 use super::shape::Shape;
 use super::types::Settings;
+use ralph_core::secret::masked;
 
 /// Everything that settings are made from.
 #[derive(Debug, Clone, Default)]

@@ -3,11 +3,13 @@
 #![expect(clippy::needless_pass_by_value, reason = "deeds are written where they are used")]
 
 mod bad_input;
+mod claude;
 mod failures;
 mod landing;
 mod loops;
 mod resume;
 mod signals;
+mod terminal;
 
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};

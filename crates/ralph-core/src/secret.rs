@@ -1,4 +1,4 @@
-//! Settings for the screen and the log: what may be secret is shown as `***`.
+//! Secrets in settings and command lines: what may be one is shown as `***`.
 //!
 //! Not here: masking of agent output and gate logs.
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 const MASK: &str = "***";
 
 /// Returns whether a name, of a key or an environment variable, speaks of something secret.
-pub(crate) fn is_secret_name(name: &str) -> bool {
+pub fn is_secret_name(name: &str) -> bool {
     const WORDS: [&str; 20] = [
         "token",
         "key",
@@ -59,7 +59,7 @@ fn words_of(name: &str) -> Vec<String> {
 }
 
 /// Returns a document with everything that may be secret replaced, and without unset entries.
-pub(crate) fn masked(document: &Value) -> Value {
+pub fn masked(document: &Value) -> Value {
     mask("", document)
 }
 
@@ -79,6 +79,18 @@ fn mask(name: &str, value: &Value) -> Value {
     }
 }
 
+/// Returns a command line with everything that may be secret replaced.
+pub fn masked_words(words: &[String]) -> Vec<String> {
+    let mut next = Next::Plain;
+    let mut shown = Vec::with_capacity(words.len());
+    for word in words {
+        let (text, after) = mask_item(word, next);
+        shown.push(text);
+        next = after;
+    }
+    shown
+}
+
 /// Masks a list; after a bare `--token` the next item is the secret.
 fn mask_list(name: &str, items: &[Value]) -> Value {
     let mut next = Next::Plain;
@@ -88,17 +100,19 @@ fn mask_list(name: &str, items: &[Value]) -> Value {
             shown.push(mask(name, item));
             continue;
         };
-        let is_value = !text.starts_with('-');
-        if next == Next::Secret && is_value {
-            shown.push(MASK.into());
-            next = Next::Plain;
-        } else {
-            let (text, after) = mask_text(text);
-            shown.push(text.into());
-            next = after;
-        }
+        let (text, after) = mask_item(text, next);
+        shown.push(text.into());
+        next = after;
     }
     shown.into()
+}
+
+fn mask_item(text: &str, next: Next) -> (String, Next) {
+    if next == Next::Secret && !text.starts_with('-') {
+        (MASK.to_owned(), Next::Plain)
+    } else {
+        mask_text(text)
+    }
 }
 
 /// Whether the word that follows is the value of a secret option.
@@ -269,6 +283,17 @@ mod tests {
                 "notify": {"webhook": "https://hooks.example.org/***"},
                 "budget": {"maxTokens": 5},
             })
+        );
+    }
+
+    #[test]
+    fn command_lines_show_no_secrets() {
+        let words =
+            ["tool", "--api-key", "abc", "--token=abc", "--model", "opus", "Say token please"];
+        let shown = masked_words(&words.map(str::to_owned));
+        assert_eq!(
+            shown,
+            ["tool", "--api-key", "***", "--token=***", "--model", "opus", "Say token please"]
         );
     }
 

@@ -1,0 +1,110 @@
+//! The adapter for Claude Code through the built binary: a stand-in on the `PATH` prints the
+//! stream that the real one prints.
+
+use std::fs;
+
+use ralph_testkit::sealed::{Finished, Sealed};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::sealed;
+
+/// Returns an environment in which `claude` plays these calls.
+fn with_claude(calls: &Value) -> Sealed {
+    let sealed = sealed();
+    let scenario = sealed.root().join("claude.json");
+    let text = json!({ "dialect": "claude", "calls": calls });
+    fs::write(&scenario, text.to_string()).expect("written");
+    let ralph = env!("CARGO_BIN_EXE_ralph");
+    sealed.program(
+        "claude",
+        &format!("#!/bin/sh\necho \"$@\" >> ../argv\nexec {ralph} __sim {}\n", scenario.display()),
+    );
+    sealed
+}
+
+fn run(sealed: &Sealed, words: &[&str]) -> Finished {
+    sealed.ralph(&[&["run", "-p", "base", "--agent", "claude"], words].concat())
+}
+
+#[test]
+fn a_whole_loop_with_tools_and_cost() {
+    let sealed = with_claude(&json!([
+        { "when": { "call": 1 }, "do": [
+            { "text": "Looking." },
+            { "tool": { "name": "Bash", "summary": "ls", "output": "<response>DONE</response>" } },
+            { "usage": { "input": 10, "output": 5, "cost": 0.25 } },
+            { "text": "More to do." }
+        ] },
+        { "do": [{ "usage": { "input": 10, "output": 5, "cost": 0.25 } }, { "claim": "DONE" }] }
+    ]));
+    let end = run(&sealed, &["--model", "opus"]).expect_code(0);
+    assert!(end.stderr.contains("⏺ Bash(ls)"), "{}", end.stderr);
+    assert!(end.stderr.contains("$0.50"), "{}", end.stderr);
+    assert_eq!(sealed.events_of("iteration_started").len(), 2);
+    let argv = fs::read_to_string(sealed.root().join("argv")).expect("it was called");
+    for word in
+        ["-p", "--output-format stream-json", "--dangerously-skip-permissions", "--model opus"]
+    {
+        assert!(argv.contains(word), "{word}: {argv}");
+    }
+}
+
+#[test]
+fn a_usage_limit_with_its_reset_is_waited_for() {
+    let sealed = with_claude(&json!([
+        { "when": { "call": 1 }, "do": [
+            { "rateLimit": { "status": "rejected", "resets": { "in": 2 } } },
+            { "result": { "error": { "class": "rateLimited", "words": "You've hit your 5-hour limit" } } }
+        ] },
+        { "do": [{ "claim": "DONE" }] }
+    ]));
+    run(&sealed, &["-m", "1"]).expect_code(0);
+    assert_eq!(sealed.events_of("waiting").len(), 1);
+}
+
+#[test]
+fn a_login_that_failed_stops_at_once_with_a_remedy() {
+    let words = "Invalid API key · Fix external API key";
+    let sealed = with_claude(&json!([
+        { "do": [{ "result": { "error": { "class": "notLoggedIn", "words": words } } }] }
+    ]));
+    let end = run(&sealed, &[]).expect_code(4).expect_stderr("Invalid API key");
+    assert_eq!(sealed.events_of("asked").len(), 1);
+    assert!(end.stderr.contains("log in") || end.stderr.contains("API_KEY"), "{}", end.stderr);
+}
+
+#[test]
+fn used_up_turns_count_as_an_attempt() {
+    let sealed = with_claude(&json!([
+        { "when": { "call": 1 }, "do": [{ "result": { "error": { "class": "turnLimit", "words": "max turns" } } }] },
+        { "do": [{ "claim": "DONE" }] }
+    ]));
+    run(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.events_of("iteration_started").len(), 2);
+}
+
+#[test]
+fn a_key_in_the_shell_is_warned_about() {
+    let sealed = with_claude(&json!([{ "do": [{ "claim": "DONE" }] }]));
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(["run", "-p", "base", "--agent", "claude"]).env("ANTHROPIC_API_KEY", "dummy");
+    let end = ralph_testkit::sealed::Running::start(command).wait();
+    end.expect_code(0).expect_stderr("ANTHROPIC_API_KEY is set");
+}
+
+#[test]
+fn an_interrupted_call_is_asked_again() {
+    let sealed = with_claude(&json!([
+        { "when": { "call": 1 }, "do": [{ "text": "Working." }, { "touch": "begun" }, "hang"] },
+        { "do": [{ "claim": "DONE" }] }
+    ]));
+    let mut running = sealed.start(&["run", "-p", "base", "--agent", "claude"]);
+    sealed.wait_for("begun");
+    running.signal(Signal::INT);
+    running.wait_for("shutting down");
+    running.signal(Signal::INT);
+    running.wait().expect_code(130);
+    assert_eq!(sealed.survivors(), [""; 0]);
+    sealed.ralph(&["resume"]).expect_code(0);
+}

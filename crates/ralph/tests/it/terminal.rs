@@ -1,0 +1,66 @@
+//! A real terminal behind stderr: color, lines that are rewritten, and no traces in a pipe.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::process::Stdio;
+
+use ralph_testkit::sealed::Sealed;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use serde_json::json;
+
+use crate::{always, sealed};
+
+/// Runs `ralph run` with a terminal of 60 columns as its stderr, and returns what it wrote.
+fn on_a_terminal(sealed: &Sealed, variables: &[(&str, &str)]) -> String {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&master).expect("granted");
+    unlockpt(&master).expect("unlocked");
+    let size = Winsize { ws_row: 24, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&master, size).expect("a size");
+    let name = ptsname(&master, Vec::new()).expect("a name").into_string().expect("text");
+    let slave = File::options().read(true).write(true).open(name).expect("the other end");
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command
+        .args(["run", "-p", "base"])
+        .env("TERM", "xterm")
+        .envs(variables.iter().copied())
+        .stdout(Stdio::null())
+        .stderr(Stdio::from(slave));
+    let mut child = command.spawn().expect("it starts");
+    // The command holds the other end open as well.
+    drop(command);
+    let mut seen = Vec::new();
+    // Reading ends with an error once nobody holds the other end.
+    let _ = File::from(master).read_to_end(&mut seen);
+    assert!(child.wait().expect("it ends").success());
+    String::from_utf8_lossy(&seen).into_owned()
+}
+
+#[test]
+fn a_terminal_gets_color_and_rewritten_lines() {
+    let sealed = sealed();
+    sealed.script(
+        &always(json!([{ "claim": "DONE" }])),
+        &json!({ "guardrails": [{ "command": "true" }] }),
+    );
+    let seen = on_a_terminal(&sealed, &[]);
+    assert!(seen.contains("\u{1b}[32m"), "green: {seen:?}");
+    let running = seen.find("Gate true: running").expect("the running line");
+    let passed = seen.find("Gate true: passed").expect("the line that replaces it");
+    assert!(seen[running..passed].contains('\r'), "it is rewritten: {seen:?}");
+    let plain = on_a_terminal(&sealed, &[("NO_COLOR", "1")]);
+    assert!(!plain.contains("\u{1b}[32m"), "{plain:?}");
+    let dumb = on_a_terminal(&sealed, &[("TERM", "dumb")]);
+    assert!(!dumb.contains('\u{1b}'), "{dumb:?}");
+}
+
+#[test]
+fn own_lines_keep_to_the_width_of_the_terminal() {
+    let sealed = sealed();
+    sealed.script(&always(json!([{ "claim": "DONE" }])), &json!({}));
+    let seen = on_a_terminal(&sealed, &[("NO_COLOR", "1")]);
+    let warning: Vec<&str> =
+        seen.lines().skip_while(|line| !line.contains("no git")).take(2).collect();
+    assert!(warning.iter().all(|line| line.chars().count() <= 61), "{warning:?}");
+}
