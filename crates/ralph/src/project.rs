@@ -6,6 +6,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use ralph_core::gate::Check;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::{AgentKind, Recipe};
 use ralph_io::git::{Discovery, Repository};
@@ -82,15 +83,7 @@ impl Project {
                     }
                 }
                 AgentKind::Claude | AgentKind::Text => {
-                    let spawn = Spawn {
-                        program: agent.command.clone().into(),
-                        args: Vec::new(),
-                        cwd: self.directory.clone(),
-                        env: self.env.clone(),
-                        stdin: Stdin::Null,
-                        limits: Limits::default(),
-                    };
-                    process::find_program(&spawn).map_err(|reason| {
+                    process::find_program(&self.program(&agent.command)).map_err(|reason| {
                         let message = format!("the agent cannot run: {reason}");
                         Complaint::new(ExitStatus::AgentFailed, message)
                             .hint(ralph_io::agents::install_hint(agent.kind, &agent.command))
@@ -99,6 +92,33 @@ impl Project {
             }
         }
         Ok(())
+    }
+
+    /// Refuses gates that nobody can run: a night of iterations would not make them pass.
+    ///
+    /// Only a plain first word is looked up. A path may be a script that the agent is to write.
+    pub(crate) fn gates_are_there(&self, recipe: &Recipe) -> Result<(), Complaint> {
+        for gate in &recipe.gates {
+            let Check::Command(command) = &gate.check;
+            let Some(program) = plain_program(command) else { continue };
+            if process::find_program(&self.program(program)).is_err() {
+                let message = format!("the gate `{command}` cannot run: `{program}` was not found");
+                return Err(Complaint::input(message)
+                    .hint(format!("install `{program}`, or mend the command in the settings")));
+            }
+        }
+        Ok(())
+    }
+
+    fn program(&self, name: &str) -> Spawn {
+        Spawn {
+            program: name.into(),
+            args: Vec::new(),
+            cwd: self.directory.clone(),
+            env: self.env.clone(),
+            stdin: Stdin::Null,
+            limits: Limits::default(),
+        }
     }
 
     /// Looks for the repository that the project lies in.
@@ -136,7 +156,49 @@ impl Project {
     }
 }
 
+/// What a shell runs without looking for a program.
+const SHELL_WORDS: [&str; 46] = [
+    ".", ":", "alias", "bg", "break", "case", "cd", "command", "continue", "do", "done", "echo",
+    "elif", "else", "esac", "eval", "exec", "exit", "export", "false", "fg", "fi", "for",
+    "getopts", "hash", "if", "jobs", "kill", "local", "printf", "pwd", "read", "readonly",
+    "return", "set", "shift", "test", "then", "times", "trap", "true", "type", "ulimit", "umask",
+    "unset", "until",
+];
+
+/// Returns the program that a shell command begins with, if that is a plain name.
+fn plain_program(command: &str) -> Option<&str> {
+    let word = command.split_whitespace().next()?;
+    let is_plain = word
+        .chars()
+        .all(|character| character.is_ascii_alphanumeric() || "-_.+".contains(character));
+    (is_plain && !SHELL_WORDS.contains(&word) && !["wait", "while"].contains(&word)).then_some(word)
+}
+
 /// Returns the complaint about a place that cannot be used.
 pub(crate) fn complain_of_layout(error: &LayoutError) -> Complaint {
     Complaint::of(ExitStatus::BadInput, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_names_are_looked_up() {
+        for (command, expect) in [
+            ("make test", Some("make")),
+            ("cargo test && echo ok", Some("cargo")),
+            ("./check", None),
+            ("CI=1 make", None),
+            ("if true; then make; fi", None),
+            ("test -f x", None),
+            ("[ -f x ]", None),
+            ("(make)", None),
+            ("! grep x", None),
+            ("\"my tool\"", None),
+            ("  ", None),
+        ] {
+            assert_eq!(plain_program(command), expect, "{command}");
+        }
+    }
 }

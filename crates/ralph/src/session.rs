@@ -63,6 +63,7 @@ pub(crate) fn start(
     wishes: Wishes,
 ) -> Result<ExitStatus, Complaint> {
     project.agents_are_there(&recipe)?;
+    project.gates_are_there(&recipe)?;
     let desk = Desk::open(common, project, loaded)?;
     desk.repository_is_there(&recipe)?;
     desk.tree_is_clean(&recipe, wishes.dirty)?;

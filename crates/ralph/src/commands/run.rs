@@ -12,13 +12,13 @@ use crate::desk::DirtyPlan;
 use crate::project::Project;
 use crate::recipe;
 use crate::session::{self, Wishes};
-use crate::settings::{self, FlagValue};
+use crate::settings::{self, FlagValue, Loaded};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Complaint> {
     let source = recipe::prompt_source(args.prompt.clone(), args.prompt_file.clone())?;
     let project = Project::open(common)?;
-    let loaded = project.settings(args.config.as_deref(), flags(args)?)?;
+    let loaded = load(&project, args)?;
     let source = match source {
         PromptSource::Text(text) => PromptSource::Text(text),
         PromptSource::File(path) => {
@@ -38,6 +38,32 @@ pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Co
     };
     let wishes = Wishes { dirty, incomplete: args.limits.allow_incomplete.into() };
     session::start(common, &project, &loaded, recipe, wishes)
+}
+
+/// Reads the settings, with the flags on top. Another agent than the one of the settings is
+/// another program: the flags, the model and the kind there mean nothing to it.
+fn load(project: &Project, args: &RunArgs) -> Result<Loaded, Complaint> {
+    let config = args.config.as_deref();
+    let mut flags = flags(args)?;
+    let Some(named) = &args.limits.agent else {
+        return project.settings(config, flags);
+    };
+    let in_files = project.settings(config, Vec::new())?;
+    if in_files.settings.agent.command.as_ref() != Some(named) {
+        let is_set = |path: &str| flags.iter().any(|flag| flag.path == path);
+        let forgotten: Vec<FlagValue> =
+            ["agent.kind", "agent.flags", "agent.model", "agent.fallbackModel"]
+                .into_iter()
+                .filter(|path| !is_set(path))
+                .map(|path| FlagValue {
+                    name: "--agent".to_owned(),
+                    path: path.to_owned(),
+                    value: Value::Null,
+                })
+                .collect();
+        flags.extend(forgotten);
+    }
+    project.settings(config, flags)
 }
 
 /// Returns what the flags set, as the last layer of the settings.

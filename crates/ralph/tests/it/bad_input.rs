@@ -91,6 +91,31 @@ fn an_agent_that_is_not_there_is_said_at_once() {
 }
 
 #[test]
+fn a_gate_that_nobody_can_run_is_said_before_anything_is_paid() {
+    let sealed = sealed();
+    let gates = json!([{ "command": "test -d ." }, { "command": "no-such-runner --all" }]);
+    sealed.script(&done(), &json!({ "guardrails": gates }));
+    run(&sealed, &[]).expect_code(2).expect_stderr("`no-such-runner` was not found");
+    assert_eq!(sealed.runs().len(), 0);
+}
+
+#[test]
+fn another_agent_does_not_get_the_flags_of_the_one_in_the_settings() {
+    let sealed = sealed();
+    sealed.program("one", "#!/bin/sh\necho one: \"$@\"; echo '<response>DONE</response>'\n");
+    sealed.program("two", "#!/bin/sh\necho two: \"$@\"; echo '<response>DONE</response>'\n");
+    sealed.write(
+        ".ralph/settings.json",
+        &json!({ "agent": { "command": "one", "flags": ["--only-one"] } }).to_string(),
+    );
+    let end = run(&sealed, &["--agent", "one"]).expect_code(0);
+    assert!(end.stderr.contains("one: --only-one"), "{}", end.stderr);
+    let end = run(&sealed, &["--agent", "two"]).expect_code(0);
+    assert!(!end.stderr.contains("two: --only-one"), "{}", end.stderr);
+    run(&sealed, &["--agent", "codex"]).expect_code(2).expect_stderr("not available yet");
+}
+
+#[test]
 fn an_agent_that_vanishes_ends_the_run() {
     let sealed = sealed();
     sealed.program("fickle", "#!/bin/sh\nrm -- \"$0\"\necho working\n");

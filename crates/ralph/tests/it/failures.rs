@@ -155,7 +155,7 @@ fn budgets_end_the_run() {
 fn gates_that_die_hang_or_do_not_exist_fail() {
     for (command, code) in [
         ("kill -SEGV $$", 139),
-        ("no-such-program-anywhere", 127),
+        ("./no-such-program", 127),
         ("sleep 600", 124),
         ("setsid sleep 600 & exit 7", 7),
     ] {
