@@ -434,11 +434,12 @@ impl Asking {
             }
             (FailureRule::Wait { until }, _) => {
                 let pause = Millis(FIRST_LIMIT_PAUSE.0 << self.refusals.min(6));
+                // A reset that lies in the past, call after call, must not become a tight loop
+                // of refused calls.
+                let least = at.plus(Millis(AFTER_RESET.0 << self.refusals.min(8)));
                 self.refusals += 1;
-                let until = until.map_or(at.plus(pause), |reset| reset.plus(AFTER_RESET));
-                // A reset in the past, or a limit that is back at once, must not become a
-                // tight loop of refused calls.
-                let until = until.max(at.plus(AFTER_RESET));
+                let until =
+                    until.map_or(at.plus(pause), |reset| reset.plus(AFTER_RESET)).max(least);
                 self.waited = self.waited.plus(until.since(at));
                 self.not_before = Some(until);
             }

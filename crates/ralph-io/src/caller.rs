@@ -12,7 +12,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
-use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, SoftLimit};
+use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, NotStarted, SoftLimit};
+use ralph_core::failure::Failure;
 use ralph_core::ports::{Agent, Request};
 use ralph_core::reading::{AgentEvent, Reading, Reply, ResultStatus};
 use ralph_core::secret;
@@ -57,7 +58,9 @@ impl Agent for AgentCaller {
         let adapter = Adapter::from(request.agent.kind);
         let call = match adapter.call(request, &self.context(request)) {
             Ok(call) => call,
-            Err(failure) => return Reading::default().into_reply(never_ran(), Some(failure)),
+            Err(failure) => {
+                return Reading::default().into_reply(never_ran(request, &failure), Some(failure));
+            }
         };
         let (iteration, ask) = (request.iteration, request.ask);
         if let Err(error) = keep(&self.files.prompt(iteration, ask), request.prompt.as_bytes()) {
@@ -184,8 +187,9 @@ fn keep(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// The end of a call that was refused before anything was started.
-fn never_ran() -> ChildEnd {
-    ended(Ending::Interrupted { force: Force::Terminated })
+fn never_ran(request: &Request, failure: &Failure) -> ChildEnd {
+    let (program, error) = (request.agent.command.clone(), failure.words.clone());
+    ended(Ending::NotStarted { reason: NotStarted::Refused { program, error } })
 }
 
 /// The end of an agent that had given its last result when ralph died.

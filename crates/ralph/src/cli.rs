@@ -121,7 +121,7 @@ pub(crate) struct RunArgs {
     /// What the agent answers in `<response>` tags when it is done [default: DONE].
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) completion_response: Option<String>,
-    /// Show the agent's work as it happens [default].
+    /// Show the agent's work as it happens; this is the default.
     #[arg(long, overrides_with = "no_stream_agent_output")]
     pub(crate) stream_agent_output: bool,
     /// Ask the agent for its final text only, and do not show its work.

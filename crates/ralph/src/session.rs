@@ -11,6 +11,7 @@ use ralph_core::ids::RunId;
 use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Ports, Vcs};
 use ralph_core::recipe::Recipe;
+use ralph_core::run::RunState;
 use ralph_core::units::Millis;
 use ralph_io::awake::Awake;
 use ralph_io::caller::AgentCaller;
@@ -106,6 +107,7 @@ pub(crate) fn resume(
     // The journal is opened before it is read: opening drops a torn last line.
     let journal = Journal::open_for_append(&path).map_err(unreadable)?;
     let state = journal::fold(&path).map_err(unreadable)?;
+    belongs_here(&state, project)?;
     let changed = change(&state.recipe)?;
     let recipe = changed.as_ref().unwrap_or(&state.recipe);
     project.agents_are_there(recipe)?;
@@ -134,6 +136,17 @@ pub(crate) fn resume(
         }
         engine.run()
     })
+}
+
+/// Refuses to go on with a run of another directory in the same work tree. One whose directory
+/// is gone was moved here.
+fn belongs_here(state: &RunState, project: &Project) -> Result<(), Complaint> {
+    if state.project == project.directory || !state.project.is_dir() {
+        return Ok(());
+    }
+    let place = state.project.display();
+    Err(Complaint::input(format!("run {} belongs to `{place}`", state.run))
+        .hint(format!("ralph resume -C {place}")))
 }
 
 /// What is particular to one run.

@@ -220,6 +220,17 @@ fn a_limit_that_never_resets_ends_the_run() {
 }
 
 #[test]
+fn a_reset_that_is_always_over_does_not_become_a_tight_loop() {
+    let world = Shared::new(|_, _| {
+        fails(FailureClass::RateLimited { resets_at: Some(Timestamp(BEGINNING)) })
+    });
+    let end = world.run(&recipe(Vec::new())).expect("it runs");
+    assert!(matches!(end, Outcome::LimitTooLong { .. }), "{end:?}");
+    let calls = world.0.borrow().prompts.len();
+    assert!(calls < 120, "{calls} calls in six hours");
+}
+
+#[test]
 fn a_limit_beyond_the_longest_wait_is_not_waited_for() {
     let world = Shared::new(|_, _| {
         fails(FailureClass::RateLimited { resets_at: Some(Timestamp(BEGINNING + 90_000_000)) })

@@ -179,6 +179,15 @@ fn views_that_were_damaged_are_written_again() {
 }
 
 #[test]
+fn a_run_goes_on_in_its_own_directory() {
+    let sealed = repository();
+    sealed.script(&always(json!([{ "text": "Hm." }])), &json!({ "maximumIterations": 1 }));
+    sealed.write("sub/file", "");
+    run(&sealed, &[]).expect_code(1);
+    sealed.ralph(&["resume", "-C", "sub"]).expect_code(2).expect_stderr("belongs to");
+}
+
+#[test]
 fn runs_of_a_moved_directory_are_listed() {
     let sealed = sealed();
     sealed.script(&always(json!([{ "text": "Hm." }])), &json!({ "maximumIterations": 1 }));
