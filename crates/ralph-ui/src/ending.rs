@@ -118,6 +118,6 @@ fn next_commands<W: Write>(
         let command = format!("git log -n {}", state.totals.commits);
         commands.push((command, "see the commits of this run".to_owned()));
     }
-    commands.push(("ralph status".to_owned(), "see where the run stands".to_owned()));
+    commands.push(("ralph log".to_owned(), "read what happened".to_owned()));
     commands
 }

@@ -90,6 +90,8 @@ pub(crate) enum Command {
     Resume(ResumeArgs),
     /// Show where the run of this directory stands.
     Status(StatusArgs),
+    /// Show the journal of a run.
+    Log(LogArgs),
     /// Watch a complete loop in a throw-away repository with the built-in scripted agent.
     Demo(DemoArgs),
     /// Print what settings files may contain, as a JSON Schema.
@@ -206,6 +208,22 @@ pub(crate) struct StatusArgs {
     /// Print facts as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Options of `log`.
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// The run; without it, the last one of this directory.
+    pub(crate) run: Option<String>,
+    /// Go on as long as the run is active.
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// Print the events as they are in the journal, one JSON object a line.
+    #[arg(long, conflicts_with = "raw")]
+    pub(crate) json: bool,
+    /// Print what the agent itself wrote.
+    #[arg(long, conflicts_with = "follow")]
+    pub(crate) raw: bool,
 }
 
 /// Options of `demo`.

@@ -3,7 +3,7 @@
 //! Not here: what is said, which is `ralph-ui`'s.
 
 use std::env;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 
 use ralph_ui::problem::Problem;
 use ralph_ui::style::{Choice, Sink, Style, Surroundings, Timestamps, Wishes};
@@ -30,6 +30,15 @@ impl Screen {
 
     /// Returns the screen as flags and settings want it.
     pub(crate) fn new(common: &CommonArgs, ui: &Ui) -> Self {
+        Self::on(common, ui, sink(io::stderr()))
+    }
+
+    /// Returns the same for what goes to stdout.
+    pub(crate) fn for_stdout(common: &CommonArgs, ui: &Ui) -> Self {
+        Self::on(common, ui, sink(io::stdout()))
+    }
+
+    fn on(common: &CommonArgs, ui: &Ui, sink: Sink) -> Self {
         let wishes = Wishes {
             color: match common.color {
                 ColorChoice::Auto => Choice::Auto,
@@ -46,7 +55,7 @@ impl Screen {
             max_output_chars: ui.max_output_chars as usize,
         };
         Self {
-            style: Style::choose(&wishes, &surroundings()),
+            style: Style::choose(&wishes, &surroundings(sink)),
             verbosity: match (common.quiet, common.verbose) {
                 (true, _) => Verbosity::Quiet,
                 (false, true) => Verbosity::Verbose,
@@ -66,18 +75,22 @@ impl Screen {
     }
 }
 
-fn surroundings() -> Surroundings {
+fn sink(stream: impl io::IsTerminal + std::os::fd::AsFd) -> Sink {
+    if stream.is_terminal() {
+        Sink::Terminal { columns: ralph_io::terminal::columns(stream) }
+    } else {
+        Sink::Pipe
+    }
+}
+
+fn surroundings(sink: Sink) -> Surroundings {
     let variable = |name: &str| env::var(name).ok();
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
         .filter_map(|name| variable(name))
         .find(|value| !value.is_empty());
     Surroundings {
-        sink: if io::stderr().is_terminal() {
-            Sink::Terminal { columns: ralph_io::terminal::columns(io::stderr()) }
-        } else {
-            Sink::Pipe
-        },
+        sink,
         no_color: variable("NO_COLOR"),
         clicolor: variable("CLICOLOR"),
         clicolor_force: variable("CLICOLOR_FORCE"),
@@ -90,6 +103,11 @@ fn surroundings() -> Surroundings {
 pub(crate) fn print_data(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Returns stdout for a view of its own.
+pub(crate) fn stdout() -> io::Stdout {
+    io::stdout()
 }
 
 /// Returns stderr for a view of its own.

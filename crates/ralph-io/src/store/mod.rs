@@ -12,6 +12,7 @@ pub mod lock;
 pub mod raw;
 pub mod run_id;
 pub mod runs;
+pub mod tail;
 
 pub use files::RunStore;
 pub use journal::{Journal, JournalError};

@@ -3,6 +3,7 @@
 mod demo;
 mod dry_run;
 mod init;
+mod log;
 mod resume;
 mod run;
 mod status;
@@ -36,6 +37,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Run(args)) => finish(&cli.common, run::main(&cli.common, &args)),
         Some(Command::Resume(args)) => finish(&cli.common, resume::main(&cli.common, &args)),
         Some(Command::Status(args)) => finish(&cli.common, status::main(&cli.common, &args)),
+        Some(Command::Log(args)) => finish(&cli.common, log::main(&cli.common, &args)),
         Some(Command::Demo(args)) => finish(&cli.common, demo::main(&cli.common, &args)),
     }
 }

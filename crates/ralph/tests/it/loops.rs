@@ -263,3 +263,20 @@ fn status_tells_where_things_stand() {
     assert_eq!(facts["totals"]["usage"]["cost"], 500_000);
     assert_eq!(facts["resumable"], true);
 }
+
+#[test]
+fn the_log_tells_what_happened_in_three_forms() {
+    let sealed = sealed();
+    sealed.ralph(&["log"]).expect_code(2).expect_stderr("no run");
+    sealed.script(&done(), &json!({ "guardrails": [{ "command": "true" }] }));
+    run(&sealed, &[]).expect_code(0);
+    let people = sealed.ralph(&["log"]).expect_code(0);
+    for text in ["Iteration 1/10", "Gate true: passed", "Run ended: complete"] {
+        assert!(people.stdout.contains(text), "{text}:\n{}", people.stdout);
+    }
+    let events = sealed.ralph(&["log", "--json", "--follow"]).expect_code(0);
+    assert_eq!(events.stdout.lines().count(), sealed.events().len());
+    let raw = sealed.ralph(&["log", "--raw"]).expect_code(0);
+    assert!(raw.stdout.contains("<response>DONE</response>"), "{}", raw.stdout);
+    sealed.ralph(&["log", "nonsense"]).expect_code(2).expect_stderr("nonsense");
+}

@@ -86,7 +86,7 @@ fn a_run_in_a_pipe() {
           2 iterations, 1 commit, $17.28, 12m 20s
           tokens: 3.6M in (2.5M cached) / 135K out
           git log -n 1  see the commits of this run
-          ralph status  see where the run stands
+          ralph log     read what happened
     "#]]);
 }
 
@@ -144,7 +144,7 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
         [23:27:20]   2 iterations, 1 commit, $17.28, 12m 20s
         [23:27:20]   tokens: 3.6M in (2.5M cached) / 135K out
         [23:27:20]   git log -n 1  see the commits of this run
-        [23:27:20]   ralph status  see where the run stands
+        [23:27:20]   ralph log     read what happened
     "#]]);
 }
 
@@ -171,7 +171,7 @@ fn a_run_on_a_terminal_replaces_passing_lines() {
           1 iteration, 0 commits, $5.76, 0.0s
           tokens: 1.2M in (850K cached) / 45K out
           ralph resume  go on where it stopped
-          ralph status  see where the run stands
+          ralph log     read what happened
     "#]]);
 }
 
@@ -256,7 +256,7 @@ fn a_verbose_run_says_why() {
           2 iterations, 1 commit, $17.28, 12m 20s
           tokens: 3.6M in (2.5M cached) / 135K out
           git log -n 1  see the commits of this run
-          ralph status  see where the run stands
+          ralph log     read what happened
     "#]]);
 }
 
@@ -330,7 +330,7 @@ fn failures_of_the_agent_are_told_with_what_follows() {
           1 iteration, 0 commits, 5.0s
           hint: run `claude` once and log in
           ralph resume  go on, once that is mended
-          ralph status  see where the run stands
+          ralph log     read what happened
     "#]]);
 }
 
@@ -449,44 +449,44 @@ fn every_end_says_what_to_type_next() {
 
         ✅ Run ended: complete
           0 iterations, 0 commits, 0.0s
-          ralph status  see where the run stands
+          ralph log  read what happened
 
         ⚠ Run ended: not complete after 10 iterations
           0 iterations, 0 commits, 0.0s
           ralph resume -m 20  go on with more iterations
-          ralph status        see where the run stands
+          ralph log           read what happened
 
         ⚠ Run ended: not complete: cost budget used up ($20.50 of $20.00)
           0 iterations, 0 commits, 0.0s
           ralph resume --max-cost USD  go on with more money
-          ralph status                 see where the run stands
+          ralph log                    read what happened
 
         ⚠ Run ended: not complete: the usage limit resets too late (weekly limit
           reached)
           0 iterations, 0 commits, 0.0s
           ralph resume  go on, once the limit has reset at Sun 09:15
-          ralph status  see where the run stands
+          ralph log     read what happened
 
         ❌ Run ended: the agent gave no commit message; the changes are kept,
            uncommitted
           0 iterations, 0 commits, 0.0s
           ralph resume  go on, once that is mended
-          ralph status  see where the run stands
+          ralph log     read what happened
 
         ❌ Run ended: git failed: cannot lock ref 'HEAD'
           0 iterations, 0 commits, 0.0s
           ralph resume  go on, once that is mended
-          ralph status  see where the run stands
+          ralph log     read what happened
 
         ❌ Run ended: prompt file `p.md` is gone
           0 iterations, 0 commits, 0.0s
           ralph resume  go on, once that is mended
-          ralph status  see where the run stands
+          ralph log     read what happened
 
         ⚠ Run ended: interrupted
           0 iterations, 0 commits, 0.0s
           ralph resume  go on where it stopped
-          ralph status  see where the run stands
+          ralph log     read what happened
     "#]]
     .assert_eq(&shown);
 }
@@ -528,7 +528,7 @@ fn an_interrupted_agent_did_not_fail() {
         [WARN] Run ended: interrupted
           1 iteration, 0 commits, 0.0s
           ralph resume  go on where it stopped
-          ralph status  see where the run stands
+          ralph log     read what happened
         > ralph 0.2.0 goes on with run 20261114-231500-k3f9, 1 iteration so far
     "#]]
     .assert_eq(&stage.text()[header..]);

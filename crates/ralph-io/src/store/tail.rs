@@ -1,0 +1,89 @@
+//! A journal as it grows, for those who look on.
+//!
+//! Not here: the whole of a journal that nobody writes to (`journal::read`).
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use ralph_core::event::Recorded;
+
+use super::journal::JournalError;
+
+/// What is read at once.
+const PIECE: usize = 64 * 1024;
+
+/// Reads events one by one, and more of them once there are more.
+#[derive(Debug)]
+pub struct Tail {
+    file: File,
+    path: PathBuf,
+    pending: Vec<u8>,
+    /// Where in `pending` the next line begins.
+    start: usize,
+    line: u64,
+}
+
+impl Tail {
+    /// Opens a journal at its beginning.
+    pub fn open(path: &Path) -> Result<Self, JournalError> {
+        let file = File::open(path).map_err(|source| refused(path, source))?;
+        Ok(Self { file, path: path.to_owned(), pending: Vec::new(), start: 0, line: 0 })
+    }
+
+    /// Returns the next event with its text, or nothing if it is not there yet. A line that is
+    /// being written is not there yet.
+    pub fn next_event(&mut self) -> Result<Option<(Recorded, String)>, JournalError> {
+        loop {
+            let rest = &self.pending[self.start..];
+            if let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                self.line += 1;
+                let text = String::from_utf8_lossy(&rest[..end]).into_owned();
+                self.start += end + 1;
+                let recorded = serde_json::from_str(&text).map_err(|error| {
+                    let (path, line) = (self.path.clone(), self.line);
+                    JournalError::Damaged { path, line, reason: error.to_string() }
+                })?;
+                return Ok(Some((recorded, text)));
+            }
+            self.pending.drain(..self.start);
+            self.start = 0;
+            let held = self.pending.len();
+            self.pending.resize(held + PIECE, 0);
+            let read = self.file.read(&mut self.pending[held..]);
+            let count = read.map_err(|source| refused(&self.path, source))?;
+            self.pending.truncate(held + count);
+            if count == 0 {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+fn refused(path: &Path, source: io::Error) -> JournalError {
+    JournalError::Refused { doing: "read", path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn events_come_as_they_are_written() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let mut tail = Tail::open(file.path()).expect("opened");
+        let line = r#"{"seq":1,"at":5,"ran":0,"event":{"type":"warned","text":"x"}}"#;
+        assert!(tail.next_event().expect("readable").is_none());
+        write!(file, "{}", &line[..20]).expect("written");
+        assert!(tail.next_event().expect("readable").is_none(), "half a line is none");
+        writeln!(file, "{}", &line[20..]).expect("written");
+        let (recorded, text) = tail.next_event().expect("readable").expect("whole");
+        assert_eq!((recorded.seq, text.as_str()), (1, line));
+        assert!(tail.next_event().expect("readable").is_none());
+        writeln!(file, "garbage").expect("written");
+        let error = tail.next_event().expect_err("damaged").to_string();
+        assert!(error.contains("ine 2"), "{error}");
+    }
+}
