@@ -18,6 +18,7 @@ mod lines;
 mod page;
 pub mod problem;
 pub mod safe;
+pub mod session;
 mod stream;
 pub mod style;
 pub mod time;

@@ -25,6 +25,11 @@ impl WallClock {
         self.write(at, "%H:%M:%S")
     }
 
+    /// Returns `2026-11-14 23:15:04`.
+    pub(crate) fn full(&self, at: Timestamp) -> String {
+        self.write(at, "%F %H:%M:%S")
+    }
+
     /// Returns `23:15`, with the day where that is not the day of `from`.
     pub(crate) fn minutes(&self, at: Timestamp, from: Timestamp) -> String {
         const WEEK: Millis = Millis::from_mins(7 * 24 * 60);

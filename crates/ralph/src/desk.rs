@@ -13,6 +13,7 @@ use ralph_io::clock;
 use ralph_io::git::{Git, PutBack, Repository};
 use ralph_io::process::{Stage, Watch};
 use ralph_io::store::{Layout, Lock, LockError, files};
+use ralph_ui::session::SessionLog;
 use ralph_ui::style::Style;
 use ralph_ui::time::WallClock;
 use ralph_ui::view::{AgentStream, Fanout, SHUTTING_DOWN, TerminalView, Verbosity, ViewOptions};
@@ -231,11 +232,14 @@ impl Desk {
             terminal.remark(remark);
         }
         let mut views: Vec<Box<dyn Ui>> = vec![Box::new(terminal)];
-        // A lost log is no reason to stop; the journal has everything.
+        // Lost logs are no reason to stop; the journal has everything.
         if let Ok(log) = files::open_log(&self.layout) {
             let style = self.screen.style.for_log();
             let options = options(style, Verbosity::Verbose, AgentStream::Hidden);
             views.push(Box::new(TerminalView::new(log, options)));
+        }
+        if let Ok(log) = files::open_session_log(&self.layout, clock::now()) {
+            views.push(Box::new(SessionLog::new(log, WallClock::system(clock::now))));
         }
         Fanout::new(views)
     }

@@ -103,16 +103,29 @@ const LARGEST_LOG: u64 = 8 * 1024 * 1024;
 /// Opens the log for people in the project, to be added to.
 pub fn open_log(layout: &Layout) -> Result<File, LayoutError> {
     let path = layout.project_directory(&["logs"])?.join("ralph.log");
-    let refused = |source| LayoutError::Refused { doing: "open", path: path.clone(), source };
     if std::fs::symlink_metadata(&path).is_ok_and(|log| log.len() > LARGEST_LOG) {
-        std::fs::rename(&path, path.with_extension("log.1")).map_err(refused)?;
+        std::fs::rename(&path, path.with_extension("log.1"))
+            .map_err(|source| LayoutError::Refused { doing: "move", path: path.clone(), source })?;
     }
+    open_for_adding(&path)
+}
+
+/// Opens the log of a session that begins now, `session-20261114-231500.log`.
+pub fn open_session_log(layout: &Layout, now: Timestamp) -> Result<File, LayoutError> {
+    let moment = jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
+    let local = moment.to_zoned(jiff::tz::TimeZone::system());
+    let name = format!("session-{}.log", local.strftime("%Y%m%d-%H%M%S"));
+    open_for_adding(&layout.project_directory(&["logs"])?.join(name))
+}
+
+fn open_for_adding(path: &Path) -> Result<File, LayoutError> {
+    let refused = |source| LayoutError::Refused { doing: "open", path: path.to_owned(), source };
     OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o600)
         .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
-        .open(&path)
+        .open(path)
         .map_err(refused)
 }
 
