@@ -109,6 +109,22 @@ pub struct AgentChoice {
 pub enum AgentKind {
     /// Claude Code.
     Claude,
+    /// Codex.
+    Codex,
+    /// Amp.
+    Amp,
+    /// Cline.
+    Cline,
+    /// Gemini CLI.
+    Gemini,
+    /// `OpenCode`.
+    Opencode,
+    /// GitHub Copilot CLI.
+    Copilot,
+    /// Qwen Code.
+    Qwen,
+    /// pi.
+    Pi,
     /// Any command: prompt in, text out.
     Text,
     /// The built-in scripted agent.
@@ -120,6 +136,14 @@ impl AgentKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Amp => "amp",
+            Self::Cline => "cline",
+            Self::Gemini => "gemini",
+            Self::Opencode => "opencode",
+            Self::Copilot => "copilot",
+            Self::Qwen => "qwen",
+            Self::Pi => "pi",
             Self::Text => "text",
             Self::Sim => "sim",
         }

@@ -183,7 +183,15 @@ fn run_started<W: Write>(page: &mut Page<W>, version: &str, state: &RunState) {
 fn agent_name(recipe: &Recipe) -> String {
     let agent = &recipe.agent;
     let detail = match agent.kind {
-        AgentKind::Claude => agent.model.as_ref(),
+        AgentKind::Claude
+        | AgentKind::Codex
+        | AgentKind::Amp
+        | AgentKind::Cline
+        | AgentKind::Gemini
+        | AgentKind::Opencode
+        | AgentKind::Copilot
+        | AgentKind::Qwen
+        | AgentKind::Pi => agent.model.as_ref(),
         AgentKind::Text | AgentKind::Sim => agent.model.as_ref().or(Some(&agent.command)),
     };
     let detail = detail.map(|detail| format!(" ({detail})")).unwrap_or_default();

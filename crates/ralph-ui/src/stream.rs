@@ -179,8 +179,12 @@ impl Stream {
             }
             TextForm::Message => {
                 page.close();
+                self.speaking = Some(speaker);
                 page.text(indent_of(speaker), text.trim_end().trim_start_matches('\n'));
-                page.close();
+                // Left open otherwise: the rest of the message may follow in pieces.
+                if text.ends_with('\n') {
+                    page.close();
+                }
             }
         }
     }

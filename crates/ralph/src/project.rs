@@ -82,7 +82,16 @@ impl Project {
                         )));
                     }
                 }
-                AgentKind::Claude | AgentKind::Text => {
+                AgentKind::Claude
+                | AgentKind::Codex
+                | AgentKind::Amp
+                | AgentKind::Cline
+                | AgentKind::Gemini
+                | AgentKind::Opencode
+                | AgentKind::Copilot
+                | AgentKind::Qwen
+                | AgentKind::Pi
+                | AgentKind::Text => {
                     process::find_program(&self.program(&agent.command)).map_err(|reason| {
                         let message = format!("the agent cannot run: {reason}");
                         Complaint::new(ExitStatus::AgentFailed, message)

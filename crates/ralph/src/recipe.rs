@@ -18,8 +18,6 @@ use ralph_core::recipe::{
 use ralph_core::text::Truncate;
 use ralph_core::units::{Millis, Tokens, UsdMicros};
 
-use ralph_io::agents::NamedKind;
-
 use crate::complaint::Complaint;
 use crate::settings::types::{agent as agents_in, gate as gates_in, sandbox, sections};
 use crate::settings::{Loaded, Settings};
@@ -147,10 +145,9 @@ fn agent(loaded: &Loaded, role: Role) -> Result<AgentChoice, Complaint> {
             .hint("name one with --agent, or as `agent.command` in .ralph/settings.json")
             .hint("`ralph demo` shows the loop without an agent"));
     };
-    let kind = match (chosen.kind, ralph_io::agents::named_kind(&command)) {
-        (Some(kind), _) => known_kind(kind)?,
-        (None, NamedKind::Known(kind)) => kind,
-        (None, NamedKind::Later(name)) => return Err(not_yet(name)),
+    let kind = match chosen.kind {
+        Some(kind) => known_kind(kind)?,
+        None => ralph_io::agents::kind_of(&command),
     };
     let mut flags = chosen.flags.unwrap_or_default();
     let command = match (kind, command.as_str()) {
@@ -159,7 +156,8 @@ fn agent(loaded: &Loaded, role: Role) -> Result<AgentChoice, Complaint> {
                 .hint("name it as the first of `agent.flags`"));
         }
         (AgentKind::Sim, "sim") => flags.remove(0),
-        (AgentKind::Sim | AgentKind::Claude | AgentKind::Text, _) => command,
+        // Every other agent is named by its program.
+        (_, _) => command,
     };
     Ok(AgentChoice {
         kind,
@@ -184,23 +182,24 @@ fn agent(loaded: &Loaded, role: Role) -> Result<AgentChoice, Complaint> {
 fn known_kind(kind: agents_in::AgentKind) -> Result<AgentKind, Complaint> {
     match kind {
         agents_in::AgentKind::Claude => Ok(AgentKind::Claude),
+        agents_in::AgentKind::Codex => Ok(AgentKind::Codex),
+        agents_in::AgentKind::Amp => Ok(AgentKind::Amp),
+        agents_in::AgentKind::Cline => Ok(AgentKind::Cline),
+        agents_in::AgentKind::Gemini => Ok(AgentKind::Gemini),
+        agents_in::AgentKind::Opencode => Ok(AgentKind::Opencode),
+        agents_in::AgentKind::Copilot => Ok(AgentKind::Copilot),
+        agents_in::AgentKind::Qwen => Ok(AgentKind::Qwen),
+        agents_in::AgentKind::Pi => Ok(AgentKind::Pi),
         agents_in::AgentKind::Text => Ok(AgentKind::Text),
         agents_in::AgentKind::Sim => Ok(AgentKind::Sim),
-        agents_in::AgentKind::Codex
-        | agents_in::AgentKind::Amp
-        | agents_in::AgentKind::Cline
-        | agents_in::AgentKind::Gemini
-        | agents_in::AgentKind::Opencode
-        | agents_in::AgentKind::Copilot
-        | agents_in::AgentKind::Qwen
-        | agents_in::AgentKind::Pi
-        | agents_in::AgentKind::Acp
-        | agents_in::AgentKind::Custom => Err(not_yet(&format!("{kind:?}").to_lowercase())),
+        agents_in::AgentKind::Acp | agents_in::AgentKind::Custom => {
+            Err(not_yet(&format!("{kind:?}").to_lowercase()))
+        }
     }
 }
 
 /// Returns the complaint about an agent whose adapter is still to come.
-pub(crate) fn not_yet(name: &str) -> Complaint {
+fn not_yet(name: &str) -> Complaint {
     Complaint::input(format!("agents of kind `{name}` are not available yet in this version")).hint(
         "with `\"kind\": \"text\"` any command works that takes a prompt and prints its answer",
     )

@@ -7,12 +7,20 @@ use std::ffi::OsString;
 
 use ralph_core::recipe::AgentKind;
 
-use super::claude;
+use super::{amp, claude, cline, codex, copilot, gemini, opencode, pi, qwen};
 
 /// Returns how to get the program of an agent.
 pub fn install_hint(kind: AgentKind, command: &str) -> String {
     match kind {
         AgentKind::Claude => claude::INSTALL_HINT.to_owned(),
+        AgentKind::Codex => codex::INSTALL_HINT.to_owned(),
+        AgentKind::Amp => amp::INSTALL_HINT.to_owned(),
+        AgentKind::Cline => cline::INSTALL_HINT.to_owned(),
+        AgentKind::Gemini => gemini::INSTALL_HINT.to_owned(),
+        AgentKind::Opencode => opencode::INSTALL_HINT.to_owned(),
+        AgentKind::Copilot => copilot::INSTALL_HINT.to_owned(),
+        AgentKind::Qwen => qwen::INSTALL_HINT.to_owned(),
+        AgentKind::Pi => pi::INSTALL_HINT.to_owned(),
         AgentKind::Text | AgentKind::Sim => {
             format!("install `{command}`, or set `agent.command`")
         }
@@ -30,7 +38,16 @@ pub fn billing_warning(
 ) -> Option<String> {
     let variable = match kind {
         AgentKind::Claude => "ANTHROPIC_API_KEY",
-        AgentKind::Text | AgentKind::Sim => return None,
+        AgentKind::Codex => "OPENAI_API_KEY",
+        AgentKind::Gemini => "GEMINI_API_KEY",
+        AgentKind::Amp
+        | AgentKind::Cline
+        | AgentKind::Opencode
+        | AgentKind::Copilot
+        | AgentKind::Qwen
+        | AgentKind::Pi
+        | AgentKind::Text
+        | AgentKind::Sim => return None,
     };
     let is_set = env.iter().any(|(name, value)| name == variable && !value.is_empty());
     (is_set && !chosen.contains_key(variable)).then(|| {

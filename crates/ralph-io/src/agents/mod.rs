@@ -5,15 +5,31 @@
 
 mod adapter;
 mod advice;
+mod amp;
 mod call;
 mod claude;
+mod cline;
+mod codex;
+mod copilot;
 mod ending;
+mod error_words;
+mod gemini;
+mod json_events;
+mod last_words;
 pub mod limit_words;
+mod opencode;
+mod pi;
+mod qwen;
+#[cfg(test)]
+mod recorded;
+#[cfg(test)]
+mod replayed;
 mod sim;
 mod text;
 mod translator;
+mod turn;
 
-pub use adapter::{Adapter, NamedKind, named_kind};
+pub use adapter::{Adapter, kind_of};
 pub use advice::{billing_warning, install_hint};
 pub use call::{Call, CallContext, IdleWatch, Privilege};
 pub use translator::{Evidence, Heard, Translator, Weight};

@@ -8,7 +8,15 @@ use ralph_core::failure::Failure;
 use ralph_core::reading::{AgentEvent, Reading};
 use ralph_core::units::Timestamp;
 
+use super::amp::AmpTranslator;
 use super::claude::{self, ClaudeTranslator};
+use super::cline::ClineTranslator;
+use super::codex::CodexTranslator;
+use super::copilot::CopilotTranslator;
+use super::gemini::GeminiTranslator;
+use super::opencode::OpencodeTranslator;
+use super::pi::PiTranslator;
+use super::qwen::QwenTranslator;
 use super::sim::SimTranslator;
 use super::text::TextTranslator;
 
@@ -24,6 +32,22 @@ pub(super) enum Dialect {
     Claude(Box<ClaudeTranslator>),
     /// Claude Code's plain text.
     ClaudeText(TextTranslator),
+    /// Codex's events.
+    Codex(Box<CodexTranslator>),
+    /// Amp's events.
+    Amp(Box<AmpTranslator>),
+    /// Cline's events.
+    Cline(Box<ClineTranslator>),
+    /// Gemini CLI's events.
+    Gemini(Box<GeminiTranslator>),
+    /// `OpenCode`'s events.
+    Opencode(Box<OpencodeTranslator>),
+    /// GitHub Copilot CLI's events.
+    Copilot(Box<CopilotTranslator>),
+    /// Qwen Code's events.
+    Qwen(Box<QwenTranslator>),
+    /// pi's events.
+    Pi(Box<PiTranslator>),
     /// Any command's plain text.
     Text(TextTranslator),
     /// The scripted agent's own events.
@@ -103,6 +127,14 @@ impl Translator {
         match &mut self.0 {
             Dialect::Claude(translator) => translator.line(line),
             Dialect::ClaudeText(translator) | Dialect::Text(translator) => translator.line(line),
+            Dialect::Codex(translator) => translator.line(line),
+            Dialect::Amp(translator) => translator.line(line),
+            Dialect::Cline(translator) => translator.line(line),
+            Dialect::Gemini(translator) => translator.line(line),
+            Dialect::Opencode(translator) => translator.line(line),
+            Dialect::Copilot(translator) => translator.line(line),
+            Dialect::Qwen(translator) => translator.line(line),
+            Dialect::Pi(translator) => translator.line(line),
             Dialect::Sim(translator) => translator.line(line),
         }
     }
@@ -120,6 +152,14 @@ impl Translator {
     pub fn finish(&mut self) -> Heard {
         match &mut self.0 {
             Dialect::ClaudeText(translator) | Dialect::Text(translator) => translator.finish(),
+            Dialect::Codex(translator) => translator.finish(),
+            Dialect::Amp(translator) => translator.finish(),
+            Dialect::Cline(translator) => translator.finish(),
+            Dialect::Gemini(translator) => translator.finish(),
+            Dialect::Opencode(translator) => translator.finish(),
+            Dialect::Copilot(translator) => translator.finish(),
+            Dialect::Qwen(translator) => translator.finish(),
+            Dialect::Pi(translator) => translator.finish(),
             Dialect::Claude(_) | Dialect::Sim(_) => Heard::nothing(Weight::Noise),
         }
     }
@@ -130,6 +170,14 @@ impl Translator {
             Dialect::Claude(translator) => translator.judge(evidence),
             Dialect::ClaudeText(translator) => claude::judge_text(translator, evidence),
             Dialect::Text(translator) => translator.judge(evidence),
+            Dialect::Codex(translator) => translator.judge(evidence),
+            Dialect::Amp(translator) => translator.judge(evidence),
+            Dialect::Cline(translator) => translator.judge(evidence),
+            Dialect::Gemini(translator) => translator.judge(evidence),
+            Dialect::Opencode(translator) => translator.judge(evidence),
+            Dialect::Copilot(translator) => translator.judge(evidence),
+            Dialect::Qwen(translator) => translator.judge(evidence),
+            Dialect::Pi(translator) => translator.judge(evidence),
             Dialect::Sim(translator) => translator.judge(evidence),
         }
     }

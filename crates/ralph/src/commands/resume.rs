@@ -6,7 +6,6 @@ use ralph_core::ids::RunId;
 use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::recipe::Recipe;
 use ralph_core::units::{Tokens, UsdMicros};
-use ralph_io::agents::NamedKind;
 use ralph_io::store::layout::list_projects;
 use ralph_io::store::runs::{self, RunSummary};
 
@@ -16,7 +15,6 @@ use crate::cli::{CommonArgs, LimitArgs, ResumeArgs};
 use crate::complaint::Complaint;
 use crate::desk::DirtyPlan;
 use crate::project::Project;
-use crate::recipe;
 use crate::screen;
 use crate::session::{self, Wishes};
 use crate::settings::types::quantity::Span;
@@ -81,10 +79,7 @@ fn choose(known: &[RunSummary], named: Option<&str>) -> Result<RunId, Complaint>
 fn changed(recipe: &Recipe, limits: &LimitArgs) -> Result<Option<Recipe>, Complaint> {
     let mut changed = recipe.clone();
     if let Some(agent) = &limits.agent {
-        changed.agent.kind = match ralph_io::agents::named_kind(agent) {
-            NamedKind::Known(kind) => kind,
-            NamedKind::Later(name) => return Err(recipe::not_yet(name)),
-        };
+        changed.agent.kind = ralph_io::agents::kind_of(agent);
         changed.agent.command.clone_from(agent);
         changed.agent.flags.clear();
     }

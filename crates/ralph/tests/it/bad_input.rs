@@ -69,7 +69,7 @@ fn settings_that_are_not_carried_out_are_refused() {
         (json!({ "protect": ["tests/**"] }), "not available yet"),
         (json!({ "baseline": "require" }), "not available yet"),
         (json!({ "gates": [{ "kind": "spec", "agent": {} }] }), "not available yet"),
-        (json!({ "agent": { "command": "codex", "kind": "codex" } }), "not available yet"),
+        (json!({ "agent": { "command": "x", "kind": "acp" } }), "not available yet"),
     ] {
         let sealed = sealed();
         sealed.script(&done(), &settings);
@@ -112,7 +112,7 @@ fn another_agent_does_not_get_the_flags_of_the_one_in_the_settings() {
     assert!(end.stderr.contains("one: --only-one"), "{}", end.stderr);
     let end = run(&sealed, &["--agent", "two"]).expect_code(0);
     assert!(!end.stderr.contains("two: --only-one"), "{}", end.stderr);
-    run(&sealed, &["--agent", "codex"]).expect_code(2).expect_stderr("not available yet");
+    run(&sealed, &["--agent", "codex"]).expect_code(4).expect_stderr("@openai/codex");
 }
 
 #[test]

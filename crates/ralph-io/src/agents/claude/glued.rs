@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 /// A part of a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
+pub(in crate::agents) enum Piece<'a> {
     /// A whole JSON object.
     Object(std::borrow::Cow<'a, str>),
     /// Anything else.
@@ -21,7 +21,7 @@ const INTRUDER: &str = r#"{"type":"rate_limit_event""#;
 ///
 /// An object that stands inside a broken one is not taken for a line of its own, because it may
 /// be words of the model or the content of a file; only [`INTRUDER`] is.
-pub(super) fn pieces(line: &str) -> Vec<Piece<'_>> {
+pub(in crate::agents) fn pieces(line: &str) -> Vec<Piece<'_>> {
     let mut found = Vec::new();
     let mut rest = line.trim();
     while !rest.is_empty() {

@@ -4,10 +4,10 @@
 
 mod call;
 mod failure;
-mod glued;
+pub(super) mod glued;
 mod todo;
 mod translate;
-mod wire;
+pub(super) mod wire;
 
 pub(super) use call::{call, output};
 pub(super) use failure::{INSTALL_HINT, judge_text};

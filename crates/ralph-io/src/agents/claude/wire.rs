@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// Reads a field, or leaves it out if it is not what it should be.
-fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+pub(in crate::agents) fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -21,15 +21,15 @@ where
 
 /// Text of a field; borrowed where nothing in it is escaped.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+pub(in crate::agents) struct Text<'a>(#[serde(borrow)] pub(in crate::agents) Cow<'a, str>);
 
 /// What every line has.
 #[derive(Debug, Deserialize)]
-pub(super) struct Head<'a> {
+pub(in crate::agents) struct Head<'a> {
     #[serde(borrow, rename = "type", default, deserialize_with = "lenient")]
-    pub(super) kind: Option<Text<'a>>,
+    pub(in crate::agents) kind: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "lenient")]
-    pub(super) subtype: Option<Text<'a>>,
+    pub(in crate::agents) subtype: Option<Text<'a>>,
 }
 
 /// `system` lines of all kinds.
@@ -66,11 +66,11 @@ pub(super) struct System {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct McpServer {
+pub(in crate::agents) struct McpServer {
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) name: Option<String>,
+    pub(in crate::agents) name: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) status: Option<String>,
+    pub(in crate::agents) status: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -83,27 +83,27 @@ pub(super) struct PluginError {
 
 /// `assistant` and `user` lines.
 #[derive(Debug, Deserialize)]
-pub(super) struct Said<'a> {
+pub(in crate::agents) struct Said<'a> {
     #[serde(borrow)]
-    pub(super) message: Message<'a>,
+    pub(in crate::agents) message: Message<'a>,
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) parent_tool_use_id: Option<String>,
+    pub(in crate::agents) parent_tool_use_id: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) is_api_error_message: Option<bool>,
+    pub(in crate::agents) is_api_error_message: Option<bool>,
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) error: Option<String>,
+    pub(in crate::agents) error: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) api_error_params: Option<ApiErrorParams>,
+    pub(in crate::agents) api_error_params: Option<ApiErrorParams>,
     #[serde(borrow, default)]
-    pub(super) tool_use_result: Option<&'a RawValue>,
+    pub(in crate::agents) tool_use_result: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Message<'a> {
+pub(in crate::agents) struct Message<'a> {
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) id: Option<String>,
+    pub(in crate::agents) id: Option<String>,
     #[serde(borrow, default, deserialize_with = "lenient")]
-    pub(super) model: Option<Text<'a>>,
+    pub(in crate::agents) model: Option<Text<'a>>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
 }
@@ -111,7 +111,7 @@ pub(super) struct Message<'a> {
 impl<'a> Message<'a> {
     /// Returns the blocks of the message, and how many could not be read. A bare string is one
     /// block of text.
-    pub(super) fn blocks(&self) -> (Vec<Block<'a>>, usize) {
+    pub(in crate::agents) fn blocks(&self) -> (Vec<Block<'a>>, usize) {
         let Some(content) = self.content else {
             return (Vec::new(), 0);
         };
@@ -129,30 +129,30 @@ impl<'a> Message<'a> {
 
 /// One block of a message.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Block<'a> {
+pub(in crate::agents) struct Block<'a> {
     #[serde(borrow, rename = "type")]
-    pub(super) kind: Text<'a>,
+    pub(in crate::agents) kind: Text<'a>,
     #[serde(borrow, default, deserialize_with = "lenient")]
-    pub(super) text: Option<Text<'a>>,
+    pub(in crate::agents) text: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "lenient")]
-    pub(super) thinking: Option<Text<'a>>,
+    pub(in crate::agents) thinking: Option<Text<'a>>,
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) id: Option<String>,
+    pub(in crate::agents) id: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) name: Option<String>,
+    pub(in crate::agents) name: Option<String>,
     #[serde(borrow, default)]
-    pub(super) input: Option<&'a RawValue>,
+    pub(in crate::agents) input: Option<&'a RawValue>,
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) tool_use_id: Option<String>,
+    pub(in crate::agents) tool_use_id: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) is_error: Option<bool>,
+    pub(in crate::agents) is_error: Option<bool>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
 }
 
 impl Block<'_> {
     /// Returns what a tool returned, as text: a string, or the text of its blocks.
-    pub(super) fn output(&self) -> String {
+    pub(in crate::agents) fn output(&self) -> String {
         let inner = Message { id: None, model: None, content: self.content };
         let texts: Vec<String> = inner
             .blocks()
@@ -198,13 +198,13 @@ pub(super) struct Input<'a> {
 
 /// An entry of `TodoWrite` or of the task tools.
 #[derive(Debug, Deserialize)]
-pub(super) struct Todo {
+pub(in crate::agents) struct Todo {
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) id: Option<String>,
+    pub(in crate::agents) id: Option<String>,
     #[serde(default, alias = "subject", deserialize_with = "lenient")]
-    pub(super) content: Option<String>,
+    pub(in crate::agents) content: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) status: Option<String>,
+    pub(in crate::agents) status: Option<String>,
 }
 
 /// The parts of `tool_use_result` that say more than the text.
@@ -225,24 +225,24 @@ pub(super) struct BashEdit {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct ApiErrorParams {
+pub(in crate::agents) struct ApiErrorParams {
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) rate_limit_info: Option<RateLimitInfo>,
+    pub(in crate::agents) rate_limit_info: Option<RateLimitInfo>,
 }
 
 /// `rate_limit_event` lines.
 #[derive(Debug, Deserialize)]
-pub(super) struct RateLimitEvent {
-    pub(super) rate_limit_info: RateLimitInfo,
+pub(in crate::agents) struct RateLimitEvent {
+    pub(in crate::agents) rate_limit_info: RateLimitInfo,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct RateLimitInfo {
+pub(in crate::agents) struct RateLimitInfo {
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) status: Option<String>,
+    pub(in crate::agents) status: Option<String>,
     /// Seconds since the epoch.
     #[serde(default, rename = "resetsAt", deserialize_with = "lenient")]
-    pub(super) resets_at: Option<i64>,
+    pub(in crate::agents) resets_at: Option<i64>,
 }
 
 /// `result` lines.
@@ -278,11 +278,11 @@ pub(super) struct ResultLine {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_field_names, reason = "the names are those of the wire")]
-pub(super) struct TurnUsage {
-    pub(super) input_tokens: u64,
-    pub(super) output_tokens: u64,
-    pub(super) cache_read_input_tokens: u64,
-    pub(super) cache_creation_input_tokens: u64,
+pub(in crate::agents) struct TurnUsage {
+    pub(in crate::agents) input_tokens: u64,
+    pub(in crate::agents) output_tokens: u64,
+    pub(in crate::agents) cache_read_input_tokens: u64,
+    pub(in crate::agents) cache_creation_input_tokens: u64,
 }
 
 /// Figures of one model for the whole process, subagents included.

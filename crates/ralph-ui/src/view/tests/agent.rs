@@ -246,8 +246,7 @@ fn hostile_text_does_nothing() {
         ],
         &expect![[r#"
             I am
-            fine lived
-            mred
+            fine livedmred
             ⏺ Bash(rm -rf)
             ✅ Result ← Bash (3 lines, 12 chars)
               ⎿  ab

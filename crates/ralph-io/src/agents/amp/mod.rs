@@ -1,0 +1,16 @@
+//! Amp: its flags, its stream of events, its ways to end.
+//!
+//! Its stream resembles Claude Code's, whose wire types it shares. Not here: stop checks, which
+//! are plugins of Amp's own.
+
+mod call;
+mod failure;
+mod translate;
+mod wire;
+
+pub(super) use call::call;
+pub(super) use failure::INSTALL_HINT;
+pub(super) use translate::AmpTranslator;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,495 @@
+//! Recorded streams, calls, and streams that no agent should write.
+#![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use expect_test::{Expect, expect, expect_file};
+use jiff::tz::TimeZone;
+use proptest::prelude::*;
+use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, Limit, NotStarted, SoftLimit};
+use ralph_core::failure::FailureClass;
+use ralph_core::ports::Request;
+use ralph_core::reading::{AgentEvent, Reading, Reply, TodoState};
+use ralph_core::recipe::{AgentKind, AgentOutput, Permissions};
+use ralph_core::units::{Millis, Timestamp};
+
+use crate::agents::call::tests::{context, request};
+use crate::agents::{Adapter, Evidence, Heard, Weight};
+
+/// 2026-11-15T01:26:00Z, shortly after the streams were recorded.
+const NOW: Timestamp = Timestamp(1_794_705_960_000);
+
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codex/0.166.0")
+}
+
+fn recorded(file: &str) -> String {
+    let path = data().join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn stream(name: &str) -> String {
+    recorded(&format!("{name}.ndjson"))
+}
+
+const fn exit(code: i32) -> Ending {
+    Ending::Exited { code }
+}
+
+const fn signal(signal: i32) -> Ending {
+    Ending::Signalled { signal }
+}
+
+/// Reads a whole stream as the port does.
+fn read(stream: &str, stderr: &str, ending: Ending) -> (Vec<Heard>, Reply) {
+    let mut translator = Adapter::Codex.translator(&request(AgentKind::Codex, &[], "Do it."));
+    let mut reading = Reading::default();
+    let mut all: Vec<Heard> = stream.lines().map(|line| translator.line(line)).collect();
+    all.push(translator.finish());
+    for event in all.iter().flat_map(|heard| &heard.events) {
+        reading.hear(event);
+    }
+    let end = ChildEnd {
+        ending,
+        ran: Millis::ZERO,
+        soft_limit: SoftLimit::Kept,
+        leftovers: Leftovers::default(),
+    };
+    let failure = translator.judge(&Evidence {
+        reading: &reading,
+        end: &end,
+        stderr_tail: stderr,
+        stdout_tail: stream,
+        now: NOW,
+        zone: &TimeZone::UTC,
+    });
+    (all, reading.into_reply(end, failure))
+}
+
+fn show(event: &AgentEvent) -> String {
+    match event {
+        AgentEvent::Session { .. } => "session".to_owned(),
+        AgentEvent::Text { text, .. } if text.is_empty() => "cleared".to_owned(),
+        AgentEvent::Text { .. } => "text".to_owned(),
+        AgentEvent::Reasoning { .. } => "reasoning".to_owned(),
+        AgentEvent::ToolStarted { id, name, summary, .. } => format!("{id}={name}({summary})"),
+        AgentEvent::ToolEnded { id, outcome, output } => format!("{id}:{outcome:?}({output:?})"),
+        AgentEvent::Todo { items } => {
+            let done = items.iter().filter(|item| item.state == TodoState::Done).count();
+            format!("todo({done}/{})", items.len())
+        }
+        AgentEvent::FileChanged { path } => format!("file({path})"),
+        AgentEvent::Usage { .. } => "usage".to_owned(),
+        AgentEvent::RateLimit { .. } => "limit".to_owned(),
+        AgentEvent::Notice { .. } => "notice".to_owned(),
+        AgentEvent::Result { .. } => "result".to_owned(),
+        AgentEvent::Unparsed { .. } => "unparsed".to_owned(),
+    }
+}
+
+/// Every recorded stream with the end it came with.
+const STREAMS: [(&str, Ending); 27] = [
+    ("api-error-401", exit(1)),
+    ("code-mode", exit(0)),
+    ("context-window", exit(1)),
+    ("interrupted-sigint", exit(1)),
+    ("interrupted-sigterm", signal(15)),
+    ("max-output-tokens", exit(1)),
+    ("mcp", exit(0)),
+    ("network-wait", signal(9)),
+    ("output-schema", exit(0)),
+    ("output-schema-ignored", exit(0)),
+    ("overloaded", exit(1)),
+    ("quota", exit(1)),
+    ("rate-limit-429", exit(1)),
+    ("rate-limit-stream", exit(1)),
+    ("read-only-sandbox", exit(0)),
+    ("reconnect-then-success", exit(0)),
+    ("resume-first", exit(0)),
+    ("resume-second", exit(0)),
+    ("stop-hook-blocked-once", exit(0)),
+    ("stream-drop", exit(1)),
+    ("text-complete", exit(0)),
+    ("todo-list", exit(0)),
+    ("tools", exit(0)),
+    ("unknown-model-notice", exit(0)),
+    ("usage-limit", exit(1)),
+    ("usage-limit-other-day", exit(1)),
+    ("workspace-write", exit(0)),
+];
+
+#[test]
+fn every_recorded_stream_is_read() {
+    let count = std::fs::read_dir(data())
+        .expect("the recorded streams are there")
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().extension().is_some_and(|it| it == "ndjson"))
+        .count();
+    assert_eq!(count, STREAMS.len());
+    let mut shown = String::new();
+    for (name, ending) in STREAMS {
+        let (all, reply) = read(&stream(name), "", ending);
+        let events: Vec<String> = all.iter().flat_map(|heard| &heard.events).map(show).collect();
+        let weights: String = all
+            .iter()
+            .map(|heard| match heard.weight {
+                Weight::Noise => '.',
+                Weight::Useful => 'u',
+                Weight::Final => 'F',
+            })
+            .collect();
+        let _ = writeln!(shown, "{name} ({})\n  lines   {weights}", reply.end.ending);
+        let _ = writeln!(shown, "  events  {}", events.join(" "));
+        let _ = writeln!(shown, "  text    {:?}\n  signal  {:?}", reply.text, reply.signal);
+        let usage = reply.usage;
+        let _ = writeln!(
+            shown,
+            "  tools   {}, {} failed; {} unparsed; tokens {} in, {} cached, {} out",
+            reply.tools,
+            reply.tool_errors,
+            reply.unparsed,
+            usage.input.0,
+            usage.cache_read.0,
+            usage.output.0,
+        );
+        if let Some(failure) = &reply.failure {
+            let _ = writeln!(shown, "  failure {:?}: {}", failure.class, failure.words);
+            let _ = writeln!(shown, "  hint    {:?}", failure.hint);
+        }
+    }
+    expect_file!["../../../tests/data/codex/0.166.0/readings.txt"].assert_eq(&shown);
+}
+
+fn failed(message: &str) -> String {
+    format!(r#"{{"type":"turn.failed","error":{{"message":"{message}"}}}}"#)
+}
+
+fn error(message: &str) -> String {
+    format!(r#"{{"type":"error","message":"{message}"}}"#)
+}
+
+fn said(text: &str) -> String {
+    format!(
+        r#"{{"type":"item.completed","item":{{"id":"i","type":"agent_message","text":"{text}"}}}}"#
+    )
+}
+
+const COMPLETED: &str = r#"{"type":"turn.completed","usage":{"input_tokens":1}}"#;
+
+fn success() -> String {
+    format!("{}\n{COMPLETED}", said("Fine."))
+}
+
+#[track_caller]
+fn check(stream: &str, stderr: &str, ending: Ending, expect: Option<FailureClass>) {
+    let found = read(stream, stderr, ending).1.failure;
+    assert_eq!(found.as_ref().map(|it| it.class.clone()), expect, "{stream}\n{found:?}");
+}
+
+#[test]
+fn each_kind_of_failed_turn_has_its_class() {
+    let limit =
+        |millis: Option<i64>| FailureClass::RateLimited { resets_at: millis.map(Timestamp) };
+    for (message, class) in [
+        ("unexpected status 403 Forbidden: no, url: x", FailureClass::NotLoggedIn),
+        ("unexpected status 404 Not Found: the model x, url: x", FailureClass::BadCall),
+        ("unexpected status 500 Internal Server Error: x", FailureClass::Overloaded),
+        ("exceeded retry limit, last status: 503 Service Unavailable", FailureClass::Overloaded),
+        ("unexpected status 413 Payload Too Large: x", FailureClass::ContextExceeded),
+        ("unexpected status 400 Bad Request: odd", FailureClass::Crashed),
+        ("We’re currently experiencing high demand, sorry", FailureClass::Overloaded),
+        ("Connection failed: error sending request", FailureClass::Overloaded),
+        ("Your workspace is out of credits.", FailureClass::NotLoggedIn),
+        ("You hit your spend cap set by the owner.", FailureClass::NotLoggedIn),
+        ("To use Codex with your ChatGPT plan, upgrade to Plus: x", FailureClass::NotLoggedIn),
+        ("You've hit your usage limit. Try again later.", limit(None)),
+        (
+            "You've hit your usage limit for x. Switch to another model now, or try again at 5:20 AM.",
+            limit(Some(1_794_720_000_000)),
+        ),
+        ("something new", FailureClass::Crashed),
+    ] {
+        check(&failed(message), "", exit(1), Some(class.clone()));
+        // The exit code adds nothing.
+        check(&failed(message), "", exit(0), Some(class.clone()));
+        // The reason may stand in the line before only.
+        let stream = format!("{}\n{}", error(message), r#"{"type":"turn.failed"}"#);
+        check(&stream, "", exit(1), Some(class));
+    }
+}
+
+#[test]
+fn a_success_needs_every_sign_of_it() {
+    let success = success();
+    check(&success, "", exit(0), None);
+    check(&success, "", Ending::Lingered { force: Force::Killed }, None);
+    check(&success, "", exit(1), Some(FailureClass::Crashed));
+    check(&success, "", signal(9), Some(FailureClass::Crashed));
+    check(COMPLETED, "", exit(0), Some(FailureClass::Empty));
+    check(&said("Fine."), "", exit(0), Some(FailureClass::Malformed));
+    check("", "", exit(0), Some(FailureClass::Malformed));
+    check("", "boom", exit(101), Some(FailureClass::Crashed));
+    // What comes after the end of a turn belongs to another one.
+    check(&format!("{success}\n{}", said("More.")), "", exit(0), Some(FailureClass::Malformed));
+    let again = format!("{success}\n{}", r#"{"type":"turn.started"}"#);
+    check(&again, "", exit(0), Some(FailureClass::Malformed));
+    // An error behind the answer takes nothing back.
+    let reply = read(&format!("{success}\n{}", error("late")), "", exit(0)).1;
+    assert_eq!((reply.text.as_str(), reply.failure), ("Fine.", None));
+}
+
+#[test]
+fn ralphs_own_doing_has_its_own_class() {
+    let force = Force::Terminated;
+    let hard = Ending::TimedOut { limit: Limit::Hard, force };
+    let idle = Ending::TimedOut { limit: Limit::Idle, force };
+    let interrupted = Ending::Interrupted { force };
+    check("", "", hard.clone(), Some(FailureClass::HardTimeout));
+    check("", "", idle.clone(), Some(FailureClass::IdleTimeout));
+    check(&success(), "", hard, None);
+    check(&success(), "", interrupted.clone(), Some(FailureClass::Interrupted));
+    check(&stream("interrupted-sigint"), "", interrupted, Some(FailureClass::Interrupted));
+    let reason = NotStarted::NotFound { program: "codex".to_owned() };
+    check("", "", Ending::NotStarted { reason }, Some(FailureClass::NotInstalled));
+    // Silence while it reconnects is not the agent's.
+    let waiting = stream("network-wait");
+    check(&waiting, "", idle.clone(), Some(FailureClass::Overloaded));
+    check(&format!("{waiting}\n{}", said("Back.")), "", idle, Some(FailureClass::IdleTimeout));
+}
+
+#[test]
+fn a_bad_call_is_told_on_stderr() {
+    for (stderr, code, class, hint) in [
+        (&*recorded("full-auto-removed.stderr.txt"), 2, FailureClass::BadCall, "workspace-write"),
+        (&*recorded("not-a-git-repo.stderr.txt"), 1, FailureClass::BadCall, "skip-git-repo-check"),
+        ("error: unexpected argument '--x' found", 2, FailureClass::BadCall, "agent.flags"),
+        ("No prompt provided via stdin.", 1, FailureClass::BadCall, ""),
+        ("", 2, FailureClass::BadCall, ""),
+        ("thread 'main' panicked", 101, FailureClass::Crashed, ""),
+    ] {
+        let found = read("", stderr, exit(code)).1.failure.expect("it is no success");
+        assert_eq!(found.class, class, "{stderr}");
+        assert!(!found.words.is_empty(), "{stderr}");
+        assert!(found.hint.unwrap_or_default().contains(hint), "{stderr}");
+    }
+}
+
+#[test]
+fn only_the_last_words_of_a_completed_turn_count() {
+    let tag = said("<promise>DONE</promise>");
+    let tool = r#"{"type":"item.completed","item":{"id":"t","type":"command_execution","command":"x","exit_code":0,"status":"completed"}}"#;
+    let todo = r#"{"type":"item.updated","item":{"id":"l","type":"todo_list","items":[]}}"#;
+    let reasoning = r#"{"type":"item.completed","item":{"id":"r","type":"reasoning","text":"<promise>DONE</promise>"}}"#;
+    let notice =
+        r#"{"type":"item.completed","item":{"id":"e","type":"error","message":"deprecated"}}"#;
+    let later = said("Not yet.");
+    let cut = error("Reconnecting... 1/5 (stream disconnected)");
+    for (lines, expect) in [
+        (vec![&*tag], Some("DONE")),
+        (vec![&*tag, notice], Some("DONE")),
+        (vec![&*tag, reasoning], Some("DONE")),
+        (vec![&*tag, &*later], None),
+        (vec![&*tag, tool], None),
+        (vec![&*tag, todo], None),
+        (vec![&*tag, &*cut], None),
+        (vec![&*tag, &*cut, &*later], None),
+        (vec![&*tag, &*cut, &*tag], Some("DONE")),
+        (vec![reasoning, &*later], None),
+    ] {
+        let stream = format!("{}\n{COMPLETED}", lines.join("\n"));
+        assert_eq!(read(&stream, "", exit(0)).1.signal.as_deref(), expect, "{stream}");
+        let stream = format!("{}\n{}", lines.join("\n"), failed("x"));
+        assert_eq!(read(&stream, "", exit(1)).1.signal, None, "{stream}");
+    }
+}
+
+#[test]
+fn words_of_a_limit_in_the_work_are_no_limit() {
+    let talk = said("You've hit your usage limit, try again at 3:00 PM.");
+    check(&format!("{talk}\n{COMPLETED}"), "", exit(0), None);
+    check(&talk, "", exit(1), Some(FailureClass::Crashed));
+}
+
+#[test]
+fn a_bad_line_costs_only_itself() {
+    let odd = [
+        "not json",
+        "{\"type\":\"item.completed\",\"it",
+        "[1,2]",
+        "\u{fffd}\u{fffd}",
+        r#"{"type":"novelty"}"#,
+        r#"{"no":"type"}"#,
+        r#"{"type":"item.completed","item":7}"#,
+        r#"{"type":"item.completed","item":{"type":"novelty"}}"#,
+        r#"{"type":"error"}"#,
+    ];
+    let lines = format!("{}\n{}", odd.join("\n"), success());
+    let reply = read(&lines, "", exit(0)).1;
+    assert_eq!((reply.unparsed, reply.failure, reply.text.as_str()), (9, None, "Fine."));
+    let whole = read(&stream("tools"), "", exit(0)).1;
+    assert_eq!(read(&stream("tools").replace('\n', ""), "", exit(0)).1, whole);
+    let reply = read(&format!("WARN x {}", stream("tools").replace('\n', "")), "", exit(0)).1;
+    assert_eq!((reply.unparsed, reply.signal), (1, whole.signal));
+    // A field of another type than ever before is left out, not the line.
+    let odd = r#"{"type":"item.completed","item":{"id":7,"type":"mcp_tool_call","server":1,"tool":[],"result":"x","error":0,"status":{}}}"#;
+    let usage = r#"{"type":"turn.completed","usage":{"input_tokens":-1,"output_tokens":"x"}}"#;
+    let reply = read(&format!("{odd}\n{}\n{usage}", said("Fine.")), "", exit(0)).1;
+    assert_eq!((reply.unparsed, reply.tools, reply.failure), (0, 1, None));
+}
+
+#[test]
+fn a_line_of_many_megabytes_is_read() {
+    let long = "x".repeat(16 << 20);
+    let lines = format!("{}\n{COMPLETED}", said(&format!("{long}<promise>DONE</promise>")));
+    assert_eq!(read(&lines, "", exit(0)).1.signal.as_deref(), Some("DONE"));
+    let long = "x".repeat(1 << 20);
+    let tool = format!(
+        r#"{{"type":"item.completed","item":{{"id":"t","type":"command_execution","command":"{long}","aggregated_output":"{long}","exit_code":0,"status":"completed"}}}}"#
+    );
+    for line in [tool, format!("{{\"type\":\"{long}"), error(&long), failed(&long)] {
+        let heard = read(&line, "", exit(1)).0;
+        let size: usize = heard.iter().flat_map(|it| &it.events).map(size_of).sum();
+        assert!(size < 30_000, "{size}");
+    }
+}
+
+fn size_of(event: &AgentEvent) -> usize {
+    serde_json::to_string(event).expect("events can be written").len()
+}
+
+#[track_caller]
+fn check_call(change: impl FnOnce(&mut Request), expect: &Expect) {
+    let mut request = request(AgentKind::Codex, &[], "Do it.");
+    change(&mut request);
+    let call = Adapter::Codex.call(&request, &context()).expect("a small prompt fits");
+    let mut shown = format!("{} {}\n", call.program, call.args.join(" "));
+    let _ =
+        writeln!(shown, "stdin {:?}, idle {:?}", String::from_utf8_lossy(&call.stdin), call.idle);
+    let _ = writeln!(shown, "without {:?}", call.env_remove);
+    for (name, value) in call.env {
+        let _ = writeln!(shown, "{name}={value}");
+    }
+    expect.assert_eq(&shown);
+}
+
+#[test]
+fn the_usual_call() {
+    check_call(
+        |_| {},
+        &expect![[r#"
+        codex exec --json -s workspace-write -c features.unbounded_connection_retries=false -
+        stdin "Do it.", idle Watch
+        without []
+        RALPH_ASK=1
+        RALPH_ITERATION=3
+        RALPH_ROLE=prompt
+        RALPH_RUN_ID=20261114-231500-k3f9
+    "#]],
+    );
+}
+
+#[test]
+fn everything_that_can_be_asked_for() {
+    check_call(
+        |request| {
+            request.agent.model = Some("gpt-5.5".to_owned());
+            request.agent.output = AgentOutput::Text;
+            request.agent.env_deny = vec!["AWS_*".to_owned()];
+            request.agent.env.insert("CODEX_HOME".to_owned(), "/state/codex".to_owned());
+            request.agent.flags = vec!["--skip-git-repo-check".to_owned()];
+        },
+        &expect![[r#"
+            codex exec --json -s workspace-write -c features.unbounded_connection_retries=false -m gpt-5.5 --skip-git-repo-check -
+            stdin "Do it.", idle Watch
+            without ["AWS_*"]
+            CODEX_HOME=/state/codex
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+}
+
+#[test]
+fn without_permission_codex_keeps_its_own_rules() {
+    check_call(
+        |request| request.agent.permissions = Permissions::Ask,
+        &expect![[r#"
+        codex exec --json -c features.unbounded_connection_retries=false -
+        stdin "Do it.", idle Watch
+        without []
+        RALPH_ASK=1
+        RALPH_ITERATION=3
+        RALPH_ROLE=prompt
+        RALPH_RUN_ID=20261114-231500-k3f9
+    "#]],
+    );
+}
+
+#[test]
+fn a_flag_of_the_users_wins() {
+    #[track_caller]
+    fn check(flags: &[&str], expect: &str) {
+        let mut request = request(AgentKind::Codex, flags, "Do it.");
+        request.agent.model = Some("m".to_owned());
+        let call = Adapter::Codex.call(&request, &context()).expect("a small prompt fits");
+        assert_eq!(call.args.join(" "), expect);
+    }
+    let retries = "-c features.unbounded_connection_retries";
+    check(&["--yolo"], &format!("exec --json {retries}=false -m m --yolo -"));
+    check(&["-s read-only"], &format!("exec --json {retries}=false -m m -s read-only -"));
+    check(
+        &["--sandbox=read-only", "--json", "--model", "n"],
+        &format!("exec {retries}=false --sandbox=read-only --json --model n -"),
+    );
+    check(
+        &["-c model=\"n\"", "-csandbox_mode=\"read-only\"", "--config=model_provider=\"x\""],
+        &format!(
+            "exec --json {retries}=false -c model=\"n\" -csandbox_mode=\"read-only\" --config=model_provider=\"x\" -"
+        ),
+    );
+    check(
+        &[&format!("{retries}=true")],
+        &format!("exec --json -s workspace-write -m m {retries}=true -"),
+    );
+    check(&["-sread-only", "-mn"], &format!("exec --json {retries}=false -sread-only -mn -"));
+    // It takes every word behind it for a file.
+    check(&["--yolo", "-i a.png"], &format!("exec --json {retries}=false -m m --yolo -i a.png"));
+    // A prompt in an argument leaves nothing for stdin.
+    check(&["{prompt}"], &format!("exec --json -s workspace-write {retries}=false -m m Do it."));
+}
+
+#[test]
+fn a_prompt_too_long_for_an_argument_is_a_bad_call() {
+    let long = "x".repeat(300_000);
+    let in_argument = request(AgentKind::Codex, &["{prompt}"], &long);
+    let failure = Adapter::Codex.call(&in_argument, &context()).expect_err("it does not fit");
+    assert_eq!(failure.class, FailureClass::BadCall);
+    let on_stdin = Adapter::Codex.call(&request(AgentKind::Codex, &[], &long), &context());
+    assert_eq!(on_stdin.expect("stdin takes it").stdin.len(), long.len());
+}
+
+proptest! {
+    #[test]
+    fn no_line_makes_a_translator_panic(
+        line in "\\PC{0,40}",
+        kind in "(thread.started|turn.failed|turn.completed|error|item.started|item.completed)",
+        name in 0..STREAMS.len(),
+        cut in 0usize..600,
+        other in "[\\[\\]{}\":,0-9a-z\\\\]{0,20}",
+    ) {
+        let mut streams = vec![line.clone(), format!(r#"{{"type":"{kind}","item":{other}}}"#)];
+        // A recorded line, cut and mended with something else.
+        for recorded in stream(STREAMS[name].0).lines() {
+            let at = (0..=cut.min(recorded.len())).rev().find(|at| recorded.is_char_boundary(*at));
+            let (head, tail) = recorded.split_at(at.unwrap_or(0));
+            streams.push(format!("{head}{other}{tail}"));
+            streams.push(format!("{head}{line}"));
+        }
+        for ending in [exit(0), exit(1), exit(2), signal(9)] {
+            let _ = read(&streams.join("\n"), &line, ending);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! GitHub Copilot CLI: its flags, its stream of events, its ways to end.
+//!
+//! Not here: anything that all agents share.
+
+mod call;
+mod translate;
+mod wire;
+
+pub(super) use call::{INSTALL_HINT, call};
+pub(super) use translate::CopilotTranslator;
+
+#[cfg(test)]
+mod tests;

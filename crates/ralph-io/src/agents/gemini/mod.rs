@@ -1,0 +1,19 @@
+//! Gemini CLI: its flags, its stream of events, its ways to end.
+//!
+//! Qwen Code began as a copy of it, and shares its flags, its tools and its ways to end; its
+//! stream is another. Not here: anything that all agents share.
+
+mod call;
+mod course;
+mod failure;
+mod tools;
+mod translate;
+mod wire;
+
+pub(super) use call::{Flag, INSTALL_HINT, call, with_flags};
+pub(super) use course::{Course, each_object};
+pub(super) use failure::{Manners, Trouble};
+pub(super) use translate::GeminiTranslator;
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,37 @@
+//! How Qwen Code is called: flags, environment, prompt on stdin.
+//!
+//! Not here: the provider and its key, which are the user's.
+
+use ralph_core::failure::Failure;
+use ralph_core::ports::Request;
+use ralph_core::recipe::Permissions;
+
+use crate::agents::call::{Call, CallContext};
+use crate::agents::gemini::{Flag, with_flags};
+
+/// How to get the program.
+pub(in crate::agents) const INSTALL_HINT: &str =
+    "install Qwen Code (`npm install -g @qwen-code/qwen-code`), or set `agent.command`";
+
+/// Returns how to call Qwen Code.
+pub(in crate::agents) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
+    let mut flags = Vec::new();
+    match request.agent.permissions {
+        Permissions::Skip => flags.push(Flag::switch("--yolo", &["-y", "--approval-mode"])),
+        Permissions::Ask => {}
+    }
+    if let Some(model) = &request.agent.model {
+        flags.push(Flag::with("-m", &["--model"], model));
+    }
+    if let Some(model) = &request.agent.fallback_model {
+        flags.push(Flag::with("--fallback-model", &[], model));
+    }
+    if let Some(turns) = request.agent.max_turns.filter(|turns| *turns > 0) {
+        flags.push(Flag::with("--max-session-turns", &[], turns.to_string()));
+    }
+    if let Some(servers) = &context.mcp_config {
+        flags.push(Flag::with("--mcp-config", &[], servers.to_string_lossy()));
+    }
+    // The warning would stand in front of every other word on stderr.
+    with_flags(request, context, flags, &[("QWEN_CODE_SUPPRESS_YOLO_WARNING", "1")])
+}
