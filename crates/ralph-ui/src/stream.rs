@@ -70,7 +70,7 @@ const MOST_IN_A_ROW: u64 = 20;
 /// More than a person reads or a log should hold of one call; the raw stream has it all.
 const MOST_BYTES: usize = 16 << 20;
 /// A to-do list beyond this is no longer one.
-const MOST_TODOS: usize = 50;
+const MOST_ITEMS: usize = 50;
 /// Enough to tell two calls of the same tool apart.
 const SUMMARY_CHARS: usize = 40;
 
@@ -274,7 +274,7 @@ impl Stream {
         self.last_call = None;
         let style = page.style().clone();
         page.line(&format!("{} Todo List", style.mark(Mark::Todo)));
-        for item in items.iter().take(MOST_TODOS) {
+        for item in items.iter().take(MOST_ITEMS) {
             let text = self.note(page, &item.text);
             let line = match item.state {
                 TodoState::Done => {
@@ -292,9 +292,9 @@ impl Stream {
             };
             page.line(&format!("  {line}"));
         }
-        if items.len() > MOST_TODOS {
+        if items.len() > MOST_ITEMS {
             let more = style.mark(Mark::More);
-            page.line(&format!("  {more} {} more", items.len() - MOST_TODOS));
+            page.line(&format!("  {more} {} more", items.len() - MOST_ITEMS));
         }
         let done = items.iter().filter(|item| item.state == TodoState::Done).count();
         page.line(&format!(

@@ -319,7 +319,7 @@ impl Mark {
             Self::From => ("←", "<-"),
             Self::Output => ("⎿", "|"),
             Self::More => ("…", "..."),
-            Self::Todo => ("📋", "[TODO]"),
+            Self::Todo => ("📋", "[LIST]"),
             Self::TodoDone => ("✅", "[x]"),
             Self::TodoActive => ("🔄", "[>]"),
             Self::TodoPending => ("⏸️", "[ ]"),

@@ -132,7 +132,7 @@ fn without_emoji_everything_is_ascii() {
                  println!();
              }
              ... 2 more lines
-        [TODO] Todo List
+        [LIST] Todo List
           [x] Read the file
           [>] Edit the code <- ACTIVE
           [ ] Run tests
