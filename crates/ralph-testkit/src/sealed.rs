@@ -191,7 +191,13 @@ impl Sealed {
                 runs.push(run.path());
             }
         }
-        runs.sort();
+        // Several runs may begin within the second that their ids tell.
+        runs.sort_by_key(|run| {
+            let text = fs::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
+            let first: Option<Value> =
+                text.lines().next().and_then(|line| serde_json::from_str(line).ok());
+            (first.and_then(|first| first["at"].as_i64()), run.clone())
+        });
         runs
     }
 

@@ -46,7 +46,11 @@ pub fn runs(state: &Path) -> Vec<RunSummary> {
             Some(summary.unwrap_or(RunSummary { id, started: None, outcome: None, iterations: 0 }))
         })
         .collect();
-    runs.sort_by(|one, other| other.id.cmp(&one.id));
+    // Ids tell the second; two runs of one second are told apart by their first event.
+    runs.sort_by(|one, other| {
+        let key = |run: &RunSummary| (run.id.0.get(..15).map(str::to_owned), run.started);
+        key(other).cmp(&key(one)).then_with(|| other.id.cmp(&one.id))
+    });
     runs
 }
 
@@ -168,6 +172,18 @@ mod tests {
         check(&[first.clone(), started.clone(), ended.clone(), resumed], &(Some(5), None, 3));
         check(&[first, started, long, ended], &(Some(5), complete, 3));
         check(&["garbage".into()], &(None, None, 0));
+    }
+
+    #[test]
+    fn two_runs_of_one_second_are_told_apart_by_their_first_event() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for (id, at) in [("20260101-000000-zzzz", 5), ("20260101-000000-aaaa", 9)] {
+            let run = directory.path().join("runs").join(id);
+            fs::create_dir_all(&run).expect("made");
+            let first = FIRST.replace("\"at\":5", &format!("\"at\":{at}"));
+            fs::write(run.join("journal.jsonl"), first + "\n").expect("written");
+        }
+        assert_eq!(runs(directory.path())[0].id.0, "20260101-000000-aaaa");
     }
 
     #[test]

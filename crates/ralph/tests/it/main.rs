@@ -9,6 +9,7 @@ mod landing;
 mod loops;
 mod resume;
 mod signals;
+mod surroundings;
 mod terminal;
 
 use ralph_testkit::sealed::Sealed;
