@@ -22,13 +22,6 @@ pub fn is_match(signal: &str, completion_response: &str) -> bool {
     signal.trim().to_lowercase() == completion_response.trim().to_lowercase()
 }
 
-/// Returns a text bounded to `limit` characters, with its beginning and its end.
-pub fn excerpt_of(text: &str, limit: usize) -> String {
-    let mut excerpt = crate::text::Excerpt::both(limit);
-    excerpt.feed(text);
-    excerpt.text()
-}
-
 /// Finds the first complete completion tag in a text that comes in pieces.
 ///
 /// An opening tag without its end does not count, and neither does one whose content is longer

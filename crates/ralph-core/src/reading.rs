@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::child::ChildEnd;
 use crate::completion::{self, TagScanner};
 use crate::failure::Failure;
-use crate::text::Excerpt;
+use crate::text::{self, Excerpt};
 use crate::units::{Timestamp, Tokens, UsdMicros};
 
 /// One thing an agent said or did, in words common to all agents.
@@ -377,7 +377,7 @@ impl Reading {
     /// Returns the last words, as far as they are kept.
     pub fn text(&self) -> String {
         match (&self.result_text, self.words.is_empty) {
-            (Some(text), true) => completion::excerpt_of(text, REPLY_TEXT_CHARS),
+            (Some(text), true) => text::excerpt_of(text, REPLY_TEXT_CHARS),
             (Some(_) | None, _) => self.words.kept.text(),
         }
     }

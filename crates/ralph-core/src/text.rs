@@ -104,6 +104,13 @@ impl Excerpt {
     }
 }
 
+/// Returns a text bounded to `limit` characters, with its beginning and its end.
+pub fn excerpt_of(text: &str, limit: usize) -> String {
+    let mut excerpt = Excerpt::both(limit);
+    excerpt.feed(text);
+    excerpt.text()
+}
+
 /// Returns a text without its first characters.
 fn without_first(text: &str, count: usize) -> &str {
     let start = text.char_indices().nth(count).map_or(text.len(), |(at, _)| at);

@@ -20,9 +20,7 @@ use ralph_core::secret;
 use ralph_core::text::{Excerpt, Truncate};
 use ralph_core::units::Millis;
 
-use crate::agents::{
-    Adapter, Call, CallContext, Evidence, IdleWatch, Privilege, Translator, Weight,
-};
+use crate::agents::{self, Call, CallContext, Evidence, IdleWatch, Privilege, Translator, Weight};
 use crate::clock;
 use crate::environment::{self, Variables};
 use crate::process::{Chunk, Heard, Limits, Line, Lines, Spawn, Stdin, Watch, supervise};
@@ -55,8 +53,7 @@ pub struct AgentCaller {
 
 impl Agent for AgentCaller {
     fn ask(&mut self, request: &Request, hear: &mut dyn FnMut(&AgentEvent)) -> Reply {
-        let adapter = Adapter::from(request.agent.kind);
-        let call = match adapter.call(request, &self.context(request)) {
+        let call = match agents::call(request, &self.context(request)) {
             Ok(call) => call,
             Err(failure) => {
                 return Reading::default().into_reply(never_ran(request, &failure), Some(failure));
@@ -73,7 +70,7 @@ impl Agent for AgentCaller {
                 None
             }
         };
-        let mut listener = Listener::new(adapter.translator(request));
+        let mut listener = Listener::new(agents::translator(request));
         let end = supervise(&self.spawn(request, call), &self.watch, &mut |chunk| {
             if let (Chunk::Stdout(bytes), Some(writer)) = (chunk, &mut raw)
                 && let Err(error) = writer.write(bytes).and_then(|()| writer.flush())
@@ -103,7 +100,7 @@ impl Agent for AgentCaller {
         let (iteration, ask) = (request.iteration, request.ask);
         let prompt = fs::read_to_string(self.files.prompt(iteration, ask)).ok()?;
         let request = Request { prompt, ..request.clone() };
-        let mut listener = Listener::new(Adapter::from(request.agent.kind).translator(&request));
+        let mut listener = Listener::new(agents::translator(&request));
         let mut reader = RawReader::open(&self.files.stream(iteration, ask)).ok()?;
         let mut buffer = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = reader.read(&mut buffer) {
@@ -124,8 +121,7 @@ impl Agent for AgentCaller {
     }
 
     fn command_line(&self, request: &Request) -> Vec<String> {
-        let adapter = Adapter::from(request.agent.kind);
-        match adapter.call(request, &self.context(request)) {
+        match agents::call(request, &self.context(request)) {
             Ok(call) => {
                 let prompt = request.prompt.as_str();
                 let shown = |word: String| {

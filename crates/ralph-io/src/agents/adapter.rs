@@ -14,93 +14,46 @@ use super::text::{self, TextTranslator};
 use super::translator::{Dialect, Translator};
 use super::{amp, claude, cline, codex, copilot, gemini, opencode, pi, qwen};
 
-/// Knows one agent CLI.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Adapter {
-    /// Claude Code.
-    Claude,
-    /// Codex.
-    Codex,
-    /// Amp.
-    Amp,
-    /// Cline.
-    Cline,
-    /// Gemini CLI.
-    Gemini,
-    /// `OpenCode`.
-    Opencode,
-    /// GitHub Copilot CLI.
-    Copilot,
-    /// Qwen Code.
-    Qwen,
-    /// pi.
-    Pi,
-    /// Any command: prompt in, text out.
-    Text,
-    /// The built-in scripted agent.
-    Sim,
-}
-
-impl From<AgentKind> for Adapter {
-    fn from(kind: AgentKind) -> Self {
-        match kind {
-            AgentKind::Claude => Self::Claude,
-            AgentKind::Codex => Self::Codex,
-            AgentKind::Amp => Self::Amp,
-            AgentKind::Cline => Self::Cline,
-            AgentKind::Gemini => Self::Gemini,
-            AgentKind::Opencode => Self::Opencode,
-            AgentKind::Copilot => Self::Copilot,
-            AgentKind::Qwen => Self::Qwen,
-            AgentKind::Pi => Self::Pi,
-            AgentKind::Text => Self::Text,
-            AgentKind::Sim => Self::Sim,
-        }
+/// Returns how to call the agent of a request.
+///
+/// The failure is a prompt that does not fit into an argument where the flags want it.
+pub fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
+    match request.agent.kind {
+        AgentKind::Claude => claude::call(request, context),
+        AgentKind::Codex => codex::call(request, context),
+        AgentKind::Amp => amp::call(request, context),
+        AgentKind::Cline => cline::call(request, context),
+        AgentKind::Gemini => gemini::call(request, context),
+        AgentKind::Opencode => opencode::call(request, context),
+        AgentKind::Copilot => copilot::call(request, context),
+        AgentKind::Qwen => qwen::call(request, context),
+        AgentKind::Pi => pi::call(request, context),
+        AgentKind::Text => text::call(request, context),
+        AgentKind::Sim => sim::call(request, context),
     }
 }
 
-impl Adapter {
-    /// Returns how to call the agent for a request.
-    ///
-    /// The failure is a prompt that does not fit into an argument where the flags want it.
-    pub fn call(self, request: &Request, context: &CallContext) -> Result<Call, Failure> {
-        match self {
-            Self::Claude => claude::call(request, context),
-            Self::Codex => codex::call(request, context),
-            Self::Amp => amp::call(request, context),
-            Self::Cline => cline::call(request, context),
-            Self::Gemini => gemini::call(request, context),
-            Self::Opencode => opencode::call(request, context),
-            Self::Copilot => copilot::call(request, context),
-            Self::Qwen => qwen::call(request, context),
-            Self::Pi => pi::call(request, context),
-            Self::Text => text::call(request, context),
-            Self::Sim => sim::call(request, context),
+/// Returns a translator for the output of one call. Fed with the same lines again, such as those
+/// of a stored stream, a fresh one gives the same events and the same judgement.
+pub fn translator(request: &Request) -> Translator {
+    Translator(match (request.agent.kind, claude::output(request)) {
+        (AgentKind::Claude, AgentOutput::Events) => Dialect::Claude(Box::default()),
+        (AgentKind::Claude, AgentOutput::Text) => Dialect::ClaudeText(TextTranslator::new(request)),
+        (AgentKind::Codex, _) => Dialect::Codex(Box::new(codex::CodexTranslator::new(request))),
+        (AgentKind::Amp, _) => Dialect::Amp(Box::new(amp::AmpTranslator::new(request))),
+        (AgentKind::Cline, _) => Dialect::Cline(Box::new(cline::ClineTranslator::new(request))),
+        (AgentKind::Gemini, _) => Dialect::Gemini(Box::new(gemini::GeminiTranslator::new(request))),
+        (AgentKind::Opencode, _) => {
+            Dialect::Opencode(Box::new(opencode::OpencodeTranslator::new(request)))
         }
-    }
-
-    /// Returns a translator for the output of one call. Fed with the same lines again, such as
-    /// those of a stored stream, a fresh one gives the same events and the same judgement.
-    pub fn translator(self, request: &Request) -> Translator {
-        Translator(match (self, claude::output(request)) {
-            (Self::Claude, AgentOutput::Events) => Dialect::Claude(Box::default()),
-            (Self::Claude, AgentOutput::Text) => Dialect::ClaudeText(TextTranslator::new(request)),
-            (Self::Codex, _) => Dialect::Codex(Box::new(codex::CodexTranslator::new(request))),
-            (Self::Amp, _) => Dialect::Amp(Box::new(amp::AmpTranslator::new(request))),
-            (Self::Cline, _) => Dialect::Cline(Box::new(cline::ClineTranslator::new(request))),
-            (Self::Gemini, _) => Dialect::Gemini(Box::new(gemini::GeminiTranslator::new(request))),
-            (Self::Opencode, _) => {
-                Dialect::Opencode(Box::new(opencode::OpencodeTranslator::new(request)))
-            }
-            (Self::Copilot, _) => {
-                Dialect::Copilot(Box::new(copilot::CopilotTranslator::new(request)))
-            }
-            (Self::Qwen, _) => Dialect::Qwen(Box::new(qwen::QwenTranslator::new(request))),
-            (Self::Pi, _) => Dialect::Pi(Box::new(pi::PiTranslator::new(request))),
-            (Self::Text, _) => Dialect::Text(TextTranslator::new(request)),
-            (Self::Sim, _) => Dialect::Sim(SimTranslator),
-        })
-    }
+        (AgentKind::Copilot, _) => {
+            Dialect::Copilot(Box::new(copilot::CopilotTranslator::new(request)))
+        }
+        (AgentKind::Qwen, _) => Dialect::Qwen(Box::new(qwen::QwenTranslator::new(request))),
+        (AgentKind::Pi, _) => Dialect::Pi(Box::new(pi::PiTranslator::new(request))),
+        (AgentKind::Text, _) => Dialect::Text(TextTranslator::new(request)),
+        (AgentKind::Sim, _) => Dialect::Sim(SimTranslator),
+    })
 }
 
 /// Infers the adapter from a command's file name; an unknown command is plain text.

@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-use ralph_core::completion::excerpt_of;
 use ralph_core::reading::{AgentEvent, Speaker, TextForm};
+use ralph_core::text::excerpt_of;
 use ralph_core::text::glance;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;

@@ -1,7 +1,7 @@
 //! Agent CLIs: how each is called, how its lines become common events, how its end is judged.
 //!
 //! Everything here is pure. Not here: starting processes, reading pipes, writing files. The
-//! one who calls an [`Adapter`] does that.
+//! one who uses [`call`] and [`translator`] does that.
 
 mod adapter;
 mod advice;
@@ -21,7 +21,7 @@ mod opencode;
 mod pi;
 mod qwen;
 #[cfg(test)]
-mod recorded;
+pub(crate) mod recorded;
 #[cfg(test)]
 mod replayed;
 mod sim;
@@ -29,7 +29,7 @@ mod text;
 mod translator;
 mod turn;
 
-pub use adapter::{Adapter, kind_of};
+pub use adapter::{call, kind_of, translator};
 pub use advice::{billing_warning, install_hint};
 pub use call::{Call, CallContext, IdleWatch, Privilege};
 pub use translator::{Evidence, Heard, Translator, Weight};

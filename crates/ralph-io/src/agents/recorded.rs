@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_core::ports::Request;
 use ralph_core::reading::{AgentEvent, Reading, Reply};
 use ralph_core::recipe::AgentKind;
 use ralph_core::units::{Millis, Timestamp};
 
 use super::call::tests::request;
-use super::{Adapter, Call, Evidence, Heard, Weight};
+use super::{Call, Evidence, Heard, Weight, translator};
 
 /// 2026-11-15T00:48:30Z.
 pub(super) const NOW: Timestamp = Timestamp(1_794_703_710_000);
@@ -39,38 +40,13 @@ impl Recorded {
 
     /// Returns how many streams there are.
     pub(super) fn count(self) -> usize {
-        std::fs::read_dir(self.directory())
-            .expect("the recorded streams are there")
-            .filter_map(Result::ok)
-            .filter(|entry| entry.path().extension().is_some_and(|it| it == "ndjson"))
-            .count()
+        count(&self.directory())
     }
 
     /// Reads a whole stream as the port does.
     pub(super) fn read(self, stream: &str, stderr: &str, ending: Ending) -> (Vec<Heard>, Reply) {
         let request = request(self.kind, &[], "Do it. Then print <promise>COMPLETE</promise>.");
-        let mut translator = Adapter::from(self.kind).translator(&request);
-        let mut reading = Reading::default();
-        let mut all: Vec<Heard> = stream.lines().map(|line| translator.line(line)).collect();
-        all.push(translator.finish());
-        for event in all.iter().flat_map(|heard| &heard.events) {
-            reading.hear(event);
-        }
-        let end = ChildEnd {
-            ending,
-            ran: Millis::ZERO,
-            soft_limit: SoftLimit::Kept,
-            leftovers: Leftovers::default(),
-        };
-        let failure = translator.judge(&Evidence {
-            reading: &reading,
-            end: &end,
-            stderr_tail: stderr,
-            stdout_tail: stream,
-            now: NOW,
-            zone: &TimeZone::UTC,
-        });
-        (all, reading.into_reply(end, failure))
+        read(&request, stream, stderr, ending, NOW)
     }
 
     /// Reads every line of a stream cut at one place, with something else put in or behind.
@@ -85,21 +61,65 @@ impl Recorded {
     }
 }
 
-pub(super) fn exit(code: i32) -> Ending {
+/// Returns how many streams a directory has.
+pub(super) fn count(directory: &Path) -> usize {
+    std::fs::read_dir(directory)
+        .expect("the recorded streams are there")
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().extension().is_some_and(|it| it == "ndjson"))
+        .count()
+}
+
+/// Reads a whole stream as the port does.
+pub(crate) fn read(
+    request: &Request,
+    stream: &str,
+    stderr: &str,
+    ending: Ending,
+    now: Timestamp,
+) -> (Vec<Heard>, Reply) {
+    let mut translator = translator(request);
+    let mut reading = Reading::default();
+    let mut all: Vec<Heard> = stream.lines().map(|line| translator.line(line)).collect();
+    all.push(translator.finish());
+    for event in all.iter().flat_map(|heard| &heard.events) {
+        reading.hear(event);
+    }
+    let end = ChildEnd {
+        ending,
+        ran: Millis::ZERO,
+        soft_limit: SoftLimit::Kept,
+        leftovers: Leftovers::default(),
+    };
+    let failure = translator.judge(&Evidence {
+        reading: &reading,
+        end: &end,
+        stderr_tail: stderr,
+        stdout_tail: stream,
+        now,
+        zone: &TimeZone::UTC,
+    });
+    (all, reading.into_reply(end, failure))
+}
+
+/// Returns a letter for what each line says of the progress.
+pub(super) fn weights(all: &[Heard]) -> String {
+    let letter = |heard: &Heard| match heard.weight {
+        Weight::Noise => '.',
+        Weight::Useful => 'u',
+        Weight::Final => 'F',
+    };
+    all.iter().map(letter).collect()
+}
+
+pub(super) const fn exit(code: i32) -> Ending {
     Ending::Exited { code }
 }
 
 /// Shows what was read, for a snapshot.
 pub(super) fn show(name: &str, all: &[Heard], reply: &Reply) -> String {
     let events: Vec<&str> = all.iter().flat_map(|heard| &heard.events).map(kind).collect();
-    let weights: String = all
-        .iter()
-        .map(|heard| match heard.weight {
-            Weight::Noise => '.',
-            Weight::Useful => 'u',
-            Weight::Final => 'F',
-        })
-        .collect();
+    let weights = weights(all);
     let usage = reply.usage;
     let mut shown = format!("{name} ({})\n  lines   {weights}\n", reply.end.ending);
     let _ = writeln!(shown, "  events  {}", events.join(" "));
@@ -137,7 +157,8 @@ pub(super) fn show_call(call: Call) -> String {
     shown
 }
 
-fn kind(event: &AgentEvent) -> &'static str {
+/// Returns a word for an event.
+pub(super) fn kind(event: &AgentEvent) -> &'static str {
     match event {
         AgentEvent::Session { .. } => "session",
         AgentEvent::Text { .. } => "text",

@@ -1,22 +1,19 @@
-//! Recorded streams of agents, read as the port reads them; for tests.
+//! Tables of recorded streams, each with how its process ended; for tests.
 //!
-//! Not here: the streams themselves, which are in `tests/data`, and what is expected of them.
+//! Not here: reading a stream (`recorded`), the streams themselves, which are in `tests/data`,
+//! and what is expected of them.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use jiff::tz::TimeZone;
-use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_core::child::Ending;
 use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Reading, Reply};
+use ralph_core::reading::{AgentEvent, Reply};
 use ralph_core::recipe::AgentKind;
-use ralph_core::units::{Millis, Timestamp};
 
 use super::call::tests::{context, request};
-use super::{Adapter, Evidence, Heard, Weight};
-
-/// 2026-11-15T00:48:30Z, shortly before the streams were recorded.
-pub(super) const NOW: Timestamp = Timestamp(1_794_703_710_000);
+pub(super) use super::recorded::NOW;
+use super::{Heard, recorded};
 
 /// The recorded streams of one version of an agent.
 pub(super) struct Recorded {
@@ -39,11 +36,7 @@ impl Recorded {
 
     /// Returns a reading of every stream, for people to check.
     pub(super) fn readings(&self) -> String {
-        let count = std::fs::read_dir(self.directory())
-            .expect("the recorded streams are there")
-            .filter_map(Result::ok)
-            .filter(|entry| entry.path().extension().is_some_and(|it| it == "ndjson"))
-            .count();
+        let count = recorded::count(&self.directory());
         assert_eq!(count, self.streams.len(), "every stream is in the table");
         let mut shown = String::new();
         for (name, ending) in self.streams {
@@ -57,14 +50,7 @@ impl Recorded {
 
 fn show(shown: &mut String, all: &[Heard], reply: &Reply) {
     let kinds: Vec<&str> = all.iter().flat_map(|heard| &heard.events).map(kind).collect();
-    let weights: String = all
-        .iter()
-        .map(|heard| match heard.weight {
-            Weight::Noise => '.',
-            Weight::Useful => 'u',
-            Weight::Final => 'F',
-        })
-        .collect();
+    let weights = recorded::weights(all);
     let _ = writeln!(shown, "  lines   {weights}");
     let _ = writeln!(shown, "{}", format!("  events  {}", kinds.join(" ")).trim_end());
     let _ = writeln!(shown, "  text    {:?}\n  signal  {:?}", reply.text, reply.signal);
@@ -97,28 +83,7 @@ pub(super) fn read(
     stderr: &str,
     ending: Ending,
 ) -> (Vec<Heard>, Reply) {
-    let mut translator = Adapter::from(kind).translator(&request(kind, &[], "Do it."));
-    let mut reading = Reading::default();
-    let mut all: Vec<Heard> = stream.lines().map(|line| translator.line(line)).collect();
-    all.push(translator.finish());
-    for event in all.iter().flat_map(|heard| &heard.events) {
-        reading.hear(event);
-    }
-    let end = ChildEnd {
-        ending,
-        ran: Millis::ZERO,
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    };
-    let failure = translator.judge(&Evidence {
-        reading: &reading,
-        end: &end,
-        stderr_tail: stderr,
-        stdout_tail: stream,
-        now: NOW,
-        zone: &TimeZone::UTC,
-    });
-    (all, reading.into_reply(end, failure))
+    recorded::read(&request(kind, &[], "Do it."), stream, stderr, ending, NOW)
 }
 
 /// Returns the tools that were started, each in a line.
@@ -134,9 +99,7 @@ pub(super) fn summaries(all: &[Heard]) -> Vec<String> {
 
 /// Returns a call as a person would check it.
 pub(super) fn shown_call(request: &Request) -> String {
-    let call = Adapter::from(request.agent.kind)
-        .call(request, &context())
-        .expect("a small prompt fits anywhere");
+    let call = crate::agents::call(request, &context()).expect("a small prompt fits anywhere");
     let mut shown = format!("{} {}\n", call.program, call.args.join(" "));
     let stdin = String::from_utf8_lossy(&call.stdin);
     let _ = writeln!(shown, "stdin {stdin:?}, idle {:?}", call.idle);
@@ -163,20 +126,8 @@ pub(super) fn read_mutated(recorded: &Recorded, name: usize, cut: usize, other: 
     let _ = read(recorded.kind, &streams.join("\n"), other, Ending::Exited { code: 1 });
 }
 
-pub(super) fn kind(event: &AgentEvent) -> &'static str {
-    match event {
-        AgentEvent::Session { .. } => "session",
-        AgentEvent::Text { text, .. } if text.is_empty() => "void",
-        AgentEvent::Text { .. } => "text",
-        AgentEvent::Reasoning { .. } => "reasoning",
-        AgentEvent::ToolStarted { .. } => "tool",
-        AgentEvent::ToolEnded { .. } => "end",
-        AgentEvent::Todo { .. } => "todo",
-        AgentEvent::FileChanged { .. } => "file",
-        AgentEvent::Usage { .. } => "usage",
-        AgentEvent::RateLimit { .. } => "limit",
-        AgentEvent::Notice { .. } => "notice",
-        AgentEvent::Result { .. } => "result",
-        AgentEvent::Unparsed { .. } => "unparsed",
-    }
+/// Returns a word for an event; words that are taken back are told apart.
+fn kind(event: &AgentEvent) -> &'static str {
+    let is_void = matches!(event, AgentEvent::Text { text, .. } if text.is_empty());
+    if is_void { "void" } else { recorded::kind(event) }
 }

@@ -189,5 +189,5 @@ const SHOWN_CHARS: usize = 2_000;
 
 /// Returns a text short enough to show.
 pub(super) fn bounded(text: &str) -> String {
-    ralph_core::completion::excerpt_of(text, SHOWN_CHARS)
+    ralph_core::text::excerpt_of(text, SHOWN_CHARS)
 }

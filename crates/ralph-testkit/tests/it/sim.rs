@@ -12,7 +12,7 @@ use ralph_core::ports::Request;
 use ralph_core::reading::{Reading, ResultStatus};
 use ralph_core::recipe::{AgentChoice, AgentKind, AgentOutput, Permissions};
 use ralph_core::units::Millis;
-use ralph_io::agents::Adapter;
+use ralph_io::agents;
 use rustix::process::{Pid, Signal, getsid, kill_process, test_kill_process};
 use serde_json::json;
 use tempfile::TempDir;
@@ -87,7 +87,7 @@ fn read(output: &Output) -> Reading {
         idle_limit: Millis::ZERO,
         cost_left: None,
     };
-    let mut translator = Adapter::Sim.translator(&request);
+    let mut translator = agents::translator(&request);
     let mut reading = Reading::default();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         for event in translator.line(line).events {

@@ -10,7 +10,7 @@ use ralph_core::reading::{AgentEvent, Reply};
 use ralph_core::recipe::{AgentKind, AgentOutput, Permissions};
 use ralph_core::units::Timestamp;
 
-use crate::agents::Adapter;
+use crate::agents;
 use crate::agents::call::tests::{context, request};
 use crate::agents::recorded::{Recorded, exit, show, show_call};
 
@@ -241,7 +241,7 @@ fn a_bad_line_costs_only_itself() {
 fn check_call(change: impl FnOnce(&mut Request), expect: Expect) {
     let mut request = request(AgentKind::Amp, &[], "Do the next task.");
     change(&mut request);
-    let call = Adapter::Amp.call(&request, &context()).expect("a small prompt fits");
+    let call = agents::call(&request, &context()).expect("a small prompt fits");
     expect.assert_eq(&show_call(call));
 }
 

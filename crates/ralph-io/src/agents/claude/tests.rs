@@ -5,16 +5,16 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use expect_test::{Expect, expect, expect_file};
-use jiff::tz::TimeZone;
 use proptest::prelude::*;
-use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, Limit, NotStarted, SoftLimit};
+use ralph_core::child::{Ending, Force, Limit, NotStarted};
 use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::reading::{AgentEvent, Reading, Reply};
+use ralph_core::reading::{AgentEvent, Reply};
 use ralph_core::recipe::{AgentKind, AgentOutput, Permissions};
-use ralph_core::units::{Millis, Timestamp, UsdMicros};
+use ralph_core::units::{Timestamp, UsdMicros};
 
 use crate::agents::call::tests::{context, request};
-use crate::agents::{Adapter, Evidence, Heard, Privilege, Translator, Weight};
+use crate::agents::recorded;
+use crate::agents::{self, Heard, Privilege, Translator};
 
 /// 2026-11-15T00:48:30Z, shortly after the streams were recorded.
 const NOW: Timestamp = Timestamp(1_794_703_710_000);
@@ -31,7 +31,7 @@ fn recorded(name: &str) -> String {
 fn translator(output: AgentOutput) -> Translator {
     let mut request = request(AgentKind::Claude, &[], "Do the next task.");
     request.agent.output = output;
-    Adapter::Claude.translator(&request)
+    agents::translator(&request)
 }
 
 fn exit(code: i32) -> Ending {
@@ -40,49 +40,13 @@ fn exit(code: i32) -> Ending {
 
 /// Reads a whole stream as the port does.
 fn read(output: AgentOutput, stream: &str, stderr: &str, ending: Ending) -> (Vec<Heard>, Reply) {
-    let mut translator = translator(output);
-    let mut reading = Reading::default();
-    let mut all: Vec<Heard> = stream.lines().map(|line| translator.line(line)).collect();
-    all.push(translator.finish());
-    for event in all.iter().flat_map(|heard| &heard.events) {
-        reading.hear(event);
-    }
-    let end = ChildEnd {
-        ending,
-        ran: Millis::ZERO,
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    };
-    let failure = translator.judge(&Evidence {
-        reading: &reading,
-        end: &end,
-        stderr_tail: stderr,
-        stdout_tail: stream,
-        now: NOW,
-        zone: &TimeZone::UTC,
-    });
-    (all, reading.into_reply(end, failure))
+    let mut request = request(AgentKind::Claude, &[], "Do the next task.");
+    request.agent.output = output;
+    recorded::read(&request, stream, stderr, ending, NOW)
 }
 
 fn failure(stream: &str, stderr: &str, ending: Ending) -> Option<Failure> {
     read(AgentOutput::Events, stream, stderr, ending).1.failure
-}
-
-fn kind(event: &AgentEvent) -> &'static str {
-    match event {
-        AgentEvent::Session { .. } => "session",
-        AgentEvent::Text { .. } => "text",
-        AgentEvent::Reasoning { .. } => "reasoning",
-        AgentEvent::ToolStarted { .. } => "tool",
-        AgentEvent::ToolEnded { .. } => "end",
-        AgentEvent::Todo { .. } => "todo",
-        AgentEvent::FileChanged { .. } => "file",
-        AgentEvent::Usage { .. } => "usage",
-        AgentEvent::RateLimit { .. } => "limit",
-        AgentEvent::Notice { .. } => "notice",
-        AgentEvent::Result { .. } => "result",
-        AgentEvent::Unparsed { .. } => "unparsed",
-    }
 }
 
 /// Every recorded stream with the exit code it came with.
@@ -121,24 +85,14 @@ const STREAMS: [(&str, i32); 30] = [
 
 #[test]
 fn every_recorded_stream_is_read() {
-    let count = std::fs::read_dir(data())
-        .expect("the recorded streams are there")
-        .filter_map(Result::ok)
-        .filter(|entry| entry.path().extension().is_some_and(|it| it == "ndjson"))
-        .count();
+    let count = recorded::count(&data());
     assert_eq!(count, STREAMS.len());
     let mut shown = String::new();
     for (name, code) in STREAMS {
         let (all, reply) = read(AgentOutput::Events, &recorded(name), "", exit(code));
-        let kinds: Vec<&str> = all.iter().flat_map(|heard| &heard.events).map(kind).collect();
-        let weights: String = all
-            .iter()
-            .map(|heard| match heard.weight {
-                Weight::Noise => '.',
-                Weight::Useful => 'u',
-                Weight::Final => 'F',
-            })
-            .collect();
+        let kinds: Vec<&str> =
+            all.iter().flat_map(|heard| &heard.events).map(recorded::kind).collect();
+        let weights = recorded::weights(&all);
         let _ = writeln!(shown, "{name} (exit {code})\n  lines   {weights}");
         let _ = writeln!(shown, "  events  {}", kinds.join(" "));
         let _ = writeln!(shown, "  text    {:?}\n  signal  {:?}", reply.text, reply.signal);
@@ -419,10 +373,9 @@ fn a_bad_line_costs_only_itself() {
 #[test]
 fn a_format_of_the_users_is_read_as_what_it_is() {
     let reply = |flag: &str, stdout: &str| {
-        let mut translator =
-            Adapter::Claude.translator(&request(AgentKind::Claude, &[flag], "Do it."));
+        let mut translator = agents::translator(&request(AgentKind::Claude, &[flag], "Do it."));
         let heard = translator.line(stdout);
-        heard.events.iter().map(kind).collect::<Vec<&str>>().join(" ")
+        heard.events.iter().map(recorded::kind).collect::<Vec<&str>>().join(" ")
     };
     let json = std::fs::read_to_string(data().join("json-usage-limit.json")).expect("recorded");
     assert_eq!(reply("--output-format json", json.trim_end()), "usage result");
@@ -456,7 +409,7 @@ fn check_call(
     let mut request = request(AgentKind::Claude, &[], "Do it.");
     let mut context = context();
     change(&mut request, &mut context);
-    let call = Adapter::Claude.call(&request, &context).expect("a small prompt fits");
+    let call = agents::call(&request, &context).expect("a small prompt fits");
     let mut shown = format!("{} {}\n", call.program, call.args.join(" "));
     let _ =
         writeln!(shown, "stdin {:?}, idle {:?}", String::from_utf8_lossy(&call.stdin), call.idle);
@@ -590,7 +543,7 @@ proptest! {
         for output in [AgentOutput::Events, AgentOutput::Text] {
             let _ = read(output, &streams.join("\n"), &line, exit(1));
         }
-        let mut sim = Adapter::Sim.translator(&request(AgentKind::Sim, &[], ""));
+        let mut sim = agents::translator(&request(AgentKind::Sim, &[], ""));
         let _ = sim.line(&line);
     }
 }

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::completion::excerpt_of;
 use ralph_core::reading::{
     AgentEvent, RateLimitStatus, ResultStatus, Speaker, TextForm, ToolOutcome, Usage, UsageScope,
 };
+use ralph_core::text::excerpt_of;
 use ralph_core::text::glance;
 use ralph_core::units::{Timestamp, Tokens, UsdMicros};
 

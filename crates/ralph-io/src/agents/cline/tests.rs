@@ -10,7 +10,7 @@ use ralph_core::reading::{AgentEvent, Reply};
 use ralph_core::recipe::{AgentKind, Permissions};
 use ralph_core::units::Timestamp;
 
-use crate::agents::Adapter;
+use crate::agents;
 use crate::agents::call::tests::{context, request};
 use crate::agents::recorded::{Recorded, exit, show, show_call};
 
@@ -226,7 +226,7 @@ fn a_bad_line_costs_only_itself() {
 fn check_call(change: impl FnOnce(&mut Request), expect: Expect) {
     let mut request = request(AgentKind::Cline, &[], "Do the next task.");
     change(&mut request);
-    let call = Adapter::Cline.call(&request, &context()).expect("every prompt gets in");
+    let call = agents::call(&request, &context()).expect("every prompt gets in");
     expect.assert_eq(&show_call(call));
 }
 
@@ -301,14 +301,13 @@ fn a_prompt_that_is_no_argument_goes_in_on_stdin() {
         ("a \0", false),
         (&long, false),
     ] {
-        let call = Adapter::Cline
-            .call(&request(AgentKind::Cline, &[], prompt), &context())
+        let call = agents::call(&request(AgentKind::Cline, &[], prompt), &context())
             .expect("every prompt gets in");
         assert_eq!(call.stdin.is_empty(), is_argument);
         assert_eq!(call.args.last().is_some_and(|last| last == prompt), is_argument);
     }
     let own = request(AgentKind::Cline, &["Read {prompt_file} and do it."], "Do it.");
-    let call = Adapter::Cline.call(&own, &context()).expect("the prompt is in a file");
+    let call = agents::call(&own, &context()).expect("the prompt is in a file");
     assert_eq!(call.args, ["--json", "Read /state/prompt.md and do it."]);
     assert_eq!(call.stdin, b"");
 }

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::completion::excerpt_of;
 use ralph_core::ports::Request;
 use ralph_core::reading::{
     AgentEvent, ResultStatus, Speaker, TextForm, ToolOutcome, Usage, UsageScope,
 };
+use ralph_core::text::excerpt_of;
 use ralph_core::text::glance;
 use ralph_core::units::{Tokens, UsdMicros};
 use serde_json::value::RawValue;

@@ -5,17 +5,17 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use expect_test::{Expect, expect, expect_file};
-use jiff::tz::TimeZone;
 use proptest::prelude::*;
-use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, Limit, NotStarted, SoftLimit};
+use ralph_core::child::{Ending, Force, Limit, NotStarted};
 use ralph_core::failure::FailureClass;
 use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Reading, Reply, TodoState};
+use ralph_core::reading::{AgentEvent, Reply, TodoState};
 use ralph_core::recipe::{AgentKind, AgentOutput, Permissions};
-use ralph_core::units::{Millis, Timestamp};
+use ralph_core::units::Timestamp;
 
 use crate::agents::call::tests::{context, request};
-use crate::agents::{Adapter, Evidence, Heard, Weight};
+use crate::agents::recorded;
+use crate::agents::{self, Heard};
 
 /// 2026-11-15T01:26:00Z, shortly after the streams were recorded.
 const NOW: Timestamp = Timestamp(1_794_705_960_000);
@@ -43,28 +43,7 @@ const fn signal(signal: i32) -> Ending {
 
 /// Reads a whole stream as the port does.
 fn read(stream: &str, stderr: &str, ending: Ending) -> (Vec<Heard>, Reply) {
-    let mut translator = Adapter::Codex.translator(&request(AgentKind::Codex, &[], "Do it."));
-    let mut reading = Reading::default();
-    let mut all: Vec<Heard> = stream.lines().map(|line| translator.line(line)).collect();
-    all.push(translator.finish());
-    for event in all.iter().flat_map(|heard| &heard.events) {
-        reading.hear(event);
-    }
-    let end = ChildEnd {
-        ending,
-        ran: Millis::ZERO,
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    };
-    let failure = translator.judge(&Evidence {
-        reading: &reading,
-        end: &end,
-        stderr_tail: stderr,
-        stdout_tail: stream,
-        now: NOW,
-        zone: &TimeZone::UTC,
-    });
-    (all, reading.into_reply(end, failure))
+    recorded::read(&request(AgentKind::Codex, &[], "Do it."), stream, stderr, ending, NOW)
 }
 
 fn show(event: &AgentEvent) -> String {
@@ -121,24 +100,13 @@ const STREAMS: [(&str, Ending); 27] = [
 
 #[test]
 fn every_recorded_stream_is_read() {
-    let count = std::fs::read_dir(data())
-        .expect("the recorded streams are there")
-        .filter_map(Result::ok)
-        .filter(|entry| entry.path().extension().is_some_and(|it| it == "ndjson"))
-        .count();
+    let count = recorded::count(&data());
     assert_eq!(count, STREAMS.len());
     let mut shown = String::new();
     for (name, ending) in STREAMS {
         let (all, reply) = read(&stream(name), "", ending);
         let events: Vec<String> = all.iter().flat_map(|heard| &heard.events).map(show).collect();
-        let weights: String = all
-            .iter()
-            .map(|heard| match heard.weight {
-                Weight::Noise => '.',
-                Weight::Useful => 'u',
-                Weight::Final => 'F',
-            })
-            .collect();
+        let weights = recorded::weights(&all);
         let _ = writeln!(shown, "{name} ({})\n  lines   {weights}", reply.end.ending);
         let _ = writeln!(shown, "  events  {}", events.join(" "));
         let _ = writeln!(shown, "  text    {:?}\n  signal  {:?}", reply.text, reply.signal);
@@ -362,7 +330,7 @@ fn size_of(event: &AgentEvent) -> usize {
 fn check_call(change: impl FnOnce(&mut Request), expect: &Expect) {
     let mut request = request(AgentKind::Codex, &[], "Do it.");
     change(&mut request);
-    let call = Adapter::Codex.call(&request, &context()).expect("a small prompt fits");
+    let call = agents::call(&request, &context()).expect("a small prompt fits");
     let mut shown = format!("{} {}\n", call.program, call.args.join(" "));
     let _ =
         writeln!(shown, "stdin {:?}, idle {:?}", String::from_utf8_lossy(&call.stdin), call.idle);
@@ -434,7 +402,7 @@ fn a_flag_of_the_users_wins() {
     fn check(flags: &[&str], expect: &str) {
         let mut request = request(AgentKind::Codex, flags, "Do it.");
         request.agent.model = Some("m".to_owned());
-        let call = Adapter::Codex.call(&request, &context()).expect("a small prompt fits");
+        let call = agents::call(&request, &context()).expect("a small prompt fits");
         assert_eq!(call.args.join(" "), expect);
     }
     let retries = "-c features.unbounded_connection_retries";
@@ -465,9 +433,9 @@ fn a_flag_of_the_users_wins() {
 fn a_prompt_too_long_for_an_argument_is_a_bad_call() {
     let long = "x".repeat(300_000);
     let in_argument = request(AgentKind::Codex, &["{prompt}"], &long);
-    let failure = Adapter::Codex.call(&in_argument, &context()).expect_err("it does not fit");
+    let failure = agents::call(&in_argument, &context()).expect_err("it does not fit");
     assert_eq!(failure.class, FailureClass::BadCall);
-    let on_stdin = Adapter::Codex.call(&request(AgentKind::Codex, &[], &long), &context());
+    let on_stdin = agents::call(&request(AgentKind::Codex, &[], &long), &context());
     assert_eq!(on_stdin.expect("stdin takes it").stdin.len(), long.len());
 }
 

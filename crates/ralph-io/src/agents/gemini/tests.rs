@@ -5,17 +5,17 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use expect_test::{Expect, expect, expect_file};
-use jiff::tz::TimeZone;
 use proptest::prelude::*;
-use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, Limit, NotStarted, SoftLimit};
+use ralph_core::child::{Ending, Force, Limit, NotStarted};
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Reading, Reply};
+use ralph_core::reading::{AgentEvent, Reply};
 use ralph_core::recipe::{AgentKind, Permissions};
-use ralph_core::units::{Millis, Timestamp};
+use ralph_core::units::Timestamp;
 
 use crate::agents::call::tests::{context, request};
-use crate::agents::{Adapter, CallContext, Evidence, Heard, Weight};
+use crate::agents::recorded;
+use crate::agents::{self, CallContext, Heard};
 
 /// 2026-11-15T01:28:30Z, shortly after the streams were recorded.
 const NOW: Timestamp = Timestamp(1_794_706_110_000);
@@ -27,49 +27,17 @@ pub(in crate::agents) fn read(
     stderr: &str,
     ending: Ending,
 ) -> (Vec<Heard>, Reply) {
-    let mut translator = Adapter::from(kind).translator(&request(kind, &[], "Do it."));
-    let mut reading = Reading::default();
-    let mut all: Vec<Heard> = stream.lines().map(|line| translator.line(line)).collect();
-    all.push(translator.finish());
-    for event in all.iter().flat_map(|heard| &heard.events) {
-        reading.hear(event);
-    }
-    let end = ChildEnd {
-        ending,
-        ran: Millis::ZERO,
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    };
-    let failure = translator.judge(&Evidence {
-        reading: &reading,
-        end: &end,
-        stderr_tail: stderr,
-        stdout_tail: stream,
-        now: NOW,
-        zone: &TimeZone::UTC,
-    });
-    (all, reading.into_reply(end, failure))
+    recorded::read(&request(kind, &[], "Do it."), stream, stderr, ending, NOW)
 }
 
 /// Shows what recorded streams bring, each with its exit code.
 pub(in crate::agents) fn readings(kind: AgentKind, data: &Path, streams: &[(&str, i32)]) -> String {
-    let count = std::fs::read_dir(data)
-        .expect("the recorded streams are there")
-        .filter_map(Result::ok)
-        .filter(|entry| entry.path().extension().is_some_and(|it| it == "ndjson"))
-        .count();
+    let count = recorded::count(data);
     assert_eq!(count, streams.len());
     let mut shown = String::new();
     for &(name, code) in streams {
         let (all, reply) = read(kind, &recorded_in(data, name), "", exit(code));
-        let weights: String = all
-            .iter()
-            .map(|heard| match heard.weight {
-                Weight::Noise => '.',
-                Weight::Useful => 'u',
-                Weight::Final => 'F',
-            })
-            .collect();
+        let weights = recorded::weights(&all);
         let _ = writeln!(shown, "{name} (exit {code})\n  lines   {weights}");
         for event in all.iter().flat_map(|heard| &heard.events) {
             let _ = writeln!(shown, "  event   {}", show(event));
@@ -124,7 +92,7 @@ pub(in crate::agents) fn shown_call(
     let mut request = request(kind, &[], "Do it.");
     let mut context = context();
     change(&mut request, &mut context);
-    let call = Adapter::from(kind).call(&request, &context).expect("a small prompt fits");
+    let call = agents::call(&request, &context).expect("a small prompt fits");
     let mut shown = format!("{} {}\n", call.program, call.args.join(" "));
     let stdin = String::from_utf8_lossy(&call.stdin);
     let _ = writeln!(shown, "stdin {stdin:?}, idle {:?}", call.idle);
@@ -433,7 +401,7 @@ fn permissions_of_the_users_own() {
 fn an_output_that_cannot_be_judged_is_refused() {
     for flags in [&["-o text"][..], &["--output-format=json"], &["-o", "json"]] {
         let request = request(AgentKind::Gemini, flags, "Do it.");
-        let refused = Adapter::Gemini.call(&request, &context()).expect_err("it is refused");
+        let refused = agents::call(&request, &context()).expect_err("it is refused");
         assert_eq!(refused.class, FailureClass::BadCall, "{flags:?}");
     }
 }

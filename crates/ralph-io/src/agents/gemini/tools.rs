@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::completion::excerpt_of;
 use ralph_core::reading::{AgentEvent, Speaker, TodoItem, TodoState, ToolOutcome};
+use ralph_core::text::excerpt_of;
 use ralph_core::text::glance;
 use serde::Deserialize;
 

@@ -8,7 +8,7 @@ use ralph_core::recipe::AgentKind;
 use ralph_core::units::{Millis, Timestamp};
 
 use super::*;
-use crate::agents::Adapter;
+use crate::agents;
 use crate::agents::call::tests::{context, request};
 use crate::agents::translator::Translator;
 
@@ -22,7 +22,7 @@ fn ended(ending: Ending) -> ChildEnd {
 }
 
 fn read(prompt: &str, lines: &[&str]) -> (Translator, Reading) {
-    let mut translator = Adapter::Text.translator(&request(AgentKind::Text, &[], prompt));
+    let mut translator = agents::translator(&request(AgentKind::Text, &[], prompt));
     let mut reading = Reading::default();
     let mut heard: Vec<Heard> = lines.iter().map(|line| translator.line(line)).collect();
     heard.push(translator.finish());

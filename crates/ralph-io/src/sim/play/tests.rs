@@ -1,16 +1,16 @@
 //! Scripts in every dialect, read back by the adapters of those dialects.
 
-use jiff::tz::TimeZone;
-use ralph_core::child::{ChildEnd, Ending as End, Leftovers, SoftLimit};
+use ralph_core::child::Ending as End;
 use ralph_core::failure::FailureClass;
-use ralph_core::reading::{AgentEvent, Reading, Reply};
+use ralph_core::reading::{AgentEvent, Reply};
 use ralph_core::recipe::AgentKind;
 use serde_json::json;
 
 use super::super::scenario::Dialect;
 use super::*;
+use crate::agents::recorded;
 use crate::agents::tests::request;
-use crate::agents::{Adapter, Evidence, Weight};
+use crate::agents::{self, Weight};
 
 fn deeds(script: serde_json::Value) -> Vec<Deed> {
     serde_json::from_value(script).expect("a test's script is valid")
@@ -24,34 +24,16 @@ fn play_back(dialect: Dialect, script: serde_json::Value) -> (Reply, Vec<Weight>
         Err(Stop::Undoable(error)) => panic!("{error}"),
         Err(Stop::NoReader) => panic!("a vector takes everything"),
     };
-    let adapter = match dialect {
-        Dialect::Sim => Adapter::Sim,
-        Dialect::Claude => Adapter::Claude,
-        Dialect::Text => Adapter::Text,
+    let kind = match dialect {
+        Dialect::Sim => AgentKind::Sim,
+        Dialect::Claude => AgentKind::Claude,
+        Dialect::Text => AgentKind::Text,
     };
     let output = String::from_utf8_lossy(&player.writer.out).into_owned();
-    let mut translator = adapter.translator(&request(AgentKind::Sim, &[], "the prompt"));
-    let mut reading = Reading::default();
-    let mut heard: Vec<_> = output.lines().map(|line| translator.line(line)).collect();
-    heard.push(translator.finish());
-    for event in heard.iter().flat_map(|heard| &heard.events) {
-        reading.hear(event);
-    }
-    let end = ChildEnd {
-        ending: End::Exited { code: i32::from(status) },
-        ran: Millis::ZERO,
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    };
-    let failure = translator.judge(&Evidence {
-        reading: &reading,
-        end: &end,
-        stderr_tail: "",
-        stdout_tail: &output,
-        now: Timestamp(0),
-        zone: &TimeZone::UTC,
-    });
-    (reading.into_reply(end, failure), heard.iter().map(|heard| heard.weight).collect())
+    let ending = End::Exited { code: i32::from(status) };
+    let request = request(kind, &[], "the prompt");
+    let (heard, reply) = recorded::read(&request, &output, "", ending, Timestamp(0));
+    (reply, heard.iter().map(|heard| heard.weight).collect())
 }
 
 const ALL: [Dialect; 3] = [Dialect::Sim, Dialect::Claude, Dialect::Text];
@@ -162,7 +144,7 @@ fn chatter_is_noise_and_floods_are_whole() {
     let mut writer = Writer::new(Dialect::Claude, Vec::new());
     writer.chatter().expect("a vector takes everything");
     let line = String::from_utf8(writer.out).expect("JSON is UTF-8");
-    let heard = Adapter::Claude.translator(&request(AgentKind::Claude, &[], "")).line(line.trim());
+    let heard = agents::translator(&request(AgentKind::Claude, &[], "")).line(line.trim());
     assert_eq!((heard.events, heard.weight), (Vec::<AgentEvent>::new(), Weight::Noise));
     for shape in ["events", "line"] {
         let script = json!([{"flood": {"bytes": 100_000, "shape": shape}}]);
