@@ -65,8 +65,14 @@ pub(crate) struct CommonArgs {
     /// Say more: settings, command lines, prompts, timings.
     #[arg(short = 'V', long, global = true)]
     pub(crate) verbose: bool,
-    /// When to use color.
-    #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
+    /// When to use color: auto, always or never.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true,
+        global = true
+    )]
     pub(crate) color: ColorChoice,
 }
 

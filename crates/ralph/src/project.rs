@@ -57,15 +57,13 @@ impl Project {
                 settings::load(sources.with_environment(self.env.clone()))
             })
             .map_err(|error| {
-                let count = error.problems.len();
-                let mistakes = if count == 1 { "a mistake" } else { "mistakes" };
-                let mut complaint =
-                    Complaint::input(format!("there is {mistakes} in the settings:\n{error}"));
-                if count > 1 {
-                    complaint.message =
-                        format!("there are {count} mistakes in the settings:\n{error}");
-                }
-                complaint
+                // Places are told from the project directory, where people look for them.
+                let here = format!("{}/", self.directory.display());
+                let mistakes = error.to_string().replace(&here, "");
+                Complaint::input(match error.problems.len() {
+                    1 => format!("there is a mistake in the settings:\n{mistakes}"),
+                    count => format!("there are {count} mistakes in the settings:\n{mistakes}"),
+                })
             })
     }
 

@@ -47,7 +47,7 @@ fn all_mistakes_in_the_settings_are_told_at_once() {
     );
     let end = run(&sealed, &[]).expect_code(2);
     for text in [
-        "settings.json:2:3: unknown key `maxIterations`",
+        "\n  .ralph/settings.json:2:3: unknown key `maxIterations`",
         "maximumIterations",
         "settings.json:3:",
         "settings.json:4:",
