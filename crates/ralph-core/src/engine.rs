@@ -286,6 +286,8 @@ impl<'a> Engine<'a> {
             hard_limit,
             idle_limit: limits.ask_idle,
             cost_left: limits.budget.cost_left(self.state.totals.usage),
+            task: None,
+            schema: None,
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::event::{Changes, Checkpoint, CommitId, Recorded, TreeId};
 use crate::gate::{Gate, GateResult, Severity};
-use crate::ids::{AskNumber, IterationNumber, Role, RunId};
+use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use crate::reading::{AgentEvent, Reply};
 use crate::recipe::AgentChoice;
 use crate::run::RunState;
@@ -53,10 +53,15 @@ pub struct Request {
     pub ask: AskNumber,
     /// What it is for.
     pub role: Role,
+    /// The task it is about, where there is one.
+    pub task: Option<TaskId>,
     /// The agent.
     pub agent: AgentChoice,
     /// The prompt.
     pub prompt: String,
+    /// The JSON Schema of the answer that is wanted, where one is. An agent that cannot be
+    /// held to it is asked in the prompt alone.
+    pub schema: Option<serde_json::Value>,
     /// A warning is due after this long.
     pub soft_limit: Millis,
     /// It is ended after this long.

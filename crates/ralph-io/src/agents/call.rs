@@ -147,9 +147,14 @@ pub(super) fn environment(request: &Request, own: &[(&str, &str)]) -> BTreeMap<S
         ("RALPH_ITERATION", request.iteration.to_string()),
         ("RALPH_ASK", request.ask.0.to_string()),
     ];
+    let task = request.task.iter().map(|task| ("RALPH_TASK", task.to_string()));
     let own = own.iter().map(|&(name, value)| (name, value.to_owned()));
-    let mut env: BTreeMap<String, String> =
-        asked.into_iter().chain(own).map(|(name, value)| (name.to_owned(), value)).collect();
+    let mut env: BTreeMap<String, String> = asked
+        .into_iter()
+        .chain(task)
+        .chain(own)
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
     env.extend(request.agent.env.clone());
     env
 }
@@ -184,6 +189,8 @@ pub(crate) mod tests {
             hard_limit: Millis::from_mins(2),
             idle_limit: Millis::from_mins(1),
             cost_left: None,
+            task: None,
+            schema: None,
         }
     }
 

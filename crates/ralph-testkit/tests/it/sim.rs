@@ -86,6 +86,8 @@ fn read(output: &Output) -> Reading {
         hard_limit: Millis::ZERO,
         idle_limit: Millis::ZERO,
         cost_left: None,
+        task: None,
+        schema: None,
     };
     let mut translator = agents::translator(&request);
     let mut reading = Reading::default();

@@ -116,6 +116,8 @@ fn request(recipe: &Recipe, role: Role, prompt: &str) -> Request {
         hard_limit: recipe.limits.ask_hard,
         idle_limit: recipe.limits.ask_idle,
         cost_left: recipe.limits.budget.cost,
+        task: None,
+        schema: None,
     }
 }
 

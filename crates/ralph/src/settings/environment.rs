@@ -34,7 +34,7 @@ pub(crate) const VALIDATION_COMMANDS: &str = "RALPH_VALIDATION_COMMANDS";
 const LOG_FILE: &str = "RALPH_LOG_FILE";
 
 /// What ralph itself tells its children; a ralph started by an agent sees them.
-const OWN: [&str; 4] = ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_ROLE", "RALPH_TASK_ID"];
+const OWN: [&str; 5] = ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_ROLE", "RALPH_ASK", "RALPH_TASK"];
 
 /// The names of all settings.
 pub(crate) struct Names {
