@@ -16,6 +16,7 @@ pub mod handoff;
 pub mod ids;
 pub mod judge;
 pub mod memory;
+pub mod nearest;
 pub mod outcome;
 pub mod ports;
 pub mod prompt;

@@ -29,6 +29,35 @@ pub enum ReviewStatus {
     Approved,
 }
 
+impl ReviewStatus {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::None, Self::NeedsReview, Self::ChangesRequested, Self::Approved];
+
+    /// Returns the word used in files and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::NeedsReview => "needs_review",
+            Self::ChangesRequested => "changes_requested",
+            Self::Approved => "approved",
+        }
+    }
+
+    /// Returns the status of a word.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.name() == name)
+    }
+
+    /// Returns whether a review or a fix is still to come.
+    pub fn is_open(self) -> bool {
+        match self {
+            Self::NeedsReview | Self::ChangesRequested => true,
+            Self::None | Self::Approved => false,
+        }
+    }
+}
+
 /// The answer of a reviewing agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReviewAnswer {

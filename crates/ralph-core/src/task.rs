@@ -1,14 +1,28 @@
 //! Task lists as data: one model behind every file dialect.
 //!
-//! Not here: reading and writing task files, which is `ralph-io`'s.
+//! The parts: [`next`] chooses what to do, [`validate`] finds what is wrong with a list, and
+//! [`change`] is how a list changes. Not here: reading and writing task files, which is
+//! `ralph-io`'s, and which changes a role may make.
+
+pub mod change;
+pub mod next;
+pub mod validate;
+
+use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::gate::ValidationStrategy;
 use crate::ids::TaskId;
-use crate::review::ReviewState;
+use crate::review::{ReviewState, ReviewStatus};
+
+pub use change::{ChangeError, TaskChange, TaskFields};
+pub use next::{Blockage, Next, Retrying, Waiting};
+pub use validate::{TaskFault, TaskField, TaskProblem};
 
 /// A list of tasks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskList {
     /// The name of the project or feature.
     pub project: String,
@@ -16,6 +30,10 @@ pub struct TaskList {
     pub description: String,
     /// The branch the work belongs on.
     pub branch: Option<String>,
+    /// How many iterations a run over the list may take, if the list says so.
+    pub max_iterations: Option<u32>,
+    /// Which gates count, if the list says so.
+    pub validation_strategy: Option<ValidationStrategy>,
     /// Commands that become hard test gates where the settings define none.
     pub verify_commands: Vec<String>,
     /// The tasks in the order of the file.
@@ -33,8 +51,8 @@ pub struct Task {
     pub description: String,
     /// How to tell that it is done.
     pub acceptance_criteria: Vec<String>,
-    /// Lower comes first.
-    pub order: i64,
+    /// Lower comes first; tasks without come last.
+    pub order: Option<i64>,
     /// The tasks that must be done before.
     pub depends_on: Vec<TaskId>,
     /// Skills that join the prompt, by name.
@@ -43,12 +61,16 @@ pub struct Task {
     pub libraries: Vec<String>,
     /// Whether documentation is wanted first although no library is named.
     pub needs_docs: bool,
+    /// How many turns an agent gets for it, if the task says so.
+    pub max_turns: Option<u32>,
+    /// How often it may be tried again after a first failed attempt, if the task says so.
+    pub max_retries: Option<u32>,
+    /// Attempts that failed so far; `retry_count` in files.
+    pub attempts: u32,
     /// How far it is.
     pub status: TaskStatus,
-    /// What the review says.
+    /// What the reviews say.
     pub review: ReviewState,
-    /// Attempts made so far.
-    pub attempts: u32,
     /// What was noted about it.
     pub notes: String,
 }
@@ -79,69 +101,148 @@ pub enum Keeper {
     Agent,
 }
 
+/// How far a list is, in tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Progress {
+    /// All of them.
+    pub total: usize,
+    /// Not begun.
+    pub pending: usize,
+    /// Begun, those that wait for a review or a fix included.
+    pub in_progress: usize,
+    /// Done.
+    pub done: usize,
+    /// Given up.
+    pub failed: usize,
+    /// Left out.
+    pub skipped: usize,
+}
+
 impl TaskList {
-    /// Returns the next task to begin: the lowest order among those pending whose dependencies
-    /// are done. Among equals the order of the file decides.
-    pub fn next(&self) -> Option<&Task> {
-        self.tasks
-            .iter()
-            .filter(|task| task.status == TaskStatus::Pending && self.waits_for(task).is_empty())
-            .min_by_key(|task| task.order)
+    /// Returns a task by its id; the first of them, where an id is not unique.
+    pub fn task(&self, id: &TaskId) -> Option<&Task> {
+        self.tasks.iter().find(|task| task.id == *id)
     }
 
-    /// Returns the tasks that a task waits for.
+    /// Returns the tasks that a task waits for. A skipped task is waited for like a failed one.
     pub fn waits_for(&self, task: &Task) -> Vec<TaskId> {
-        let is_done = |id: &&TaskId| {
-            self.tasks.iter().any(|other| other.id == **id && other.status == TaskStatus::Done)
-        };
+        let is_done = |id: &&TaskId| self.task(id).is_some_and(|task| task.status.is_done());
         task.depends_on.iter().filter(|id| !is_done(id)).cloned().collect()
+    }
+
+    /// Counts the tasks.
+    pub fn progress(&self) -> Progress {
+        let mut progress = Progress { total: self.tasks.len(), ..Progress::default() };
+        for task in &self.tasks {
+            let is_under_review = task.review.status.is_open();
+            let count = match task.status {
+                TaskStatus::Pending if is_under_review => &mut progress.in_progress,
+                TaskStatus::Pending => &mut progress.pending,
+                TaskStatus::InProgress => &mut progress.in_progress,
+                TaskStatus::Done => &mut progress.done,
+                TaskStatus::Failed => &mut progress.failed,
+                TaskStatus::Skipped => &mut progress.skipped,
+            };
+            *count += 1;
+        }
+        progress
+    }
+
+    /// Returns the order that puts a new task behind all others.
+    pub fn last_order(&self) -> i64 {
+        let last = self.tasks.iter().filter_map(|task| task.order).max();
+        last.map_or(1, |order| order.saturating_add(1))
+    }
+
+    /// Returns where each id stands in the list; the first place, where an id is not unique.
+    pub(crate) fn places(&self) -> BTreeMap<&str, usize> {
+        self.tasks.iter().enumerate().rev().map(|(at, task)| (task.id.0.as_str(), at)).collect()
+    }
+}
+
+impl Task {
+    /// Returns a task that is not begun, with nothing but its names.
+    pub fn new(id: impl Into<String>, title: impl Into<String>) -> Self {
+        Self {
+            id: TaskId(id.into()),
+            title: title.into(),
+            description: String::new(),
+            acceptance_criteria: Vec::new(),
+            order: None,
+            depends_on: Vec::new(),
+            skills: Vec::new(),
+            libraries: Vec::new(),
+            needs_docs: false,
+            max_turns: None,
+            max_retries: None,
+            attempts: 0,
+            status: TaskStatus::Pending,
+            review: ReviewState { status: ReviewStatus::None, count: 0, feedback: String::new() },
+            notes: String::new(),
+        }
+    }
+
+    /// Returns how many attempts it gets: its own retries and the first one, or the usual number.
+    pub fn attempts_allowed(&self, usual: u32) -> u32 {
+        self.max_retries.map_or(usual, |retries| retries.saturating_add(1))
+    }
+}
+
+impl TaskStatus {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Pending, Self::InProgress, Self::Done, Self::Failed, Self::Skipped];
+
+    /// Returns the word used in files and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
+
+    /// Returns the status of a word.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.name() == name)
+    }
+
+    /// Returns whether nothing is left to do and others may build on it.
+    pub fn is_done(self) -> bool {
+        self == Self::Done
+    }
+}
+
+impl fmt::Display for TaskStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::review::ReviewStatus;
 
-    fn task(id: &str, order: i64, depends_on: &[&str], status: TaskStatus) -> Task {
-        Task {
-            id: TaskId(id.into()),
-            title: id.into(),
-            description: String::new(),
-            acceptance_criteria: Vec::new(),
-            order,
-            depends_on: depends_on.iter().map(|id| TaskId((*id).into())).collect(),
-            skills: Vec::new(),
-            libraries: Vec::new(),
-            needs_docs: false,
-            status,
-            review: ReviewState { status: ReviewStatus::None, count: 0, feedback: String::new() },
-            attempts: 0,
-            notes: String::new(),
-        }
-    }
-
-    #[track_caller]
-    fn check(tasks: Vec<Task>, expect: Option<&str>) {
-        let list = TaskList {
-            project: "p".into(),
-            description: String::new(),
-            branch: None,
-            verify_commands: Vec::new(),
-            tasks,
-        };
-        assert_eq!(list.next().map(|task| task.id.0.as_str()), expect);
+    #[test]
+    fn tasks_are_counted_by_how_far_they_are() {
+        let mut tasks: Vec<Task> = TaskStatus::ALL
+            .into_iter()
+            .map(|status| Task { status, ..Task::new(status.name(), "t") })
+            .collect();
+        let mut reviewed = Task::new("r", "waits for its review");
+        reviewed.review.status = ReviewStatus::NeedsReview;
+        tasks.push(reviewed);
+        let list = TaskList { tasks, ..TaskList::default() };
+        let expect =
+            Progress { total: 6, pending: 1, in_progress: 2, done: 1, failed: 1, skipped: 1 };
+        assert_eq!(list.progress(), expect);
     }
 
     #[test]
-    fn the_next_task_is_the_lowest_that_can_begin() {
-        use TaskStatus::{Done, Failed, Pending};
-        check(vec![], None);
-        check(vec![task("b", 2, &[], Pending), task("a", 1, &[], Pending)], Some("a"));
-        check(vec![task("b", 1, &[], Pending), task("a", 1, &[], Pending)], Some("b"));
-        check(vec![task("a", 1, &["b"], Pending), task("b", 2, &[], Pending)], Some("b"));
-        check(vec![task("a", 1, &["b"], Pending), task("b", 2, &[], Done)], Some("a"));
-        check(vec![task("a", 1, &["b"], Pending), task("b", 2, &[], Failed)], None);
-        check(vec![task("a", 1, &["gone"], Pending)], None);
+    fn retries_of_a_task_come_on_top_of_its_first_attempt() {
+        let task = Task { max_retries: Some(2), ..Task::new("a", "t") };
+        assert_eq!((task.attempts_allowed(5), Task::new("b", "t").attempts_allowed(5)), (3, 5));
     }
 }

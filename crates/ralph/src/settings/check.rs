@@ -5,10 +5,10 @@
 
 use serde_json::Value;
 
-use super::nearest::nearest;
 use super::path::JsonPath;
 use super::shape::{Bound, Case, NumberKind, Shape};
 use super::types::quantity::{Size, Span};
+use ralph_core::nearest::nearest;
 use ralph_core::secret::is_secret_name;
 
 /// One mistake, not yet located.

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::check::check;
-use super::nearest::nearest;
 use super::path::JsonPath;
 use super::shape::{NumberKind, Shape};
+use ralph_core::nearest::nearest;
 
 /// Older names of settings.
 const ALIASES: [(&str, &str); 10] = [

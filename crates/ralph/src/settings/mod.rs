@@ -12,7 +12,6 @@ mod environment;
 mod key_value;
 mod layers;
 mod locate;
-mod nearest;
 mod path;
 mod problem;
 mod schema;

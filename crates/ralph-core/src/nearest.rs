@@ -5,10 +5,7 @@
 /// Returns the candidate closest to `wrong`, if one is close enough to be meant.
 ///
 /// Case, underscores and hyphens do not count: `max_turns` is `maxTurns`.
-pub(crate) fn nearest<'a>(
-    wrong: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded = fold(wrong);
     candidates
         .into_iter()

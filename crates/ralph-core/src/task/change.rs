@@ -1,0 +1,250 @@
+//! How a task list changes: plain data that can be logged, and what it does to a list.
+//!
+//! Not here: who may make which change, and whether the result is a list without mistakes; see
+//! [`super::validate`].
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::{Task, TaskList, TaskStatus};
+use crate::ids::TaskId;
+use crate::review::ReviewState;
+
+/// One change of a task list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "change")]
+pub enum TaskChange {
+    /// A task is this far now.
+    SetStatus {
+        /// The task.
+        task: TaskId,
+        /// How far it is.
+        status: TaskStatus,
+    },
+    /// So many attempts at a task failed.
+    SetAttempts {
+        /// The task.
+        task: TaskId,
+        /// How many.
+        attempts: u32,
+    },
+    /// The reviews of a task have come to this.
+    SetReview {
+        /// The task.
+        task: TaskId,
+        /// All that reviews say now.
+        review: ReviewState,
+    },
+    /// This is noted about a task, instead of what was.
+    SetNotes {
+        /// The task.
+        task: TaskId,
+        /// The notes.
+        notes: String,
+    },
+    /// A task is added.
+    Add {
+        /// The task. Without an order it comes last, or with the order of the one before it.
+        task: Box<Task>,
+        /// The task it comes after in the file; without one it is the last.
+        after: Option<TaskId>,
+    },
+    /// What a task says changes.
+    Modify {
+        /// The task.
+        task: TaskId,
+        /// The fields that change.
+        fields: Box<TaskFields>,
+    },
+    /// A task is removed. Dependencies on it stay, and are mistakes then.
+    Remove {
+        /// The task.
+        task: TaskId,
+    },
+}
+
+/// New values of fields; what is not given stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskFields {
+    /// [`Task::title`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// [`Task::description`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// [`Task::acceptance_criteria`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acceptance_criteria: Option<Vec<String>>,
+    /// [`Task::order`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<i64>,
+    /// [`Task::depends_on`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depends_on: Option<Vec<TaskId>>,
+    /// [`Task::skills`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skills: Option<Vec<String>>,
+    /// [`Task::libraries`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub libraries: Option<Vec<String>>,
+    /// [`Task::needs_docs`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needs_docs: Option<bool>,
+    /// [`Task::max_turns`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
+    /// [`Task::max_retries`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u32>,
+}
+
+/// Why a change could not be made.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ChangeError {
+    /// The list has no such task.
+    #[error("there is no task `{0}`")]
+    UnknownTask(TaskId),
+    /// The id of a new task is taken.
+    #[error("there is already a task `{0}`")]
+    TakenId(TaskId),
+}
+
+impl TaskChange {
+    /// Returns the task it is about.
+    pub fn task(&self) -> &TaskId {
+        match self {
+            Self::SetStatus { task, .. }
+            | Self::SetAttempts { task, .. }
+            | Self::SetReview { task, .. }
+            | Self::SetNotes { task, .. }
+            | Self::Modify { task, .. }
+            | Self::Remove { task } => task,
+            Self::Add { task, .. } => &task.id,
+        }
+    }
+}
+
+impl TaskList {
+    /// Makes a change, or leaves the list as it is.
+    pub fn apply(&mut self, change: &TaskChange) -> Result<(), ChangeError> {
+        match change {
+            TaskChange::SetStatus { task, status } => self.find(task)?.status = *status,
+            TaskChange::SetAttempts { task, attempts } => self.find(task)?.attempts = *attempts,
+            TaskChange::SetReview { task, review } => self.find(task)?.review = review.clone(),
+            TaskChange::SetNotes { task, notes } => self.find(task)?.notes.clone_from(notes),
+            TaskChange::Modify { task, fields } => fields.set(self.find(task)?),
+            TaskChange::Remove { task } => {
+                let at = self.place(task)?;
+                self.tasks.remove(at);
+            }
+            TaskChange::Add { task, after } => {
+                if self.place(&task.id).is_ok() {
+                    return Err(ChangeError::TakenId(task.id.clone()));
+                }
+                let (at, order) = match after {
+                    Some(after) => {
+                        let before = self.place(after)?;
+                        (before + 1, self.tasks[before].order)
+                    }
+                    None => (self.tasks.len(), Some(self.last_order())),
+                };
+                let mut task = Task::clone(task);
+                task.order = task.order.or(order);
+                self.tasks.insert(at, task);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns where a task stands in the list.
+    pub fn place(&self, id: &TaskId) -> Result<usize, ChangeError> {
+        let place = self.tasks.iter().position(|task| task.id == *id);
+        place.ok_or_else(|| ChangeError::UnknownTask(id.clone()))
+    }
+
+    fn find(&mut self, id: &TaskId) -> Result<&mut Task, ChangeError> {
+        let at = self.place(id)?;
+        Ok(&mut self.tasks[at])
+    }
+}
+
+impl TaskFields {
+    fn set(&self, task: &mut Task) {
+        fn replace<T: Clone>(field: &mut T, value: Option<&T>) {
+            if let Some(value) = value {
+                field.clone_from(value);
+            }
+        }
+        replace(&mut task.title, self.title.as_ref());
+        replace(&mut task.description, self.description.as_ref());
+        replace(&mut task.acceptance_criteria, self.acceptance_criteria.as_ref());
+        replace(&mut task.depends_on, self.depends_on.as_ref());
+        replace(&mut task.skills, self.skills.as_ref());
+        replace(&mut task.libraries, self.libraries.as_ref());
+        replace(&mut task.needs_docs, self.needs_docs.as_ref());
+        task.order = self.order.or(task.order);
+        task.max_turns = self.max_turns.or(task.max_turns);
+        task.max_retries = self.max_retries.or(task.max_retries);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(ids: &[(&str, Option<i64>)]) -> TaskList {
+        let tasks = ids.iter().map(|(id, order)| Task { order: *order, ..Task::new(*id, "t") });
+        TaskList { tasks: tasks.collect(), ..TaskList::default() }
+    }
+
+    fn add(id: &str, order: Option<i64>, after: Option<&str>) -> TaskChange {
+        let task = Box::new(Task { order, ..Task::new(id, "t") });
+        TaskChange::Add { task, after: after.map(|id| TaskId(id.into())) }
+    }
+
+    #[track_caller]
+    fn check(change: &TaskChange, expect: &[(&str, Option<i64>)]) {
+        let mut before = list(&[("a", Some(3)), ("b", None)]);
+        before.apply(change).expect("possible");
+        assert_eq!(before, list(expect));
+    }
+
+    #[test]
+    fn a_new_task_stands_where_it_is_wanted() {
+        check(&add("c", None, None), &[("a", Some(3)), ("b", None), ("c", Some(4))]);
+        check(&add("c", Some(1), None), &[("a", Some(3)), ("b", None), ("c", Some(1))]);
+        check(&add("c", None, Some("a")), &[("a", Some(3)), ("c", Some(3)), ("b", None)]);
+        check(&add("c", None, Some("b")), &[("a", Some(3)), ("b", None), ("c", None)]);
+        check(&TaskChange::Remove { task: TaskId("a".into()) }, &[("b", None)]);
+    }
+
+    #[test]
+    fn an_impossible_change_leaves_the_list_alone() {
+        let gone = || TaskId("gone".into());
+        let unknown = || ChangeError::UnknownTask(gone());
+        for (change, expect) in [
+            (add("a", None, None), ChangeError::TakenId(TaskId("a".into()))),
+            (add("c", None, Some("gone")), unknown()),
+            (TaskChange::Remove { task: gone() }, unknown()),
+            (TaskChange::SetAttempts { task: gone(), attempts: 1 }, unknown()),
+        ] {
+            let before = list(&[("a", Some(3)), ("b", None)]);
+            let mut after = before.clone();
+            assert_eq!(after.apply(&change), Err(expect));
+            assert_eq!(after, before);
+        }
+    }
+
+    #[test]
+    fn only_the_fields_given_are_modified() {
+        let mut list = list(&[("a", Some(3))]);
+        let fields = TaskFields { title: Some("new".into()), ..TaskFields::default() };
+        let change = TaskChange::Modify { task: TaskId("a".into()), fields: Box::new(fields) };
+        list.apply(&change).expect("possible");
+        assert_eq!(list.tasks, [Task { order: Some(3), ..Task::new("a", "new") }]);
+        let json = serde_json::to_string(&change).expect("serializable");
+        assert_eq!(json, r#"{"change":"modify","task":"a","fields":{"title":"new"}}"#);
+        assert_eq!(serde_json::from_str::<TaskChange>(&json).expect("readable"), change);
+    }
+}

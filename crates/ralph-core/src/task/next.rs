@@ -1,0 +1,215 @@
+//! Which task comes next, and what stands in the way when none can.
+//!
+//! Both take time in proportion to the list, give or take a logarithm: lists of ten thousand
+//! tasks are looked at before each iteration. Not here: lists with mistakes in them; a task on
+//! a cycle or behind an unknown id is simply never chosen.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Task, TaskList, TaskStatus};
+use crate::ids::{Role, TaskId};
+use crate::review::{ReviewPolicy, ReviewStatus};
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next<'a> {
+    /// Mend what a review found in this task.
+    Fix(&'a Task),
+    /// Review this task.
+    Review(&'a Task),
+    /// Begin this task, or try it again.
+    Implement(&'a Task),
+    /// Nothing can be done, although something is left.
+    Nothing {
+        /// What stands in the way: every failed task, and every skipped one that others wait for.
+        blocked: Vec<Blockage>,
+    },
+    /// Every task is done or skipped.
+    AllDone,
+}
+
+impl<'a> Next<'a> {
+    /// Returns the role and the task, if there is something to do.
+    pub fn work(&self) -> Option<(Role, &'a Task)> {
+        match *self {
+            Self::Fix(task) => Some((Role::Fix, task)),
+            Self::Review(task) => Some((Role::Review, task)),
+            Self::Implement(task) => Some((Role::Implement, task)),
+            Self::Nothing { .. } | Self::AllDone => None,
+        }
+    }
+}
+
+/// What becomes of failed tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Retrying {
+    /// They stay failed.
+    Never,
+    /// They are tried again while attempts are left.
+    WhileAttemptsLeft {
+        /// How many attempts a task gets that does not say so itself.
+        usual: u32,
+    },
+}
+
+/// A task that will not be done, and what waits for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blockage {
+    /// The task.
+    pub blocker: TaskId,
+    /// Failed or skipped.
+    pub status: TaskStatus,
+    /// What waits for it, directly or through others, nearest first. A task that waits for
+    /// several blockers is told once, with the first of them.
+    pub waiting: Vec<Waiting>,
+}
+
+/// A task that waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// The task.
+    pub task: TaskId,
+    /// Its own dependency that keeps it: the blocker, or another task that waits.
+    pub through: TaskId,
+}
+
+impl TaskList {
+    /// Returns what to do next: fixes before reviews before implementing.
+    ///
+    /// Among equals a task that was begun comes first, so that its work in the tree is not mixed
+    /// with another's; then the lowest order decides, then the order of the file. Only
+    /// implementing waits for dependencies: what is reviewed or mended is already there.
+    pub fn next(&self, review: ReviewPolicy, retrying: Retrying) -> Next<'_> {
+        // Made only if a task has dependencies.
+        let mut places: Option<BTreeMap<&str, usize>> = None;
+        let mut best = None;
+        for (at, task) in self.tasks.iter().enumerate() {
+            let Some(role) = role(task, review, retrying) else { continue };
+            let has_begun = task.status == TaskStatus::InProgress;
+            let order = (task.order.is_none(), task.order);
+            let key = (role, Reverse(has_begun), order, at);
+            if best.is_some_and(|best| best <= key) {
+                continue;
+            }
+            if role == Turn::Implement && !task.depends_on.is_empty() {
+                let places = places.get_or_insert_with(|| self.places());
+                if !task.depends_on.iter().all(|id| self.is_done_at(places, id)) {
+                    continue;
+                }
+            }
+            best = Some(key);
+        }
+        match best {
+            Some((Turn::Fix, .., at)) => Next::Fix(&self.tasks[at]),
+            Some((Turn::Review, .., at)) => Next::Review(&self.tasks[at]),
+            Some((Turn::Implement, .., at)) => Next::Implement(&self.tasks[at]),
+            None if self.tasks.iter().all(|task| is_over(task.status)) => Next::AllDone,
+            None => Next::Nothing { blocked: self.blocked_chains() },
+        }
+    }
+
+    /// Returns every failed task, and every skipped one that others wait for, in the order of
+    /// the file, with what waits for it.
+    pub fn blocked_chains(&self) -> Vec<Blockage> {
+        let places = self.places();
+        let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); self.tasks.len()];
+        for (at, task) in self.tasks.iter().enumerate().filter(|(_, task)| is_open(task.status)) {
+            for id in &task.depends_on {
+                if let Some(&before) = places.get(id.0.as_str()) {
+                    dependents[before].push(at);
+                }
+            }
+        }
+        let mut is_told = vec![false; self.tasks.len()];
+        let mut blocked = Vec::new();
+        for (at, task) in self.tasks.iter().enumerate() {
+            let is_blocker = match task.status {
+                TaskStatus::Failed => true,
+                TaskStatus::Skipped => !dependents[at].is_empty(),
+                TaskStatus::Pending | TaskStatus::InProgress | TaskStatus::Done => false,
+            };
+            if is_blocker {
+                let waiting = self.waiting(at, &dependents, &mut is_told);
+                blocked.push(Blockage { blocker: task.id.clone(), status: task.status, waiting });
+            }
+        }
+        blocked
+    }
+
+    fn waiting(
+        &self,
+        blocker: usize,
+        dependents: &[Vec<usize>],
+        is_told: &mut [bool],
+    ) -> Vec<Waiting> {
+        let mut waiting = Vec::new();
+        let mut queue = VecDeque::from([blocker]);
+        while let Some(through) = queue.pop_front() {
+            for &at in &dependents[through] {
+                if !std::mem::replace(&mut is_told[at], true) {
+                    let task = self.tasks[at].id.clone();
+                    waiting.push(Waiting { task, through: self.tasks[through].id.clone() });
+                    queue.push_back(at);
+                }
+            }
+        }
+        waiting
+    }
+
+    fn is_done_at(&self, places: &BTreeMap<&str, usize>, id: &TaskId) -> bool {
+        places.get(id.0.as_str()).is_some_and(|&at| self.tasks[at].status.is_done())
+    }
+}
+
+/// The turns in the order they are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    Fix,
+    Review,
+    Implement,
+}
+
+/// Returns what a task wants, dependencies aside.
+fn role(task: &Task, review: ReviewPolicy, retrying: Retrying) -> Option<Turn> {
+    match task.status {
+        TaskStatus::Pending | TaskStatus::InProgress => {}
+        TaskStatus::Done | TaskStatus::Skipped => return None,
+        TaskStatus::Failed => match retrying {
+            Retrying::Never => return None,
+            Retrying::WhileAttemptsLeft { usual } => {
+                if task.attempts >= task.attempts_allowed(usual) {
+                    return None;
+                }
+            }
+        },
+    }
+    Some(match (review, task.review.status) {
+        (ReviewPolicy::Fresh { .. }, ReviewStatus::ChangesRequested) => Turn::Fix,
+        (ReviewPolicy::Fresh { .. }, ReviewStatus::NeedsReview) => Turn::Review,
+        (ReviewPolicy::Fresh { .. }, ReviewStatus::None | ReviewStatus::Approved)
+        | (ReviewPolicy::Skip, _) => Turn::Implement,
+    })
+}
+
+/// Returns whether nothing is left to do and nothing went wrong.
+fn is_over(status: TaskStatus) -> bool {
+    match status {
+        TaskStatus::Done | TaskStatus::Skipped => true,
+        TaskStatus::Pending | TaskStatus::InProgress | TaskStatus::Failed => false,
+    }
+}
+
+/// Returns whether a task still waits for its turn.
+fn is_open(status: TaskStatus) -> bool {
+    match status {
+        TaskStatus::Pending | TaskStatus::InProgress => true,
+        TaskStatus::Done | TaskStatus::Failed | TaskStatus::Skipped => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,398 @@
+//! What is wrong with a task list, all of it at once.
+//!
+//! [`TaskList::validate`] is for every list that is read: a list without problems can be worked
+//! on. [`TaskList::review_problems`] is stricter, for lists whose reviews ralph is to vouch for.
+//! Not here: where in a file a problem stands; that is told by the task's place in the list and
+//! the field.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{Task, TaskList};
+use crate::ids::TaskId;
+use crate::nearest::nearest;
+use crate::review::ReviewStatus;
+
+/// One thing wrong with a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskProblem {
+    /// The place of the task in the list, from 0.
+    pub task: usize,
+    /// The id of the task, which may be empty or not unique.
+    pub id: TaskId,
+    /// What is wrong.
+    pub fault: TaskFault,
+}
+
+/// What can be wrong with a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TaskFault {
+    /// It has no id.
+    EmptyId,
+    /// Another task before it has the same id.
+    DuplicateId {
+        /// The place of the other task in the list, from 0.
+        first: usize,
+    },
+    /// It has no title.
+    NoTitle,
+    /// It has no description.
+    NoDescription,
+    /// Nothing says when it is done.
+    NoCriteria,
+    /// One of its criteria is blank.
+    BlankCriterion {
+        /// The place of the criterion, from 0.
+        at: usize,
+    },
+    /// It depends on a task that is not there.
+    UnknownDependency {
+        /// The place of the dependency, from 0.
+        at: usize,
+        /// The id that is not there.
+        id: TaskId,
+        /// What may be meant.
+        nearest: Option<TaskId>,
+    },
+    /// It waits for itself through others.
+    Cycle {
+        /// The way around; it begins and ends with this task.
+        path: Vec<TaskId>,
+    },
+    /// It is approved and yet not done.
+    ApprovedNotDone,
+    /// It is done, and a review of it is not.
+    DoneUnderReview {
+        /// Where the review stands.
+        review: ReviewStatus,
+    },
+    /// A review asks for changes and does not say which.
+    NoFeedback,
+    /// It is done without the approval of a review.
+    DoneNotApproved,
+    /// It was reviewed more often than can be.
+    TooManyReviews {
+        /// How often.
+        count: u32,
+        /// The most there can be.
+        most: u32,
+    },
+    /// It is done and nothing is noted about it.
+    DoneWithoutNotes,
+}
+
+/// A field of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskField {
+    /// [`Task::id`].
+    Id,
+    /// [`Task::title`].
+    Title,
+    /// [`Task::description`].
+    Description,
+    /// [`Task::acceptance_criteria`], or one of them.
+    AcceptanceCriteria(Option<usize>),
+    /// [`Task::depends_on`], or one of them.
+    DependsOn(Option<usize>),
+    /// [`Task::status`].
+    Status,
+    /// The status of [`Task::review`].
+    ReviewStatus,
+    /// The count of [`Task::review`].
+    ReviewCount,
+    /// The feedback of [`Task::review`].
+    ReviewFeedback,
+    /// [`Task::notes`].
+    Notes,
+}
+
+impl TaskList {
+    /// Returns everything that keeps the list from being worked on, in the order of the file.
+    pub fn validate(&self) -> Vec<TaskProblem> {
+        // Each lookup compares with every id; a long list full of mistakes must not take minutes.
+        let mut lookups = 20;
+        let places = self.places();
+        let mut problems = Vec::new();
+        for (at, task) in self.tasks.iter().enumerate() {
+            let faults = own_faults(task)
+                .into_iter()
+                .chain(duplicate(&places, at, task))
+                .chain(unknown_dependencies(&places, task, &mut lookups))
+                .chain(review_faults(task));
+            problems.extend(faults.map(|fault| problem(at, task, fault)));
+        }
+        for path in self.cycles(&places) {
+            let first = path[0];
+            let ids = path.iter().chain([&first]).map(|&at| self.tasks[at].id.clone()).collect();
+            problems.push(problem(first, &self.tasks[first], TaskFault::Cycle { path: ids }));
+        }
+        problems.sort_by_key(|problem| problem.task);
+        problems
+    }
+
+    /// Returns what must not be where every task is reviewed at most `cap` times and once more:
+    /// done without approval, without notes, or with a count that cannot be.
+    pub fn review_problems(&self, cap: u32) -> Vec<TaskProblem> {
+        let most = cap.saturating_add(1);
+        let mut problems = Vec::new();
+        for (at, task) in self.tasks.iter().enumerate() {
+            let mut add = |fault| problems.push(problem(at, task, fault));
+            if task.status.is_done() && task.review.status == ReviewStatus::None {
+                add(TaskFault::DoneNotApproved);
+            }
+            if task.review.count > most {
+                add(TaskFault::TooManyReviews { count: task.review.count, most });
+            }
+            if task.status.is_done() && task.notes.trim().is_empty() {
+                add(TaskFault::DoneWithoutNotes);
+            }
+        }
+        problems
+    }
+
+    /// Returns cycles that share no task, at least one for each knot of tasks that wait for each
+    /// other.
+    ///
+    /// The search keeps its own stack, because a chain of dependencies may be as long as the
+    /// list; and it tells no task twice, because a knot may hold more cycles than tasks.
+    fn cycles(&self, places: &BTreeMap<&str, usize>) -> Vec<Vec<usize>> {
+        let mut marks = vec![Mark::New; self.tasks.len()];
+        let mut cycles = Vec::new();
+        let mut path: Vec<Step> = Vec::new();
+        for start in 0..self.tasks.len() {
+            if marks[start] != Mark::New {
+                continue;
+            }
+            marks[start] = Mark::OnPath { depth: 0 };
+            path.push(Step { at: start, looked: 0, told: None });
+            while let Some(step) = path.last_mut() {
+                let Some(id) = self.tasks[step.at].depends_on.get(step.looked) else {
+                    marks[step.at] = Mark::Over;
+                    path.pop();
+                    continue;
+                };
+                step.looked += 1;
+                let told = step.told;
+                let Some(&next) = places.get(id.0.as_str()) else { continue };
+                match marks[next] {
+                    Mark::New => {
+                        marks[next] = Mark::OnPath { depth: path.len() };
+                        path.push(Step { at: next, looked: 0, told });
+                    }
+                    Mark::OnPath { depth } if told.is_none_or(|told| told < depth) => {
+                        cycles.push(path[depth..].iter().map(|step| step.at).collect());
+                        for (at, step) in path.iter_mut().enumerate().skip(depth) {
+                            step.told = Some(at);
+                        }
+                    }
+                    Mark::OnPath { .. } | Mark::Over => {}
+                }
+            }
+        }
+        cycles
+    }
+}
+
+/// How far the search for cycles is with a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    New,
+    OnPath { depth: usize },
+    Over,
+}
+
+/// A task on the path of the search for cycles.
+struct Step {
+    at: usize,
+    /// How many of its dependencies were looked at.
+    looked: usize,
+    /// The depth of the last task up to here that is part of a cycle already.
+    told: Option<usize>,
+}
+
+fn problem(at: usize, task: &Task, fault: TaskFault) -> TaskProblem {
+    TaskProblem { task: at, id: task.id.clone(), fault }
+}
+
+fn own_faults(task: &Task) -> Vec<TaskFault> {
+    let mut faults = Vec::new();
+    if task.id.0.trim().is_empty() {
+        faults.push(TaskFault::EmptyId);
+    }
+    if task.title.trim().is_empty() {
+        faults.push(TaskFault::NoTitle);
+    }
+    if task.description.trim().is_empty() {
+        faults.push(TaskFault::NoDescription);
+    }
+    if task.acceptance_criteria.is_empty() {
+        faults.push(TaskFault::NoCriteria);
+    }
+    for (at, criterion) in task.acceptance_criteria.iter().enumerate() {
+        if criterion.trim().is_empty() {
+            faults.push(TaskFault::BlankCriterion { at });
+        }
+    }
+    faults
+}
+
+fn duplicate(places: &BTreeMap<&str, usize>, at: usize, task: &Task) -> Option<TaskFault> {
+    let first = places.get(task.id.0.as_str()).copied()?;
+    (first != at && !task.id.0.trim().is_empty()).then_some(TaskFault::DuplicateId { first })
+}
+
+/// Returns the dependencies on tasks that are not there. What is meant is looked for as long as
+/// `lookups` last.
+fn unknown_dependencies(
+    places: &BTreeMap<&str, usize>,
+    task: &Task,
+    lookups: &mut usize,
+) -> Vec<TaskFault> {
+    let mut faults = Vec::new();
+    for (at, id) in task.depends_on.iter().enumerate() {
+        if !id.0.trim().is_empty() && places.contains_key(id.0.as_str()) {
+            continue;
+        }
+        let mut meant = None;
+        if *lookups > 0 {
+            *lookups -= 1;
+            let is_other = |other: &&str| !other.trim().is_empty() && *other != task.id.0;
+            meant = nearest(&id.0, places.keys().copied().filter(is_other));
+        }
+        let nearest = meant.map(|id| TaskId(id.into()));
+        faults.push(TaskFault::UnknownDependency { at, id: id.clone(), nearest });
+    }
+    faults
+}
+
+fn review_faults(task: &Task) -> Vec<TaskFault> {
+    let mut faults = Vec::new();
+    match task.review.status {
+        ReviewStatus::None => {}
+        ReviewStatus::Approved => {
+            if !task.status.is_done() {
+                faults.push(TaskFault::ApprovedNotDone);
+            }
+        }
+        review @ (ReviewStatus::NeedsReview | ReviewStatus::ChangesRequested) => {
+            if task.status.is_done() {
+                faults.push(TaskFault::DoneUnderReview { review });
+            }
+        }
+    }
+    let wants_changes = task.review.status == ReviewStatus::ChangesRequested;
+    if wants_changes && task.review.feedback.trim().is_empty() {
+        faults.push(TaskFault::NoFeedback);
+    }
+    faults
+}
+
+impl TaskFault {
+    /// Returns the field that a person would mend.
+    pub fn field(&self) -> TaskField {
+        match self {
+            Self::EmptyId | Self::DuplicateId { .. } => TaskField::Id,
+            Self::NoTitle => TaskField::Title,
+            Self::NoDescription => TaskField::Description,
+            Self::NoCriteria => TaskField::AcceptanceCriteria(None),
+            Self::BlankCriterion { at } => TaskField::AcceptanceCriteria(Some(*at)),
+            Self::UnknownDependency { at, .. } => TaskField::DependsOn(Some(*at)),
+            Self::Cycle { .. } => TaskField::DependsOn(None),
+            Self::ApprovedNotDone | Self::DoneUnderReview { .. } | Self::DoneNotApproved => {
+                TaskField::ReviewStatus
+            }
+            Self::TooManyReviews { .. } => TaskField::ReviewCount,
+            Self::NoFeedback => TaskField::ReviewFeedback,
+            Self::DoneWithoutNotes => TaskField::Notes,
+        }
+    }
+
+    /// Returns what to do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::EmptyId => "give it an id such as `TASK-001`".into(),
+            Self::DuplicateId { .. } => "give one of them another id".into(),
+            Self::NoTitle => "say in one line what it is about".into(),
+            Self::NoDescription => "say what is wanted".into(),
+            Self::NoCriteria => "say how to tell that it is done".into(),
+            Self::BlankCriterion { .. } => "write it out or remove it".into(),
+            Self::UnknownDependency { nearest: Some(id), .. } => format!("did you mean `{id}`?"),
+            Self::UnknownDependency { nearest: None, .. } => {
+                "add that task, or remove the dependency".into()
+            }
+            Self::Cycle { .. } => "remove one of these dependencies".into(),
+            Self::ApprovedNotDone => "mark it done, or take the approval back".into(),
+            Self::DoneUnderReview { .. } => "take one of the two back".into(),
+            Self::NoFeedback => "say what is to be mended and where".into(),
+            Self::DoneNotApproved => "only a review approves; take `done` back".into(),
+            Self::TooManyReviews { .. } => "correct the count".into(),
+            Self::DoneWithoutNotes => "note what was done".into(),
+        }
+    }
+}
+
+/// As a fragment that follows the name of the task.
+impl fmt::Display for TaskFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmptyId => f.write_str("has no id"),
+            Self::DuplicateId { first } => {
+                write!(f, "has the id of another task, number {} in the list", first + 1)
+            }
+            Self::NoTitle => f.write_str("has no title"),
+            Self::NoDescription => f.write_str("has no description"),
+            Self::NoCriteria => f.write_str("has no acceptance criteria"),
+            Self::BlankCriterion { .. } => f.write_str("has a blank acceptance criterion"),
+            Self::UnknownDependency { id, .. } => write!(f, "depends on an unknown task `{id}`"),
+            Self::Cycle { path } => write!(f, "waits for itself: {}", Way(path)),
+            Self::ApprovedNotDone => f.write_str("is approved but not done"),
+            Self::DoneUnderReview { review } => {
+                write!(f, "is done although its review says `{}`", review.name())
+            }
+            Self::NoFeedback => f.write_str("has changes requested without feedback"),
+            Self::DoneNotApproved => f.write_str("is done without the approval of a review"),
+            Self::TooManyReviews { count, most } => {
+                write!(f, "counts {count} reviews; there can be {most} at most")
+            }
+            Self::DoneWithoutNotes => f.write_str("is done without notes"),
+        }
+    }
+}
+
+/// The message with the name of the task.
+impl fmt::Display for TaskProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.id.0.trim().is_empty() {
+            write!(f, "task number {} {}", self.task + 1, self.fault)
+        } else {
+            write!(f, "task `{}` {}", self.id, self.fault)
+        }
+    }
+}
+
+/// A way around, with its middle left out where it is long.
+struct Way<'a>(&'a [TaskId]);
+
+impl fmt::Display for Way<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // As many as fit on a line or two.
+        const SHOWN: usize = 12;
+        let tail = self.0.len().saturating_sub(2);
+        for (at, id) in self.0.iter().enumerate() {
+            if self.0.len() > SHOWN && at >= SHOWN - 2 && at < tail {
+                if at == SHOWN - 2 {
+                    write!(f, " → … ({} more)", tail - at)?;
+                }
+                continue;
+            }
+            if at > 0 {
+                f.write_str(" → ")?;
+            }
+            write!(f, "{id}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! Every mistake of a list, and that long lists are no trouble.
+
+#![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes its snapshots so")]
+
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+
+use super::*;
+use crate::task::TaskStatus;
+
+fn good(id: &str, depends_on: &[&str]) -> Task {
+    Task {
+        description: "What is wanted.".into(),
+        acceptance_criteria: vec!["It works".into()],
+        depends_on: depends_on.iter().map(|id| TaskId((*id).into())).collect(),
+        ..Task::new(id, "A title")
+    }
+}
+
+fn reviewed(id: &str, status: TaskStatus, review: ReviewStatus, feedback: &str) -> Task {
+    let mut task = Task { status, ..good(id, &[]) };
+    task.review.status = review;
+    task.review.feedback = feedback.into();
+    task
+}
+
+#[track_caller]
+fn check(tasks: Vec<Task>, expect: &Expect) {
+    expect.assert_eq(&told(&TaskList { tasks, ..TaskList::default() }.validate()));
+}
+
+fn told(problems: &[TaskProblem]) -> String {
+    let lines = problems.iter().map(|it| format!("{it} ({})", it.fault.remedy()));
+    lines.flat_map(|line| [line, "\n".into()]).collect()
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    check(vec![good("a", &[]), good("b", &["a"])], &expect![""]);
+    check(
+        vec![
+            Task { acceptance_criteria: vec![], ..good("a", &["TASK-002", "xyz", ""]) },
+            Task { title: " ".into(), description: String::new(), ..good("", &[]) },
+            Task { acceptance_criteria: vec!["ok".into(), "\t".into()], ..good("a", &[]) },
+            good("TASK-02", &[]),
+            good("", &[]),
+        ],
+        &expect![[r#"
+            task `a` has no acceptance criteria (say how to tell that it is done)
+            task `a` depends on an unknown task `TASK-002` (did you mean `TASK-02`?)
+            task `a` depends on an unknown task `xyz` (add that task, or remove the dependency)
+            task `a` depends on an unknown task `` (add that task, or remove the dependency)
+            task number 2 has no id (give it an id such as `TASK-001`)
+            task number 2 has no title (say in one line what it is about)
+            task number 2 has no description (say what is wanted)
+            task `a` has a blank acceptance criterion (write it out or remove it)
+            task `a` has the id of another task, number 1 in the list (give one of them another id)
+            task number 5 has no id (give it an id such as `TASK-001`)
+        "#]],
+    );
+}
+
+#[test]
+fn reviews_must_agree_with_the_status() {
+    use ReviewStatus::{Approved, ChangesRequested, NeedsReview, None};
+    use TaskStatus::{Done, Pending};
+    check(
+        vec![
+            reviewed("ok-1", Done, Approved, ""),
+            reviewed("ok-2", Done, None, ""),
+            reviewed("ok-3", Pending, ChangesRequested, "mend x.rs"),
+            reviewed("bad-1", Pending, Approved, ""),
+            reviewed("bad-2", Done, NeedsReview, ""),
+            reviewed("bad-3", Done, ChangesRequested, " "),
+        ],
+        &expect![[r#"
+            task `bad-1` is approved but not done (mark it done, or take the approval back)
+            task `bad-2` is done although its review says `needs_review` (take one of the two back)
+            task `bad-3` is done although its review says `changes_requested` (take one of the two back)
+            task `bad-3` has changes requested without feedback (say what is to be mended and where)
+        "#]],
+    );
+}
+
+#[test]
+fn lists_that_are_reviewed_keep_to_more() {
+    let mut tasks = vec![
+        reviewed("ok", TaskStatus::Done, ReviewStatus::Approved, ""),
+        reviewed("bad", TaskStatus::Done, ReviewStatus::None, ""),
+    ];
+    tasks[0].notes = "Done so.".into();
+    tasks[0].review.count = 6;
+    tasks[1].review.count = 7;
+    let problems = TaskList { tasks, ..TaskList::default() }.review_problems(5);
+    expect![[r#"
+        task `bad` is done without the approval of a review (only a review approves; take `done` back)
+        task `bad` counts 7 reviews; there can be 6 at most (correct the count)
+        task `bad` is done without notes (note what was done)
+    "#]].assert_eq(&told(&problems));
+}
+
+#[test]
+fn cycles_are_shown() {
+    check(
+        vec![good("A", &["A"])],
+        &expect![[r#"
+        task `A` waits for itself: A → A (remove one of these dependencies)
+    "#]],
+    );
+    check(
+        vec![good("A", &["B"]), good("B", &["A"])],
+        &expect![[r#"
+        task `A` waits for itself: A → B → A (remove one of these dependencies)
+    "#]],
+    );
+    check(
+        vec![
+            good("start", &["A"]),
+            good("A", &["B", "C"]),
+            good("B", &["A"]),
+            good("C", &["A", "D"]),
+            good("D", &["E"]),
+            good("E", &["D"]),
+        ],
+        &expect![[r#"
+            task `A` waits for itself: A → B → A (remove one of these dependencies)
+            task `D` waits for itself: D → E → D (remove one of these dependencies)
+        "#]],
+    );
+    let ring = |at: usize| good(&format!("T{at}"), &[&format!("T{}", (at + 1) % 30)]);
+    check(
+        (0..30).map(ring).collect(),
+        &expect![[r#"
+        task `T0` waits for itself: T0 → T1 → T2 → T3 → T4 → T5 → T6 → T7 → T8 → T9 → … (19 more) → T29 → T0 (remove one of these dependencies)
+    "#]],
+    );
+}
+
+#[test]
+fn a_chain_as_long_as_the_list_is_followed() {
+    let count = 100_000;
+    let chain = |at: usize| good(&at.to_string(), &[&((at + 1) % count).to_string()]);
+    let list = TaskList { tasks: (0..count).map(chain).collect(), ..TaskList::default() };
+    let problems = list.validate();
+    assert_eq!(problems.len(), 1);
+    assert!(matches!(&problems[0].fault, TaskFault::Cycle { path } if path.len() == count + 1));
+}
+
+#[test]
+fn a_knot_with_more_cycles_than_tasks_is_told_in_few_words() {
+    let count = 1_000;
+    let knot = |at: usize| {
+        let mut task = good(&at.to_string(), &[]);
+        task.depends_on = (0..count).rev().map(|id| TaskId(id.to_string())).collect();
+        task
+    };
+    let list = TaskList { tasks: (0..count).map(knot).collect(), ..TaskList::default() };
+    let told: usize = list
+        .validate()
+        .iter()
+        .map(|problem| {
+            let TaskFault::Cycle { path } = &problem.fault else { return 0 };
+            path.len() - 1
+        })
+        .sum();
+    assert!(told <= count, "{told} tasks in cycles");
+}
+
+proptest! {
+    /// A list has a cycle exactly when taking away what waits for nothing leaves something.
+    #[test]
+    fn cycles_are_found_exactly_where_they_are(
+        edges in prop::collection::vec((0usize..8, 0usize..8), 0..14)
+    ) {
+        let mut tasks: Vec<Task> = (0..8).map(|at| good(&at.to_string(), &[])).collect();
+        for (from, to) in &edges {
+            tasks[*from].depends_on.push(TaskId(to.to_string()));
+        }
+        let mut left: Vec<usize> = (0..8).collect();
+        loop {
+            let before = left.len();
+            let here = left.clone();
+            left.retain(|at| edges.iter().any(|(from, to)| from == at && here.contains(to)));
+            if left.len() == before {
+                break;
+            }
+        }
+        let problems = TaskList { tasks: tasks.clone(), ..TaskList::default() }.validate();
+        prop_assert_eq!(problems.is_empty(), left.is_empty());
+        for problem in problems {
+            let TaskFault::Cycle { path } = problem.fault else { continue };
+            for pair in path.windows(2) {
+                let at: usize = pair[0].0.parse().expect("a number");
+                prop_assert!(tasks[at].depends_on.contains(&pair[1]));
+            }
+        }
+    }
+}
