@@ -258,6 +258,9 @@ pub fn reused(gate: &Gate, severity: Severity) -> GateResult {
         end: None,
         log: None,
         output: String::new(),
+        hash: None,
+        failing: Vec::new(),
+        reason: None,
     }
 }
 

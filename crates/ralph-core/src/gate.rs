@@ -6,9 +6,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::child::{ChildEnd, Ending, SoftLimit};
+use crate::glob::Pattern;
 use crate::ids::Role;
+use crate::stuck::ErrorHash;
 use crate::text::Truncate;
 use crate::units::Millis;
+use crate::vacuous::TestsSeen;
 
 /// A check that is run after the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +40,12 @@ pub struct Gate {
     pub roles: Vec<Role>,
     /// Whether a pass on the same tree is taken as it is.
     pub reuse: Reuse,
+    /// Whether a test run without a single test may pass.
+    #[serde(default)]
+    pub empty: EmptyRun,
+    /// The changed paths after which it runs; empty means any.
+    #[serde(default)]
+    pub paths: Vec<Pattern>,
 }
 
 /// What a gate looks at.
@@ -100,6 +109,17 @@ pub enum Reuse {
     SameTree,
     /// It runs each time.
     Never,
+}
+
+/// Whether a test run without a single test may pass. It matters for gates of kind test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EmptyRun {
+    /// It has failed.
+    #[default]
+    Refused,
+    /// It has passed if its command did.
+    Allowed,
 }
 
 /// How a failure joins the next prompt.
@@ -169,6 +189,15 @@ pub struct GateResult {
     pub log: Option<String>,
     /// The part of the output that joins the next prompt.
     pub output: String,
+    /// What tells this failure from others; none unless it failed.
+    #[serde(default)]
+    pub hash: Option<ErrorHash>,
+    /// The checks within the gate that failed, where its output names them.
+    #[serde(default)]
+    pub failing: Vec<String>,
+    /// Why it failed, where the exit code does not say.
+    #[serde(default)]
+    pub reason: Option<String>,
 }
 
 impl GateResult {
@@ -212,12 +241,32 @@ pub enum GateStatus {
 pub fn failure_message(gate: &Gate, result: &GateResult) -> String {
     let hint = gate.hint.as_ref().map(|hint| format!("Hint: {hint}\n")).unwrap_or_default();
     let log = result.log.as_ref().map(|log| format!("Output file: {log}\n")).unwrap_or_default();
+    let reason = result.reason.as_ref().map(|reason| match result.output.as_str() {
+        "" => format!("[ralph] {reason}"),
+        _ => format!("\n[ralph] {reason}"),
+    });
     format!(
-        "Guardrail \"{}\" failed with exit code {}.\n{hint}{log}Output (truncated):\n{}",
+        "Guardrail \"{}\" failed with exit code {}.\n{hint}{log}Output (truncated):\n{}{}",
         result.command,
         result.exit_code(),
-        result.output
+        result.output,
+        reason.unwrap_or_default()
     )
+}
+
+/// Returns why a gate whose command succeeded has failed nevertheless: it is a test gate, and its
+/// output says that no test ran.
+pub fn empty_run(gate: &Gate, seen: &TestsSeen) -> Option<String> {
+    match (gate.kind, gate.empty, seen) {
+        (GateKind::Test, EmptyRun::Refused, TestsSeen::NoneRan { line }) => {
+            Some(format!("no test ran: `{line}`"))
+        }
+        (
+            GateKind::Test | GateKind::Lint | GateKind::Spec | GateKind::Quality | GateKind::Custom,
+            EmptyRun::Refused | EmptyRun::Allowed,
+            TestsSeen::Ran | TestsSeen::NoneRan { .. } | TestsSeen::Unknown,
+        ) => None,
+    }
 }
 
 /// Returns the name of the file that holds a gate's whole output in the runtime directory.
@@ -278,6 +327,9 @@ mod tests {
             }),
             log: Some(".ralph/guardrail_1_make_test.log".into()),
             output: output.into(),
+            hash: None,
+            failing: Vec::new(),
+            reason: None,
         }
     }
 
@@ -295,6 +347,8 @@ mod tests {
             hard_limit: Millis::from_mins(10),
             roles: Vec::new(),
             reuse: Reuse::SameTree,
+            empty: EmptyRun::Refused,
+            paths: Vec::new(),
         }
     }
 
@@ -316,6 +370,28 @@ mod tests {
             Output (truncated):
         "#]]
         .assert_eq(&failure_message(&gate(None), &failed(1, "")));
+    }
+
+    #[test]
+    fn the_failure_message_says_why_where_the_exit_code_does_not() {
+        let mut result = GateResult {
+            reason: Some("no test ran: `running 0 tests`".into()),
+            ..failed(0, "running 0 tests")
+        };
+        expect_test::expect![[r#"
+            Guardrail "make test" failed with exit code 0.
+            Output file: .ralph/guardrail_1_make_test.log
+            Output (truncated):
+            running 0 tests
+            [ralph] no test ran: `running 0 tests`"#]]
+        .assert_eq(&failure_message(&gate(None), &result));
+        result.output.clear();
+        expect_test::expect![[r#"
+            Guardrail "make test" failed with exit code 0.
+            Output file: .ralph/guardrail_1_make_test.log
+            Output (truncated):
+            [ralph] no test ran: `running 0 tests`"#]]
+        .assert_eq(&failure_message(&gate(None), &result));
     }
 
     #[test]

@@ -1,6 +1,14 @@
-//! Being stuck: the tiers of escalation, as data.
+//! Being stuck: the tiers of escalation, and what tells that a failure is the one from before.
 //!
-//! Not here: recognizing that an attempt failed like the ones before it.
+//! Not here: counting failures, and what follows from them.
+
+mod failing;
+mod hash;
+mod noise;
+mod volatile;
+
+pub use failing::FailingChecks;
+pub use hash::{ErrorHash, ErrorHasher};
 
 use serde::{Deserialize, Serialize};
 

@@ -104,6 +104,67 @@ impl Excerpt {
     }
 }
 
+/// Cuts a text that comes in pieces into lines, and hands each on without its end.
+///
+/// A line longer than the limit is handed on in parts, cut behind a space where it has one, so
+/// that what is held stays bounded whatever comes.
+#[derive(Debug, Clone)]
+pub struct Lines {
+    limit: usize,
+    /// The beginning of a line whose end has not come yet; shorter than the limit.
+    held: String,
+}
+
+impl Lines {
+    /// Returns a cutter for lines of at most `limit` bytes, which is at least 16.
+    pub fn new(limit: usize) -> Self {
+        Self { limit: limit.max(16), held: String::new() }
+    }
+
+    /// Takes in the next piece.
+    pub fn feed(&mut self, piece: &str, mut each: impl FnMut(&str)) {
+        let mut rest = piece;
+        while let Some((line, after)) = rest.split_once('\n') {
+            rest = after;
+            if self.held.is_empty() && line.len() < self.limit {
+                each(without_return(line));
+            } else {
+                self.hold(line, &mut each);
+                each(without_return(&self.held));
+                self.held.clear();
+            }
+        }
+        self.hold(rest, &mut each);
+    }
+
+    /// Hands on a last line that has no end.
+    pub fn finish(&mut self, mut each: impl FnMut(&str)) {
+        if !self.held.is_empty() {
+            each(without_return(&std::mem::take(&mut self.held)));
+        }
+    }
+
+    fn hold(&mut self, mut part: &str, each: &mut impl FnMut(&str)) {
+        while self.held.len() + part.len() >= self.limit {
+            let mut room = self.limit - self.held.len();
+            while !part.is_char_boundary(room) {
+                room -= 1;
+            }
+            let (fits, after) = part.split_at(room);
+            self.held.push_str(fits);
+            part = after;
+            let cut = self.held.rfind(' ').map_or(self.held.len(), |at| at + 1);
+            each(&self.held[..cut]);
+            self.held.drain(..cut);
+        }
+        self.held.push_str(part);
+    }
+}
+
+fn without_return(line: &str) -> &str {
+    line.strip_suffix('\r').unwrap_or(line)
+}
+
 /// Returns a text bounded to `limit` characters, with its beginning and its end.
 pub fn excerpt_of(text: &str, limit: usize) -> String {
     let mut excerpt = Excerpt::both(limit);
@@ -180,6 +241,33 @@ mod tests {
                 proptest::prop_assert_eq!(kept, expect);
                 proptest::prop_assert_eq!(excerpt.is_cut(), whole.len() > limit);
             }
+        }
+    }
+
+    fn lines(pieces: &[&str], limit: usize) -> Vec<String> {
+        let mut cut = Lines::new(limit);
+        let mut found = Vec::new();
+        for piece in pieces {
+            cut.feed(piece, |line| found.push(line.to_owned()));
+        }
+        cut.finish(|line| found.push(line.to_owned()));
+        found
+    }
+
+    #[test]
+    fn lines_are_cut_at_their_ends_and_long_ones_at_spaces() {
+        assert_eq!(lines(&["one\r\ntwo\n\nend"], 64), ["one", "two", "", "end"]);
+        assert_eq!(lines(&["12345678 abcdefghijk\n"], 16), ["12345678 ", "abcdefghijk"]);
+        assert_eq!(lines(&["ääääääääää\n"], 16), ["ääääääää", "ää"]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn lines_do_not_depend_on_the_pieces(pieces in proptest::collection::vec("[aä \r\n]{0,30}", 0..12)) {
+            let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+            let whole = pieces.concat();
+            proptest::prop_assert_eq!(lines(&pieces, 16), lines(&[&whole], 16));
+            proptest::prop_assert!(lines(&[&whole], 16).iter().all(|line| line.len() <= 16));
         }
     }
 

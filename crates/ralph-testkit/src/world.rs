@@ -231,6 +231,9 @@ impl Gates for Shared {
             end: Some(ended(i32::from(!is_green))),
             log: Some(format!(".ralph/guardrail_{}_{command}.log", order.iteration)),
             output: format!("no {command}"),
+            hash: None,
+            failing: Vec::new(),
+            reason: None,
             command,
         }
     }

@@ -356,10 +356,13 @@ fn gate_started<W: Write>(page: &mut Page<W>, gate: &Gate) {
 
 fn gate_checked<W: Write>(page: &mut Page<W>, result: &GateResult, recipe: &Recipe) {
     let gate = words(page, &result.gate);
-    let ending = match &result.end {
+    let mut ending = match &result.end {
         Some(end) => format!(", {} ({})", end.ending, end.ran),
         None => String::new(),
     };
+    if let Some(reason) = &result.reason {
+        ending.push_str(&format!("; {}", words(page, reason)));
+    }
     match (result.status, result.severity) {
         (GateStatus::Passed, _) => {
             page.say(Mark::Pass, Paint::Good, &format!("Gate {gate}: passed{ending}"));

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use ralph_core::budget::Budget;
 use ralph_core::failure::{Patience, RateLimitPolicy, Retries};
 use ralph_core::gate::{
-    Check, FailAction, Gate, GateKind, Persistence, Reuse, Severity, ValidationStrategy,
+    Check, EmptyRun, FailAction, Gate, GateKind, Persistence, Reuse, Severity, ValidationStrategy,
 };
+use ralph_core::glob::Pattern;
 use ralph_core::ids::Role;
 use ralph_core::recipe::{
     AgentChoice, AgentKind, AgentOutput, CommitPolicy, IterationCount, LandingPolicy, OnFailure,
@@ -119,9 +120,6 @@ fn refuse_what_is_not_there(loaded: &Loaded) -> Result<(), Complaint> {
     for (place, gate) in settings.gates.iter().enumerate() {
         if gate.agent.is_some() {
             return refused(&format!("gates[{place}].agent"), "gates by a reviewing agent are");
-        }
-        if !gate.when.paths.is_empty() {
-            return refused(&format!("gates[{place}].when"), "gates for changed paths are");
         }
     }
     Ok(())
@@ -237,6 +235,9 @@ fn gates(settings: &Settings) -> Result<Vec<Gate>, Complaint> {
             hard_limit: limits.hard.0.times(factor),
             roles: vec![Role::Prompt],
             reuse: Reuse::SameTree,
+            // Where a run without tests is right, `gates` can say so.
+            empty: EmptyRun::Refused,
+            paths: Vec::new(),
         })
     });
     let gates = settings.gates.iter().map(|gate| {
@@ -259,6 +260,8 @@ fn gates(settings: &Settings) -> Result<Vec<Gate>, Complaint> {
             hard_limit: gate.hard_timeout.map_or(limits.hard.0, |span| span.0).times(factor),
             roles: gate.when.roles.iter().map(|role| core_role(*role)).collect(),
             reuse: if gate.cache { Reuse::SameTree } else { Reuse::Never },
+            empty: if gate.allow_empty { EmptyRun::Allowed } else { EmptyRun::Refused },
+            paths: gate.when.paths.iter().map(|glob| pattern(glob)).collect::<Result<_, _>>()?,
         })
     });
     let mut gates = guardrails.chain(gates).collect::<Result<Vec<Gate>, Complaint>>()?;
@@ -277,6 +280,11 @@ fn make_names_unique(gates: &mut [Gate]) {
             gate.name = format!("{name} ({count})");
         }
     }
+}
+
+/// The settings check has found bad globs, with their places; this is for what comes otherwise.
+fn pattern(glob: &str) -> Result<Pattern, Complaint> {
+    Pattern::new(glob).map_err(|error| Complaint::input(format!("`when.paths`: {error}")))
 }
 
 fn gate_kind(kind: gates_in::GateKind) -> GateKind {

@@ -8,9 +8,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ralph_core::child::{ChildEnd, Ending, Limit};
-use ralph_core::gate::{Check, Gate, GateResult, GateStatus, log_name};
+use ralph_core::gate::{Check, Gate, GateResult, GateStatus, empty_run, log_name};
 use ralph_core::ports::{GateOrder, Gates};
+use ralph_core::stuck::{ErrorHasher, FailingChecks};
 use ralph_core::text::Excerpt;
+use ralph_core::vacuous::TestCount;
 
 use super::log::{LARGEST_LOG, Log};
 use crate::plain::Plain;
@@ -73,6 +75,9 @@ impl Gates for CommandGates {
             log: self.open_log(&name),
             plain: Plain::default(),
             excerpt: Excerpt::new(order.output_chars, gate.truncate),
+            hasher: ErrorHasher::in_directory(&gate.name, &self.layout.project().to_string_lossy()),
+            failing: FailingChecks::default(),
+            count: TestCount::default(),
         };
         let spawn = Spawn {
             program: "sh".into(),
@@ -92,13 +97,23 @@ impl Gates for CommandGates {
             Heard::Useful
         });
         let log: PathBuf = Path::new(PROJECT_DIRECTORY).join(name);
+        output.hear_rest();
+        let is_success = end.ending.is_success();
+        let reason = if is_success { empty_run(gate, &output.count.seen()) } else { None };
+        let is_failed = !is_success || reason.is_some();
+        let note = note(gate, &end);
+        let said = reason.as_ref().map(|reason| format!("[ralph] {reason}")).or(note.clone());
+        output.conclude(said.as_deref());
         GateResult {
             gate: gate.name.clone(),
             command: command.clone(),
             severity: order.severity,
-            status: if end.ending.is_success() { GateStatus::Passed } else { GateStatus::Failed },
+            status: if is_failed { GateStatus::Failed } else { GateStatus::Passed },
             log: output.log.is_ok().then(|| log.to_string_lossy().into_owned()),
-            output: output.finish(note(gate, &end)),
+            hash: is_failed.then(|| output.hasher.clone().finish()),
+            failing: if is_failed { output.failing.names() } else { Vec::new() },
+            output: output.finish(note),
+            reason,
             end: Some(end),
         }
     }
@@ -109,22 +124,43 @@ struct Output {
     log: io::Result<Log>,
     plain: Plain,
     excerpt: Excerpt,
+    hasher: ErrorHasher,
+    failing: FailingChecks,
+    count: TestCount,
 }
 
 impl Output {
     fn hear(&mut self, bytes: &[u8]) {
         let mut text = String::new();
         self.plain.feed(bytes, &mut text);
-        self.excerpt.feed(&text);
+        self.read(&text);
         self.log(|log| log.write(bytes));
     }
 
-    /// Returns the text for the next prompt, with ralph's own notes after it.
-    fn finish(mut self, note: Option<String>) -> String {
+    /// Takes in what the end of the output left open.
+    fn hear_rest(&mut self) {
         let mut text = String::new();
         self.plain.finish(&mut text);
-        self.excerpt.feed(&text);
-        self.log(|log| log.note(note.as_deref()));
+        self.read(&text);
+    }
+
+    /// Ends the log with what ralph has to say, which is a part of the failure as well.
+    fn conclude(&mut self, said: Option<&str>) {
+        self.log(|log| log.note(said));
+        if let Some(said) = said {
+            self.hasher.feed(&format!("\n{said}"));
+        }
+    }
+
+    fn read(&mut self, text: &str) {
+        self.excerpt.feed(text);
+        self.hasher.feed(text);
+        self.failing.feed(text);
+        self.count.feed(text);
+    }
+
+    /// Returns the text for the next prompt, with ralph's own notes after it.
+    fn finish(self, note: Option<String>) -> String {
         let lost =
             self.log.err().map(|error| format!("[ralph] the log could not be written: {error}"));
         let output = self.excerpt.text();

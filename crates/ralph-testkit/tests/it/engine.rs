@@ -6,7 +6,8 @@ use ralph_core::budget::{Budget, Exhausted};
 use ralph_core::event::Event;
 use ralph_core::failure::{FailureClass, Patience, RateLimitPolicy, Retries};
 use ralph_core::gate::{
-    Check, FailAction, Gate, GateKind, GateStatus, Persistence, Reuse, Severity, ValidationStrategy,
+    Check, EmptyRun, FailAction, Gate, GateKind, GateStatus, Persistence, Reuse, Severity,
+    ValidationStrategy,
 };
 use ralph_core::ids::Role;
 use ralph_core::outcome::Outcome;
@@ -34,6 +35,8 @@ fn gate(command: &str) -> Gate {
         hard_limit: Millis::from_mins(10),
         roles: Vec::new(),
         reuse: Reuse::SameTree,
+        empty: EmptyRun::Refused,
+        paths: Vec::new(),
     }
 }
 

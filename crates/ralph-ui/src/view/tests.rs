@@ -14,8 +14,8 @@ use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use ralph_core::event::{Checkpoint, CommitId, JOURNAL_VERSION};
 use ralph_core::failure::{Failure, Patience, RateLimitPolicy, Retries};
 use ralph_core::gate::{
-    Check, FailAction, Gate, GateKind, GateResult, GateStatus, Persistence, Reuse, Severity,
-    ValidationStrategy,
+    Check, EmptyRun, FailAction, Gate, GateKind, GateResult, GateStatus, Persistence, Reuse,
+    Severity, ValidationStrategy,
 };
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_core::judge::{Evidence, judge};
@@ -154,6 +154,9 @@ impl Stage {
                 end: (status != GateStatus::Cached).then(|| end(code, 1_200)),
                 log: Some(format!(".ralph/guardrail_1_{name}.log")),
                 output: output.into(),
+                hash: None,
+                failing: Vec::new(),
+                reason: None,
             },
         })
     }
@@ -234,6 +237,8 @@ fn gate(name: &str, command: &str, severity: Severity) -> Gate {
         hard_limit: Millis::from_mins(10),
         roles: Vec::new(),
         reuse: Reuse::SameTree,
+        empty: EmptyRun::Refused,
+        paths: Vec::new(),
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use ralph_core::glob::Pattern;
+
 use super::check::{Fault, Finding};
 use super::path::JsonPath;
 use super::types::Settings;
@@ -87,6 +89,12 @@ fn check_gates(gates: &[Gate], findings: &mut Vec<Finding>) {
                 findings.push(finding(path.key("name"), message));
             }
         }
+        for (place, glob) in gate.when.paths.iter().enumerate() {
+            if let Err(error) = Pattern::new(glob) {
+                let path = path.key("when").key("paths").index(place);
+                findings.push(finding(path, error.to_string()));
+            }
+        }
         check_positive(gate.soft_timeout, path.key("softTimeout"), findings);
         check_positive(gate.hard_timeout, path.key("hardTimeout"), findings);
         if let (Some(soft), Some(hard)) = (gate.soft_timeout, gate.hard_timeout)
@@ -167,6 +175,7 @@ mod tests {
                 {"name": "both", "command": "make", "agent": {}},
                 {"kind": "spec"},
                 {"command": "\t", "softTimeout": "2m", "hardTimeout": "1m"},
+                {"command": "make", "when": {"paths": ["src/**", "docs/[a"]}},
             ],
             "timeouts": {"test": {"soft": "5m", "hard": "4m"}, "idle": 0},
             "budget": {"maxTime": "0s"},
@@ -188,6 +197,7 @@ mod tests {
             gates[3]: Value("a gate needs a `command` or an `agent`")
             gates[4].command: Value("must not be blank")
             gates[4].softTimeout: Value("the soft limit 2m is longer than the hard limit 1m")
+            gates[5].when.paths[1]: Value("`[` without `]` at character 6 of the glob `docs/[a`")
             timeouts.test.soft: Value("the soft limit 5m is longer than the hard limit 4m")
             timeouts.idle: Value("must be longer than 0")
             budget.maxTime: Value("must be longer than 0")

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ralph_core::gate::{FailAction, GateKind, Persistence, Reuse, Severity};
+use ralph_core::gate::{EmptyRun, FailAction, GateKind, Persistence, Reuse, Severity};
 use ralph_core::ids::{IterationNumber, RunId};
 use ralph_core::text::Truncate;
 use ralph_core::units::Millis;
@@ -23,6 +23,8 @@ fn gate(name: &str, command: &str) -> Gate {
         hard_limit: Millis::from_mins(10),
         roles: Vec::new(),
         reuse: Reuse::SameTree,
+        empty: EmptyRun::Refused,
+        paths: Vec::new(),
     }
 }
 

@@ -54,6 +54,9 @@ fn the_results_of_gates_have_a_file_per_iteration() {
         end: None,
         log: None,
         output: String::new(),
+        hash: None,
+        failing: Vec::new(),
+        reason: None,
     };
     let view = View::Gates { iteration: IterationNumber(3), results: &[result] };
     store.publish(&view).expect("written");

@@ -1,0 +1,123 @@
+//! What globs match, and what is refused.
+
+use super::*;
+
+#[track_caller]
+fn check(pattern: &str, matching: &[&str], others: &[&str]) {
+    let glob = Pattern::new(pattern).expect("a pattern");
+    for path in matching {
+        assert!(glob.matches(path), "{pattern} matches {path}");
+    }
+    for path in others {
+        assert!(!glob.matches(path), "{pattern} does not match {path}");
+    }
+}
+
+#[test]
+fn a_pattern_without_a_slash_matches_in_any_directory() {
+    check("*.rs", &["lib.rs", "src/lib.rs", "a/b/c.rs", ".rs"], &["lib.rsx", "lib.rs/x", ""]);
+    check("Makefile", &["Makefile", "a/Makefile", "./Makefile"], &["aMakefile", "Makefile/a"]);
+    check("*", &["a", "a/b", "a/b/c"], &[]);
+    check("**", &["a", "a/b", "a/b/c"], &[""]);
+}
+
+#[test]
+fn a_pattern_with_a_slash_begins_at_the_project_directory() {
+    check("src/*.rs", &["src/lib.rs"], &["a/src/lib.rs", "src/a/lib.rs", "src/lib.r"]);
+    check("/Makefile", &["Makefile"], &["a/Makefile"]);
+    check("./Makefile", &["Makefile"], &["a/Makefile"]);
+    check("docs/", &["docs/a", "docs/a/b"], &["docs", "a/docsx/b", "x"]);
+    check("/docs/", &["docs/a"], &["x/docs/a"]);
+}
+
+#[test]
+fn a_slash_at_the_end_alone_does_not_anchor() {
+    check("target/", &["target/a", "crates/x/target/b/c"], &["target", "targets/a"]);
+}
+
+#[test]
+fn two_stars_cross_directories() {
+    check("src/**", &["src/a", "src/a/b"], &["src", "src/", "xsrc/a"]);
+    check("src/**/*.rs", &["src/a.rs", "src/b/a.rs", "src/c/b/a.rs"], &["a.rs", "src/a.r"]);
+    check("**/tests/*.rs", &["tests/a.rs", "x/y/tests/a.rs"], &["xtests/a.rs", "tests/b/a.rs"]);
+    check("a**b/c", &["ab/c", "axxb/c"], &["a/b/c"]);
+    check("{src,lib}/**", &["src/a/b", "lib/a"], &["lib"]);
+    check("{**/a,b}/c", &["a/c", "x/y/a/c", "b/c"], &["x/b/c"]);
+}
+
+#[test]
+fn classes_choices_and_escapes() {
+    check("[a-c]x", &["ax", "cx", "d/bx"], &["dx", "x"]);
+    check("[!a-c]x", &["dx", "-x", "a/dx"], &["ax"]);
+    check("a/[!b]c", &["a/dc"], &["a//c", "a/bc"]);
+    check("[]a]", &["]", "a"], &["b"]);
+    check("[a-]", &["a", "-"], &["b"]);
+    check("[\\\\]", &["\\"], &["]"]);
+    check("[\\]x]", &["]", "x"], &["\\"]);
+    check("*.{js,ts{,x}}", &["a.js", "a.ts", "b/a.tsx"], &["a.jsx"]);
+    check("\\*\\{", &["*{"], &["a{"]);
+    check("a,b", &["a,b"], &["a"]);
+    check("?é?", &["aéb"], &["é", "a/é"]);
+    check("\\!x", &["!x"], &["x"]);
+}
+
+#[test]
+fn a_pattern_that_cannot_be_read_says_what_and_where() {
+    for (pattern, expect) in [
+        ("", "nothing to match at character 1 of the glob ``"),
+        ("/", "nothing to match at character 1 of the glob `/`"),
+        ("src/[a-", "`[` without `]` at character 5 of the glob `src/[a-`"),
+        ("[]", "`[` without `]` at character 1 of the glob `[]`"),
+        (
+            "[z-a]",
+            "a range from a later to an earlier character at character 3 of the glob `[z-a]`",
+        ),
+        ("é{a,b", "`{` without `}` at character 2 of the glob `é{a,b`"),
+        ("a}b", "`}` without `{` at character 2 of the glob `a}b`"),
+        ("a\\", "`\\` with nothing behind it at character 2 of the glob `a\\`"),
+        (
+            "!a",
+            "`!` takes nothing out here (write `\\!` for a name that begins with it) at character 1 \
+             of the glob `!a`",
+        ),
+    ] {
+        let error = Pattern::new(pattern).expect_err("refused");
+        assert_eq!(error.to_string(), expect);
+    }
+    let deep = Pattern::new(&"{".repeat(100)).expect_err("refused");
+    assert_eq!(deep.what, GlobMistake::TooDeep);
+    let long = Pattern::new(&"a".repeat(2000)).expect_err("refused");
+    assert_eq!(long.what, GlobMistake::TooLong);
+}
+
+#[test]
+fn many_stars_do_not_blow_up() {
+    let path = "a".repeat(4000);
+    for pattern in ["*a".repeat(200) + "b", "**/a*".repeat(100) + "b", "{a,*}".repeat(100) + "b"] {
+        check(&pattern, &[], &[&path]);
+    }
+}
+
+#[test]
+fn a_pattern_is_written_as_its_text() {
+    let glob = Pattern::new("src/**").expect("a pattern");
+    let text = serde_json::to_string(&glob).expect("written");
+    assert_eq!(text, "\"src/**\"");
+    assert_eq!(serde_json::from_str::<Pattern>(&text).expect("read"), glob);
+    let error = serde_json::from_str::<Pattern>("\"[\"").expect_err("refused").to_string();
+    assert!(error.contains("`[` without `]` at character 1"), "{error}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn nothing_panics(pattern in "[a-c/*?\\[\\]{},!\\\\.é-]{0,20}", path in "[a-c/.é-]{0,20}") {
+        if let Ok(glob) = Pattern::new(&pattern) {
+            glob.matches(&path);
+        }
+    }
+
+    #[test]
+    fn a_path_without_special_characters_matches_itself(path in "[a-c.]{1,3}(/[a-c]{1,3}){0,3}") {
+        proptest::prop_assert!(Pattern::new(&path).expect("a pattern").matches(&path));
+    }
+}

@@ -1,0 +1,128 @@
+//! The hash of a failure: the same for the same failure, whenever and wherever it happens.
+//!
+//! Not here: what is left out of a line (`volatile`), and which lines do not count (`noise`).
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::noise::{self, Bearing};
+use super::volatile::Washer;
+use crate::text::Lines;
+
+/// What identifies a failure: 8 hexadecimal digits over a gate and what its output says.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ErrorHash(pub String);
+
+impl std::fmt::Display for ErrorHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A line of a test runner is seldom longer than a screen; longer ones are taken in parts.
+const LONGEST_LINE: usize = 4096;
+
+/// Lines that are told apart from their repetitions. Each takes some 30 bytes.
+const MOST_LINES: usize = 16 * 1024;
+
+/// Takes the hash of a failing gate's output as it comes.
+///
+/// The lines count as a set: parallel runners print them in any order, and what waits for
+/// something prints the same line more or less often. Past [`MOST_LINES`] different lines the
+/// repetitions count as well; the memory stays bounded.
+#[derive(Debug, Clone)]
+pub struct ErrorHasher {
+    gate: u64,
+    lines: Lines,
+    seen: Seen,
+}
+
+#[derive(Debug, Clone)]
+struct Seen {
+    washer: Washer,
+    /// The hashes of the lines, until they are too many.
+    set: Option<BTreeSet<u64>>,
+    /// The sum over all lines, repetitions included.
+    sum: u64,
+}
+
+impl ErrorHasher {
+    /// Returns a hasher for a gate's output.
+    pub fn new(gate: &str) -> Self {
+        Self::in_directory(gate, "")
+    }
+
+    /// Returns a hasher that also leaves out the path of the project directory.
+    pub fn in_directory(gate: &str, directory: &str) -> Self {
+        Self {
+            gate: hash_of(gate),
+            lines: Lines::new(LONGEST_LINE),
+            seen: Seen { washer: Washer::new(directory), set: Some(BTreeSet::new()), sum: 0 },
+        }
+    }
+
+    /// Takes in the next piece of plain text, cut anywhere.
+    pub fn feed(&mut self, text: &str) {
+        let Self { lines, seen, .. } = self;
+        lines.feed(text, |line| seen.take(line));
+    }
+
+    /// Returns the hash of all that was fed.
+    pub fn finish(mut self) -> ErrorHash {
+        let Self { lines, seen, .. } = &mut self;
+        lines.finish(|line| seen.take(line));
+        let lines = match &self.seen.set {
+            Some(set) => set.iter().fold(0_u64, |sum, line| sum.wrapping_add(*line)),
+            None => self.seen.sum,
+        };
+        let whole = mix(self.gate.wrapping_add(mix(lines)));
+        ErrorHash(format!("{:08x}", whole >> 32))
+    }
+}
+
+impl Seen {
+    fn take(&mut self, line: &str) {
+        match noise::bearing(line) {
+            Bearing::None => return,
+            Bearing::Some => {}
+        }
+        let washed = self.washer.wash(line);
+        if washed.is_empty() {
+            return;
+        }
+        let hash = hash_of(washed);
+        self.sum = self.sum.wrapping_add(hash);
+        if let Some(set) = &mut self.set {
+            set.insert(hash);
+            if set.len() > MOST_LINES {
+                self.set = None;
+            }
+        }
+    }
+}
+
+/// Hashes a text, eight bytes at a time. It must not change between versions: hashes are kept in
+/// journals, and compared after a restart.
+fn hash_of(text: &str) -> u64 {
+    let (words, rest) = text.as_bytes().as_chunks::<8>();
+    let mut hash = 0x9e37_79b9_7f4a_7c15 ^ text.len() as u64;
+    for word in words {
+        hash = mix(hash ^ u64::from_le_bytes(*word));
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    mix(hash ^ u64::from_le_bytes(last))
+}
+
+/// Spreads each bit over all others: the finalizer of splitmix64.
+fn mix(mut value: u64) -> u64 {
+    value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests;
