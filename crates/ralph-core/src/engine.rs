@@ -395,7 +395,11 @@ impl<'a> Engine<'a> {
     }
 
     fn mark(&self) -> Mark {
-        Mark { run: self.state.run.clone(), iteration: IterationNumber(self.state.iterations) }
+        Mark {
+            run: self.state.run.clone(),
+            iteration: IterationNumber(self.state.iterations),
+            task: self.current(|current| current.task.clone()).flatten(),
+        }
     }
 
     fn current<T>(&self, look: impl FnOnce(&crate::run::Iteration) -> T) -> Option<T> {

@@ -168,6 +168,9 @@ pub enum Checkpoint {
     Git {
         /// The commit that was checked out; none before the first commit.
         head: Option<CommitId>,
+        /// The full name of the branch that was checked out; none if HEAD was detached.
+        #[serde(default)]
+        branch: Option<String>,
         /// Everything in the work tree, where the recipe may have to go back to it.
         tree: Option<TreeId>,
     },
@@ -218,4 +221,19 @@ pub enum Changes {
     Some,
     /// It does not.
     None,
+}
+
+/// What became of the history since a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum History {
+    /// Branch and commit are the same.
+    Same,
+    /// There are further commits on the branch.
+    Advanced {
+        /// How many.
+        commits: u32,
+    },
+    /// The checkpoint's commit is no longer an ancestor, or another branch is checked out.
+    Rewritten,
 }

@@ -27,6 +27,7 @@ pub mod review;
 pub mod run;
 pub mod scm;
 pub mod secret;
+pub mod shelf;
 pub mod stuck;
 pub mod task;
 pub mod text;

@@ -4,8 +4,9 @@
 
 use std::path::Path;
 
-use crate::event::{Changes, Checkpoint, CommitId, Recorded, TreeId};
+use crate::event::{Changes, Checkpoint, CommitId, History, Recorded, TreeId};
 use crate::gate::{Gate, GateResult, Severity};
+use crate::handoff::FileTouched;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use crate::reading::{AgentEvent, Reply};
 use crate::recipe::AgentChoice;
@@ -102,12 +103,34 @@ pub trait Vcs {
     /// index. Without a repository there is nothing to note.
     fn survey(&mut self) -> Result<Option<Survey>, VcsError>;
 
+    /// Looks at what became of the work tree and of the history since a checkpoint. Nothing
+    /// without a repository.
+    fn observe(&mut self, since: &Checkpoint) -> Result<Option<Observation>, VcsError>;
+
     /// Commits exactly the surveyed tree. If a commit with this mark is already there, it is
     /// returned and nothing is done.
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError>;
 
     /// Goes back to a checkpoint, after keeping what that removes on a ref. Returns the ref.
     fn rollback(&mut self, mark: &Mark, to: &Checkpoint) -> Result<Option<String>, VcsError>;
+
+    /// Moves what is checked out (branch and commit) back to where a checkpoint left it, after
+    /// keeping the commits that this leaves on a ref; the work tree stays as it is. Returns the
+    /// ref, or nothing if nothing had moved. Done again after a crash it returns the same ref.
+    fn put_history_back(
+        &mut self,
+        mark: &Mark,
+        to: &Checkpoint,
+    ) -> Result<Option<String>, VcsError>;
+
+    /// Puts everything in the work tree on a branch of its own, with further files beside it, and
+    /// goes back to the checkpoint. If the branch with this mark is already there, it is not made
+    /// again.
+    fn shelve(&mut self, order: &ShelveOrder) -> Result<Shelved, VcsError>;
+
+    /// Returns the difference between two trees as a patch, at most this many characters; binary
+    /// files are named only.
+    fn diff(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> Result<String, VcsError>;
 
     /// Runs a source-control command of the user's, such as `git push`.
     fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError>;
@@ -120,6 +143,8 @@ pub struct Mark {
     pub run: RunId,
     /// The iteration.
     pub iteration: IterationNumber,
+    /// The task it works on, where there is a task list.
+    pub task: Option<TaskId>,
 }
 
 /// How much a checkpoint notes.
@@ -138,6 +163,49 @@ pub struct Survey {
     pub tree: TreeId,
     /// Whether it differs from the last commit.
     pub changes: Changes,
+}
+
+/// An observation lists at most this many files: more help neither a prompt nor a person.
+pub const OBSERVED_FILES: usize = 200;
+
+/// What became of the work tree and of the history since a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observation {
+    /// Everything in the work tree that is not ignored.
+    pub tree: TreeId,
+    /// Whether it differs from the commit that is checked out.
+    pub changes: Changes,
+    /// The files that differ from the checkpoint, sorted by path; at most [`OBSERVED_FILES`].
+    pub files: Vec<FileTouched>,
+    /// How many further files differ.
+    pub more_files: u32,
+    /// What became of the history.
+    pub history: History,
+}
+
+/// Work to put on a branch of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShelveOrder {
+    /// Which iteration it belongs to.
+    pub mark: Mark,
+    /// The state to go back to.
+    pub checkpoint: Checkpoint,
+    /// The branch, without `refs/heads/`. If it is taken, a number is added.
+    pub branch: String,
+    /// The message, without trailers.
+    pub message: String,
+    /// Files to commit beside the work: path from the top of the work tree, and content. One
+    /// whose path is taken gets a number.
+    pub files: Vec<(String, String)>,
+}
+
+/// Work that is on a branch of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shelved {
+    /// The branch, without `refs/heads/`.
+    pub branch: String,
+    /// Its commit.
+    pub commit: CommitId,
 }
 
 /// A commit to make.

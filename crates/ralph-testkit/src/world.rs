@@ -10,15 +10,16 @@ use std::rc::Rc;
 
 use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use ralph_core::engine::{Engine, EngineError, Start};
-use ralph_core::event::{Changes, Checkpoint, CommitId, Recorded, TreeId};
+use ralph_core::event::{Changes, Checkpoint, CommitId, History, Recorded, TreeId};
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::gate::{GateResult, GateStatus};
+use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::ids::{Role, RunId};
 use ralph_core::outcome::Outcome;
 use ralph_core::ports::{
     Activity, Agent, Clock, CommitOrder, CommitResult, Depth, GateOrder, Gates, Mark, Moment,
-    Ports, PromptError, Request, ScmResult, StopWish, Store, StoreError, Survey, Ui, Vcs, VcsError,
-    View,
+    Observation, Ports, PromptError, Request, ScmResult, ShelveOrder, Shelved, StopWish, Store,
+    StoreError, Survey, Ui, Vcs, VcsError, View,
 };
 use ralph_core::reading::{AgentEvent, Reply, Usage};
 use ralph_core::recipe::Recipe;
@@ -51,6 +52,10 @@ pub struct World {
     pub commits: Vec<(String, String, Mark)>,
     /// What rollbacks removed.
     pub kept: Vec<String>,
+    /// Work that was shelved, with its order.
+    pub shelves: Vec<(String, ShelveOrder)>,
+    /// How many commits the agent made by itself on top of ours.
+    pub foreign_commits: u32,
     /// The prompts the agent was given, with role.
     pub prompts: Vec<(Role, String)>,
     /// Source-control commands run.
@@ -81,6 +86,9 @@ struct Died;
 #[derive(Clone)]
 pub struct Shared(pub Rc<RefCell<World>>);
 
+/// The branch that is checked out.
+const MAIN: &str = "refs/heads/main";
+
 /// The first moment of every world.
 pub const BEGINNING: i64 = 1_700_000_000_000;
 
@@ -93,6 +101,8 @@ impl Shared {
             tree: "start".to_owned(),
             commits: Vec::new(),
             kept: Vec::new(),
+            shelves: Vec::new(),
+            foreign_commits: 0,
             prompts: Vec::new(),
             scm: Vec::new(),
             now: BEGINNING,
@@ -248,7 +258,7 @@ impl Vcs for Shared {
             Depth::Head => None,
             Depth::Tree => Some(TreeId(world.tree.clone())),
         };
-        Ok(Checkpoint::Git { head, tree })
+        Ok(Checkpoint::Git { head, branch: Some(MAIN.to_owned()), tree })
     }
 
     fn survey(&mut self) -> Result<Option<Survey>, VcsError> {
@@ -258,6 +268,35 @@ impl Vcs for Shared {
         Ok(Some(Survey {
             tree: TreeId(world.tree.clone()),
             changes: if is_clean { Changes::None } else { Changes::Some },
+        }))
+    }
+
+    /// The tree is one file to the world, named `tree`.
+    fn observe(&mut self, since: &Checkpoint) -> Result<Option<Observation>, VcsError> {
+        self.step();
+        let Checkpoint::Git { head, tree, .. } = since else {
+            return Ok(None);
+        };
+        let world = self.0.borrow();
+        let committed = |head: &Option<CommitId>| match head {
+            Some(CommitId(at)) => {
+                at.parse().ok().and_then(|at: usize| world.commits.get(at)).map(|it| it.0.clone())
+            }
+            None => Some("start".to_owned()),
+        };
+        let before = tree.clone().map(|TreeId(tree)| tree).or_else(|| committed(head));
+        let is_same = before.as_deref() == Some(&world.tree);
+        let touched = FileTouched { path: "tree".to_owned(), action: FileAction::Modified };
+        let is_clean = world.commits.last().map_or("start", |commit| &commit.0) == world.tree;
+        Ok(Some(Observation {
+            tree: TreeId(world.tree.clone()),
+            changes: if is_clean { Changes::None } else { Changes::Some },
+            files: if is_same { Vec::new() } else { vec![touched] },
+            more_files: 0,
+            history: match world.foreign_commits {
+                0 => History::Same,
+                commits => History::Advanced { commits },
+            },
         }))
     }
 
@@ -292,6 +331,52 @@ impl Vcs for Shared {
         }
         self.step();
         Ok(Some("refs/ralph/kept".into()))
+    }
+
+    fn put_history_back(
+        &mut self,
+        mark: &Mark,
+        _to: &Checkpoint,
+    ) -> Result<Option<String>, VcsError> {
+        self.step();
+        let name = format!("refs/ralph/kept/{}/{}-history", mark.run, mark.iteration);
+        let has_moved = {
+            let mut world = self.0.borrow_mut();
+            let has_moved = world.foreign_commits > 0 || world.kept.contains(&name);
+            if world.foreign_commits > 0 {
+                world.kept.push(name.clone());
+                world.foreign_commits = 0;
+            }
+            has_moved
+        };
+        self.step();
+        Ok(has_moved.then_some(name))
+    }
+
+    fn shelve(&mut self, order: &ShelveOrder) -> Result<Shelved, VcsError> {
+        self.step();
+        let place = {
+            let mut world = self.0.borrow_mut();
+            let place = world.shelves.iter().position(|(_, it)| it.mark == order.mark);
+            let place = place.unwrap_or_else(|| {
+                let tree = world.tree.clone();
+                world.shelves.push((tree, order.clone()));
+                world.shelves.len() - 1
+            });
+            if let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = &order.checkpoint {
+                world.tree.clone_from(tree);
+            }
+            world.foreign_commits = 0;
+            place
+        };
+        self.step();
+        Ok(Shelved { branch: order.branch.clone(), commit: CommitId(format!("shelf-{place}")) })
+    }
+
+    fn diff(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> Result<String, VcsError> {
+        self.step();
+        let patch = if from == to { String::new() } else { format!("-{}\n+{}\n", from.0, to.0) };
+        Ok(patch.chars().take(chars).collect())
     }
 
     fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError> {

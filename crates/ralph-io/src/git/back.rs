@@ -78,7 +78,8 @@ impl Git {
                 }
                 return Ok(kept);
             }
-            let now = self.keep_all(&head, target, &distance.now, name)?;
+            let message = "ralph: the work tree before it went back";
+            let now = self.keep_all(&head, target, &distance.now, name, message)?;
             kept.get_or_insert(now);
             self.check_out(&distance, &target.tree)?;
             if let Some(place) = target.place.as_ref().filter(|_| has_moved) {
@@ -176,6 +177,7 @@ impl Git {
         target: &Target,
         now: &str,
         name: &str,
+        message: &str,
     ) -> Result<String, VcsError> {
         let mut parents: Vec<String> = head.commit.iter().cloned().collect();
         let index = self.repository.index_tree(&head.tree, &self.directory)?;
@@ -194,13 +196,12 @@ impl Git {
         {
             parents.push(tip);
         }
-        let message = "ralph: the work tree before it went back";
         self.repository.keep(name, now, &parents, message)
     }
 }
 
 impl Place {
-    fn is_left(&self, head: &Head) -> bool {
+    pub(super) fn is_left(&self, head: &Head) -> bool {
         self.branch != head.branch || self.commit != head.commit
     }
 }
@@ -243,7 +244,7 @@ impl Repository {
         self.commands.line(call.stdin(message.as_bytes().to_vec()))
     }
 
-    fn put_head_back(&self, place: &Place, head: &Head) -> Result<(), VcsError> {
+    pub(super) fn put_head_back(&self, place: &Place, head: &Head) -> Result<(), VcsError> {
         let message = "ralph: back to the checkpoint";
         let git = |args: &[&str]| self.commands.output(self.git(args).signed_by_ralph()).map(drop);
         match (&place.branch, &place.commit) {
@@ -267,7 +268,7 @@ impl Repository {
     }
 
     /// Ends a merge or the like that was begun since, so that the next commit is an ordinary one.
-    fn give_up_operation(&self, target: &Target) -> Result<(), VcsError> {
+    pub(super) fn give_up_operation(&self, target: &Target) -> Result<(), VcsError> {
         match self.operation() {
             Some(operation) if target.operation.is_none() && target.place.is_some() => {
                 self.commands.output(self.git(&[operation, "--quit"])).map(drop)

@@ -58,6 +58,16 @@ pub(super) struct Call<'a> {
     cwd: &'a Path,
     env: Vec<(OsString, OsString)>,
     stdin: Stdin,
+    output: Output,
+}
+
+/// How much output a command may have.
+#[derive(Debug, Clone, Copy)]
+enum Output {
+    /// All of it is needed.
+    Whole,
+    /// Only this many bytes are.
+    Start(usize),
 }
 
 /// A command that ran to its end.
@@ -107,6 +117,7 @@ impl<'a> Call<'a> {
             cwd,
             env: Vec::new(),
             stdin: Stdin::Null,
+            output: Output::Whole,
         };
         // Nobody is there to answer a question or to leave an editor.
         call.env("GIT_TERMINAL_PROMPT", "0").env("GIT_EDITOR", "true").env("GIT_PAGER", "cat")
@@ -139,6 +150,12 @@ impl<'a> Call<'a> {
     /// Gives it something to read.
     pub(super) fn stdin(mut self, bytes: Vec<u8>) -> Self {
         self.stdin = Stdin::Bytes(bytes);
+        self
+    }
+
+    /// Wants only the beginning of the output.
+    pub(super) fn first_bytes(mut self, bytes: usize) -> Self {
+        self.output = Output::Start(bytes);
         self
     }
 
@@ -213,9 +230,14 @@ impl Commands {
             stdin: call.stdin,
             limits: Limits { hard: Some(PATIENCE), ..Limits::default() },
         };
-        let Captured { end, stdout, stderr, cut } = capture(&spawn, &self.watch, LARGEST_OUTPUT);
+        let most = match call.output {
+            Output::Whole => LARGEST_OUTPUT,
+            Output::Start(bytes) => bytes.min(LARGEST_OUTPUT),
+        };
+        let Captured { end, stdout, stderr, cut } = capture(&spawn, &self.watch, most);
+        let is_enough = cut.is_none() || matches!(call.output, Output::Start(_));
         match end.ending {
-            Ending::Exited { code } if cut.is_none() => Ok(Ran { name, code, stdout, stderr }),
+            Ending::Exited { code } if is_enough => Ok(Ran { name, code, stdout, stderr }),
             Ending::NotStarted { reason: NotStarted::NotFound { .. } } => Err(NotRun::NotFound),
             Ending::TimedOut { limit: Limit::Hard | Limit::Idle, .. } => {
                 Err(NotRun::TimedOut { words: words(&[&stdout, &stderr]) })

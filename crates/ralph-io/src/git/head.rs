@@ -91,6 +91,16 @@ impl Repository {
         Ok((ran.code == 0).then_some(id))
     }
 
+    /// Returns the tree of a commit, or the empty one before the first.
+    pub(super) fn tree_of(&self, commit: Option<&str>) -> Result<String, VcsError> {
+        match commit {
+            None => self.empty_tree(),
+            Some(commit) => self
+                .resolve(&format!("{commit}^{{tree}}"))?
+                .ok_or_else(|| VcsError { message: format!("the commit {commit} is gone") }),
+        }
+    }
+
     /// Returns the tree without files.
     pub(super) fn empty_tree(&self) -> Result<String, VcsError> {
         self.commands.line(self.git(&["mktree"]))

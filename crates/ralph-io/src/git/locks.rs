@@ -10,10 +10,19 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::repository::Repository;
+use super::vcs::Git;
 use crate::process::is_running_in;
 
 /// Locks lie at most this deep below `refs/`; branches with more slashes are rare.
 const DEEPEST: usize = 8;
+
+impl Git {
+    /// Moves away the locks of a git that was ended together with the agent that had started it.
+    /// The processes of an agent are gone before ralph looks at what it did.
+    pub(super) fn free_locks(&self) {
+        self.repository.set_stale_locks_aside(self.since, &self.directory);
+    }
+}
 
 impl Repository {
     /// Moves the locks that a dead run's git left behind into a directory, and returns what they

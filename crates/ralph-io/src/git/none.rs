@@ -5,8 +5,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use ralph_core::event::Checkpoint;
-use ralph_core::ports::{CommitOrder, CommitResult, Depth, Mark, ScmResult, Survey, Vcs, VcsError};
+use ralph_core::event::{Checkpoint, TreeId};
+use ralph_core::ports::{
+    CommitOrder, CommitResult, Depth, Mark, Observation, ScmResult, ShelveOrder, Shelved, Survey,
+    Vcs, VcsError,
+};
 
 use super::command::{Call, Commands};
 use super::vcs::{commit_elsewhere, is_git, run_scm};
@@ -24,6 +27,13 @@ impl NoRepository {
     pub fn new(project: impl Into<PathBuf>, env: Vec<(OsString, OsString)>, watch: Watch) -> Self {
         Self { project: project.into(), commands: Commands::new(env, watch) }
     }
+
+    fn refusal(&self) -> VcsError {
+        let project = self.project.display();
+        VcsError {
+            message: format!("`{project}` is not in a git repository\nhint: run `git init` first"),
+        }
+    }
 }
 
 impl Vcs for NoRepository {
@@ -35,20 +45,31 @@ impl Vcs for NoRepository {
         Ok(None)
     }
 
+    fn observe(&mut self, _: &Checkpoint) -> Result<Option<Observation>, VcsError> {
+        Ok(None)
+    }
+
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
         if is_git(&order.command) {
-            let project = self.project.display();
-            return Err(VcsError {
-                message: format!(
-                    "`{project}` is not in a git repository\nhint: run `git init` first"
-                ),
-            });
+            return Err(self.refusal());
         }
         commit_elsewhere(&self.commands, &self.project, order)
     }
 
     fn rollback(&mut self, _: &Mark, _: &Checkpoint) -> Result<Option<String>, VcsError> {
         Ok(None)
+    }
+
+    fn put_history_back(&mut self, _: &Mark, _: &Checkpoint) -> Result<Option<String>, VcsError> {
+        Ok(None)
+    }
+
+    fn shelve(&mut self, _: &ShelveOrder) -> Result<Shelved, VcsError> {
+        Err(self.refusal())
+    }
+
+    fn diff(&mut self, _: &TreeId, _: &TreeId, _: usize) -> Result<String, VcsError> {
+        Err(self.refusal())
     }
 
     fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError> {

@@ -50,19 +50,9 @@ impl Git {
         };
         let head = self.repository.head()?;
         let now = self.shadow.survey(&self.repository)?;
-        let parents: Vec<String> = head.commit.iter().cloned().collect();
-        let here = self.repository.commit_tree(&now, &parents, "ralph: the work tree")?;
-        let merged = match self.merge(&here, &aside)? {
-            Ok(tree) => tree,
-            Err(paths) => return Ok(PutBack::Conflict { kept: name, paths }),
-        };
-        let arriving = self.repository.diff_trees(&merged, &now)?;
-        let obstacles = obstacles(&self.repository.top, &arriving)?;
-        if !obstacles.is_empty() {
-            let paths = obstacles.iter().map(|path| String::from_utf8_lossy(path).into_owned());
-            return Ok(PutBack::Conflict { kept: name, paths: paths.collect() });
+        if let Err(paths) = self.merge_into(&now, &aside)? {
+            return Ok(PutBack::Conflict { kept: name, paths });
         }
-        self.switch_tree(&now, &merged)?;
         // What was staged is staged again where it still fits; it is in the work tree anyway.
         if let Some(staged) = self.repository.resolve(&format!("{name}^2"))?
             && let Some(commit) = &head.commit
@@ -74,6 +64,29 @@ impl Git {
         let args = ["update-ref", "-d", &name, &aside];
         self.repository.commands.output(self.repository.git(&args))?;
         Ok(PutBack::Done)
+    }
+
+    /// Merges a commit into the work tree, which is this tree now. Returns what does not fit, in
+    /// which case nothing is changed.
+    pub(super) fn merge_into(
+        &mut self,
+        now: &str,
+        theirs: &str,
+    ) -> Result<Result<(), Vec<String>>, VcsError> {
+        let parents: Vec<String> = self.repository.head()?.commit.into_iter().collect();
+        let here = self.repository.commit_tree(now, &parents, "ralph: the work tree")?;
+        let merged = match self.merge(&here, theirs)? {
+            Ok(tree) => tree,
+            Err(paths) => return Ok(Err(paths)),
+        };
+        let arriving = self.repository.diff_trees(&merged, now)?;
+        let obstacles = obstacles(&self.repository.top, &arriving)?;
+        if !obstacles.is_empty() {
+            let paths = obstacles.iter().map(|path| String::from_utf8_lossy(path).into_owned());
+            return Ok(Err(paths.collect()));
+        }
+        self.switch_tree(now, &merged)?;
+        Ok(Ok(()))
     }
 
     /// Merges two commits into a tree, or returns the paths in conflict.

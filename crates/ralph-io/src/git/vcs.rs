@@ -3,10 +3,14 @@
 //! Not here: the steps of a commit (`commit`) and of the way back (`back`).
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use ralph_core::event::{Changes, Checkpoint, CommitId, TreeId};
-use ralph_core::ids::RunId;
-use ralph_core::ports::{CommitOrder, CommitResult, Depth, Mark, ScmResult, Survey, Vcs, VcsError};
+use ralph_core::ids::TaskId;
+use ralph_core::ports::{
+    CommitOrder, CommitResult, Depth, Mark, Observation, ScmResult, ShelveOrder, Shelved, Survey,
+    Vcs, VcsError,
+};
 
 use super::back::{Place, Target};
 use super::command::{Call, Commands};
@@ -14,9 +18,9 @@ use super::head::Head;
 use super::repository::Repository;
 use super::shadow::Shadow;
 
-/// How many checkpoints of a run have a ref. Only the last is ever gone back to; a few more
-/// help a person.
-const CHECKPOINTS: u32 = 3;
+/// How many checkpoints of a run have a ref. A task may be gone back from after many attempts;
+/// more than this many leave the tree to git's own two weeks of grace.
+const CHECKPOINTS: u32 = 100;
 
 /// The repository of a run.
 #[derive(Debug)]
@@ -24,6 +28,8 @@ pub struct Git {
     pub(super) repository: Repository,
     pub(super) directory: PathBuf,
     pub(super) shadow: Shadow,
+    /// When the last checkpoint was noted. Locks that are younger are the agent's.
+    pub(super) since: SystemTime,
 }
 
 impl Git {
@@ -31,7 +37,7 @@ impl Git {
     pub fn new(repository: Repository, run_directory: impl Into<PathBuf>) -> Self {
         let directory = run_directory.into();
         let shadow = Shadow::in_directory(&directory);
-        Self { repository, directory, shadow }
+        Self { repository, directory, shadow, since: SystemTime::now() }
     }
 
     /// Returns the repository as it was found.
@@ -48,11 +54,7 @@ impl Git {
             parents.push(self.repository.commit_tree(index, &parents, "ralph: what was staged")?);
         }
         let mut message = format!("ralph: checkpoint\n\n{}", trailers(mark));
-        for (name, value) in [
-            (BRANCH, head.branch.as_deref()),
-            (INDEX, index.as_deref()),
-            (OPERATION, self.repository.operation()),
-        ] {
+        for (name, value) in [(INDEX, index.as_deref()), (OPERATION, self.repository.operation())] {
             if let Some(value) = value {
                 message.extend([name, value, "\n"]);
             }
@@ -66,42 +68,79 @@ impl Git {
         self.repository.commands.output(call.stdin(orders.into_bytes())).map(drop)
     }
 
-    /// Reads what [`Git::note`] wrote down. Without it, the branch is taken to be the current one
-    /// and nothing to have been staged.
-    fn target(&self, mark: &Mark, head: Option<&str>, tree: &str) -> Result<Target, VcsError> {
-        let name = checkpoint_ref(mark, 0);
-        let ran =
-            self.repository.commands.run(self.repository.git(&["cat-file", "commit", &name]))?;
-        let text = String::from_utf8_lossy(&ran.stdout).into_owned();
-        let value = |name: &str| {
-            let mut lines = text.lines();
-            lines.find_map(|line| line.strip_prefix(name)).map(str::to_owned)
+    /// Reads what [`Git::note`] wrote down, in this iteration or in an earlier one that started
+    /// from the same state.
+    pub(super) fn noted(
+        &self,
+        mark: &Mark,
+        head: Option<&str>,
+        tree: &str,
+    ) -> Result<Option<Noted>, VcsError> {
+        let commands = &self.repository.commands;
+        let directory = checkpoints(mark);
+        let format = "--format=%(refname:lstrip=-1)%00%(tree)%00%(parent)%00%(contents)%00";
+        let args = ["for-each-ref", "--sort=version:refname", format, &directory];
+        let output = commands.output(self.repository.git(&args))?;
+        let fields: Vec<String> = output
+            .split(|byte| *byte == 0)
+            .map(|field| String::from_utf8_lossy(field).into_owned())
+            .collect();
+        let matches = fields.chunks_exact(4).filter(|note| {
+            note[1] == tree && note[2].split(' ').next().filter(|it| !it.is_empty()) == head
+        });
+        // The one of this very iteration, else the first: what was staged later than that is an
+        // agent's doing.
+        let own = mark.iteration.to_string();
+        let notes: Vec<&[String]> = matches.collect();
+        let note = notes.iter().find(|note| note[0].trim_start() == own).or(notes.first());
+        Ok(note.map(|note| {
+            let value = |name: &str| {
+                let mut lines = note[3].lines();
+                lines.find_map(|line| line.strip_prefix(name)).map(str::to_owned)
+            };
+            Noted { index: value(INDEX), operation: value(OPERATION) }
+        }))
+    }
+
+    /// Returns the state that a checkpoint stands for. Where nothing else was written down,
+    /// nothing is taken to have been staged.
+    pub(super) fn target(&self, mark: &Mark, to: &Checkpoint) -> Result<Target, VcsError> {
+        let (head, branch, tree) = match to {
+            Checkpoint::Git { head, branch, tree: Some(TreeId(tree)) } => (head, branch, tree),
+            Checkpoint::Git { tree: None, .. } | Checkpoint::None => {
+                return Err(VcsError {
+                    message: "the checkpoint does not say what was in the work tree".to_owned(),
+                });
+            }
         };
-        let noted = ran.code == 0 && value("tree ").as_deref() == Some(tree);
-        let index = match (value(INDEX).filter(|_| noted), head) {
-            (Some(index), _) => index,
-            (None, Some(head)) => self
-                .repository
-                .resolve(&format!("{head}^{{tree}}"))?
-                .ok_or_else(|| VcsError { message: format!("the commit {head} is gone") })?,
-            (None, None) => self.repository.empty_tree()?,
+        let head = head.as_ref().map(|CommitId(head)| head.clone());
+        let noted = self.noted(mark, head.as_deref(), tree)?;
+        let (index, operation) = noted.map_or((None, None), |it| (it.index, it.operation));
+        let index = match index {
+            Some(index) => index,
+            None => self.repository.tree_of(head.as_deref())?,
         };
-        let branch = if noted { value(BRANCH) } else { self.repository.head()?.branch };
-        Ok(Target {
-            tree: tree.to_owned(),
-            index,
-            place: Some(Place { branch, commit: head.map(str::to_owned) }),
-            operation: value(OPERATION).filter(|_| noted),
-        })
+        let place = Some(Place { branch: branch.clone(), commit: head });
+        Ok(Target { tree: tree.clone(), index, place, operation })
     }
 }
 
-const BRANCH: &str = "Ralph-Branch: ";
+/// What a checkpoint wrote down beside the tree.
+#[derive(Debug)]
+pub(super) struct Noted {
+    /// What was staged; none while a merge was in conflict.
+    pub(super) index: Option<String>,
+    /// The operation of git's that was under way.
+    pub(super) operation: Option<String>,
+}
+
 const INDEX: &str = "Ralph-Index: ";
 const OPERATION: &str = "Ralph-Operation: ";
 
 impl Vcs for Git {
     fn checkpoint(&mut self, mark: &Mark, depth: Depth) -> Result<Checkpoint, VcsError> {
+        self.free_locks();
+        self.since = SystemTime::now();
         let head = self.repository.head()?;
         let tree = match depth {
             Depth::Head => None,
@@ -111,7 +150,7 @@ impl Vcs for Git {
                 Some(TreeId(tree))
             }
         };
-        Ok(Checkpoint::Git { head: head.commit.map(CommitId), tree })
+        Ok(Checkpoint::Git { head: head.commit.map(CommitId), branch: head.branch, tree })
     }
 
     fn survey(&mut self) -> Result<Option<Survey>, VcsError> {
@@ -121,7 +160,13 @@ impl Vcs for Git {
         Ok(Some(Survey { tree: TreeId(tree), changes }))
     }
 
+    fn observe(&mut self, since: &Checkpoint) -> Result<Option<Observation>, VcsError> {
+        self.free_locks();
+        self.observe_since(since)
+    }
+
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
+        self.free_locks();
         if is_git(&order.command) {
             self.commit_with_git(order)
         } else {
@@ -131,18 +176,42 @@ impl Vcs for Git {
     }
 
     fn rollback(&mut self, mark: &Mark, to: &Checkpoint) -> Result<Option<String>, VcsError> {
+        self.free_locks();
         match to {
             Checkpoint::None => Ok(None),
-            Checkpoint::Git { tree: None, .. } => Err(VcsError {
-                message: "the checkpoint does not say what was in the work tree".to_owned(),
-            }),
-            Checkpoint::Git { head, tree: Some(TreeId(tree)) } => {
-                let head = head.as_ref().map(|CommitId(head)| head.as_str());
-                let target = self.target(mark, head, tree)?;
-                let Mark { run, iteration } = mark;
-                self.go_back(&target, &format!("refs/ralph/kept/{run}/{iteration}"))
+            Checkpoint::Git { .. } => {
+                let target = self.target(mark, to)?;
+                self.go_back(&target, &kept_ref(mark))
             }
         }
+    }
+
+    fn put_history_back(
+        &mut self,
+        mark: &Mark,
+        to: &Checkpoint,
+    ) -> Result<Option<String>, VcsError> {
+        self.free_locks();
+        match to {
+            Checkpoint::None => Ok(None),
+            Checkpoint::Git { head, branch, tree } => {
+                let commit = head.as_ref().map(|CommitId(head)| head.clone());
+                let place = Place { branch: branch.clone(), commit };
+                self.put_place_back(mark, place, tree.as_ref())
+            }
+        }
+    }
+
+    fn shelve(&mut self, order: &ShelveOrder) -> Result<Shelved, VcsError> {
+        self.free_locks();
+        let target = self.target(&order.mark, &order.checkpoint)?;
+        let shelved = self.put_on_branch(order)?;
+        self.go_back(&target, &kept_ref(&order.mark))?;
+        Ok(shelved)
+    }
+
+    fn diff(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> Result<String, VcsError> {
+        self.repository.patch(from, to, chars)
     }
 
     fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError> {
@@ -178,12 +247,30 @@ pub(super) fn commit_elsewhere(
 
 /// Returns the trailers that mark what belongs to an iteration.
 pub(super) fn trailers(mark: &Mark) -> String {
-    format!("Ralph-Run: {}\nRalph-Iteration: {}\n", mark.run, mark.iteration)
+    let mut trailers = format!("Ralph-Run: {}\nRalph-Iteration: {}\n", mark.run, mark.iteration);
+    if let Some(task) = mark.task.as_ref().map(task_trailer).filter(|task| !task.is_empty()) {
+        trailers.extend(["Ralph-Task: ", &task, "\n"]);
+    }
+    trailers
+}
+
+/// Returns a task's id as a trailer can hold it: on one line, as git would fold it.
+pub(super) fn task_trailer(TaskId(task): &TaskId) -> String {
+    let clean = task.replace(char::is_control, " ");
+    clean.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the ref that keeps what an iteration's way back removes.
+fn kept_ref(Mark { run, iteration, .. }: &Mark) -> String {
+    format!("refs/ralph/kept/{run}/{iteration}")
 }
 
 fn checkpoint_ref(mark: &Mark, ago: u32) -> String {
-    let RunId(run) = &mark.run;
-    format!("refs/ralph/checkpoints/{run}/{}", mark.iteration.0.saturating_sub(ago))
+    format!("{}{}", checkpoints(mark), mark.iteration.0.saturating_sub(ago))
+}
+
+fn checkpoints(mark: &Mark) -> String {
+    format!("refs/ralph/checkpoints/{}/", mark.run)
 }
 
 pub(super) fn is_git(command: &str) -> bool {

@@ -103,7 +103,9 @@ impl Stage {
         let iteration = IterationNumber(number);
         self.tell(Event::IterationStarted { iteration, role: Role::Prompt, task: None });
         let head = Some(CommitId("1a2b3c4d5e6f".into()));
-        self.tell(Event::Checkpointed { checkpoint: Checkpoint::Git { head, tree: None } })
+        self.tell(Event::Checkpointed {
+            checkpoint: Checkpoint::Git { head, branch: None, tree: None },
+        })
     }
 
     fn ask(&mut self, number: u32, role: Role) -> &mut Self {

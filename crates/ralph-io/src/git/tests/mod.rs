@@ -203,7 +203,11 @@ fn files(top: &Path) -> BTreeMap<PathBuf, String> {
 }
 
 fn mark(iteration: u32) -> Mark {
-    Mark { run: RunId("20261114-231500-k3f9".into()), iteration: IterationNumber(iteration) }
+    Mark {
+        run: RunId("20261114-231500-k3f9".into()),
+        iteration: IterationNumber(iteration),
+        task: None,
+    }
 }
 
 #[track_caller]

@@ -31,9 +31,13 @@ fn a_survey_sees_everything_and_touches_nothing() {
     assert_eq!(listed(&world, &tree), [".gitignore", "a.txt", "new/c.txt"]);
     let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
     let head = Some(CommitId(world.git(&["rev-parse", "HEAD"])));
-    assert_eq!(checkpoint, Checkpoint::Git { head: head.clone(), tree: Some(tree.clone()) });
+    let branch = Some("refs/heads/main".to_owned());
+    assert_eq!(
+        checkpoint,
+        Checkpoint::Git { head: head.clone(), branch: branch.clone(), tree: Some(tree.clone()) }
+    );
     let checkpoint = git.checkpoint(&mark(2), Depth::Head).expect("noted");
-    assert_eq!(checkpoint, Checkpoint::Git { head, tree: None });
+    assert_eq!(checkpoint, Checkpoint::Git { head, branch, tree: None });
     assert_eq!((world.users(), fs::read(world.at(".git/index")).expect("readable")), before);
 }
 
@@ -100,7 +104,7 @@ fn an_empty_repository_can_be_surveyed() {
     let mut git = world.open();
     assert_eq!(survey(&mut git).1, Changes::None);
     let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
-    let Checkpoint::Git { head: None, tree: Some(_) } = checkpoint else {
+    let Checkpoint::Git { head: None, tree: Some(_), .. } = checkpoint else {
         unreachable!("no commit in {checkpoint:?}");
     };
     world.write("a.txt", "a\n");
@@ -182,7 +186,7 @@ fn checkpoints_outlive_the_collection_of_garbage_but_not_forever() {
     let world = World::new();
     let mut git = world.open();
     world.write("untracked.txt", "untracked\n");
-    for iteration in 1..=6 {
+    for iteration in [1, 2, 3, 101, 102] {
         git.checkpoint(&mark(iteration), Depth::Tree).expect("noted");
     }
     let refs: Vec<String> = world
@@ -190,9 +194,9 @@ fn checkpoints_outlive_the_collection_of_garbage_but_not_forever() {
         .iter()
         .map(|name| name.rsplit('/').next().expect("a name").to_owned())
         .collect();
-    assert_eq!(refs, ["4", "5", "6"]);
+    assert_eq!(refs, ["101", "102", "3"]);
     world.git(&["gc", "--quiet", "--prune=now"]);
-    let name = format!("refs/ralph/checkpoints/{}/6:untracked.txt", mark(1).run);
+    let name = format!("refs/ralph/checkpoints/{}/3:untracked.txt", mark(1).run);
     assert_eq!(world.git(&["cat-file", "blob", &name]), "untracked");
 }
 

@@ -1,0 +1,111 @@
+//! What became of the work tree and of the history since a checkpoint.
+//!
+//! Not here: what follows from it.
+
+use ralph_core::event::{Changes, Checkpoint, CommitId, History, TreeId};
+use ralph_core::handoff::{FileAction, FileTouched};
+use ralph_core::ports::{OBSERVED_FILES, Observation, VcsError};
+use ralph_core::text::TRUNCATED;
+
+use super::diff::Change;
+use super::head::Head;
+use super::repository::Repository;
+use super::vcs::Git;
+
+impl Git {
+    pub(super) fn observe_since(
+        &mut self,
+        since: &Checkpoint,
+    ) -> Result<Option<Observation>, VcsError> {
+        let (commit, branch, tree) = match since {
+            Checkpoint::None => return Ok(None),
+            Checkpoint::Git { head, branch, tree } => (head, branch, tree),
+        };
+        let commit = commit.as_ref().map(|CommitId(commit)| commit.as_str());
+        let now = self.shadow.survey(&self.repository)?;
+        let head = self.repository.head()?;
+        let before = match tree {
+            Some(TreeId(tree)) => tree.clone(),
+            None if commit == head.commit.as_deref() => head.tree.clone(),
+            None => self.repository.tree_of(commit)?,
+        };
+        let mut touched = self.repository.diff_trees(&before, &now)?;
+        let more = touched.len().saturating_sub(OBSERVED_FILES);
+        touched.truncate(OBSERVED_FILES);
+        let mut files: Vec<FileTouched> = touched.iter().map(file_touched).collect();
+        files.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(Some(Observation {
+            changes: if now == head.tree { Changes::None } else { Changes::Some },
+            tree: TreeId(now),
+            files,
+            more_files: u32::try_from(more).unwrap_or(u32::MAX),
+            history: self.repository.history(commit, branch.as_deref(), &head)?,
+        }))
+    }
+}
+
+impl Repository {
+    /// Compares what is checked out with what was.
+    fn history(
+        &self,
+        commit: Option<&str>,
+        branch: Option<&str>,
+        head: &Head,
+    ) -> Result<History, VcsError> {
+        if branch != head.branch.as_deref() {
+            return Ok(History::Rewritten);
+        }
+        let range = match (commit, head.commit.as_deref()) {
+            (before, now) if before == now => return Ok(History::Same),
+            (_, None) => return Ok(History::Rewritten),
+            (None, Some(now)) => now.to_owned(),
+            (Some(before), Some(now)) => format!("{before}...{now}"),
+        };
+        let args = ["rev-list", "--count", "--left-right", &range, "--"];
+        let ran = self.commands.run(self.git(&args))?;
+        let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+        let mut counts = text.split_whitespace();
+        // A commit that is gone altogether makes git fail.
+        match (ran.code, counts.next(), counts.next().map(str::parse)) {
+            (0, Some("0"), Some(Ok(commits))) => Ok(History::Advanced { commits }),
+            (_, _, _) => Ok(History::Rewritten),
+        }
+    }
+
+    /// Returns the difference between two trees as a patch of at most this many characters.
+    pub(super) fn patch(
+        &self,
+        TreeId(from): &TreeId,
+        TreeId(to): &TreeId,
+        chars: usize,
+    ) -> Result<String, VcsError> {
+        // Four bytes are enough for every character, and one character more shows a cut.
+        let bytes = chars.saturating_add(1).saturating_mul(4);
+        let call = self
+            .git(&["diff-tree", "-r", "--patch", "--find-renames", "--no-color"])
+            .args(["--no-ext-diff", "--no-textconv", from, to])
+            .first_bytes(bytes);
+        let output = self.commands.output(call)?;
+        let patch = String::from_utf8_lossy(&output);
+        if patch.chars().nth(chars).is_none() {
+            return Ok(patch.into_owned());
+        }
+        let mark = format!("\n{TRUNCATED}");
+        let Some(room) = chars.checked_sub(mark.chars().count()) else {
+            return Ok(patch.chars().take(chars).collect());
+        };
+        let start: String = patch.chars().take(room).collect();
+        Ok(format!("{start}{mark}"))
+    }
+}
+
+fn file_touched(change: &Change) -> FileTouched {
+    FileTouched {
+        path: String::from_utf8_lossy(&change.path).into_owned(),
+        action: match (&change.before, &change.after) {
+            (None, _) => FileAction::Created,
+            (Some(_), Some(_)) => FileAction::Modified,
+            (Some(_), None) => FileAction::Deleted,
+        },
+    }
+}

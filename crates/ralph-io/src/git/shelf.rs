@@ -1,0 +1,162 @@
+//! Shelved work found again: the branches of a task, their work taken back, their archive.
+//!
+//! Not here: making such branches, and asking whether to take one up again.
+
+use ralph_core::event::CommitId;
+use ralph_core::ids::TaskId;
+use ralph_core::ports::VcsError;
+use ralph_core::shelf::{archive_branch, flat_branch, is_failure_branch};
+use ralph_core::units::Timestamp;
+
+use super::diff::{split_zero, zero_ended};
+use super::shelve::BESIDE;
+use super::vcs::{Git, task_trailer};
+
+/// A branch with the work of a task that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shelf {
+    /// The branch, without `refs/heads/`.
+    pub branch: String,
+    /// Its commit.
+    pub commit: CommitId,
+    /// When that was made.
+    pub when: Timestamp,
+    /// Its message.
+    pub message: String,
+}
+
+/// What came of taking work from a shelf.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taken {
+    /// It is in the work tree.
+    Done,
+    /// It does not fit what was done since. Nothing was changed.
+    Conflict {
+        /// What does not fit.
+        paths: Vec<String>,
+    },
+}
+
+impl Git {
+    /// Returns the branches with failed work of a task, newest first.
+    pub fn shelves(&self, task: &TaskId) -> Result<Vec<Shelf>, VcsError> {
+        Ok(self.listed(task)?.into_iter().map(|(shelf, _)| shelf).collect())
+    }
+
+    /// Puts the work on a shelf, without what was put beside it, into the work tree, merged with
+    /// what is there now. Branch and index stay.
+    pub fn take_from_shelf(&mut self, from: &Shelf) -> Result<Taken, VcsError> {
+        let CommitId(commit) = &from.commit;
+        let work = self.work_on_shelf(commit)?;
+        let now = self.shadow.survey(&self.repository)?;
+        Ok(match self.merge_into(&now, &work)? {
+            Ok(()) => Taken::Done,
+            Err(paths) => Taken::Conflict { paths },
+        })
+    }
+
+    /// Renames the branches with failed work of a task, so that they are out of the way. Those
+    /// that are checked out somewhere stay. Returns the new names, newest first.
+    pub fn archive_shelves(&mut self, task: &TaskId) -> Result<Vec<String>, VcsError> {
+        let mut archived = Vec::new();
+        for (Shelf { branch, .. }, place) in self.listed(task)? {
+            if place == CheckedOut::Nowhere {
+                archived.push(self.archive(&branch)?);
+            }
+        }
+        Ok(archived)
+    }
+
+    fn archive(&self, branch: &str) -> Result<String, VcsError> {
+        const MOST: u32 = 1000;
+        let name = archive_branch(branch);
+        let mut failed = None;
+        for name in [name.clone(), flat_branch(&name)] {
+            for number in 1..=MOST {
+                let name = if number == 1 { name.clone() } else { format!("{name}-{number}") };
+                if self.repository.has_ref(&format!("refs/heads/{name}"))? {
+                    continue;
+                }
+                // git's own way takes the reflog and the user's settings of the branch along.
+                let call = self.repository.git(&["branch", "--move", "--", branch, &name]);
+                let ran = self.repository.commands.run(call.signed_by_ralph())?;
+                if ran.code == 0 {
+                    return Ok(name);
+                }
+                failed.get_or_insert_with(|| ran.failed());
+                break;
+            }
+        }
+        Err(failed.unwrap_or_else(|| VcsError {
+            message: format!("there is no free name for the branch {branch} in the archive"),
+        }))
+    }
+
+    fn listed(&self, task: &TaskId) -> Result<Vec<(Shelf, CheckedOut)>, VcsError> {
+        const FIELDS: usize = 6;
+        let format = "--format=%(refname:lstrip=2)%00%(objectname)%00%(committerdate:unix)%00\
+                      %(worktreepath)%00%(trailers:key=Ralph-Task,valueonly,unfold)%00%(contents)%00";
+        let args = ["for-each-ref", format, "refs/heads/wip/", "refs/heads/wip-ralph-fail-*"];
+        let output = self.repository.commands.output(self.repository.git(&args))?;
+        let fields: Vec<String> = output
+            .split(|byte| *byte == 0)
+            .map(|field| String::from_utf8_lossy(field).into_owned())
+            .collect();
+        let mut found: Vec<(Shelf, CheckedOut)> = fields
+            .chunks_exact(FIELDS)
+            .map(|fields| (fields, fields[0].trim_start()))
+            // A user may have gone on with the work, so the last commit need not be ours.
+            .filter(|(fields, branch)| {
+                let marked = fields[4].trim();
+                is_failure_branch(branch, task)
+                    && (marked.is_empty() || marked == task_trailer(task))
+            })
+            .map(|(fields, branch)| {
+                let seconds: i64 = fields[2].parse().unwrap_or(0);
+                let found = Shelf {
+                    branch: branch.to_owned(),
+                    commit: CommitId(fields[1].clone()),
+                    when: Timestamp(seconds.saturating_mul(1000)),
+                    message: fields[5].trim_end().to_owned(),
+                };
+                let is_anywhere = !fields[3].is_empty();
+                (found, if is_anywhere { CheckedOut::Somewhere } else { CheckedOut::Nowhere })
+            })
+            .collect();
+        found.sort_by(|(one, _), (other, _)| {
+            (other.when, &other.branch).cmp(&(one.when, &one.branch))
+        });
+        Ok(found)
+    }
+
+    /// Returns a commit with the same history as a shelf's, and its work alone.
+    fn work_on_shelf(&self, commit: &str) -> Result<String, VcsError> {
+        let commands = &self.repository.commands;
+        let head = self.repository.head()?;
+        let format = format!("--format=%(trailers:key={BESIDE},valueonly,unfold)");
+        let mut log = self.repository.git(&["log", "-z", "--no-show-signature", &format, commit]);
+        if let Some(head) = &head.commit {
+            log = log.args(["--not", head]);
+        }
+        let trailers = commands.output(log)?;
+        let beside = split_zero(&trailers)
+            .flat_map(|text| text.split(|byte| *byte == b'\n'))
+            .filter(|path| !path.is_empty());
+        let index = self.directory.join("index.scratch");
+        let git = |args: &[&str]| self.repository.git(args).index(&index);
+        commands.output(git(&["read-tree", "--reset", commit]))?;
+        let remove = git(&["update-index", "--force-remove", "-z", "--stdin"]);
+        commands.output(remove.stdin(zero_ended(beside)))?;
+        let tree = commands.line(git(&["write-tree"]))?;
+        let parents = commands.line(self.repository.git(&["rev-parse", &format!("{commit}^@")]))?;
+        let parents: Vec<String> = parents.lines().map(str::to_owned).collect();
+        self.repository.commit_tree(&tree, &parents, "ralph: the work on a shelf")
+    }
+}
+
+/// Whether a work tree has a branch checked out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CheckedOut {
+    Somewhere,
+    Nowhere,
+}
