@@ -8,6 +8,7 @@ pub mod awake;
 pub mod caller;
 pub mod clock;
 pub mod environment;
+pub mod formats;
 pub mod gates;
 pub mod git;
 pub mod plain;

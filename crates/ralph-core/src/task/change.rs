@@ -3,6 +3,8 @@
 //! Not here: who may make which change, and whether the result is a list without mistakes; see
 //! [`super::validate`].
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -152,6 +154,42 @@ impl TaskList {
                 let mut task = Task::clone(task);
                 task.order = task.order.or(order);
                 self.tasks.insert(at, task);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether changes can be made one after the other.
+    pub fn can_apply(&self, changes: &[TaskChange]) -> Result<(), ChangeError> {
+        // What the changes before this one added or removed.
+        let mut is_there: BTreeMap<&TaskId, bool> = BTreeMap::new();
+        for change in changes {
+            let there =
+                |id: &TaskId| is_there.get(id).copied().unwrap_or_else(|| self.place(id).is_ok());
+            let unknown = |id: &TaskId| Err(ChangeError::UnknownTask(id.clone()));
+            match change {
+                TaskChange::Add { task, after } => {
+                    if there(&task.id) {
+                        return Err(ChangeError::TakenId(task.id.clone()));
+                    }
+                    if let Some(after) = after.as_ref().filter(|after| !there(after)) {
+                        return unknown(after);
+                    }
+                    is_there.insert(&task.id, true);
+                }
+                TaskChange::SetStatus { task, .. }
+                | TaskChange::SetAttempts { task, .. }
+                | TaskChange::SetReview { task, .. }
+                | TaskChange::SetNotes { task, .. }
+                | TaskChange::Modify { task, .. }
+                | TaskChange::Remove { task } => {
+                    if !there(task) {
+                        return unknown(task);
+                    }
+                    if matches!(change, TaskChange::Remove { .. }) {
+                        is_there.insert(task, false);
+                    }
+                }
             }
         }
         Ok(())

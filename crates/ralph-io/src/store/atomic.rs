@@ -2,13 +2,18 @@
 //!
 //! Not here: appending. That is the journal's way.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Replaces a file, for the owner only. A symbolic link at the path is replaced, not followed.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace_with(path, content, PermissionsExt::from_mode(0o600))
+}
+
+/// Replaces a file, for whom the permissions say; the user's mask does not matter.
+pub fn replace_with(path: &Path, content: &[u8], permissions: Permissions) -> io::Result<()> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let mut temporary = tempfile::Builder::new()
@@ -17,6 +22,7 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         .permissions(PermissionsExt::from_mode(0o600))
         .tempfile_in(directory)?;
     temporary.write_all(content)?;
+    temporary.as_file().set_permissions(permissions)?;
     temporary.as_file().sync_all()?;
     temporary.persist(path)?;
     sync_directory(directory)

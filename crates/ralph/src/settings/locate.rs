@@ -8,6 +8,7 @@ use std::iter::Peekable;
 use std::path::Path;
 use std::str::Chars;
 
+use ralph_io::formats::json_text;
 use serde_json::Value;
 
 use super::path::JsonPath;
@@ -24,12 +25,12 @@ pub(crate) fn read_json(path: &Path, text: &str) -> Result<(Value, Located), Vec
         }]);
     }
     let document = serde_json::from_str(text).map_err(|error| {
-        let (position, message, hint) = explain(text, &error);
+        let error = json_text::explain(text, &error);
         vec![Problem {
-            place: place(path, position),
+            place: place(path, error.position),
             path: JsonPath::default(),
-            message: format!("not valid JSON: {message}"),
-            hint: hint.map(Into::into),
+            message: format!("not valid JSON: {}", error.message),
+            hint: error.hint.map(Into::into),
         }]
     })?;
     let (located, duplicates) = locate(text);
@@ -201,44 +202,6 @@ impl Scanner<'_> {
         }
         Some(c)
     }
-}
-
-/// Returns where a syntax error is, what it is, and what to do about the usual ones.
-fn explain(text: &str, error: &serde_json::Error) -> (Position, String, Option<&'static str>) {
-    let line_text = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
-    let bytes = error.column().saturating_sub(1).min(line_text.len());
-    // Columns of `serde_json` count bytes, and may point into a character.
-    let before = String::from_utf8_lossy(&line_text.as_bytes()[..bytes]);
-    let mut column = before.chars().count() + 1;
-    let full = error.to_string();
-    let message = full.rsplit_once(" at line ").map_or(full.as_str(), |(message, _)| message);
-    let found = line_text.chars().nth(column - 1);
-    let mut hint = match found {
-        Some('/' | '#') => Some("JSON has no comments; remove it"),
-        Some('\'') => Some("JSON strings need double quotes"),
-        Some('T' | 'F' | 'N') => Some("write `true`, `false` and `null` in lower case"),
-        _ => None,
-    };
-    if hint.is_none() {
-        hint = if message.contains("trailing comma") {
-            // The error is noticed at the bracket; the comma is what must go.
-            Some("remove the comma after the last entry")
-        } else if message.contains("key must be a string") {
-            Some("keys need double quotes")
-        } else if message.contains("EOF") {
-            Some("a closing bracket or quote is missing")
-        } else if message.contains("control character") {
-            Some("write a line break inside a string as `\\n`")
-        } else if message.contains("expected `,`") {
-            Some("is there a comma missing before this?")
-        } else {
-            None
-        };
-    }
-    if text.ends_with('\n') && line_text.is_empty() {
-        column = 1;
-    }
-    (Position { line: error.line().max(1), column }, message.into(), hint)
 }
 
 #[cfg(test)]

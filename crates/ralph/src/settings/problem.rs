@@ -5,6 +5,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+pub(crate) use ralph_io::formats::json_text::Position;
+
 use super::path::JsonPath;
 
 /// Every mistake found in the settings; never empty.
@@ -113,18 +115,4 @@ impl fmt::Display for Origin {
             Self::Env { name } | Self::Flag { name } => f.write_str(name),
         }
     }
-}
-
-/// A place in a text; both count from 1, columns in characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Position {
-    /// The line.
-    pub(crate) line: usize,
-    /// The column.
-    pub(crate) column: usize,
-}
-
-impl Position {
-    /// The beginning of a text.
-    pub(crate) const START: Self = Self { line: 1, column: 1 };
 }

@@ -1,0 +1,210 @@
+//! A task file on disk: read whole, changed in memory, replaced whole with a backup beside it.
+//!
+//! Not here: how its text is understood (`task_reader`) and changed (`task_editor`).
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use ralph_core::task::{ChangeError, TaskChange, TaskList};
+use rustix::fs::OFlags;
+use thiserror::Error;
+
+use super::dialect::Dialect;
+use super::json_text::{self, Position};
+use super::problem::FileProblem;
+use super::task_editor::Document;
+use super::task_reader::{self, Found};
+use crate::store::atomic;
+
+/// Ten thousand tasks with a page of text each; a larger file was not written by a person.
+const LARGEST: u64 = 64 << 20;
+
+/// A task file as it was read, with the changes made since.
+#[derive(Debug)]
+pub struct TaskFile {
+    path: PathBuf,
+    document: Document,
+    /// What the file holds on disk.
+    written: String,
+}
+
+/// Why a task file was not written. What was on disk is there still.
+#[derive(Debug, Error)]
+pub enum WriteError {
+    /// Somebody else changed it meanwhile.
+    #[error("`{}` was changed by someone else meanwhile", .0.display())]
+    Changed(PathBuf),
+    /// The disk refused.
+    #[error("cannot write `{}`", path.display())]
+    Io {
+        /// The file, or its backup.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl TaskFile {
+    /// Reads a file, or tells everything that is wrong with it.
+    pub fn read(path: &Path) -> Result<Self, Vec<FileProblem>> {
+        let bytes = read_bytes(path)
+            .map_err(|(message, remedy)| vec![whole(path, None, message, remedy)])?;
+        match String::from_utf8(bytes) {
+            Ok(text) => Self::from_text(path, text),
+            Err(error) => {
+                let good = error.utf8_error().valid_up_to();
+                let text = String::from_utf8_lossy(&error.as_bytes()[..good]).into_owned();
+                let position = json_text::positions(&text, [text.len()]).first().copied();
+                Err(vec![whole(path, position, "is not UTF-8", "save it as UTF-8")])
+            }
+        }
+    }
+
+    /// Reads a text as if it were that of a file.
+    pub fn from_text(path: &Path, text: String) -> Result<Self, Vec<FileProblem>> {
+        let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        if text[start..].trim().is_empty() {
+            return Err(vec![whole(
+                path,
+                None,
+                "is empty",
+                "write `{\"tasks\": []}` for no tasks",
+            )]);
+        }
+        let root = json_text::root(&text, start).map_err(|error| {
+            vec![FileProblem {
+                file: path.into(),
+                position: Some(error.position),
+                at: String::new(),
+                message: format!("not valid JSON: {}", error.message),
+                remedy: error.hint.map(Into::into),
+            }]
+        })?;
+        let (list, places) =
+            task_reader::read(&text, &root).map_err(|found| located(path, &text, found))?;
+        let written = text.clone();
+        Ok(Self { path: path.into(), document: Document { text, list, places }, written })
+    }
+
+    /// Returns the file, as it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns how it is written.
+    pub fn dialect(&self) -> Dialect {
+        self.document.places.dialect
+    }
+
+    /// Returns the tasks.
+    pub fn list(&self) -> &TaskList {
+        &self.document.list
+    }
+
+    /// Returns the text, changes included.
+    pub fn text(&self) -> &str {
+        &self.document.text
+    }
+
+    /// Makes changes: all of them, or none. The file on disk stays as it is until [`Self::write`].
+    pub fn apply(&mut self, changes: &[TaskChange]) -> Result<(), ChangeError> {
+        self.document.apply(changes)
+    }
+
+    /// Tells what is wrong with the tasks after changes, if anything is.
+    pub fn check(&self) -> Result<(), Vec<FileProblem>> {
+        Self::from_text(&self.path, self.document.text.clone()).map(|_| ())
+    }
+
+    /// Replaces the file, if there are changes. What it held is kept beside it as `.bak`.
+    ///
+    /// A link stays a link: what it leads to is replaced.
+    pub fn write(&mut self) -> Result<(), WriteError> {
+        if self.document.text == self.written {
+            return Ok(());
+        }
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| WriteError::Io { path, source }
+        };
+        let real = self.path.canonicalize().map_err(failed(&self.path))?;
+        let permissions = fs::metadata(&real).map_err(failed(&real))?.permissions();
+        if !read_bytes(&real).is_ok_and(|bytes| bytes == self.written.as_bytes()) {
+            return Err(WriteError::Changed(self.path.clone()));
+        }
+        let backup = backup_of(&real);
+        let replace = |path: &Path, text: &str, permissions: Permissions| {
+            atomic::replace_with(path, text.as_bytes(), permissions).map_err(failed(path))
+        };
+        replace(&backup, &self.written, permissions.clone())?;
+        replace(&real, &self.document.text, permissions)?;
+        self.written.clone_from(&self.document.text);
+        Ok(())
+    }
+}
+
+fn backup_of(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".bak");
+    name.into()
+}
+
+/// Reads an ordinary file of bearable size. A pipe is not waited for.
+fn read_bytes(path: &Path) -> Result<Vec<u8>, (String, &'static str)> {
+    let cannot = |error: io::Error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            ("there is no such file".to_owned(), "is the name right?")
+        } else {
+            (format!("cannot be read: {error}"), "check its permissions")
+        }
+    };
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(cannot)?;
+    let about = file.metadata().map_err(cannot)?;
+    if !about.is_file() {
+        return Err(("is not a file".into(), "name the task file itself"));
+    }
+    let mut bytes = Vec::new();
+    let mut bounded = File::take(file, LARGEST + 1);
+    bounded.read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err((format!("is larger than {} MiB", LARGEST >> 20), "split the list"));
+    }
+    Ok(bytes)
+}
+
+fn whole(
+    path: &Path,
+    position: Option<Position>,
+    message: impl Into<String>,
+    remedy: &str,
+) -> FileProblem {
+    FileProblem {
+        file: path.into(),
+        position,
+        at: String::new(),
+        message: message.into(),
+        remedy: Some(remedy.into()),
+    }
+}
+
+/// Adds lines and columns to mistakes, which come in the order of the text.
+fn located(path: &Path, text: &str, found: Vec<Found>) -> Vec<FileProblem> {
+    let positions = json_text::positions(text, found.iter().map(|found| found.offset));
+    let with_position = found.into_iter().zip(positions);
+    with_position
+        .map(|(Found { at, message, remedy, .. }, position)| FileProblem {
+            file: path.into(),
+            position: Some(position),
+            at,
+            message,
+            remedy,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;
