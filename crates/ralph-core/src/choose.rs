@@ -336,4 +336,4 @@ fn own_subject(state: &RunState, current: &Iteration) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

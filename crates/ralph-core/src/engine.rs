@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 
+use crate::capability::{self, Support};
 use crate::choose::{self, Step, TreeNeed};
 use crate::event::{
     Changes, Checkpoint, Event, JOURNAL_VERSION, Landed, Recorded, TreeId, WaitReason,
@@ -100,7 +101,9 @@ impl<'a> Engine<'a> {
         ports.store.append(&first)?;
         let state = RunState::begin(&first)?;
         ports.ui.tell(&first, &state);
-        Ok(Self { state, ports })
+        let mut engine = Self { state, ports };
+        engine.warn_of_agents()?;
+        Ok(engine)
     }
 
     /// Goes on with a run whose journal folds to `state`.
@@ -111,8 +114,20 @@ impl<'a> Engine<'a> {
         recipe: Option<Recipe>,
     ) -> Result<Self, EngineError> {
         let mut engine = Self { state, ports };
+        let is_changed = recipe.is_some();
         engine.record(Event::RunResumed { version, recipe: recipe.map(Box::new) })?;
+        if is_changed {
+            engine.warn_of_agents()?;
+        }
         Ok(engine)
+    }
+
+    /// Says what the recipe asks of its agents in vain.
+    fn warn_of_agents(&mut self) -> Result<(), EngineError> {
+        for concern in capability::concerns(&self.state.recipe) {
+            self.warn(concern)?;
+        }
+        Ok(())
     }
 
     /// Records something that a person should know.
@@ -215,6 +230,7 @@ impl<'a> Engine<'a> {
         moment: Moment,
     ) -> Result<(), Trouble> {
         let prompt = self.prompt(role, size)?;
+        let prompt = self.with_instructions(role, prompt)?;
         let request = self.request(ask, role, prompt, moment);
         self.record(Event::Asked {
             ask,
@@ -268,6 +284,19 @@ impl<'a> Engine<'a> {
         Ok(prompt::assemble(&self.state.recipe.prompt, parts))
     }
 
+    /// Puts standing instructions in front of the prompt of an agent that has no other place for
+    /// them.
+    fn with_instructions(&mut self, role: Role, prompt: String) -> Result<String, Trouble> {
+        let agent = self.state.recipe.agent_for(role);
+        match (&agent.system_prompt, agent.capabilities.system_prompt) {
+            (Some(file), Support::No) => {
+                let instructions = self.ports.store.read_prompt(file)?;
+                Ok(format!("{}\n\n{prompt}", instructions.trim_end()))
+            }
+            (Some(_), Support::Yes) | (None, _) => Ok(prompt),
+        }
+    }
+
     fn request(&self, ask: AskNumber, role: Role, prompt: String, moment: Moment) -> Request {
         let limits = &self.state.recipe.limits;
         // An agent may not run past the end of the run's time.
@@ -275,17 +304,22 @@ impl<'a> Engine<'a> {
             Some(left) => limits.ask_hard.min(left.max(Millis(1))),
             None => limits.ask_hard,
         };
+        let agent = self.state.recipe.agent_for(role).clone();
+        let cost_left = match agent.capabilities.cost_limit {
+            Support::Yes => limits.budget.cost_left(self.state.totals.usage),
+            Support::No => None,
+        };
         Request {
             run: self.state.run.clone(),
             iteration: IterationNumber(self.state.iterations),
             ask,
             role,
-            agent: self.state.recipe.agent_for(role).clone(),
+            agent,
             prompt,
             soft_limit: limits.ask_soft,
             hard_limit,
             idle_limit: limits.ask_idle,
-            cost_left: limits.budget.cost_left(self.state.totals.usage),
+            cost_left,
             task: None,
             schema: None,
         }

@@ -4,7 +4,9 @@
 //! needs of the world is one of the six traits in [`ports`]. This crate never touches files,
 //! processes, environment, clock, threads, network or terminal.
 
+pub mod answer;
 pub mod budget;
+pub mod capability;
 pub mod child;
 pub mod choose;
 pub mod completion;
@@ -33,3 +35,4 @@ pub mod task;
 pub mod text;
 pub mod units;
 pub mod vacuous;
+pub mod version;

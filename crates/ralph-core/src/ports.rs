@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use crate::answer;
+use crate::capability::SchemaOutput;
 use crate::event::{Changes, Checkpoint, CommitId, History, Recorded, TreeId};
 use crate::gate::{Gate, GateResult, Severity};
 use crate::handoff::FileTouched;
@@ -71,6 +73,20 @@ pub struct Request {
     pub idle_limit: Millis,
     /// The money it may spend, where money is bounded and the agent can be told.
     pub cost_left: Option<UsdMicros>,
+}
+
+impl Request {
+    /// Returns the same request for an answer of a schema. An agent that cannot be held to one is
+    /// asked in its prompt; to the others the prompt says nothing.
+    #[must_use]
+    pub fn wanting(mut self, schema: serde_json::Value) -> Self {
+        match self.agent.capabilities.schema {
+            SchemaOutput::None => self.prompt = answer::asked_in_words(&self.prompt, &schema),
+            SchemaOutput::Unchecked | SchemaOutput::Enforced => {}
+        }
+        self.schema = Some(schema);
+        self
+    }
 }
 
 /// Runs gates.

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::answer;
 use crate::child::ChildEnd;
 use crate::completion::{self, TagScanner};
 use crate::failure::Failure;
@@ -254,6 +255,10 @@ pub struct Reply {
 /// them; the rest is in the raw stream.
 pub const REPLY_TEXT_CHARS: usize = 20_000;
 
+/// How much of the last words is searched for a structured answer. A handoff or a plan has some
+/// thousand characters; the bound is for agents that never stop.
+const ANSWER_CHARS: usize = 1_000_000;
+
 /// The fold of the events of one call: what matters for judging it, in bounded memory.
 #[derive(Debug, Clone)]
 pub struct Reading {
@@ -267,6 +272,8 @@ pub struct Reading {
     result: Option<ResultStatus>,
     result_text: Option<String>,
     structured: Option<serde_json::Value>,
+    /// The schema of the answer that is wanted.
+    schema: Option<serde_json::Value>,
     rate_limit: Option<(RateLimitStatus, Option<Timestamp>)>,
 }
 
@@ -279,8 +286,8 @@ struct Words {
 }
 
 impl Words {
-    fn new() -> Self {
-        Self { kept: Excerpt::both(REPLY_TEXT_CHARS), scanner: TagScanner::new(), is_empty: true }
+    fn new(chars: usize) -> Self {
+        Self { kept: Excerpt::both(chars), scanner: TagScanner::new(), is_empty: true }
     }
 
     fn hear(&mut self, text: &str) {
@@ -293,7 +300,7 @@ impl Words {
 impl Default for Reading {
     fn default() -> Self {
         Self {
-            words: Words::new(),
+            words: Words::new(REPLY_TEXT_CHARS),
             usage: Usage::default(),
             session: None,
             model: None,
@@ -303,12 +310,25 @@ impl Default for Reading {
             result: None,
             result_text: None,
             structured: None,
+            schema: None,
             rate_limit: None,
         }
     }
 }
 
 impl Reading {
+    /// Returns a reading that looks for a structured answer in the last words, where the agent
+    /// gives none of its own.
+    pub fn wanting(schema: Option<&serde_json::Value>) -> Self {
+        let mut reading = Self { schema: schema.cloned(), ..Self::default() };
+        reading.words = reading.fresh_words();
+        reading
+    }
+
+    fn fresh_words(&self) -> Words {
+        Words::new(if self.schema.is_some() { ANSWER_CHARS } else { REPLY_TEXT_CHARS })
+    }
+
     /// Takes in one event.
     pub fn hear(&mut self, event: &AgentEvent) {
         match event {
@@ -318,7 +338,7 @@ impl Reading {
             }
             AgentEvent::Text { text, speaker: Speaker::Agent, form } => {
                 match form {
-                    TextForm::Message => self.words = Words::new(),
+                    TextForm::Message => self.words = self.fresh_words(),
                     TextForm::Delta => {}
                 }
                 self.words.hear(text);
@@ -327,7 +347,7 @@ impl Reading {
                 self.tools += 1;
                 // What was said before a tool call is not the last word on anything.
                 if *speaker == Speaker::Agent {
-                    self.words = Words::new();
+                    self.words = self.fresh_words();
                 }
             }
             AgentEvent::ToolEnded { outcome, .. } => match outcome {
@@ -378,7 +398,19 @@ impl Reading {
     pub fn text(&self) -> String {
         match (&self.result_text, self.words.is_empty) {
             (Some(text), true) => text::excerpt_of(text, REPLY_TEXT_CHARS),
+            (Some(_) | None, _) if self.schema.is_some() => {
+                text::excerpt_of(&self.words.kept.text(), REPLY_TEXT_CHARS)
+            }
             (Some(_) | None, _) => self.words.kept.text(),
+        }
+    }
+
+    /// Finds a structured answer in the last words, where one is wanted.
+    fn answer_in_words(&self) -> Option<serde_json::Value> {
+        let schema = self.schema.as_ref()?;
+        match (&self.result_text, self.words.is_empty) {
+            (Some(text), true) => answer::find(text, schema),
+            (Some(_) | None, _) => answer::find(&self.words.kept.text(), schema),
         }
     }
 
@@ -399,10 +431,11 @@ impl Reading {
             (Some(text), true) => completion::signal(text),
             (Some(_) | None, _) => self.words.scanner.found().map(str::to_owned),
         };
+        let in_words = if failure.is_none() { self.answer_in_words() } else { None };
         Reply {
             text,
             signal: failure.is_none().then_some(signal).flatten(),
-            structured: self.structured,
+            structured: self.structured.or(in_words),
             usage: self.usage,
             session: self.session,
             model: self.model,

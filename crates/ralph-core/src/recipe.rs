@@ -9,10 +9,12 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
+use crate::capability::Capabilities;
 use crate::failure::{RateLimitPolicy, Retries};
 use crate::gate::{Gate, ValidationStrategy};
 use crate::ids::Role;
 use crate::units::Millis;
+use crate::version::Version;
 
 /// The policies of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +27,9 @@ pub struct Recipe {
     pub agent: AgentChoice,
     /// Other agents for single roles.
     pub agents: BTreeMap<Role, AgentChoice>,
+    /// The agent for attempts after a strategy shift, where there is one.
+    #[serde(default)]
+    pub escalate: Option<AgentChoice>,
     /// How prompts are put together.
     pub prompt: PromptPlan,
     /// The checks after the agent, in order.
@@ -49,6 +54,23 @@ impl Recipe {
         self.agents.get(&role).unwrap_or(&self.agent)
     }
 
+    /// Returns the agents that the run may ask, each once.
+    pub fn asked(&self) -> Vec<&AgentChoice> {
+        let mut asked = Vec::new();
+        for role in self.work.roles() {
+            let agent = self.agent_for(*role);
+            if !asked.contains(&agent) {
+                asked.push(agent);
+            }
+        }
+        asked
+    }
+
+    /// Returns every agent in it, to be changed.
+    pub fn every_agent(&mut self) -> impl Iterator<Item = &mut AgentChoice> {
+        std::iter::once(&mut self.agent).chain(self.agents.values_mut()).chain(&mut self.escalate)
+    }
+
     /// Returns whether the run cannot do without a git repository.
     pub fn needs_git(&self) -> bool {
         let commits_with_git = match &self.landing.commit {
@@ -66,6 +88,15 @@ impl Recipe {
 pub enum Work {
     /// A prompt, until the agent gives the completion response and the gates pass.
     Prompt(PromptSource),
+}
+
+impl Work {
+    /// Returns the roles that agents are asked in.
+    pub fn roles(&self) -> &'static [Role] {
+        match self {
+            Self::Prompt(_) => &[Role::Prompt, Role::Message],
+        }
+    }
 }
 
 /// Where the base text of a prompt comes from.
@@ -101,6 +132,41 @@ pub struct AgentChoice {
     pub output: AgentOutput,
     /// The limit of turns, for agents that have one.
     pub max_turns: Option<u32>,
+    /// A file that names MCP servers.
+    #[serde(default)]
+    pub mcp_config: Option<PathBuf>,
+    /// A file with instructions that stand beside the prompt, or in front of it where the agent
+    /// has no other place for them.
+    #[serde(default)]
+    pub system_prompt: Option<PathBuf>,
+    /// The version that is installed; where it is not known, the newest is assumed.
+    #[serde(default)]
+    pub version: Option<Version>,
+    /// What that version can do.
+    #[serde(default)]
+    pub capabilities: Capabilities,
+}
+
+impl AgentChoice {
+    /// Returns a command with nothing further said about it.
+    pub fn new(kind: AgentKind, command: impl Into<String>) -> Self {
+        Self {
+            kind,
+            command: command.into(),
+            flags: Vec::new(),
+            model: None,
+            fallback_model: None,
+            env: BTreeMap::new(),
+            env_deny: Vec::new(),
+            permissions: Permissions::Skip,
+            output: AgentOutput::Events,
+            max_turns: None,
+            mcp_config: None,
+            system_prompt: None,
+            version: None,
+            capabilities: Capabilities::default(),
+        }
+    }
 }
 
 /// The adapters.

@@ -6,21 +6,26 @@
 //! agent.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
+use ralph_core::capability::{McpServers, Support};
 use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, NotStarted, SoftLimit};
-use ralph_core::failure::Failure;
+use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::{Agent, Request};
 use ralph_core::reading::{AgentEvent, Reading, Reply, ResultStatus};
+use ralph_core::recipe::AgentChoice;
 use ralph_core::secret;
 use ralph_core::text::{Excerpt, Truncate};
 use ralph_core::units::Millis;
 
-use crate::agents::{self, Call, CallContext, Evidence, IdleWatch, Privilege, Translator, Weight};
+use crate::agents::{
+    self, Call, CallContext, Evidence, IdleWatch, Privilege, SystemPrompt, Translator, Weight,
+};
 use crate::clock;
 use crate::environment::{self, Variables};
 use crate::process::{Chunk, Heard, Limits, Line, Lines, Spawn, Stdin, Watch, supervise};
@@ -33,6 +38,9 @@ const LINGER: Millis = Millis::from_secs(10);
 
 /// What is kept of stdout and stderr for judging the end. Error messages are short.
 const TAIL_CHARS: usize = 8_000;
+
+/// No model says more in one answer.
+const LONGEST_ANSWER: u64 = 16 * 1024 * 1024;
 
 /// Asks agents in child processes.
 #[derive(Debug)]
@@ -53,13 +61,27 @@ pub struct AgentCaller {
 
 impl Agent for AgentCaller {
     fn ask(&mut self, request: &Request, hear: &mut dyn FnMut(&AgentEvent)) -> Reply {
-        let call = match agents::call(request, &self.context(request)) {
-            Ok(call) => call,
+        let prepared = self.context(request).and_then(|context| {
+            let call = agents::call(request, &context)?;
+            Ok((call, agents::answer_file(request, &context).map(Path::to_owned)))
+        });
+        let (call, answer_file) = match prepared {
+            Ok(prepared) => prepared,
             Err(failure) => {
                 return Reading::default().into_reply(never_ran(request, &failure), Some(failure));
             }
         };
         let (iteration, ask) = (request.iteration, request.ask);
+        if let Some(file) = &answer_file {
+            // An answer of an earlier call would be taken for this one's.
+            let _ = fs::remove_file(file);
+        }
+        if let Some(schema) = &request.schema
+            && let Err(error) =
+                keep(&self.files.schema(iteration, ask), schema.to_string().as_bytes())
+        {
+            hear(&AgentEvent::Notice { text: format!("the schema cannot be kept: {error}") });
+        }
         if let Err(error) = keep(&self.files.prompt(iteration, ask), request.prompt.as_bytes()) {
             hear(&AgentEvent::Notice { text: format!("the prompt cannot be kept: {error}") });
         }
@@ -70,7 +92,7 @@ impl Agent for AgentCaller {
                 None
             }
         };
-        let mut listener = Listener::new(agents::translator(request));
+        let mut listener = Listener::new(request);
         let end = supervise(&self.spawn(request, call), &self.watch, &mut |chunk| {
             if let (Chunk::Stdout(bytes), Some(writer)) = (chunk, &mut raw)
                 && let Err(error) = writer.write(bytes).and_then(|()| writer.flush())
@@ -85,6 +107,7 @@ impl Agent for AgentCaller {
             }
         });
         listener.finish(hear);
+        listener.take_answer(answer_file.as_deref(), hear);
         if let Some(writer) = raw {
             // A stream that cannot be closed is read as far as it goes.
             let _ = writer.finish();
@@ -100,13 +123,15 @@ impl Agent for AgentCaller {
         let (iteration, ask) = (request.iteration, request.ask);
         let prompt = fs::read_to_string(self.files.prompt(iteration, ask)).ok()?;
         let request = Request { prompt, ..request.clone() };
-        let mut listener = Listener::new(agents::translator(&request));
+        let context = self.context(&request).ok()?;
+        let mut listener = Listener::new(&request);
         let mut reader = RawReader::open(&self.files.stream(iteration, ask)).ok()?;
         let mut buffer = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = reader.read(&mut buffer) {
             listener.hear(Chunk::Stdout(&buffer[..count]), &mut |_| {});
         }
         listener.finish(&mut |_| {});
+        listener.take_answer(agents::answer_file(&request, &context), &mut |_| {});
         let recorded = fs::read(self.files.end(iteration, ask))
             .ok()
             .and_then(|text| serde_json::from_slice(&text).ok());
@@ -121,7 +146,7 @@ impl Agent for AgentCaller {
     }
 
     fn command_line(&self, request: &Request) -> Vec<String> {
-        match agents::call(request, &self.context(request)) {
+        match self.context(request).and_then(|context| agents::call(request, &context)) {
             Ok(call) => {
                 let prompt = request.prompt.as_str();
                 let shown = |word: String| {
@@ -141,8 +166,38 @@ impl Agent for AgentCaller {
 }
 
 impl AgentCaller {
-    fn context(&self, request: &Request) -> CallContext {
-        CallContext {
+    /// Gathers what a call needs to know. The failure is a file of the user's that cannot be used.
+    fn context(&self, request: &Request) -> Result<CallContext, Failure> {
+        let agent = &request.agent;
+        let unusable = |what: &str, file: &Path, why: &dyn Display| {
+            let words = format!("cannot use {what} `{}`: {why}", file.display());
+            Failure::new(FailureClass::BadCall, words)
+        };
+        let mcp_config = match agent.capabilities.mcp {
+            McpServers::None => None,
+            McpServers::Added | McpServers::Only => {
+                agent.mcp_config.as_ref().map(|file| self.project.join(file))
+            }
+        };
+        let mcp_servers = match &mcp_config {
+            Some(file) => {
+                let what = "the MCP servers of";
+                let text = fs::read_to_string(file).map_err(|why| unusable(what, file, &why))?;
+                agents::mcp_servers(&text).map_err(|why| unusable(what, file, &why))?
+            }
+            None => Vec::new(),
+        };
+        let system_prompt = match (&agent.system_prompt, agent.capabilities.system_prompt) {
+            (Some(file), Support::Yes) => {
+                let file = self.project.join(file);
+                let text = fs::read_to_string(&file)
+                    .map_err(|why| unusable("the system prompt", &file, &why))?;
+                Some(SystemPrompt { file, text })
+            }
+            // It stands in the prompt.
+            (Some(_), Support::No) | (None, _) => None,
+        };
+        Ok(CallContext {
             prompt_file: self.files.prompt(request.iteration, request.ask),
             self_exe: self.self_exe.clone(),
             privilege: if rustix::process::geteuid().is_root() {
@@ -150,8 +205,12 @@ impl AgentCaller {
             } else {
                 Privilege::User
             },
-            mcp_config: None,
-        }
+            mcp_config,
+            mcp_servers,
+            system_prompt,
+            schema_file: self.files.schema(request.iteration, request.ask),
+            answer_file: self.files.answer(request.iteration, request.ask),
+        })
     }
 
     fn spawn(&self, request: &Request, call: Call) -> Spawn {
@@ -203,7 +262,8 @@ fn ended(ending: Ending) -> ChildEnd {
 }
 
 /// Listens to one call: bytes in, events out, a reading at the end.
-struct Listener {
+struct Listener<'a> {
+    agent: &'a AgentChoice,
     translator: Translator,
     reading: Reading,
     stdout: Lines,
@@ -212,11 +272,12 @@ struct Listener {
     stderr_tail: Excerpt,
 }
 
-impl Listener {
-    fn new(translator: Translator) -> Self {
+impl<'a> Listener<'a> {
+    fn new(request: &'a Request) -> Self {
         Self {
-            translator,
-            reading: Reading::default(),
+            agent: &request.agent,
+            translator: agents::translator(request),
+            reading: Reading::wanting(request.schema.as_ref()),
             stdout: Lines::default(),
             stderr: Lines::default(),
             stdout_tail: Excerpt::new(TAIL_CHARS, Truncate::Tail),
@@ -227,7 +288,7 @@ impl Listener {
     /// Takes in a piece of output and returns what it says of the agent's progress: a result
     /// counts until something useful follows it.
     fn hear(&mut self, chunk: Chunk<'_>, tell: &mut dyn FnMut(&AgentEvent)) -> Weight {
-        let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail } = self;
+        let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail, agent: _ } = self;
         let mut last = Weight::Noise;
         match chunk {
             Chunk::Stdout(bytes) => stdout.feed(bytes, |line| {
@@ -245,7 +306,7 @@ impl Listener {
 
     /// Takes in what is left when both streams are at their end.
     fn finish(&mut self, tell: &mut dyn FnMut(&AgentEvent)) {
-        let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail } = self;
+        let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail, agent: _ } = self;
         stdout.finish(|line| {
             stdout_line(translator, reading, stdout_tail, line, tell);
         });
@@ -256,15 +317,33 @@ impl Listener {
         }
     }
 
+    /// Takes in the answer that the agent left in a file, where it does that, and removes it.
+    fn take_answer(&mut self, file: Option<&Path>, tell: &mut dyn FnMut(&AgentEvent)) {
+        let Some(file) = file else { return };
+        let mut bytes = Vec::new();
+        let read = fs::File::open(file)
+            .and_then(|opened| opened.take(LONGEST_ANSWER).read_to_end(&mut bytes));
+        if read.is_err() {
+            return;
+        }
+        for event in self.translator.answer(String::from_utf8_lossy(&bytes).into_owned()).events {
+            self.reading.hear(&event);
+            tell(&event);
+        }
+        // What is left in the run's own directory does no harm.
+        let _ = fs::remove_file(file);
+    }
+
     fn into_reply(self, end: ChildEnd, zone: &TimeZone) -> Reply {
-        let failure = self.translator.judge(&Evidence {
+        let evidence = Evidence {
             reading: &self.reading,
             end: &end,
             stderr_tail: &self.stderr_tail.text(),
             stdout_tail: &self.stdout_tail.text(),
             now: clock::now(),
             zone,
-        });
+        };
+        let failure = agents::judge(&self.translator, self.agent, &evidence);
         self.reading.into_reply(end, failure)
     }
 }

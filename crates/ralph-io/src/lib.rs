@@ -16,3 +16,4 @@ pub mod process;
 pub mod sim;
 pub mod store;
 pub mod terminal;
+pub mod versions;

@@ -9,6 +9,7 @@ use ralph_core::ids::RunId;
 use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::Ui;
 use ralph_core::recipe::Recipe;
+use ralph_io::agents;
 use ralph_io::clock;
 use ralph_io::git::{Git, PutBack, Repository};
 use ralph_io::process::{Stage, Watch};
@@ -213,7 +214,8 @@ impl Desk {
                 .push("this is no git repository: nothing can be compared or undone".to_owned());
         }
         let agent = &recipe.agent;
-        warnings.extend(ralph_io::agents::billing_warning(agent.kind, &self.env, &agent.env));
+        warnings.extend(agents::billing_warning(agent.kind, &self.env, &agent.env));
+        warnings.extend(recipe.asked().into_iter().flat_map(agents::version_warnings));
         warnings
     }
 

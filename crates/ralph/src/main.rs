@@ -7,6 +7,7 @@ mod cli;
 mod commands;
 mod complaint;
 mod desk;
+mod equip;
 mod project;
 mod recipe;
 mod screen;

@@ -4,13 +4,16 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use ralph_core::gate::Check;
 use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::{AgentKind, Recipe};
+use ralph_core::recipe::{AgentChoice, AgentKind, Recipe};
+use ralph_io::agents;
 use ralph_io::git::{Discovery, Repository};
 use ralph_io::process::{self, Limits, Spawn, Stdin, Watch};
+use ralph_io::store::files::read_prompt;
 use ralph_io::store::layout::{self, Layout, LayoutError};
 
 use crate::cli::CommonArgs;
@@ -69,34 +72,63 @@ impl Project {
 
     /// Refuses to begin without the agents: nothing is written, nothing is paid.
     pub(crate) fn agents_are_there(&self, recipe: &Recipe) -> Result<(), Complaint> {
-        for agent in std::iter::once(&recipe.agent).chain(recipe.agents.values()) {
-            match agent.kind {
-                AgentKind::Sim => {
-                    let scenario = self.directory.join(&agent.command);
-                    if !scenario.is_file() {
-                        let scenario = scenario.display();
-                        return Err(Complaint::input(format!(
-                            "there is no scenario file `{scenario}`"
-                        )));
-                    }
+        for agent in recipe.asked() {
+            self.find_agent(agent)?;
+            self.files_are_usable(agent)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the file of an agent: its program, or its scenario.
+    pub(crate) fn find_agent(&self, agent: &AgentChoice) -> Result<PathBuf, Complaint> {
+        match agent.kind {
+            AgentKind::Sim => {
+                let scenario = self.directory.join(&agent.command);
+                if scenario.is_file() {
+                    return Ok(scenario);
                 }
-                AgentKind::Claude
-                | AgentKind::Codex
-                | AgentKind::Amp
-                | AgentKind::Cline
-                | AgentKind::Gemini
-                | AgentKind::Opencode
-                | AgentKind::Copilot
-                | AgentKind::Qwen
-                | AgentKind::Pi
-                | AgentKind::Text => {
-                    process::find_program(&self.program(&agent.command)).map_err(|reason| {
-                        let message = format!("the agent cannot run: {reason}");
-                        Complaint::new(ExitStatus::AgentFailed, message)
-                            .hint(ralph_io::agents::install_hint(agent.kind, &agent.command))
-                    })?;
-                }
+                let scenario = scenario.display();
+                Err(Complaint::input(format!("there is no scenario file `{scenario}`")))
             }
+            AgentKind::Claude
+            | AgentKind::Codex
+            | AgentKind::Amp
+            | AgentKind::Cline
+            | AgentKind::Gemini
+            | AgentKind::Opencode
+            | AgentKind::Copilot
+            | AgentKind::Qwen
+            | AgentKind::Pi
+            | AgentKind::Text => {
+                process::find_program(&self.program(&agent.command)).map_err(|reason| {
+                    let message = format!("the agent cannot run: {reason}");
+                    Complaint::new(ExitStatus::AgentFailed, message)
+                        .hint(agents::install_hint(agent.kind, &agent.command))
+                })
+            }
+        }
+    }
+
+    /// Refuses files of an agent's that are not there or not what they should be.
+    fn files_are_usable(&self, agent: &AgentChoice) -> Result<(), Complaint> {
+        if let Some(file) = &agent.mcp_config {
+            let path = self.directory.join(file);
+            let shown = file.display();
+            let text = fs::read_to_string(&path).map_err(|error| {
+                Complaint::input(format!("cannot read the MCP servers in `{shown}`: {error}"))
+                    .hint("`mcp.coding` and `mcp.memory` name such files")
+            })?;
+            agents::mcp_servers(&text).map_err(|error| {
+                let complaint = Complaint::of(ExitStatus::BadInput, &error);
+                let message = format!("cannot use the MCP servers in `{shown}`: {error}");
+                Complaint { message, ..complaint }
+                    .hint("for none at all it holds {\"mcpServers\": {}}")
+            })?;
+        }
+        if let Some(file) = &agent.system_prompt {
+            read_prompt(&self.directory.join(file)).map_err(|error| {
+                Complaint::input(error.message).hint("`agent.systemPromptFile` names it")
+            })?;
         }
         Ok(())
     }

@@ -26,27 +26,32 @@ use crate::settings::{Loaded, Settings};
 /// The limits of iterations when neither flags nor settings name one.
 const PROMPT_ITERATIONS: u32 = 10;
 
-/// The roles that a prompt's run may ask.
-const PROMPT_ROLES: [Role; 2] = [Role::Prompt, Role::Message];
+/// Every role.
+const ROLES: [Role; 8] = [
+    Role::Prompt,
+    Role::Plan,
+    Role::Build,
+    Role::Implement,
+    Role::Review,
+    Role::Fix,
+    Role::Compact,
+    Role::Message,
+];
 
 /// Returns the recipe of `ralph run`.
 pub(crate) fn for_prompt(loaded: &Loaded, source: PromptSource) -> Result<Recipe, Complaint> {
     let settings = &loaded.settings;
     refuse_what_is_not_there(loaded)?;
     let factor = settings.timeout_multiplier;
-    let mut agents = BTreeMap::new();
-    for role in PROMPT_ROLES {
-        agents.insert(role, agent(loaded, role)?);
-    }
-    let agent = agents
-        .remove(&Role::Prompt)
-        .ok_or_else(|| Complaint::input("no agent is set for the prompt"))?;
+    let agent = agent(loaded, Role::Prompt)?;
+    let mut agents = agents(loaded)?;
     agents.retain(|_, choice| *choice != agent);
     Ok(Recipe {
         workflow: "prompt".to_owned(),
         work: Work::Prompt(source),
         agent,
         agents,
+        escalate: escalation(loaded)?,
         prompt: PromptPlan {
             iteration_count: if settings.include_iteration_count_in_prompt {
                 IterationCount::Shown
@@ -134,10 +139,43 @@ pub(crate) fn without_effect(loaded: &Loaded) -> Vec<String> {
         .collect()
 }
 
-/// Returns the agent for a role.
-fn agent(loaded: &Loaded, role: Role) -> Result<AgentChoice, Complaint> {
+/// Returns the agent of every role.
+pub(crate) fn agents(loaded: &Loaded) -> Result<BTreeMap<Role, AgentChoice>, Complaint> {
+    ROLES.into_iter().map(|role| Ok((role, agent(loaded, role)?))).collect()
+}
+
+/// Returns the agent for attempts after a strategy shift, where one is set.
+pub(crate) fn escalation(loaded: &Loaded) -> Result<Option<AgentChoice>, Complaint> {
     let settings = &loaded.settings;
-    let chosen = settings.agent_for(settings_role(role));
+    let section = &settings.agents.escalate;
+    if *section == agents_in::Agent::default() {
+        return Ok(None);
+    }
+    let servers = settings.mcp.coding.as_ref();
+    choice(loaded, section.over(&settings.agent), servers).map(Some)
+}
+
+/// Returns the agent for a role.
+pub(crate) fn agent(loaded: &Loaded, role: Role) -> Result<AgentChoice, Complaint> {
+    let settings = &loaded.settings;
+    let servers = match role {
+        Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Review | Role::Fix => {
+            settings.mcp.coding.as_ref()
+        }
+        Role::Compact => settings.mcp.memory.as_ref(),
+        // One sentence needs no servers.
+        Role::Message => None,
+    };
+    choice(loaded, settings.agent_for(settings_role(role)), servers)
+}
+
+/// Returns an agent of the settings with everything decided but its version.
+fn choice(
+    loaded: &Loaded,
+    chosen: agents_in::Agent,
+    servers: Option<&String>,
+) -> Result<AgentChoice, Complaint> {
+    let settings = &loaded.settings;
     let Some(command) = chosen.command.clone() else {
         return Err(Complaint::input("no agent is set")
             .hint("name one with --agent, or as `agent.command` in .ralph/settings.json")
@@ -158,8 +196,6 @@ fn agent(loaded: &Loaded, role: Role) -> Result<AgentChoice, Complaint> {
         (_, _) => command,
     };
     Ok(AgentChoice {
-        kind,
-        command,
         flags,
         model: chosen.model,
         fallback_model: chosen.fallback_model,
@@ -174,6 +210,10 @@ fn agent(loaded: &Loaded, role: Role) -> Result<AgentChoice, Complaint> {
         // The default is meant for task lists, whose tasks are cut to size; a prompt's turns are
         // bounded only where somebody said so.
         max_turns: loaded.is_set("maxTurns").then_some(settings.max_turns),
+        mcp_config: servers.map(PathBuf::from),
+        system_prompt: chosen.system_prompt_file.map(PathBuf::from),
+        capabilities: ralph_io::agents::capabilities(kind, None),
+        ..AgentChoice::new(kind, command)
     })
 }
 

@@ -25,6 +25,7 @@ use ralph_io::store::{Journal, RunStore, journal, run_id};
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
 use crate::desk::{Desk, DirtyPlan};
+use crate::equip::{Asking, equipped};
 use crate::project::{Project, complain_of_layout};
 use crate::settings::Loaded;
 
@@ -73,6 +74,7 @@ pub(crate) fn start(
     let journal = Journal::create(&files.journal())
         .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
     desk.set_aside(&run, wishes.dirty)?;
+    let recipe = equipped(project, recipe, Asking::Programs(&desk.watch));
     let warnings = desk.warnings(loaded, &recipe);
     let journey = Journey {
         run: run.clone(),
@@ -109,8 +111,12 @@ pub(crate) fn resume(
     let state = journal::fold(&path).map_err(unreadable)?;
     belongs_here(&state, project)?;
     let changed = change(&state.recipe)?;
+    let wanted = changed.as_ref().unwrap_or(&state.recipe);
+    project.agents_are_there(wanted)?;
+    // The agents may have been updated since.
+    let equipped = equipped(project, wanted.clone(), Asking::Programs(&desk.watch));
+    let changed = (equipped != state.recipe).then_some(equipped);
     let recipe = changed.as_ref().unwrap_or(&state.recipe);
-    project.agents_are_there(recipe)?;
     desk.repository_is_there(recipe)?;
     if state.current.is_none() {
         desk.tree_is_clean(recipe, wishes.dirty)?;

@@ -9,28 +9,17 @@ use crate::failure::{RateLimitPolicy, Retries};
 use crate::gate::ValidationStrategy;
 use crate::ids::RunId;
 use crate::recipe::{
-    AgentChoice, AgentKind, AgentOutput, IterationCount, LandingPolicy, Permissions, PromptPlan,
-    PromptSource, RunLimits,
+    AgentChoice, AgentKind, IterationCount, LandingPolicy, PromptPlan, PromptSource, RunLimits,
 };
 use crate::units::Millis;
 
-fn recipe() -> Recipe {
+pub(crate) fn recipe() -> Recipe {
     Recipe {
         workflow: "prompt".into(),
         work: Work::Prompt(PromptSource::Text("base".into())),
-        agent: AgentChoice {
-            kind: AgentKind::Text,
-            command: "agent".into(),
-            flags: Vec::new(),
-            model: None,
-            fallback_model: None,
-            env: BTreeMap::new(),
-            env_deny: Vec::new(),
-            permissions: Permissions::Skip,
-            output: AgentOutput::Events,
-            max_turns: None,
-        },
+        agent: AgentChoice::new(AgentKind::Text, "agent"),
         agents: BTreeMap::new(),
+        escalate: None,
         prompt: PromptPlan { iteration_count: IterationCount::Hidden, output_chars: 5000 },
         gates: Vec::new(),
         strategy: ValidationStrategy::Strict,

@@ -33,6 +33,15 @@ fn usage(input: u64, cost: Option<u64>, scope: UsageScope) -> AgentEvent {
     AgentEvent::Usage { usage, scope }
 }
 
+fn end() -> ChildEnd {
+    ChildEnd {
+        ending: Ending::Exited { code: 0 },
+        ran: Millis::ZERO,
+        soft_limit: SoftLimit::Kept,
+        leftovers: Leftovers::default(),
+    }
+}
+
 fn read(events: &[AgentEvent]) -> Reading {
     let mut reading = Reading::default();
     for event in events {
@@ -42,12 +51,7 @@ fn read(events: &[AgentEvent]) -> Reading {
 }
 
 fn reply(events: &[AgentEvent], failure: Option<Failure>) -> Reply {
-    let end = ChildEnd {
-        ending: Ending::Exited { code: 0 },
-        ran: Millis::ZERO,
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    };
+    let end = end();
     read(events).into_reply(end, failure)
 }
 
@@ -196,4 +200,47 @@ proptest! {
             prop_assert_eq!(serde_json::from_str::<AgentEvent>(&line).expect("and read"), event);
         }
     }
+}
+
+#[test]
+fn a_structured_answer_is_looked_for_only_where_one_is_wanted() {
+    let schema = serde_json::json!({ "type": "object" });
+    let answer = serde_json::json!({ "done": true });
+    let said = message("So:\n```json\n{\"done\": true}\n```");
+    let reply = |wanted: Option<&serde_json::Value>, events: &[AgentEvent]| {
+        let mut reading = Reading::wanting(wanted);
+        for event in events {
+            reading.hear(event);
+        }
+        reading.into_reply(end(), None)
+    };
+    assert_eq!(
+        reply(Some(&schema), &[said.clone(), success(None)]).structured,
+        Some(answer.clone())
+    );
+    assert_eq!(reply(None, &[said.clone(), success(None)]).structured, None);
+    let own = AgentEvent::Result {
+        status: ResultStatus::Success,
+        text: None,
+        structured: Some(serde_json::json!({ "own": 1 })),
+    };
+    let found = reply(Some(&schema), &[said.clone(), own]).structured;
+    assert_eq!(found, Some(serde_json::json!({ "own": 1 })), "the agent's own counts");
+    // Words before a tool call, and those of a failed call, hold no answer.
+    assert_eq!(reply(Some(&schema), &[said.clone(), tool(Speaker::Agent)]).structured, None);
+    let mut reading = Reading::wanting(Some(&schema));
+    reading.hear(&said);
+    let failure = Failure::new(FailureClass::Crashed, "no");
+    assert_eq!(reading.into_reply(end(), Some(failure)).structured, None);
+}
+
+#[test]
+fn a_long_structured_answer_is_whole_and_its_text_is_not() {
+    let schema = serde_json::json!({});
+    let answer = serde_json::json!({ "notes": "x".repeat(3 * REPLY_TEXT_CHARS) });
+    let mut reading = Reading::wanting(Some(&schema));
+    reading.hear(&message(&answer.to_string()));
+    let reply = reading.into_reply(end(), None);
+    assert_eq!(reply.structured, Some(answer));
+    assert!(reply.text.chars().count() < 2 * REPLY_TEXT_CHARS);
 }

@@ -6,12 +6,13 @@ use std::path::Path;
 
 use ralph_core::failure::Failure;
 use ralph_core::ports::Request;
-use ralph_core::recipe::{AgentKind, AgentOutput};
+use ralph_core::recipe::{AgentChoice, AgentKind, AgentOutput};
 
 use super::call::{Call, CallContext};
 use super::sim::{self, SimTranslator};
 use super::text::{self, TextTranslator};
-use super::translator::{Dialect, Translator};
+use super::translator::{Dialect, Evidence, Translator};
+use super::usage_error;
 use super::{amp, claude, cline, codex, copilot, gemini, opencode, pi, qwen};
 
 /// Returns how to call the agent of a request.
@@ -33,13 +34,40 @@ pub fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
     }
 }
 
+/// Returns the file that the agent of a request will leave its answer in, where it does that.
+///
+/// The caller removes an old one before the call, and reads and removes the new one after it; see
+/// [`Translator::answer`].
+pub fn answer_file<'a>(request: &Request, context: &'a CallContext) -> Option<&'a Path> {
+    match (request.agent.kind, codex::output(request)) {
+        (AgentKind::Codex, AgentOutput::Text) => Some(&context.answer_file),
+        (AgentKind::Codex, AgentOutput::Events)
+        | (
+            AgentKind::Claude
+            | AgentKind::Amp
+            | AgentKind::Cline
+            | AgentKind::Gemini
+            | AgentKind::Opencode
+            | AgentKind::Copilot
+            | AgentKind::Qwen
+            | AgentKind::Pi
+            | AgentKind::Text
+            | AgentKind::Sim,
+            _,
+        ) => None,
+    }
+}
+
 /// Returns a translator for the output of one call. Fed with the same lines again, such as those
 /// of a stored stream, a fresh one gives the same events and the same judgement.
 pub fn translator(request: &Request) -> Translator {
     Translator(match (request.agent.kind, claude::output(request)) {
         (AgentKind::Claude, AgentOutput::Events) => Dialect::Claude(Box::default()),
         (AgentKind::Claude, AgentOutput::Text) => Dialect::ClaudeText(TextTranslator::new(request)),
-        (AgentKind::Codex, _) => Dialect::Codex(Box::new(codex::CodexTranslator::new(request))),
+        (AgentKind::Codex, _) => match codex::output(request) {
+            AgentOutput::Events => Dialect::Codex(Box::new(codex::CodexTranslator::new(request))),
+            AgentOutput::Text => Dialect::CodexText(codex::CodexText::default()),
+        },
         (AgentKind::Amp, _) => Dialect::Amp(Box::new(amp::AmpTranslator::new(request))),
         (AgentKind::Cline, _) => Dialect::Cline(Box::new(cline::ClineTranslator::new(request))),
         (AgentKind::Gemini, _) => Dialect::Gemini(Box::new(gemini::GeminiTranslator::new(request))),
@@ -54,6 +82,15 @@ pub fn translator(request: &Request) -> Translator {
         (AgentKind::Text, _) => Dialect::Text(TextTranslator::new(request)),
         (AgentKind::Sim, _) => Dialect::Sim(SimTranslator),
     })
+}
+
+/// Judges a call by all that its translator heard: none if it brought an answer.
+pub fn judge(
+    translator: &Translator,
+    agent: &AgentChoice,
+    evidence: &Evidence<'_>,
+) -> Option<Failure> {
+    translator.judge(evidence).map(|failure| usage_error::explained(failure, agent, evidence))
 }
 
 /// Infers the adapter from a command's file name; an unknown command is plain text.

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::Request;
 
+use super::mcp::McpServer;
+
 /// The place in a flag that takes the prompt itself.
 const PROMPT: &str = "{prompt}";
 
@@ -47,6 +49,23 @@ pub struct CallContext {
     pub privilege: Privilege,
     /// A file that names MCP servers, where there are any.
     pub mcp_config: Option<PathBuf>,
+    /// The servers in that file, for agents that do not read it.
+    pub mcp_servers: Vec<McpServer>,
+    /// Instructions that stand beside the prompt.
+    pub system_prompt: Option<SystemPrompt>,
+    /// Where the caller has written the schema of the answer, if one is wanted.
+    pub schema_file: PathBuf,
+    /// Where an agent may leave its answer, see [`answer_file`](super::answer_file).
+    pub answer_file: PathBuf,
+}
+
+/// Instructions that stand beside the prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemPrompt {
+    /// The file that holds them.
+    pub file: PathBuf,
+    /// What it says.
+    pub text: String,
 }
 
 impl CallContext {
@@ -114,6 +133,18 @@ pub(super) fn deliver(request: &Request, context: &CallContext) -> Result<Delive
     Ok(Delivery { flags, stdin })
 }
 
+/// Returns a text as an argument, if it fits into one.
+pub(super) fn argument(text: &str, what: &str) -> Result<String, Failure> {
+    if text.len() <= LONGEST_ARGUMENT && !text.contains('\0') {
+        return Ok(text.to_owned());
+    }
+    let bytes = text.len();
+    Err(Failure::new(
+        FailureClass::BadCall,
+        format!("{what} has {bytes} bytes, which no argument can hold"),
+    ))
+}
+
 /// Splits entries such as `--model opus`, which is how people write a flag with its value.
 pub(super) fn split_flags(flags: &[String]) -> Vec<String> {
     let mut split = Vec::with_capacity(flags.len());
@@ -163,7 +194,7 @@ pub(super) fn environment(request: &Request, own: &[(&str, &str)]) -> BTreeMap<S
 pub(crate) mod tests {
     use super::*;
     use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
-    use ralph_core::recipe::{AgentChoice, AgentKind, AgentOutput, Permissions};
+    use ralph_core::recipe::{AgentChoice, AgentKind};
     use ralph_core::units::Millis;
 
     pub(crate) fn request(kind: AgentKind, flags: &[&str], prompt: &str) -> Request {
@@ -173,16 +204,9 @@ pub(crate) mod tests {
             ask: AskNumber(1),
             role: Role::Prompt,
             agent: AgentChoice {
-                kind,
-                command: kind.name().to_owned(),
                 flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
-                model: None,
-                fallback_model: None,
-                env: BTreeMap::new(),
-                env_deny: Vec::new(),
-                permissions: Permissions::Skip,
-                output: AgentOutput::Events,
-                max_turns: None,
+                capabilities: crate::agents::capabilities(kind, None),
+                ..AgentChoice::new(kind, kind.name())
             },
             prompt: prompt.to_owned(),
             soft_limit: Millis::from_mins(1),
@@ -200,6 +224,27 @@ pub(crate) mod tests {
             self_exe: PathBuf::from("/bin/ralph"),
             privilege: Privilege::User,
             mcp_config: None,
+            mcp_servers: Vec::new(),
+            system_prompt: None,
+            schema_file: PathBuf::from("/state/schema.json"),
+            answer_file: PathBuf::from("/state/answer.md"),
+        }
+    }
+
+    /// Returns a context with everything that a call can be given.
+    pub(crate) fn full_context() -> CallContext {
+        let text = r#"{"mcpServers": {
+            "memory": {"command": "ralph", "args": ["mcp", "memory"], "env": {"LEVEL": "1", "API_KEY": "k"}},
+            "my docs": {"url": "https://example.invalid/mcp", "headers": {"Authorization": "Bearer t"}}
+        }}"#;
+        CallContext {
+            mcp_config: Some(PathBuf::from("/state/mcp.json")),
+            mcp_servers: crate::agents::mcp_servers(text).expect("servers"),
+            system_prompt: Some(SystemPrompt {
+                file: PathBuf::from("/state/system.md"),
+                text: "Be brief.\nSay \"no\".".to_owned(),
+            }),
+            ..context()
         }
     }
 

@@ -7,6 +7,7 @@ mod adapter;
 mod advice;
 mod amp;
 mod call;
+mod capabilities;
 mod claude;
 mod cline;
 mod codex;
@@ -17,6 +18,8 @@ mod gemini;
 mod json_events;
 mod last_words;
 pub mod limit_words;
+mod login;
+mod mcp;
 mod opencode;
 mod pi;
 mod qwen;
@@ -24,14 +27,20 @@ mod qwen;
 pub(crate) mod recorded;
 #[cfg(test)]
 mod replayed;
+mod retired;
 mod sim;
 mod text;
 mod translator;
 mod turn;
+mod usage_error;
 
-pub use adapter::{call, kind_of, translator};
+pub use adapter::{answer_file, call, judge, kind_of, translator};
 pub use advice::{billing_warning, install_hint};
-pub use call::{Call, CallContext, IdleWatch, Privilege};
+pub use call::{Call, CallContext, IdleWatch, Privilege, SystemPrompt};
+pub use capabilities::{capabilities, oldest};
+pub use login::{Login, login};
+pub use mcp::{McpError, McpServer, McpTransport, mcp_servers};
+pub use retired::version_warnings;
 pub use translator::{Evidence, Heard, Translator, Weight};
 
 #[cfg(test)]

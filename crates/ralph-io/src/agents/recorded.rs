@@ -13,7 +13,7 @@ use ralph_core::recipe::AgentKind;
 use ralph_core::units::{Millis, Timestamp};
 
 use super::call::tests::request;
-use super::{Call, Evidence, Heard, Weight, translator};
+use super::{Call, Evidence, Heard, Weight, judge, translator};
 
 /// 2026-11-15T00:48:30Z.
 pub(super) const NOW: Timestamp = Timestamp(1_794_703_710_000);
@@ -79,7 +79,7 @@ pub(crate) fn read(
     now: Timestamp,
 ) -> (Vec<Heard>, Reply) {
     let mut translator = translator(request);
-    let mut reading = Reading::default();
+    let mut reading = Reading::wanting(request.schema.as_ref());
     let mut all: Vec<Heard> = stream.lines().map(|line| translator.line(line)).collect();
     all.push(translator.finish());
     for event in all.iter().flat_map(|heard| &heard.events) {
@@ -91,14 +91,15 @@ pub(crate) fn read(
         soft_limit: SoftLimit::Kept,
         leftovers: Leftovers::default(),
     };
-    let failure = translator.judge(&Evidence {
+    let evidence = Evidence {
         reading: &reading,
         end: &end,
         stderr_tail: stderr,
         stdout_tail: stream,
         now,
         zone: &TimeZone::UTC,
-    });
+    };
+    let failure = judge(&translator, &request.agent, &evidence);
     (all, reading.into_reply(end, failure))
 }
 

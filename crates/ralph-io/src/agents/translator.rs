@@ -11,7 +11,7 @@ use ralph_core::units::Timestamp;
 use super::amp::AmpTranslator;
 use super::claude::{self, ClaudeTranslator};
 use super::cline::ClineTranslator;
-use super::codex::CodexTranslator;
+use super::codex::{CodexText, CodexTranslator};
 use super::copilot::CopilotTranslator;
 use super::gemini::GeminiTranslator;
 use super::opencode::OpencodeTranslator;
@@ -34,6 +34,8 @@ pub(super) enum Dialect {
     ClaudeText(TextTranslator),
     /// Codex's events.
     Codex(Box<CodexTranslator>),
+    /// Codex without events.
+    CodexText(CodexText),
     /// Amp's events.
     Amp(Box<AmpTranslator>),
     /// Cline's events.
@@ -128,6 +130,7 @@ impl Translator {
             Dialect::Claude(translator) => translator.line(line),
             Dialect::ClaudeText(translator) | Dialect::Text(translator) => translator.line(line),
             Dialect::Codex(translator) => translator.line(line),
+            Dialect::CodexText(translator) => translator.line(line),
             Dialect::Amp(translator) => translator.line(line),
             Dialect::Cline(translator) => translator.line(line),
             Dialect::Gemini(translator) => translator.line(line),
@@ -160,17 +163,40 @@ impl Translator {
             Dialect::Copilot(translator) => translator.finish(),
             Dialect::Qwen(translator) => translator.finish(),
             Dialect::Pi(translator) => translator.finish(),
-            Dialect::Claude(_) | Dialect::Sim(_) => Heard::nothing(Weight::Noise),
+            Dialect::Claude(_) | Dialect::CodexText(_) | Dialect::Sim(_) => {
+                Heard::nothing(Weight::Noise)
+            }
+        }
+    }
+
+    /// Takes in the answer that the agent left in a file, once its process is gone. Its events
+    /// belong to the reading.
+    pub fn answer(&mut self, text: String) -> Heard {
+        match &mut self.0 {
+            Dialect::CodexText(translator) => translator.answer(text),
+            Dialect::Claude(_)
+            | Dialect::ClaudeText(_)
+            | Dialect::Codex(_)
+            | Dialect::Amp(_)
+            | Dialect::Cline(_)
+            | Dialect::Gemini(_)
+            | Dialect::Opencode(_)
+            | Dialect::Copilot(_)
+            | Dialect::Qwen(_)
+            | Dialect::Pi(_)
+            | Dialect::Text(_)
+            | Dialect::Sim(_) => Heard::nothing(Weight::Noise),
         }
     }
 
     /// Judges the call: none if it brought an answer.
-    pub fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+    pub(super) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         match &self.0 {
             Dialect::Claude(translator) => translator.judge(evidence),
             Dialect::ClaudeText(translator) => claude::judge_text(translator, evidence),
             Dialect::Text(translator) => translator.judge(evidence),
             Dialect::Codex(translator) => translator.judge(evidence),
+            Dialect::CodexText(translator) => translator.judge(evidence),
             Dialect::Amp(translator) => translator.judge(evidence),
             Dialect::Cline(translator) => translator.judge(evidence),
             Dialect::Gemini(translator) => translator.judge(evidence),

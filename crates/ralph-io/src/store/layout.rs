@@ -234,6 +234,16 @@ impl RunDir {
         self.call(iteration, ask, "end.json")
     }
 
+    /// Returns the schema of the answer that a call to an agent is to bring.
+    pub fn schema(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
+        self.call(iteration, ask, "schema.json")
+    }
+
+    /// Returns where an agent may leave its answer.
+    pub fn answer(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
+        self.call(iteration, ask, "answer.md")
+    }
+
     fn call(&self, iteration: IterationNumber, ask: AskNumber, extension: &str) -> PathBuf {
         self.path.join(match ask {
             AskNumber(0 | 1) => format!("agent-{iteration}.{extension}"),
@@ -275,14 +285,14 @@ struct ProjectFile {
 }
 
 /// Writes a value as JSON for people, replacing the file.
-pub(super) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
     atomic::replace(path, &text)
 }
 
 /// Makes a directory and those above it, for the owner only.
-pub(super) fn private_directories(path: &Path) -> io::Result<()> {
+pub(crate) fn private_directories(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 

@@ -11,8 +11,8 @@ use ralph_core::gate::ValidationStrategy;
 use ralph_core::ids::{IterationNumber, Role, RunId, TaskId};
 use ralph_core::outcome::Outcome;
 use ralph_core::recipe::{
-    AgentChoice, AgentKind, AgentOutput, CommitPolicy, IterationCount, LandingPolicy, OnFailure,
-    Permissions, PromptPlan, PromptSource, Recipe, RunLimits, Work,
+    AgentChoice, AgentKind, CommitPolicy, IterationCount, LandingPolicy, OnFailure, PromptPlan,
+    PromptSource, Recipe, RunLimits, Work,
 };
 use ralph_core::units::{Millis, Timestamp};
 
@@ -54,19 +54,9 @@ fn recipe() -> Recipe {
     Recipe {
         workflow: "prompt".into(),
         work: Work::Prompt(PromptSource::Text("Do it.".into())),
-        agent: AgentChoice {
-            kind: AgentKind::Sim,
-            command: "sim".into(),
-            flags: Vec::new(),
-            model: None,
-            fallback_model: None,
-            env: BTreeMap::new(),
-            env_deny: Vec::new(),
-            permissions: Permissions::Skip,
-            output: AgentOutput::Events,
-            max_turns: None,
-        },
+        agent: AgentChoice::new(AgentKind::Sim, "sim"),
         agents: BTreeMap::new(),
+        escalate: None,
         prompt: PromptPlan { iteration_count: IterationCount::Hidden, output_chars: 5000 },
         gates: Vec::new(),
         strategy: ValidationStrategy::Strict,

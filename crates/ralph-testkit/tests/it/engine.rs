@@ -13,8 +13,8 @@ use ralph_core::ids::Role;
 use ralph_core::outcome::Outcome;
 use ralph_core::ports::Request;
 use ralph_core::recipe::{
-    AgentChoice, AgentKind, AgentOutput, CommitPolicy, IterationCount, LandingPolicy, OnFailure,
-    Permissions, PromptPlan, PromptSource, Recipe, RunLimits, Scm, ScmTask, Work,
+    AgentChoice, AgentKind, CommitPolicy, IterationCount, LandingPolicy, OnFailure, PromptPlan,
+    PromptSource, Recipe, RunLimits, Scm, ScmTask, Work,
 };
 use ralph_core::run::RunState;
 use ralph_core::text::Truncate;
@@ -44,19 +44,9 @@ fn recipe(gates: Vec<Gate>) -> Recipe {
     Recipe {
         workflow: "prompt".into(),
         work: Work::Prompt(PromptSource::Text("base".into())),
-        agent: AgentChoice {
-            kind: AgentKind::Text,
-            command: "agent".into(),
-            flags: Vec::new(),
-            model: None,
-            fallback_model: None,
-            env: BTreeMap::new(),
-            env_deny: Vec::new(),
-            permissions: Permissions::Skip,
-            output: AgentOutput::Events,
-            max_turns: None,
-        },
+        agent: AgentChoice::new(AgentKind::Text, "agent"),
         agents: BTreeMap::new(),
+        escalate: None,
         prompt: PromptPlan { iteration_count: IterationCount::Hidden, output_chars: 5000 },
         gates,
         strategy: ValidationStrategy::Strict,

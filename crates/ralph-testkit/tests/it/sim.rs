@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_core::ports::Request;
 use ralph_core::reading::{Reading, ResultStatus};
-use ralph_core::recipe::{AgentChoice, AgentKind, AgentOutput, Permissions};
+use ralph_core::recipe::{AgentChoice, AgentKind};
 use ralph_core::units::Millis;
 use ralph_io::agents;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -69,18 +69,7 @@ fn read(output: &Output) -> Reading {
         iteration: IterationNumber(1),
         ask: AskNumber(1),
         role: Role::Prompt,
-        agent: AgentChoice {
-            kind: AgentKind::Sim,
-            command: "scenario.json".to_owned(),
-            flags: Vec::new(),
-            model: None,
-            fallback_model: None,
-            env: std::collections::BTreeMap::new(),
-            env_deny: Vec::new(),
-            permissions: Permissions::Skip,
-            output: AgentOutput::Events,
-            max_turns: None,
-        },
+        agent: AgentChoice::new(AgentKind::Sim, "scenario.json"),
         prompt: String::new(),
         soft_limit: Millis::ZERO,
         hard_limit: Millis::ZERO,

@@ -21,8 +21,8 @@ use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_core::judge::{Evidence, judge};
 use ralph_core::reading::{Reading, Speaker, TextForm, Usage};
 use ralph_core::recipe::{
-    AgentChoice, AgentKind, AgentOutput, CommitPolicy, IterationCount, LandingPolicy, OnFailure,
-    Permissions, PromptPlan, PromptSource, Recipe, RunLimits, Work,
+    AgentChoice, AgentKind, CommitPolicy, IterationCount, LandingPolicy, OnFailure, PromptPlan,
+    PromptSource, Recipe, RunLimits, Work,
 };
 use ralph_core::text::Truncate;
 use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
@@ -249,18 +249,11 @@ fn recipe() -> Recipe {
         workflow: "prompt".into(),
         work: Work::Prompt(PromptSource::Text("Do it.".into())),
         agent: AgentChoice {
-            kind: AgentKind::Claude,
-            command: "claude".into(),
-            flags: Vec::new(),
             model: Some("opus".into()),
-            fallback_model: None,
-            env: BTreeMap::new(),
-            env_deny: Vec::new(),
-            permissions: Permissions::Skip,
-            output: AgentOutput::Events,
-            max_turns: None,
+            ..AgentChoice::new(AgentKind::Claude, "claude")
         },
         agents: BTreeMap::new(),
+        escalate: None,
         prompt: PromptPlan { iteration_count: IterationCount::Hidden, output_chars: 5_000 },
         gates: vec![
             gate("lint", "make lint", Severity::Hard),

@@ -9,6 +9,7 @@ use super::dry_run;
 use crate::cli::{CommonArgs, LimitArgs, RunArgs};
 use crate::complaint::Complaint;
 use crate::desk::DirtyPlan;
+use crate::equip::{Asking, equipped};
 use crate::project::Project;
 use crate::recipe;
 use crate::session::{self, Wishes};
@@ -29,7 +30,7 @@ pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Co
     };
     let recipe = recipe::for_prompt(&loaded, source)?;
     if args.dry_run {
-        return dry_run::main(&project, &loaded, &recipe);
+        return dry_run::main(&project, &loaded, &equipped(&project, recipe, Asking::Memory));
     }
     let dirty = match (args.include_dirty, args.set_aside) {
         (true, _) => DirtyPlan::Include,

@@ -18,7 +18,11 @@ fn with_claude(calls: &Value) -> Sealed {
     let ralph = env!("CARGO_BIN_EXE_ralph");
     sealed.program(
         "claude",
-        &format!("#!/bin/sh\necho \"$@\" >> ../argv\nexec {ralph} __sim {}\n", scenario.display()),
+        &format!(
+            "#!/bin/sh\n[ \"$1\" = --version ] && exec echo '2.1.325 (Claude Code)'\n\
+             echo \"$@\" >> ../argv\nexec {ralph} __sim {}\n",
+            scenario.display()
+        ),
     );
     sealed
 }

@@ -1,14 +1,16 @@
 //! How Claude Code is called: flags, environment, prompt on stdin.
 //!
-//! Not here: probing which flags a version knows. What it does not know it names on stderr.
+//! Not here: which flags a version knows. What it can do is in the request, and what it then
+//! still does not know it names on stderr.
 
+use ralph_core::capability::{SchemaOutput, Support};
 use ralph_core::failure::Failure;
 use ralph_core::ports::Request;
 use ralph_core::recipe::{AgentOutput, Permissions};
 use ralph_core::units::UsdMicros;
 
 use crate::agents::call::{
-    Call, CallContext, IdleWatch, Privilege, deliver, environment, has_flag, split_flags,
+    Call, CallContext, IdleWatch, Privilege, argument, deliver, environment, has_flag, split_flags,
 };
 
 /// Marks of a session that ralph itself may run in. A child that sees them takes itself for a
@@ -72,8 +74,16 @@ pub(in crate::agents) fn call(request: &Request, context: &CallContext) -> Resul
     if let Some(turns) = request.agent.max_turns.filter(|turns| *turns > 0) {
         args.add(&["--max-turns"], Some(&turns.to_string()));
     }
-    if let Some(left) = request.cost_left {
+    let can = request.agent.capabilities;
+    if let (Some(left), Support::Yes) = (request.cost_left, can.cost_limit) {
         args.add(&["--max-budget-usd"], Some(&dollars(left)));
+    }
+    if let (Some(system), Support::Yes) = (&context.system_prompt, can.system_prompt) {
+        args.add(&["--append-system-prompt-file"], Some(&system.file.to_string_lossy()));
+    }
+    if let (Some(schema), SchemaOutput::Enforced) = (&request.schema, can.schema) {
+        // A path is refused; only the schema itself will do.
+        args.add(&["--json-schema"], Some(&argument(&schema.to_string(), "the schema")?));
     }
     let mut args = args.args;
     args.extend(user);

@@ -17,7 +17,7 @@ pub(in crate::agents) const INSTALL_HINT: &str =
     "install Codex (`npm install -g @openai/codex`), or set `agent.command`";
 
 /// The exit code of a usage error.
-const USAGE: i32 = 2;
+pub(super) const USAGE: i32 = 2;
 
 impl CodexTranslator {
     pub(in crate::agents) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
@@ -81,7 +81,7 @@ impl CodexTranslator {
 }
 
 /// Returns the class that an error's words speak of.
-fn class_of(words: &str, evidence: &Evidence<'_>) -> Option<FailureClass> {
+pub(super) fn class_of(words: &str, evidence: &Evidence<'_>) -> Option<FailureClass> {
     let limited = || FailureClass::RateLimited {
         resets_at: limit_words::reset_time(words, evidence.now, evidence.zone),
     };
@@ -158,7 +158,7 @@ const AFTER_LIMITS: [(FailureClass, &[&str]); 3] = [
 ];
 
 /// Adds how to mend what asking again cannot.
-fn with_hint(class: FailureClass, words: &str) -> Failure {
+pub(super) fn with_hint(class: FailureClass, words: &str) -> Failure {
     let lower = words.to_lowercase();
     let has = |known: &str| lower.contains(known);
     let hint = match class {
@@ -176,9 +176,6 @@ fn with_hint(class: FailureClass, words: &str) -> Failure {
         }
         FailureClass::BadCall if has("--full-auto") => {
             Some("Codex has no `--full-auto` any more: use `-s workspace-write`")
-        }
-        FailureClass::BadCall if has("unexpected argument") => {
-            Some("check `agent.flags` against `codex exec --help`")
         }
         FailureClass::BadCall if has("model") => Some("check `agent.model`"),
         FailureClass::BadCall

@@ -1,15 +1,17 @@
 //! Codex: its flags, its stream of events, its ways to end.
 //!
-//! Not here: its text mode, which prints the prompt among its steps; the events say more.
+//! Not here: what it prints in text mode. That repeats the prompt; the answer is in a file.
 
 mod call;
 mod failure;
 mod pieces;
+mod text_mode;
 mod translate;
 mod wire;
 
-pub(super) use call::call;
+pub(super) use call::{call, output};
 pub(super) use failure::INSTALL_HINT;
+pub(super) use text_mode::CodexText;
 pub(super) use translate::CodexTranslator;
 
 #[cfg(test)]

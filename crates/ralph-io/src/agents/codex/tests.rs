@@ -231,7 +231,7 @@ fn a_bad_call_is_told_on_stderr() {
     for (stderr, code, class, hint) in [
         (&*recorded("full-auto-removed.stderr.txt"), 2, FailureClass::BadCall, "workspace-write"),
         (&*recorded("not-a-git-repo.stderr.txt"), 1, FailureClass::BadCall, "skip-git-repo-check"),
-        ("error: unexpected argument '--x' found", 2, FailureClass::BadCall, "agent.flags"),
+        ("error: unexpected argument '--x' found", 2, FailureClass::BadCall, "does not take `--x`"),
         ("No prompt provided via stdin.", 1, FailureClass::BadCall, ""),
         ("", 2, FailureClass::BadCall, ""),
         ("thread 'main' panicked", 101, FailureClass::Crashed, ""),
@@ -362,7 +362,6 @@ fn everything_that_can_be_asked_for() {
     check_call(
         |request| {
             request.agent.model = Some("gpt-5.5".to_owned());
-            request.agent.output = AgentOutput::Text;
             request.agent.env_deny = vec!["AWS_*".to_owned()];
             request.agent.env.insert("CODEX_HOME".to_owned(), "/state/codex".to_owned());
             request.agent.flags = vec!["--skip-git-repo-check".to_owned()];
@@ -378,6 +377,104 @@ fn everything_that_can_be_asked_for() {
             RALPH_RUN_ID=20261114-231500-k3f9
         "#]],
     );
+}
+
+#[test]
+fn plain_text_is_a_file() {
+    check_call(
+        |request| request.agent.output = AgentOutput::Text,
+        &expect![[r#"
+        codex exec -o /state/answer.md -s workspace-write -c features.unbounded_connection_retries=false -
+        stdin "Do it.", idle Off
+        without []
+        RALPH_ASK=1
+        RALPH_ITERATION=3
+        RALPH_ROLE=prompt
+        RALPH_RUN_ID=20261114-231500-k3f9
+    "#]],
+    );
+    for flag in ["--json", "-o x"] {
+        let mut request = request(AgentKind::Codex, &[flag], "Do it.");
+        request.agent.output = AgentOutput::Text;
+        assert_eq!(agents::answer_file(&request, &context()), None, "{flag}");
+    }
+}
+
+#[test]
+fn without_its_file_plain_text_is_no_answer() {
+    #[track_caller]
+    fn check(answer: Option<&str>, stderr: &str, ending: Ending, expect: Option<FailureClass>) {
+        let mut request = request(AgentKind::Codex, &[], "Do it.");
+        request.agent.output = AgentOutput::Text;
+        let mut translator = agents::translator(&request);
+        let mut reading = ralph_core::reading::Reading::default();
+        // What stands on stdout is the answer once more, and counts for nothing.
+        let stdout = "All done.\n<promise>COMPLETE</promise>";
+        let mut heard: Vec<Heard> = stdout.lines().map(|line| translator.line(line)).collect();
+        heard.extend(answer.map(|text| translator.answer(text.to_owned())));
+        heard.iter().flat_map(|heard| &heard.events).for_each(|event| reading.hear(event));
+        let end = ralph_core::child::ChildEnd {
+            ending,
+            ran: ralph_core::units::Millis::ZERO,
+            soft_limit: ralph_core::child::SoftLimit::Kept,
+            leftovers: ralph_core::child::Leftovers::default(),
+        };
+        let evidence = agents::Evidence {
+            reading: &reading,
+            end: &end,
+            stderr_tail: stderr,
+            stdout_tail: stdout,
+            now: NOW,
+            zone: &jiff::tz::TimeZone::UTC,
+        };
+        let failure = agents::judge(&translator, &request.agent, &evidence);
+        assert_eq!(failure.as_ref().map(|it| it.class.clone()), expect, "{stderr}");
+        let signal = reading.into_reply(end, failure).signal;
+        assert_eq!(signal.is_some(), answer.is_some() && expect.is_none());
+    }
+    let done = Some("All done.\n<promise>COMPLETE</promise>\n");
+    check(done, "work\ntokens used\n1,640", exit(0), None);
+    check(Some("\n"), "", exit(0), Some(FailureClass::Empty));
+    check(done, "", exit(1), Some(FailureClass::Crashed));
+    check(None, "work on error 429 pages", exit(0), Some(FailureClass::Malformed));
+    check(None, "codex\nI read about a usage limit.", exit(1), Some(FailureClass::Crashed));
+    let limit = "ERROR: You\u{2019}ve hit your usage limit. Try again later.";
+    check(None, limit, exit(1), Some(FailureClass::RateLimited { resets_at: None }));
+    check(
+        None,
+        "ERROR: unexpected status 401 Unauthorized: no, url: x",
+        exit(1),
+        Some(FailureClass::NotLoggedIn),
+    );
+    check(None, &recorded("full-auto-removed.stderr.txt"), exit(2), Some(FailureClass::BadCall));
+    check(None, &recorded("not-a-git-repo.stderr.txt"), exit(1), Some(FailureClass::BadCall));
+    check(None, "", signal(9), Some(FailureClass::Crashed));
+    let hard = Ending::TimedOut { limit: Limit::Hard, force: Force::Killed };
+    check(None, "", hard.clone(), Some(FailureClass::HardTimeout));
+    check(done, "", hard, None);
+}
+
+#[test]
+fn an_answer_of_a_schema_is_found_in_the_last_message() {
+    let mut request = request(AgentKind::Codex, &[], "Do it.");
+    request.schema = Some(serde_json::json!({ "type": "object" }));
+    let structured = |name| recorded::read(&request, &stream(name), "", exit(0), NOW).1.structured;
+    let expect = serde_json::json!({ "status": "done", "summary": "Everything is in place." });
+    assert_eq!(structured("output-schema"), Some(expect));
+    // Codex does not check what comes back.
+    assert_eq!(structured("output-schema-ignored"), None);
+}
+
+#[test]
+fn a_flag_that_is_gone_is_replaced() {
+    let mut request = request(AgentKind::Codex, &["--full-auto"], "Do it.");
+    let args = |request: &Request| {
+        agents::call(request, &context()).expect("a small prompt fits").args.join(" ")
+    };
+    let rest = "-c features.unbounded_connection_retries=false";
+    assert_eq!(args(&request), format!("exec --json {rest} -s workspace-write -"));
+    request.agent.version = Some(ralph_core::version::Version::new(0, 125, 0));
+    assert_eq!(args(&request), format!("exec --json {rest} --full-auto -"));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::Request;
 use ralph_core::recipe::Permissions;
+use ralph_core::version::Version;
 
 use crate::agents::call::{Call, CallContext, IdleWatch, deliver, environment, has_flag};
 
@@ -44,6 +45,9 @@ const OUTPUT: [&str; 2] = ["-o", "--output-format"];
 /// The format that is read, whatever the view shows of it.
 const STREAM: &str = "stream-json";
 
+/// The first version that refuses folders it was not told to trust, and has a flag for it.
+const ASKS_FOR_TRUST: Version = Version::new(0, 41, 0);
+
 /// Returns how to call Gemini CLI.
 pub(in crate::agents) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
     let mut flags = Vec::new();
@@ -52,7 +56,9 @@ pub(in crate::agents) fn call(request: &Request, context: &CallContext) -> Resul
             // It refuses to start with both ways to say it.
             flags.push(Flag::switch("--yolo", &["-y", "--approval-mode"]));
             // In a folder that it was never told to trust it exits, and `--yolo` has no effect.
-            flags.push(Flag::switch("--skip-trust", &[]));
+            if request.agent.version.is_none_or(|version| version >= ASKS_FOR_TRUST) {
+                flags.push(Flag::switch("--skip-trust", &[]));
+            }
         }
         Permissions::Ask => {}
     }

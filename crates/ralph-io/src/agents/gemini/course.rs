@@ -108,7 +108,7 @@ impl Course {
     pub(in crate::agents) fn close(
         &mut self,
         usage: Option<Usage>,
-        outcome: Result<Option<String>, Trouble>,
+        outcome: Result<Answer, Trouble>,
     ) -> Heard {
         // A turn that failed early reports nothing, which must not replace what its steps did.
         let mut events: Vec<AgentEvent> = usage
@@ -116,24 +116,29 @@ impl Course {
             .map(|usage| AgentEvent::Usage { usage, scope: UsageScope::Total })
             .into_iter()
             .collect();
-        let (status, text) = match outcome {
-            Ok(text) => {
+        let (status, text, structured) = match outcome {
+            // Its text is the same once more, and would be searched for a tag.
+            Ok(Answer::Structured(structured)) => {
+                self.turn = Turn::Succeeded;
+                (ResultStatus::Success, None, Some(structured))
+            }
+            Ok(Answer::Text(text)) => {
                 // An answer that is empty by the agent's own account was refused by a hook.
                 if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
                     events.extend(self.retract());
                 }
                 self.turn = Turn::Succeeded;
-                (ResultStatus::Success, text)
+                (ResultStatus::Success, text, None)
             }
             Err(trouble) => {
                 events.extend(self.retract());
                 let status = ResultStatus::Failed(trouble.words());
                 self.turn = Turn::Failed(Box::new(trouble));
-                (status, None)
+                (status, None, None)
             }
         };
         self.speaking = None;
-        events.push(AgentEvent::Result { status, text, structured: None });
+        events.push(AgentEvent::Result { status, text, structured });
         Heard { events, weight: Weight::Final }
     }
 
@@ -141,6 +146,15 @@ impl Course {
     pub(super) fn awaits_model(&self) -> bool {
         self.speaking.is_none() && self.calls.is_empty()
     }
+}
+
+/// What a turn that succeeded brought.
+#[derive(Debug)]
+pub(in crate::agents) enum Answer {
+    /// The last words, where they are repeated.
+    Text(Option<String>),
+    /// The answer to a schema.
+    Structured(serde_json::Value),
 }
 
 /// Reads the objects of a line in order; what is none, or is not understood, stays visible.

@@ -11,7 +11,7 @@ mod translate;
 mod wire;
 
 pub(super) use call::{Flag, INSTALL_HINT, call, with_flags};
-pub(super) use course::{Course, each_object};
+pub(super) use course::{Answer, Course, each_object};
 pub(super) use failure::{Manners, Trouble};
 pub(super) use translate::GeminiTranslator;
 

@@ -9,7 +9,7 @@ use ralph_core::reading::{AgentEvent, Speaker, ToolOutcome, Usage};
 use ralph_core::units::Tokens;
 use serde_json::value::RawValue;
 
-use super::course::{Course, each_object};
+use super::course::{Answer, Course, each_object};
 use super::failure::{GEMINI, Trouble};
 use super::wire;
 use crate::agents::claude::wire::Head;
@@ -118,7 +118,7 @@ impl GeminiTranslator {
         let status = line.status.unwrap_or_default().0;
         let told = self.course.error.take();
         let outcome = if status == "success" {
-            Ok(None)
+            Ok(Answer::Text(None))
         } else {
             let error = line.error.unwrap_or_default();
             let words = error.message.or(told);

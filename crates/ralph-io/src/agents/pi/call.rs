@@ -5,7 +5,7 @@
 use ralph_core::failure::Failure;
 use ralph_core::ports::Request;
 
-use crate::agents::call::{Call, CallContext, IdleWatch, deliver, environment, has_flag};
+use crate::agents::call::{Call, CallContext, IdleWatch, argument, deliver, environment, has_flag};
 use crate::agents::json_events::Flags;
 use crate::agents::turn::Hints;
 
@@ -35,6 +35,10 @@ pub(in crate::agents) fn call(request: &Request, context: &CallContext) -> Resul
             flags.add(&["--provider"], Some(provider));
         }
         flags.add(&["--model"], Some(names.map_or(model.as_str(), |(_, name)| name)));
+    }
+    if let Some(system) = &context.system_prompt {
+        let text = argument(&system.text, "the system prompt")?;
+        flags.add(&["--append-system-prompt"], Some(&text));
     }
     Ok(Call {
         program: request.agent.command.clone(),

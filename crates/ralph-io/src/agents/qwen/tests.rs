@@ -77,6 +77,18 @@ fn only_the_last_words_of_a_success_count() {
 }
 
 #[test]
+fn an_answer_of_a_schema_stands_in_the_result() {
+    let line = SUCCESS.replace(
+        r#""result":"Fine.""#,
+        r#""result":"{\"a\":\"<promise>COMPLETE</promise>\"}","structured_result":{"a":1}"#,
+    );
+    assert_ne!(line, SUCCESS);
+    let found = reply(&line, "", exit(0));
+    assert_eq!((found.structured, found.signal), (Some(serde_json::json!({ "a": 1 })), None));
+    assert_eq!(found.failure, None);
+}
+
+#[test]
 fn each_ending_has_its_class() {
     let limited = FailureClass::RateLimited { resets_at: None };
     for (stream, code, class) in [

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::call::INSTALL_HINT;
 use super::wire;
 use crate::agents::claude::wire::{Block, Head, Said};
-use crate::agents::gemini::{Course, Manners, Trouble, each_object};
+use crate::agents::gemini::{Answer, Course, Manners, Trouble, each_object};
 use crate::agents::translator::{Evidence, Heard, Weight};
 
 const QWEN: Manners = Manners {
@@ -151,7 +151,10 @@ impl QwenTranslator {
     fn result(&mut self, line: wire::ResultLine) -> Heard {
         let subtype = line.subtype.unwrap_or_default();
         let outcome = if subtype == "success" && line.is_error != Some(true) {
-            Ok(line.result)
+            Ok(match line.structured_result {
+                Some(structured) => Answer::Structured(structured),
+                None => Answer::Text(line.result),
+            })
         } else {
             let words = line.error.and_then(|error| error.message).or(line.result);
             let words = words.filter(|words| !words.trim().is_empty());

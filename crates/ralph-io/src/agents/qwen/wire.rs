@@ -56,6 +56,8 @@ pub(super) struct ResultLine {
     #[serde(default, deserialize_with = "lenient")]
     pub(super) result: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
+    pub(super) structured_result: Option<serde_json::Value>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) error: Option<Problem>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) usage: Option<Figures>,

@@ -28,6 +28,10 @@ pub(crate) struct Agent {
     pub(crate) env_deny: Option<Vec<String>>,
     /// Whether the agent may use its tools without asking. Default: true.
     pub(crate) skip_permissions: Option<bool>,
+    /// A file with instructions that stand beside every prompt, as the agent's system prompt where
+    /// it takes one.
+    #[schemars(length(min = 1))]
+    pub(crate) system_prompt_file: Option<String>,
     /// Selects the agent's answer in its output, for agents of kind `custom`.
     pub(crate) response_filter: Option<String>,
     /// Selects what to show of the agent's output, for agents of kind `custom`.
@@ -38,7 +42,8 @@ impl Agent {
     /// Returns this agent with what it leaves open taken from `base`.
     ///
     /// Another command or kind is another program: the arguments, models and filters of `base`
-    /// mean nothing to it, so only the environment and the permissions carry over.
+    /// mean nothing to it, so only the environment, the permissions and the instructions carry
+    /// over.
     #[must_use]
     pub(crate) fn over(&self, base: &Self) -> Self {
         let base = if self.command.is_some() || self.kind.is_some() {
@@ -46,6 +51,7 @@ impl Agent {
                 env: base.env.clone(),
                 env_deny: base.env_deny.clone(),
                 skip_permissions: base.skip_permissions,
+                system_prompt_file: base.system_prompt_file.clone(),
                 ..Self::default()
             }
         } else {
@@ -62,6 +68,7 @@ impl Agent {
             env,
             env_deny: self.env_deny.clone().or(base.env_deny),
             skip_permissions: self.skip_permissions.or(base.skip_permissions),
+            system_prompt_file: self.system_prompt_file.clone().or(base.system_prompt_file),
             response_filter: self.response_filter.clone().or(base.response_filter),
             display_filter: self.display_filter.clone().or(base.display_filter),
         }

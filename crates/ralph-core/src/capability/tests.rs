@@ -1,0 +1,146 @@
+//! What a run asks in vain, and what an agent is asked in words.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::*;
+use crate::budget::Budget;
+use crate::ids::{AskNumber, IterationNumber, Role, RunId};
+use crate::ports::Request;
+use crate::recipe::AgentKind;
+use crate::units::{Millis, Tokens, UsdMicros};
+use crate::version::Version;
+
+const EVERYTHING: Capabilities = Capabilities {
+    schema: SchemaOutput::Enforced,
+    usage: UsageReport::Cost,
+    turn_limit: Support::Yes,
+    cost_limit: Support::Yes,
+    fallback_model: Support::Yes,
+    mcp: McpServers::Only,
+    system_prompt: Support::Yes,
+    stop_hook: Support::Yes,
+    resume: Support::Yes,
+    echo: Echo::None,
+    text_mode: TextMode::Plain,
+    reset_times: Support::Yes,
+};
+
+fn wishing(capabilities: Capabilities) -> AgentChoice {
+    AgentChoice {
+        capabilities,
+        version: Some(Version::new(1, 2, 3)),
+        fallback_model: Some("small".into()),
+        max_turns: Some(7),
+        mcp_config: Some("mcp.json".into()),
+        ..AgentChoice::new(AgentKind::Text, "agent")
+    }
+}
+
+#[track_caller]
+fn check(agent: AgentChoice, roles: BTreeMap<Role, AgentChoice>, budget: Budget, expect: &[&str]) {
+    let mut recipe = crate::choose::tests::recipe();
+    recipe.agent = agent;
+    recipe.agents = roles;
+    recipe.limits.budget = budget;
+    assert_eq!(concerns(&recipe), expect);
+}
+
+fn both() -> Budget {
+    Budget { cost: Some(UsdMicros::from_dollars(5.0)), tokens: Some(Tokens(1_000)), time: None }
+}
+
+#[test]
+fn a_limit_that_does_not_hold_is_not_silent() {
+    check(wishing(EVERYTHING), BTreeMap::new(), both(), &[]);
+    check(
+        wishing(Capabilities::default()),
+        BTreeMap::new(),
+        both(),
+        &[
+            "`agent` 1.2.3 does not report what it costs: the budget of $5.00 does not bound it",
+            "`agent` 1.2.3 does not report its tokens: the budget of 1.0K tokens does not bound it",
+            "`agent` 1.2.3 has no limit of turns: `maxTurns` does not bound it",
+            "`agent` 1.2.3 takes no second model: `small` is not fallen back to",
+            "`agent` 1.2.3 takes no MCP servers for one call: `mcp.json` has no effect",
+        ],
+    );
+    check(AgentChoice::new(AgentKind::Text, "agent"), BTreeMap::new(), Budget::default(), &[]);
+}
+
+#[test]
+fn tokens_bound_an_agent_that_knows_no_prices() {
+    let tokens = Capabilities { usage: UsageReport::Tokens, ..EVERYTHING };
+    check(
+        wishing(tokens),
+        BTreeMap::new(),
+        both(),
+        &["`agent` 1.2.3 does not report what it costs: the budget of $5.00 does not bound it"],
+    );
+}
+
+#[test]
+fn plain_text_reports_nothing() {
+    let mut agent = wishing(EVERYTHING);
+    agent.output = AgentOutput::Text;
+    let costs = Budget { tokens: None, ..both() };
+    check(
+        agent.clone(),
+        BTreeMap::new(),
+        costs,
+        &[
+            "`agent` 1.2.3 does not report what it costs in plain text: the budget of $5.00 does not bound it",
+        ],
+    );
+    agent.capabilities.text_mode = TextMode::Events;
+    check(agent, BTreeMap::new(), costs, &[]);
+}
+
+#[test]
+fn agents_of_single_roles_are_looked_at_as_well() {
+    let plain = AgentChoice::new(AgentKind::Text, "helper");
+    let never = AgentChoice::new(AgentKind::Text, "never-asked");
+    let roles = BTreeMap::from([(Role::Message, plain), (Role::Review, never)]);
+    let costs = Budget { tokens: None, ..both() };
+    check(
+        wishing(EVERYTHING),
+        roles,
+        costs,
+        &["`helper` does not report what it costs: the budget of $5.00 does not bound it"],
+    );
+}
+
+#[test]
+fn only_an_agent_without_schemas_is_asked_in_its_prompt() {
+    let schema = json!({ "type": "object" });
+    for (output, is_asked) in [
+        (SchemaOutput::None, true),
+        (SchemaOutput::Unchecked, false),
+        (SchemaOutput::Enforced, false),
+    ] {
+        let request = Request {
+            run: RunId("r".into()),
+            iteration: IterationNumber(1),
+            ask: AskNumber(1),
+            role: Role::Review,
+            task: None,
+            agent: wishing(Capabilities { schema: output, ..EVERYTHING }),
+            prompt: "Review it.".into(),
+            schema: None,
+            soft_limit: Millis::ZERO,
+            hard_limit: Millis::ZERO,
+            idle_limit: Millis::ZERO,
+            cost_left: None,
+        };
+        let request = request.wanting(schema.clone());
+        assert_eq!(request.schema, Some(schema.clone()));
+        assert_eq!(request.prompt != "Review it.", is_asked, "{output:?}: {}", request.prompt);
+    }
+}
+
+#[test]
+fn what_an_old_journal_does_not_know_is_not_there() {
+    let known: Capabilities = serde_json::from_value(json!({ "usage": "cost" })).expect("read");
+    assert_eq!(known, Capabilities { usage: UsageReport::Cost, ..Capabilities::default() });
+}

@@ -1,0 +1,140 @@
+//! What each agent can do, by the version that is installed.
+//!
+//! Every line was seen in a run of the agent, in its source or in its documentation. Not here:
+//! the flags that do it; each agent's `call` has those.
+
+use ralph_core::capability::{
+    Capabilities, Echo, McpServers, SchemaOutput, Support, TextMode, UsageReport,
+};
+use ralph_core::recipe::AgentKind;
+use ralph_core::version::Version;
+
+/// Returns what an agent can do. Where the version is not known, the newest is assumed.
+pub fn capabilities(kind: AgentKind, version: Option<Version>) -> Capabilities {
+    let since = |major, minor, patch| {
+        let first = Version::new(major, minor, patch);
+        if version.is_none_or(|version| version >= first) { Support::Yes } else { Support::No }
+    };
+    match kind {
+        AgentKind::Claude => Capabilities {
+            // Earlier versions have the flag, but no structured output in print mode.
+            schema: schema(since(2, 1, 22), SchemaOutput::Enforced),
+            usage: UsageReport::Cost,
+            turn_limit: Support::Yes,
+            cost_limit: since(2, 0, 28),
+            fallback_model: Support::Yes,
+            mcp: McpServers::Only,
+            system_prompt: since(2, 0, 34),
+            stop_hook: Support::Yes,
+            resume: Support::Yes,
+            echo: Echo::None,
+            text_mode: TextMode::Plain,
+            reset_times: Support::Yes,
+        },
+        AgentKind::Codex => Capabilities {
+            schema: schema(since(0, 41, 0), SchemaOutput::Unchecked),
+            usage: UsageReport::Tokens,
+            mcp: McpServers::Added,
+            system_prompt: Support::Yes,
+            stop_hook: Support::Yes,
+            resume: Support::Yes,
+            echo: Echo::None,
+            text_mode: TextMode::Plain,
+            reset_times: Support::Yes,
+            ..Capabilities::default()
+        },
+        AgentKind::Qwen => Capabilities {
+            schema: schema(since(0, 15, 10), SchemaOutput::Enforced),
+            usage: UsageReport::Tokens,
+            turn_limit: since(0, 4, 0),
+            fallback_model: since(0, 19, 7),
+            mcp: match since(0, 15, 5) {
+                Support::Yes => McpServers::Added,
+                Support::No => McpServers::None,
+            },
+            system_prompt: since(0, 13, 0),
+            stop_hook: Support::Yes,
+            resume: Support::Yes,
+            echo: Echo::None,
+            ..Capabilities::default()
+        },
+        AgentKind::Gemini => Capabilities {
+            usage: UsageReport::Tokens,
+            stop_hook: Support::Yes,
+            resume: Support::Yes,
+            echo: Echo::Repeats,
+            ..Capabilities::default()
+        },
+        AgentKind::Opencode => Capabilities {
+            usage: UsageReport::Cost,
+            mcp: McpServers::Added,
+            system_prompt: Support::Yes,
+            resume: Support::Yes,
+            echo: Echo::None,
+            ..Capabilities::default()
+        },
+        AgentKind::Copilot => Capabilities {
+            mcp: McpServers::Added,
+            stop_hook: Support::Yes,
+            resume: Support::Yes,
+            echo: Echo::Repeats,
+            ..Capabilities::default()
+        },
+        AgentKind::Pi => Capabilities {
+            usage: UsageReport::Cost,
+            system_prompt: Support::Yes,
+            resume: Support::Yes,
+            echo: Echo::Repeats,
+            ..Capabilities::default()
+        },
+        AgentKind::Cline => Capabilities {
+            usage: UsageReport::Cost,
+            resume: Support::Yes,
+            echo: Echo::None,
+            ..Capabilities::default()
+        },
+        AgentKind::Amp => Capabilities {
+            usage: UsageReport::Tokens,
+            mcp: McpServers::Added,
+            stop_hook: Support::Yes,
+            resume: Support::Yes,
+            echo: Echo::Repeats,
+            ..Capabilities::default()
+        },
+        AgentKind::Text => Capabilities { text_mode: TextMode::Plain, ..Capabilities::default() },
+        // A scenario reports what it is told to, and is given everything in its prompt.
+        AgentKind::Sim => Capabilities {
+            usage: UsageReport::Cost,
+            echo: Echo::None,
+            reset_times: Support::Yes,
+            ..Capabilities::default()
+        },
+    }
+}
+
+fn schema(support: Support, output: SchemaOutput) -> SchemaOutput {
+    match support {
+        Support::Yes => output,
+        Support::No => SchemaOutput::None,
+    }
+}
+
+/// Returns the oldest version whose stream of events can be read, where older ones had none.
+pub fn oldest(kind: AgentKind) -> Option<Version> {
+    match kind {
+        AgentKind::Gemini => Some(Version::new(0, 11, 0)),
+        AgentKind::Claude
+        | AgentKind::Codex
+        | AgentKind::Amp
+        | AgentKind::Cline
+        | AgentKind::Opencode
+        | AgentKind::Copilot
+        | AgentKind::Qwen
+        | AgentKind::Pi
+        | AgentKind::Text
+        | AgentKind::Sim => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! Whether an agent has a login, as far as that can be told without asking it.
+//!
+//! Only names are looked at: that a variable is set, that a file is there. Not here: reading any
+//! of them, and whether a login is still valid; only a call tells that.
+
+use std::path::{Path, PathBuf};
+
+use ralph_core::recipe::AgentKind;
+use serde::Serialize;
+
+/// Whether an agent has a login.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "state")]
+pub enum Login {
+    /// There is one.
+    Found {
+        /// The variable or the file that it is in.
+        by: String,
+    },
+    /// There is none, and the agent cannot do without.
+    Missing {
+        /// What to do.
+        hint: String,
+    },
+    /// It cannot be told: other providers, keychains and configurations need none of the places
+    /// that were looked at.
+    Unknown,
+    /// It needs none.
+    NotNeeded,
+}
+
+/// Where an agent keeps its login.
+struct Places {
+    variables: &'static [&'static str],
+    /// The variable that moves the directory of the files.
+    moved_by: Option<&'static str>,
+    /// That directory, from home.
+    directory: &'static str,
+    files: &'static [&'static str],
+    /// What to do where nothing is found and the agent is known to wait for ever then.
+    needed: Option<&'static str>,
+}
+
+fn places(kind: AgentKind) -> Option<Places> {
+    let places = |variables, moved_by, directory, files| Places {
+        variables,
+        moved_by,
+        directory,
+        files,
+        needed: None,
+    };
+    Some(match kind {
+        AgentKind::Claude => places(
+            &[
+                "ANTHROPIC_API_KEY",
+                "ANTHROPIC_AUTH_TOKEN",
+                "CLAUDE_CODE_OAUTH_TOKEN",
+                "CLAUDE_CODE_USE_BEDROCK",
+                "CLAUDE_CODE_USE_VERTEX",
+            ],
+            Some("CLAUDE_CONFIG_DIR"),
+            ".claude",
+            &[".credentials.json"],
+        ),
+        AgentKind::Codex => {
+            places(&["CODEX_API_KEY"], Some("CODEX_HOME"), ".codex", &["auth.json"])
+        }
+        AgentKind::Gemini => places(
+            &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"],
+            None,
+            ".gemini",
+            &["oauth_creds.json"],
+        ),
+        AgentKind::Qwen => {
+            places(&["OPENAI_API_KEY", "DASHSCOPE_API_KEY"], None, ".qwen", &["oauth_creds.json"])
+        }
+        AgentKind::Opencode => places(
+            &["ANTHROPIC_API_KEY", "OPENAI_API_KEY"],
+            None,
+            ".local/share/opencode",
+            &["auth.json"],
+        ),
+        AgentKind::Copilot => places(
+            &["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"],
+            None,
+            ".copilot",
+            &["config.json"],
+        ),
+        AgentKind::Pi => places(
+            &["ANTHROPIC_API_KEY", "OPENAI_API_KEY"],
+            Some("PI_CODING_AGENT_DIR"),
+            ".pi/agent",
+            &["auth.json"],
+        ),
+        AgentKind::Cline => places(&[], None, ".cline/data", &["secrets.json"]),
+        AgentKind::Amp => Places {
+            // Without a key it asks on its terminal, which nobody sees, and waits.
+            needed: Some("set AMP_API_KEY, or run `amp login`"),
+            ..places(&["AMP_API_KEY"], None, ".local/share/amp", &["secrets.json"])
+        },
+        AgentKind::Text | AgentKind::Sim => return None,
+    })
+}
+
+/// Looks for the login of an agent. `variable` returns the value of one that is set and not
+/// empty; only names and directories of it are used.
+pub fn login(
+    kind: AgentKind,
+    variable: impl Fn(&str) -> Option<PathBuf>,
+    exists: impl Fn(&Path) -> bool,
+) -> Login {
+    let Some(places) = places(kind) else {
+        return match kind {
+            AgentKind::Sim => Login::NotNeeded,
+            AgentKind::Claude
+            | AgentKind::Codex
+            | AgentKind::Amp
+            | AgentKind::Cline
+            | AgentKind::Gemini
+            | AgentKind::Opencode
+            | AgentKind::Copilot
+            | AgentKind::Qwen
+            | AgentKind::Pi
+            | AgentKind::Text => Login::Unknown,
+        };
+    };
+    if let Some(name) = places.variables.iter().find(|name| variable(name).is_some()) {
+        return Login::Found { by: (*name).to_owned() };
+    }
+    let moved = places.moved_by.and_then(&variable);
+    let directory = moved.or_else(|| Some(variable("HOME")?.join(places.directory)));
+    let file = directory
+        .and_then(|directory| {
+            places.files.iter().map(|name| directory.join(name)).find(|file| exists(file))
+        })
+        .map(|file| file.display().to_string());
+    match (file, places.needed) {
+        (Some(by), _) => Login::Found { by },
+        (None, Some(hint)) => Login::Missing { hint: hint.to_owned() },
+        (None, None) => Login::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(kind: AgentKind, set: &[(&str, &str)], files: &[&str], expect: &Login) {
+        let variable = |name: &str| {
+            set.iter().find(|(it, _)| *it == name).map(|(_, value)| PathBuf::from(value))
+        };
+        let found = login(kind, variable, |file| files.iter().any(|it| Path::new(it) == file));
+        assert_eq!(&found, expect, "{kind:?} {set:?} {files:?}");
+    }
+
+    fn found(by: &str) -> Login {
+        Login::Found { by: by.to_owned() }
+    }
+
+    #[test]
+    fn a_login_is_told_by_its_name() {
+        let home = ("HOME", "/home/u");
+        check(
+            AgentKind::Claude,
+            &[home, ("ANTHROPIC_API_KEY", "s3cret")],
+            &[],
+            &found("ANTHROPIC_API_KEY"),
+        );
+        let file = "/home/u/.claude/.credentials.json";
+        check(AgentKind::Claude, &[home], &[file], &found(file));
+        check(AgentKind::Claude, &[home, ("CLAUDE_CONFIG_DIR", "/x")], &[file], &Login::Unknown);
+        let moved = "/x/auth.json";
+        check(AgentKind::Codex, &[home, ("CODEX_HOME", "/x")], &[moved], &found(moved));
+        check(AgentKind::Codex, &[], &[], &Login::Unknown);
+        let hint = "set AMP_API_KEY, or run `amp login`".to_owned();
+        check(AgentKind::Amp, &[home], &[], &Login::Missing { hint });
+        check(AgentKind::Text, &[home], &[], &Login::Unknown);
+        check(AgentKind::Sim, &[home], &[], &Login::NotNeeded);
+    }
+}

@@ -1,0 +1,286 @@
+//! The versions of installed programs: asked once, and remembered until the program changes.
+//!
+//! Starting an agent CLI just to hear its version costs up to a second; a run asks the file
+//! instead. What is remembered is a help and never a truth: without it, or with garbage in it,
+//! programs are asked again. Not here: what a version can do.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ralph_core::units::{Millis, Timestamp};
+use ralph_core::version::Version;
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+use crate::environment::{self, Variables};
+use crate::process::{Limits, Spawn, Stdin, Watch, capture, find_program};
+use crate::store::layout::{private_directories, write_json};
+
+/// Programs say their version within a second; a node that starts on a loaded machine takes two.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A version stands in the first lines.
+const MAX_BYTES: usize = 64 * 1024;
+
+/// A launcher such as a version manager's stays the same while what it starts changes.
+const LONGEST_MEMORY: Millis = Millis::from_mins(24 * 60);
+
+/// The variables that keep programs from doing more than they are asked.
+const QUIET: [(&str, &str); 4] = [
+    ("DISABLE_AUTOUPDATER", "1"),
+    ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+    ("NO_UPDATE_NOTIFIER", "1"),
+    ("NO_COLOR", "1"),
+];
+
+/// The remembered versions, and how to ask for others.
+#[derive(Debug)]
+pub struct Versions {
+    file: Option<PathBuf>,
+    known: BTreeMap<PathBuf, Remembered>,
+}
+
+/// The file, for one program each.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Memory {
+    version: u32,
+    programs: BTreeMap<PathBuf, Remembered>,
+}
+
+/// What a program was when it was asked, and what it said; nothing where it said no version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Remembered {
+    size: u64,
+    modified: i64,
+    asked: Timestamp,
+    said: Option<Version>,
+}
+
+/// The version of the file's own form.
+const FORM: u32 = 1;
+
+/// Where and as whom programs run.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The directory.
+    pub directory: &'a Path,
+    /// The environment.
+    pub env: &'a [(OsString, OsString)],
+    /// ralph's own signals.
+    pub watch: &'a Watch,
+}
+
+impl Versions {
+    /// Reads what is remembered under a cache directory; without one, nothing is.
+    pub fn open(cache: Option<PathBuf>) -> Self {
+        let file = cache.map(|directory| directory.join("agents.json"));
+        let memory: Option<Memory> = file
+            .as_ref()
+            .and_then(|file| fs::read(file).ok())
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let known = memory.filter(|memory| memory.version == FORM).map(|memory| memory.programs);
+        Self { file, known: known.unwrap_or_default() }
+    }
+
+    /// Returns the version of a program, which is asked unless it is remembered.
+    pub fn of(&mut self, program: &str, place: Place<'_>) -> Option<Version> {
+        let spawn = spawn(program, place);
+        let (path, now) = identity(&spawn)?;
+        if let Some(known) = self.fresh(&path, &now) {
+            return known.said;
+        }
+        let captured = capture(&spawn, place.watch, MAX_BYTES);
+        let text = |bytes: &[u8]| Version::find(&String::from_utf8_lossy(bytes));
+        // A complaint about the flag may name the version of something else.
+        let said = captured
+            .end
+            .ending
+            .is_success()
+            .then(|| text(&captured.stdout).or_else(|| text(&captured.stderr)))
+            .flatten();
+        self.known.insert(path, Remembered { said, ..now });
+        self.remember();
+        said
+    }
+
+    /// Returns the version of a program as far as it is remembered; nothing is started.
+    pub fn remembered(&self, program: &str, place: Place<'_>) -> Option<Version> {
+        let (path, now) = identity(&spawn(program, place))?;
+        self.fresh(&path, &now)?.said
+    }
+
+    fn fresh(&self, path: &Path, now: &Remembered) -> Option<&Remembered> {
+        self.known.get(path).filter(|known| {
+            let age = now.asked.0.saturating_sub(known.asked.0);
+            let is_young = age >= 0 && age.cast_unsigned() <= LONGEST_MEMORY.0;
+            is_young && (known.size, known.modified) == (now.size, now.modified)
+        })
+    }
+
+    /// Writes everything down. A memory that is lost costs a second.
+    fn remember(&self) {
+        let Some(file) = &self.file else { return };
+        let memory = Memory { version: FORM, programs: self.known.clone() };
+        let _ = file
+            .parent()
+            .map_or(Ok(()), private_directories)
+            .and_then(|()| write_json(file, &memory));
+    }
+}
+
+/// Returns ralph's cache directory: `$XDG_CACHE_HOME/ralph`, else `~/.cache/ralph`.
+pub fn cache_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_CACHE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        .map(|directory| directory.join("ralph"))
+}
+
+fn spawn(program: &str, place: Place<'_>) -> Spawn {
+    let quiet = QUIET.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let env: Variables = environment::adjusted(place.env, &[], &BTreeMap::from(quiet));
+    Spawn {
+        program: program.into(),
+        args: vec!["--version".into()],
+        // Version managers choose by directory, so it must be the one that the agent works in.
+        cwd: place.directory.to_owned(),
+        env,
+        stdin: Stdin::Null,
+        limits: Limits {
+            hard: Some(PATIENCE),
+            grace: Duration::from_millis(500),
+            ..Limits::default()
+        },
+    }
+}
+
+/// Returns the file behind a program, links followed, and what it is now.
+fn identity(spawn: &Spawn) -> Option<(PathBuf, Remembered)> {
+    let path = find_program(spawn).ok()?.canonicalize().ok()?;
+    let metadata = fs::metadata(&path).ok()?;
+    let modified = metadata.mtime().saturating_mul(1_000_000_000) + metadata.mtime_nsec();
+    let now = Remembered { size: metadata.size(), modified, asked: clock::now(), said: None };
+    Some((path, now))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    struct Bench {
+        directory: tempfile::TempDir,
+        watch: Watch,
+        env: Variables,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().expect("a directory");
+            let path = format!("{}:/usr/bin:/bin", directory.path().display());
+            let env = vec![("PATH".into(), path.into())];
+            Self { directory, watch: Watch::detached(), env }
+        }
+
+        fn program(&self, text: &str) {
+            let path = self.directory.path().join("agent");
+            fs::write(&path, format!("#!/bin/sh\necho x >> asked\n{text}\n")).expect("written");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
+        }
+
+        fn cache(&self) -> PathBuf {
+            self.directory.path().join("cache/ralph")
+        }
+
+        fn versions(&self) -> Versions {
+            Versions::open(Some(self.cache()))
+        }
+
+        fn place(&self) -> Place<'_> {
+            Place { directory: self.directory.path(), env: &self.env, watch: &self.watch }
+        }
+
+        fn asked(&self) -> usize {
+            let asked = fs::read_to_string(self.directory.path().join("asked"));
+            asked.unwrap_or_default().lines().count()
+        }
+    }
+
+    #[test]
+    fn a_program_is_asked_once_until_it_changes() {
+        let bench = Bench::new();
+        bench.program("echo 'agent 1.2.3 (Test)'");
+        assert_eq!(bench.versions().remembered("agent", bench.place()), None);
+        assert_eq!(bench.asked(), 0);
+        for _ in 0..3 {
+            let version = bench.versions().of("agent", bench.place());
+            assert_eq!(version, Some(Version::new(1, 2, 3)));
+        }
+        assert_eq!(bench.asked(), 1);
+        let remembered = bench.versions().remembered("agent", bench.place());
+        assert_eq!(remembered, Some(Version::new(1, 2, 3)));
+        bench.program("echo 'agent 1.10.0 (Test)'");
+        let version = bench.versions().of("agent", bench.place());
+        assert_eq!((version, bench.asked()), (Some(Version::new(1, 10, 0)), 2));
+    }
+
+    #[test]
+    fn a_program_that_says_no_version_is_remembered_as_well() {
+        for text in ["exit 1", "echo hello", "echo 'unknown option in node 22.1.0' >&2; exit 2"] {
+            let bench = Bench::new();
+            bench.program(text);
+            assert_eq!(bench.versions().of("agent", bench.place()), None, "{text}");
+            assert_eq!(bench.versions().of("agent", bench.place()), None, "{text}");
+            assert_eq!(bench.asked(), 1, "{text}");
+        }
+        let bench = Bench::new();
+        assert_eq!(bench.versions().of("no-such-agent", bench.place()), None);
+    }
+
+    #[test]
+    fn garbage_and_old_memories_are_asked_anew() {
+        let bench = Bench::new();
+        bench.program("echo 1.2.3");
+        let file = bench.cache().join("agents.json");
+        for garbage in ["", "{", "[]", r#"{"version":1,"programs":{"/x":7}}"#, r#"{"version":9}"#] {
+            fs::create_dir_all(bench.cache()).expect("a directory");
+            fs::write(&file, garbage).expect("written");
+            let version = bench.versions().of("agent", bench.place());
+            assert_eq!(version, Some(Version::new(1, 2, 3)), "{garbage}");
+        }
+        let before = bench.asked();
+        let mut versions = bench.versions();
+        for known in versions.known.values_mut() {
+            known.asked = Timestamp(known.asked.0 - 25 * 3_600_000);
+        }
+        versions.of("agent", bench.place());
+        assert_eq!(bench.asked(), before + 1);
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_written_only_costs_time() {
+        let bench = Bench::new();
+        bench.program("echo 1.2.3");
+        for cache in [None, Some(PathBuf::from("/proc/ralph"))] {
+            let mut versions = Versions::open(cache);
+            assert_eq!(versions.of("agent", bench.place()), Some(Version::new(1, 2, 3)));
+        }
+    }
+
+    #[test]
+    fn the_cache_has_its_place() {
+        let of = |set: &[(&str, &str)]| {
+            cache_directory(|name| {
+                set.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).into())
+            })
+        };
+        assert_eq!(of(&[("HOME", "/h")]), Some("/h/.cache/ralph".into()));
+        assert_eq!(of(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")]), Some("/c/ralph".into()));
+        assert_eq!(of(&[("XDG_CACHE_HOME", "c")]), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! Which version of each agent is installed, and what a recipe may therefore ask of it.
+//!
+//! Not here: what versions can do, which the adapters know.
+
+use ralph_core::recipe::{AgentChoice, AgentKind, Recipe};
+use ralph_io::agents;
+use ralph_io::process::Watch;
+use ralph_io::versions::{Place, Versions, cache_directory};
+
+use crate::project::Project;
+
+/// How versions are found out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Asking<'a> {
+    /// Programs are asked, unless their version is remembered.
+    Programs(&'a Watch),
+    /// Nothing is started.
+    Memory,
+}
+
+/// Finds out which versions of the agents are installed and what they can do.
+pub(crate) fn equip<'a>(
+    project: &Project,
+    agents: impl Iterator<Item = &'a mut AgentChoice>,
+    asking: Asking<'_>,
+) {
+    let mut versions = Versions::open(cache_directory(|name| std::env::var_os(name)));
+    let unwatched = Watch::detached();
+    for agent in agents {
+        let watch = match asking {
+            Asking::Programs(watch) => watch,
+            Asking::Memory => &unwatched,
+        };
+        let place = Place { directory: &project.directory, env: &project.env, watch };
+        agent.version = match (has_version(agent.kind), asking) {
+            (true, Asking::Programs(_)) => versions.of(&agent.command, place),
+            (true, Asking::Memory) => versions.remembered(&agent.command, place),
+            (false, _) => None,
+        };
+        agent.capabilities = agents::capabilities(agent.kind, agent.version);
+    }
+}
+
+/// Returns a recipe for the versions that are installed now.
+pub(crate) fn equipped(project: &Project, mut recipe: Recipe, asking: Asking<'_>) -> Recipe {
+    equip(project, recipe.every_agent(), asking);
+    recipe
+}
+
+/// Returns whether a program of this kind can be asked for its version. Any other command may do
+/// anything when it is called.
+fn has_version(kind: AgentKind) -> bool {
+    match kind {
+        AgentKind::Claude
+        | AgentKind::Codex
+        | AgentKind::Amp
+        | AgentKind::Cline
+        | AgentKind::Gemini
+        | AgentKind::Opencode
+        | AgentKind::Copilot
+        | AgentKind::Qwen
+        | AgentKind::Pi => true,
+        AgentKind::Text | AgentKind::Sim => false,
+    }
+}
