@@ -21,6 +21,7 @@ pub mod safe;
 pub mod session;
 mod stream;
 pub mod style;
+pub mod tasks;
 pub mod time;
 mod verbose;
 pub mod view;

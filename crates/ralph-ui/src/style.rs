@@ -284,6 +284,16 @@ pub(crate) enum Mark {
     TodoActive,
     /// An entry that is not begun.
     TodoPending,
+    /// A task that is done. The marks of tasks are all one column wide: they stand in a table.
+    TaskDone,
+    /// A task that is being worked on.
+    TaskActive,
+    /// A task that is not begun.
+    TaskPending,
+    /// A task that was given up.
+    TaskFailed,
+    /// A task that is left out.
+    TaskSkipped,
     /// How far a to-do list is.
     Progress,
     /// Something worth knowing.
@@ -323,6 +333,11 @@ impl Mark {
             Self::TodoDone => ("✅", "[x]"),
             Self::TodoActive => ("🔄", "[>]"),
             Self::TodoPending => ("⏸️", "[ ]"),
+            Self::TaskDone => ("✔", "[x]"),
+            Self::TaskActive => ("●", "[>]"),
+            Self::TaskPending => ("○", "[ ]"),
+            Self::TaskFailed => ("✘", "[!]"),
+            Self::TaskSkipped => ("–", "[-]"),
             Self::Progress => ("📊", "[%]"),
             Self::Notice => ("💬", "[i]"),
             Self::Thought => ("💭", "[~]"),

@@ -13,6 +13,7 @@ mod recipe;
 mod screen;
 mod session;
 mod settings;
+mod task_file;
 
 use std::process::ExitCode;
 

@@ -7,6 +7,7 @@ mod log;
 mod resume;
 mod run;
 mod status;
+mod tasks;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -38,6 +39,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Resume(args)) => finish(&cli.common, resume::main(&cli.common, &args)),
         Some(Command::Status(args)) => finish(&cli.common, status::main(&cli.common, &args)),
         Some(Command::Log(args)) => finish(&cli.common, log::main(&cli.common, &args)),
+        Some(Command::Tasks(args)) => finish(&cli.common, tasks::main(&cli.common, &args)),
         Some(Command::Demo(args)) => finish(&cli.common, demo::main(&cli.common, &args)),
     }
 }

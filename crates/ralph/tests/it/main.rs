@@ -10,6 +10,7 @@ mod loops;
 mod resume;
 mod signals;
 mod surroundings;
+mod tasks;
 mod terminal;
 
 use ralph_testkit::sealed::Sealed;

@@ -1,0 +1,86 @@
+//! What a list of ten thousand tasks costs: choosing, checking, reading, changing.
+//!
+//! Reading stands beside what `serde_json` takes to read the same bytes into values. `cargo
+//! bench -p ralph --bench tasks` prints the figures; nothing is asserted.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ralph_core::ids::TaskId;
+use ralph_core::review::ReviewPolicy;
+use ralph_core::task::{Retrying, TaskChange, TaskStatus};
+use ralph_io::formats::TaskFile;
+use serde_json::{Value, json};
+
+const TASKS: usize = 10_000;
+
+fn main() {
+    let text = document();
+    let read = || TaskFile::from_text(Path::new("plan.json"), text.clone()).expect("valid");
+    let file = read();
+    let list = file.list();
+    let review = ReviewPolicy::Fresh { cap: 5 };
+    println!("{TASKS} tasks, {} KiB", text.len() / 1024);
+    report("choose the next", || {
+        black_box(list.next(review, Retrying::Never));
+    });
+    report("what blocks what", || {
+        black_box(list.blocked_chains());
+    });
+    report("check the list", || {
+        black_box(list.validate());
+    });
+    report("read the text", || {
+        black_box(read());
+    });
+    report("  serde_json reads it into values", || {
+        black_box(serde_json::from_str::<Value>(&text).expect("valid"));
+    });
+    let mut file = read();
+    let mut statuses = [TaskStatus::InProgress, TaskStatus::Pending].into_iter().cycle();
+    report("set a status", || {
+        let status = statuses.next().expect("endless");
+        let task = TaskId(format!("TASK-{:05}", TASKS - 1));
+        file.apply(&[TaskChange::SetStatus { task, status }]).expect("possible");
+    });
+}
+
+/// Half of it done, each task waiting for the one before and one long before.
+fn document() -> String {
+    let id = |at: usize| format!("TASK-{at:05}");
+    let tasks: Vec<Value> = (0..TASKS)
+        .map(|at| {
+            let depends_on: Vec<String> = match at {
+                0 => Vec::new(),
+                at => vec![id(at - 1), id(at / 2)],
+            };
+            json!({
+                "id": id(at),
+                "title": format!("Task number {at}"),
+                "description": "What is wanted, in a sentence or two that a person would write.",
+                "status": if at < TASKS / 2 { "done" } else { "pending" },
+                "order": at,
+                "acceptance_criteria": ["It builds", "It is tested"],
+                "depends_on": depends_on,
+            })
+        })
+        .collect();
+    format!("{:#}\n", json!({ "project": "large", "tasks": tasks }))
+}
+
+/// Prints the median of a number of rounds.
+fn report(what: &str, mut round: impl FnMut()) {
+    const ROUNDS: usize = 21;
+    let mut times: Vec<Duration> = (0..ROUNDS)
+        .map(|_| {
+            let begun = Instant::now();
+            round();
+            begun.elapsed()
+        })
+        .collect();
+    times.sort();
+    println!("{what:<36} {:>8.2} ms", times[ROUNDS / 2].as_secs_f64() * 1e3);
+}

@@ -1,0 +1,356 @@
+//! `ralph tasks`: looking at a task file and mending it by hand.
+//!
+//! Not here: working on the tasks, and how a list is drawn.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use ralph_core::ids::TaskId;
+use ralph_core::nearest::nearest;
+use ralph_core::outcome::ExitStatus;
+use ralph_core::review::{ReviewPolicy, ReviewState, ReviewStatus};
+use ralph_core::task::{ChangeError, Next, Retrying, Task, TaskChange, TaskList, TaskStatus};
+use ralph_io::formats::{Dialect, FileProblem, TaskFile, WriteError};
+use serde_json::{Value, json};
+
+use crate::cli::{CommonArgs, TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs};
+use crate::complaint::Complaint;
+use crate::project::Project;
+use crate::screen::{self, Screen};
+use crate::settings::Settings;
+use crate::task_file;
+
+/// Does what the command line says with the task file.
+pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, Complaint> {
+    let project = Project::open(common)?;
+    let settings = project.settings(None, Vec::new())?.settings;
+    let plan = args.plan.as_deref();
+    let desk = Desk { common, json: args.json, project: &project, settings: &settings };
+    match args.command.as_ref().unwrap_or(&TasksCommand::List) {
+        TasksCommand::Validate => return desk.validate(plan),
+        TasksCommand::List => desk.list(&desk.open(plan)?),
+        TasksCommand::Show { id } => desk.show(&desk.open(plan)?, id)?,
+        TasksCommand::Add(add) => desk.add(desk.open(plan)?, add)?,
+        TasksCommand::SetStatus(status) => desk.set_status(desk.open(plan)?, status)?,
+    }
+    Ok(ExitStatus::Complete)
+}
+
+/// What all of these commands need.
+struct Desk<'a> {
+    common: &'a CommonArgs,
+    json: bool,
+    project: &'a Project,
+    settings: &'a Settings,
+}
+
+impl Desk<'_> {
+    fn open(&self, plan: Option<&Path>) -> Result<TaskFile, Complaint> {
+        task_file::open(self.project, self.settings, plan)
+    }
+
+    fn list(&self, file: &TaskFile) {
+        let list = file.list();
+        let next = list.next(self.review(), self.retrying());
+        if self.json {
+            let done = done_ids(list);
+            return print(&json!({
+                "file": self.name(file.path()),
+                "form": file.dialect().tasks(),
+                "project": list.project,
+                "description": list.description,
+                "branch": list.branch,
+                "maxIterations": list.max_iterations,
+                "validationStrategy": list.validation_strategy,
+                "verifyCommands": list.verify_commands,
+                "progress": progress(list),
+                "next": next.work().map(|(role, task)| json!({"role": role, "task": task.id})),
+                "blocked": blocked(&next),
+                "tasks": list.tasks.iter().map(|task| facts(task, &done)).collect::<Vec<_>>(),
+            }));
+        }
+        let screen = Screen::for_stdout(self.common, &self.settings.ui);
+        screen::print_data(&ralph_ui::tasks::list(list, &next, &screen.style));
+    }
+
+    fn show(&self, file: &TaskFile, id: &str) -> Result<(), Complaint> {
+        let task = find(file.list(), id)?;
+        self.tell(file, task);
+        Ok(())
+    }
+
+    fn add(&self, mut file: TaskFile, args: &TasksAddArgs) -> Result<(), Complaint> {
+        let list = file.list();
+        let id = TaskId(args.id.clone().unwrap_or_else(|| free_id(list, file.dialect())));
+        for known in args.depends_on.iter().chain(&args.after) {
+            find(list, known)?;
+        }
+        let task = Task {
+            description: args.description.clone().unwrap_or_else(|| args.title.clone()),
+            acceptance_criteria: args.criterion.clone(),
+            order: args.order,
+            depends_on: args.depends_on.iter().cloned().map(TaskId).collect(),
+            ..Task::new(id.0.clone(), args.title.clone())
+        };
+        let after = args.after.clone().map(TaskId);
+        write(&mut file, &[TaskChange::Add { task: Box::new(task), after }])?;
+        self.tell(&file, find(file.list(), &id.0)?);
+        Ok(())
+    }
+
+    fn set_status(&self, mut file: TaskFile, args: &TasksStatusArgs) -> Result<(), Complaint> {
+        let task = find(file.list(), &args.id)?;
+        let status = wanted(&args.status)?;
+        if status.is_done() {
+            let waits = file.list().waits_for(task);
+            if let Some(first) = waits.first() {
+                let message = format!("`{}` cannot be done: it waits for `{first}`", task.id);
+                return Err(Complaint::input(message)
+                    .hint(format!("`ralph tasks set-status {first} done` comes first")));
+            }
+        }
+        let changes = by_hand(task, status, args.note.as_deref(), self.review());
+        write(&mut file, &changes)?;
+        self.tell(&file, find(file.list(), &args.id)?);
+        Ok(())
+    }
+
+    fn validate(&self, plan: Option<&Path>) -> Result<ExitStatus, Complaint> {
+        let path = task_file::find(self.project, self.settings, plan)?;
+        let (problems, tasks) = match TaskFile::read(&path) {
+            Ok(file) => (Vec::new(), file.list().tasks.len()),
+            Err(problems) => (problems, 0),
+        };
+        if self.json {
+            print(&json!({
+                "file": self.name(&path),
+                "valid": problems.is_empty(),
+                "problems": problems.iter().map(problem_facts).collect::<Vec<_>>(),
+            }));
+            let is_valid = problems.is_empty();
+            return Ok(if is_valid { ExitStatus::Complete } else { ExitStatus::BadInput });
+        }
+        if !problems.is_empty() {
+            return Err(task_file::complain(self.project, &problems));
+        }
+        let noun = if tasks == 1 { "task" } else { "tasks" };
+        screen::print_data(&format!("{}: {tasks} {noun}, no mistakes\n", self.name(&path)));
+        Ok(ExitStatus::Complete)
+    }
+
+    fn tell(&self, file: &TaskFile, task: &Task) {
+        if self.json {
+            let task = facts(task, &done_ids(file.list()));
+            return print(&json!({"file": self.name(file.path()), "task": task}));
+        }
+        let screen = Screen::for_stdout(self.common, &self.settings.ui);
+        screen::print_data(&ralph_ui::tasks::show(task, file.list(), &screen.style));
+    }
+
+    fn name(&self, path: &Path) -> String {
+        path.strip_prefix(&self.project.directory).unwrap_or(path).display().to_string()
+    }
+
+    fn review(&self) -> ReviewPolicy {
+        let review = &self.settings.review;
+        if review.enabled { ReviewPolicy::Fresh { cap: review.cap } } else { ReviewPolicy::Skip }
+    }
+
+    fn retrying(&self) -> Retrying {
+        Retrying::WhileAttemptsLeft { usual: self.settings.tasks.max_attempts }
+    }
+}
+
+/// Makes changes and writes the file, unless that would make it a bad one.
+fn write(file: &mut TaskFile, changes: &[TaskChange]) -> Result<(), Complaint> {
+    file.apply(changes).map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
+    file.check().map_err(|problems| {
+        // Lines and columns are those of a text that nobody has seen.
+        let mistakes: Vec<String> =
+            problems.iter().map(|problem| problem.message.clone()).collect();
+        Complaint::input(format!("that would be a mistake: {}", mistakes.join("; ")))
+            .hint("the file was not changed")
+    })?;
+    file.write().map_err(|error| {
+        let complaint = Complaint::of(ExitStatus::BadInput, &error);
+        match error {
+            WriteError::Changed(_) => complaint.hint("try again"),
+            WriteError::Io { .. } => complaint,
+        }
+    })
+}
+
+/// Returns the status that a person may set.
+fn wanted(word: &str) -> Result<TaskStatus, Complaint> {
+    let by_hand = "pending, done, failed or skipped";
+    match TaskStatus::from_name(&word.replace('-', "_")) {
+        Some(TaskStatus::InProgress) => Err(Complaint::input(
+            "`in_progress` cannot be set by hand: it is the sign of a run at work",
+        )
+        .hint(format!("set {by_hand}"))),
+        Some(status) => Ok(status),
+        None => {
+            let complaint = Complaint::input(format!("there is no status `{word}`"));
+            Err(match nearest(word, TaskStatus::ALL.map(TaskStatus::name)) {
+                Some(near) => complaint.hint(format!("did you mean `{near}`?")),
+                None => complaint.hint(format!("it is {by_hand}")),
+            })
+        }
+    }
+}
+
+/// Returns the changes that follow when a person says how far a task is: attempts and reviews
+/// must agree with it.
+fn by_hand(
+    task: &Task,
+    status: TaskStatus,
+    note: Option<&str>,
+    policy: ReviewPolicy,
+) -> Vec<TaskChange> {
+    let id = || task.id.clone();
+    let mut changes = vec![TaskChange::SetStatus { task: id(), status }];
+    let review = match status {
+        // Who may say so needs no review.
+        TaskStatus::Done => match policy {
+            ReviewPolicy::Skip if !task.review.status.is_open() => task.review.status,
+            ReviewPolicy::Skip | ReviewPolicy::Fresh { .. } => ReviewStatus::Approved,
+        },
+        TaskStatus::Pending => ReviewStatus::None,
+        TaskStatus::InProgress | TaskStatus::Failed | TaskStatus::Skipped => {
+            match task.review.status {
+                ReviewStatus::Approved => ReviewStatus::None,
+                open @ (ReviewStatus::None
+                | ReviewStatus::NeedsReview
+                | ReviewStatus::ChangesRequested) => open,
+            }
+        }
+    };
+    if review != task.review.status {
+        let review =
+            ReviewState { status: review, count: task.review.count, feedback: String::new() };
+        changes.push(TaskChange::SetReview { task: id(), review });
+    }
+    if status == TaskStatus::Pending {
+        changes.push(TaskChange::SetAttempts { task: id(), attempts: 0 });
+    }
+    let is_silent = status.is_done() && task.notes.trim().is_empty();
+    let note = note.or(is_silent.then_some("Set to done by hand."));
+    if let Some(note) = note {
+        let notes = format!("{}\n{note}", task.notes).trim_start().to_owned();
+        changes.push(TaskChange::SetNotes { task: id(), notes });
+    }
+    changes
+}
+
+fn find<'a>(list: &'a TaskList, id: &str) -> Result<&'a Task, Complaint> {
+    let id = TaskId(id.into());
+    list.task(&id).ok_or_else(|| {
+        let names = list.tasks.iter().map(|task| task.id.0.as_str());
+        let near = nearest(&id.0, names).map(|near| format!("did you mean `{near}`?"));
+        let complaint = Complaint::of(ExitStatus::BadInput, &ChangeError::UnknownTask(id));
+        complaint.hint(near.unwrap_or_else(|| "`ralph tasks list` shows all".into()))
+    })
+}
+
+/// Returns the id after the greatest that is numbered like the last task.
+fn free_id(list: &TaskList, dialect: Dialect) -> String {
+    let first = match dialect {
+        Dialect::Plan => "TASK-000",
+        Dialect::Stories => "US-000",
+    };
+    let model = list.tasks.last().map_or(first, |task| task.id.0.as_str());
+    let prefix = model.trim_end_matches(|it: char| it.is_ascii_digit());
+    let width = model.len() - prefix.len();
+    let numbers = list.tasks.iter().filter_map(|task| task.id.0.strip_prefix(prefix));
+    let greatest = numbers.filter_map(|number| number.parse::<u64>().ok()).max().unwrap_or(0);
+    let prefix = if width == 0 { format!("{prefix}-") } else { prefix.to_owned() };
+    let mut number = greatest;
+    loop {
+        number = number.saturating_add(1);
+        let id = format!("{prefix}{number:0width$}");
+        if list.task(&TaskId(id.clone())).is_none() || number == u64::MAX {
+            return id;
+        }
+    }
+}
+
+fn print(value: &Value) {
+    screen::print_data(&format!("{value:#}\n"));
+}
+
+fn progress(list: &TaskList) -> Value {
+    let progress = list.progress();
+    json!({
+        "total": progress.total,
+        "pending": progress.pending,
+        "inProgress": progress.in_progress,
+        "done": progress.done,
+        "failed": progress.failed,
+        "skipped": progress.skipped,
+    })
+}
+
+fn blocked(next: &Next<'_>) -> Value {
+    match next {
+        Next::Nothing { blocked } => json!(blocked),
+        Next::Fix(_) | Next::Review(_) | Next::Implement(_) | Next::AllDone => json!([]),
+    }
+}
+
+fn done_ids(list: &TaskList) -> BTreeSet<&TaskId> {
+    list.tasks.iter().filter(|task| task.status.is_done()).map(|task| &task.id).collect()
+}
+
+fn facts(task: &Task, done: &BTreeSet<&TaskId>) -> Value {
+    let waits_for: Vec<&TaskId> = task.depends_on.iter().filter(|id| !done.contains(id)).collect();
+    json!({
+        "id": task.id,
+        "title": task.title,
+        "description": task.description,
+        "acceptanceCriteria": task.acceptance_criteria,
+        "status": task.status,
+        "order": task.order,
+        "dependsOn": task.depends_on,
+        "waitsFor": waits_for,
+        "skills": task.skills,
+        "libraries": task.libraries,
+        "needsDocs": task.needs_docs,
+        "maxTurns": task.max_turns,
+        "maxRetries": task.max_retries,
+        "attempts": task.attempts,
+        "review": task.review,
+        "notes": task.notes,
+    })
+}
+
+fn problem_facts(problem: &FileProblem) -> Value {
+    json!({
+        "path": problem.at,
+        "line": problem.position.map(|position| position.line),
+        "column": problem.position.map(|position| position.column),
+        "message": problem.message,
+        "remedy": problem.remedy,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_free_id_goes_on_with_the_numbers_that_are_there() {
+        for (ids, dialect, expect) in [
+            (&[][..], Dialect::Plan, "TASK-001"),
+            (&[], Dialect::Stories, "US-001"),
+            (&["TASK-009", "TASK-003"], Dialect::Plan, "TASK-010"),
+            (&["US-999"], Dialect::Stories, "US-1000"),
+            (&["a", "setup"], Dialect::Plan, "setup-1"),
+            (&["setup-1", "setup"], Dialect::Plan, "setup-2"),
+            (&["7"], Dialect::Plan, "8"),
+        ] {
+            let tasks = ids.iter().map(|id| Task::new(*id, "t")).collect();
+            let list = TaskList { tasks, ..TaskList::default() };
+            assert_eq!(free_id(&list, dialect), expect, "{ids:?}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The task file of a project: where it is, and what to say when it cannot be used.
+//!
+//! Not here: its forms, which are `ralph-io`'s.
+
+use std::path::{Path, PathBuf};
+
+use ralph_io::formats::{FileProblem, TaskFile};
+
+use crate::complaint::Complaint;
+use crate::project::Project;
+use crate::settings::Settings;
+
+/// Where a task file is looked for, in this order.
+const USUAL: [&str; 3] = ["ralph/tasks.json", "plan.json", "prd.json"];
+
+/// A thousand mistakes have one cause; the first screen of them shows it.
+const TOLD: usize = 50;
+
+/// Returns where the task file is: as the flag says, as the settings say, or the first usual
+/// place where one is.
+pub(crate) fn find(
+    project: &Project,
+    settings: &Settings,
+    flag: Option<&Path>,
+) -> Result<PathBuf, Complaint> {
+    let named = flag.or(settings.tasks.file.as_deref().map(Path::new));
+    if let Some(named) = named {
+        return Ok(project.directory.join(named));
+    }
+    let usual = USUAL.map(|path| project.directory.join(path));
+    usual.into_iter().find(|path| path.exists()).ok_or_else(|| {
+        Complaint::input("there is no task file").hint(format!(
+            "ralph looks for {}; --plan or the setting `tasks.file` names another",
+            USUAL.join(", ")
+        ))
+    })
+}
+
+/// Reads the task file.
+pub(crate) fn open(
+    project: &Project,
+    settings: &Settings,
+    flag: Option<&Path>,
+) -> Result<TaskFile, Complaint> {
+    TaskFile::read(&find(project, settings, flag)?).map_err(|problems| complain(project, &problems))
+}
+
+/// Returns the complaint about a file with mistakes. Places are told from the project directory,
+/// where people look for them.
+pub(crate) fn complain(project: &Project, problems: &[FileProblem]) -> Complaint {
+    let here = format!("{}/", project.directory.display());
+    let mut lines: Vec<String> = problems
+        .iter()
+        .take(TOLD)
+        .map(|problem| problem.to_string().replace(&here, "").replace('\n', " "))
+        .collect();
+    if problems.len() > TOLD {
+        lines.push(format!("… and {} more", problems.len() - TOLD));
+    }
+    let mistakes = lines.join("\n");
+    Complaint::input(match problems.len() {
+        1 => format!("there is a mistake in the task file:\n{mistakes}"),
+        count => format!("there are {count} mistakes in the task file:\n{mistakes}"),
+    })
+}
