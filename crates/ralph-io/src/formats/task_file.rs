@@ -119,6 +119,12 @@ impl TaskFile {
         Self::from_text(&self.path, self.document.text.clone()).map(|_| ())
     }
 
+    /// Returns whether the file on disk is still what was read or written last. That costs a
+    /// fraction of reading it anew.
+    pub fn is_current(&self) -> bool {
+        read_bytes(&self.path).is_ok_and(|bytes| bytes == self.written.as_bytes())
+    }
+
     /// Replaces the file, if there are changes. What it held is kept beside it as `.bak`.
     ///
     /// A link stays a link: what it leads to is replaced.
@@ -132,7 +138,7 @@ impl TaskFile {
         };
         let real = self.path.canonicalize().map_err(failed(&self.path))?;
         let permissions = fs::metadata(&real).map_err(failed(&real))?.permissions();
-        if !read_bytes(&real).is_ok_and(|bytes| bytes == self.written.as_bytes()) {
+        if !self.is_current() {
             return Err(WriteError::Changed(self.path.clone()));
         }
         let backup = backup_of(&real);
