@@ -14,6 +14,7 @@ use ralph_core::ports::VcsError;
 
 use super::command::Call;
 use super::diff::{Change, split_zero, zero_ended};
+use super::dirty::BISECT;
 use super::head::Head;
 use super::repository::Repository;
 use super::vcs::Git;
@@ -56,6 +57,8 @@ struct Distance {
     /// Paths that are only there now and are to stay: runtime files, and files that the rules of
     /// the target ignore.
     spared: BTreeSet<Vec<u8>>,
+    /// Pipes, sockets and devices in the way. They have no content that could be kept.
+    special: BTreeSet<Vec<u8>>,
 }
 
 impl Git {
@@ -99,6 +102,12 @@ impl Git {
     fn check_out(&mut self, distance: &Distance, tree: &str) -> Result<(), VcsError> {
         self.shadow.hold(&self.repository, &distance.now)?;
         self.shadow.forget(&self.repository, distance.spared.iter().map(Vec::as_slice))?;
+        for path in &distance.special {
+            let path = self.repository.top.join(OsStr::from_bytes(path));
+            fs::remove_file(&path).map_err(|error| VcsError {
+                message: format!("cannot remove `{}`: {error}", path.display()),
+            })?;
+        }
         self.shadow.check_out(&self.repository, tree)
     }
 
@@ -113,7 +122,9 @@ impl Git {
         let mut changes = self.repository.diff_trees(tree, &now)?;
         // What is in the way is younger than the target, even if it is ignored, and belongs to
         // what is kept.
-        let obstacles = obstacles(&self.repository.top, &changes)?;
+        let top = &self.repository.top;
+        let (special, obstacles): (BTreeSet<_>, BTreeSet<_>) =
+            obstacles(top, &changes)?.into_iter().partition(|path| is_special(top, path));
         if !obstacles.is_empty() {
             self.shadow.add(&self.repository, obstacles.iter().map(Vec::as_slice))?;
             now = self.shadow.tree(&self.repository)?;
@@ -127,7 +138,7 @@ impl Git {
         spared.extend(runtime.map(|change| change.path.clone()));
         spared.retain(|path| !obstacles.contains(path));
         changes.retain(|change| !spared.contains(&change.path));
-        Ok(Distance { now, changes, spared })
+        Ok(Distance { now, changes, spared, special })
     }
 
     /// Returns which of the added paths the rules of a tree ignore.
@@ -271,7 +282,14 @@ impl Repository {
     pub(super) fn give_up_operation(&self, target: &Target) -> Result<(), VcsError> {
         match self.operation() {
             Some(operation) if target.operation.is_none() && target.place.is_some() => {
-                self.commands.output(self.git(&[operation, "--quit"])).map(drop)
+                if operation == BISECT {
+                    // git's only way to end it checks something out: what is checked out now,
+                    // which changes nothing. Before the first commit there is no such thing, and
+                    // a bisection does no harm to a commit.
+                    self.commands.run(self.git(&[BISECT, "reset", "HEAD"])).map(drop)
+                } else {
+                    self.commands.output(self.git(&[operation, "--quit"])).map(drop)
+                }
             }
             Some(_) | None => Ok(()),
         }
@@ -300,6 +318,13 @@ pub(super) fn obstacles(top: &Path, changes: &[Change]) -> Result<BTreeSet<Vec<u
         }
     }
     Ok(found)
+}
+
+fn is_special(top: &Path, path: &[u8]) -> bool {
+    fs::symlink_metadata(top.join(OsStr::from_bytes(path))).is_ok_and(|metadata| {
+        let kind = metadata.file_type();
+        !kind.is_file() && !kind.is_dir() && !kind.is_symlink()
+    })
 }
 
 fn files_below(

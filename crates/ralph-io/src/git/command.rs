@@ -106,6 +106,8 @@ impl<'a> Call<'a> {
             .setting("core.safecrlf=false")
             .args(args)
             .env("LC_ALL", "C")
+            // A commit is what it is, not what somebody put in its place.
+            .env("GIT_NO_REPLACE_OBJECTS", "1")
     }
 
     /// Returns a command of the user's: with hooks, in the user's language.

@@ -9,6 +9,7 @@ use ralph_core::event::{CommitId, TreeId};
 use ralph_core::ports::{CommitOrder, CommitResult, Mark, VcsError};
 
 use super::command::{Call, NotRun};
+use super::dirty::MERGE;
 use super::head::Head;
 use super::user_index::IndexLock;
 use super::vcs::{Git, trailers};
@@ -26,7 +27,7 @@ impl Git {
             Some(TreeId(tree)) => tree.clone(),
             None => self.shadow.survey(&self.repository)?,
         };
-        if tree == head.tree && self.repository.operation().is_none() {
+        if tree == head.tree && self.repository.operation() != Some(MERGE) {
             return Ok(CommitResult::Nothing);
         }
         if order.message.trim().is_empty() {

@@ -10,6 +10,12 @@ use ralph_core::ports::VcsError;
 
 use super::repository::Repository;
 
+/// The operation after which the same tree may be committed again.
+pub(super) const MERGE: &str = "merge";
+
+/// The operation that no commit ends.
+pub(super) const BISECT: &str = "bisect";
+
 /// A path that is not committed as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dirty {
@@ -41,15 +47,22 @@ impl Repository {
         Ok(self.commands.output(call)?.split(|byte| *byte == 0).filter_map(read).collect())
     }
 
+    /// Returns whether commits would go onto no branch.
+    pub fn is_detached(&self) -> Result<bool, VcsError> {
+        Ok(self.head()?.branch.is_none())
+    }
+
     /// Returns the operation of git's that is under way, such as a merge, in git's word for it.
     pub fn operation(&self) -> Option<&'static str> {
-        const TRACES: [(&str, &str); 6] = [
-            ("MERGE_HEAD", "merge"),
+        const TRACES: [(&str, &str); 8] = [
+            ("MERGE_HEAD", MERGE),
             ("CHERRY_PICK_HEAD", "cherry-pick"),
             ("REVERT_HEAD", "revert"),
             ("rebase-merge", "rebase"),
+            ("rebase-apply/applying", "am"),
             ("rebase-apply", "rebase"),
             ("sequencer", "cherry-pick"),
+            ("BISECT_LOG", BISECT),
         ];
         TRACES
             .into_iter()

@@ -102,7 +102,12 @@ impl Repository {
 
     /// Returns a plumbing command in the work tree.
     pub(super) fn git(&self, args: &[&str]) -> Call<'_> {
-        Call::git(&self.top, args)
+        let call = Call::git(&self.top, args);
+        // Where an agent has removed the repository, git must not find another one further up.
+        match self.top.parent() {
+            Some(parent) => call.env("GIT_CEILING_DIRECTORIES", parent),
+            None => call,
+        }
     }
 
     /// Returns the file of the user's index.

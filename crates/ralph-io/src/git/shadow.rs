@@ -16,9 +16,9 @@ use super::command::{Call, Ran};
 use super::diff::{self, Change, index_info, split_zero, zero_ended};
 use super::repository::Repository;
 
-/// Repositories without a commit that an agent may leave in the work tree; each costs one more
-/// try, and this many are no accident.
-const MOST_UNBORN: usize = 50;
+/// Repositories without a commit and pipes that an agent may leave in the work tree; each costs
+/// one more try, and this many are no accident.
+const MOST_TRIES: usize = 50;
 
 /// A shadow of the user's index.
 #[derive(Debug)]
@@ -202,24 +202,27 @@ impl Shadow {
         self.holds = None;
         let mut args = repository.add_everything();
         let mut unborn: Vec<Vec<u8>> = Vec::new();
-        while unborn.len() < MOST_UNBORN {
+        for _ in 0..MOST_TRIES {
             let call = repository.git(&[]).args(&args).index(&self.index);
             let ran = repository.commands.run(call)?;
-            match (ran.code, unborn_repository(&ran.stderr)) {
-                (0, _) => {
+            match (ran.code, unborn_repository(&ran.stderr), special_file(&ran.stderr)) {
+                (0, _, _) => {
                     // One may stand where a tracked file was.
                     self.forget(repository, unborn.iter().map(Vec::as_slice))?;
                     return Ok(ran);
                 }
-                (_, Some(path)) => {
+                (_, Some(path), _) => {
                     args.push(OsString::from_vec([b":(top,exclude,literal)", path].concat()));
                     unborn.push(path.to_vec());
                 }
-                (_, None) => return Err(ran.failed()),
+                // What stands where a tracked file was, the tracked file is not.
+                (_, None, Some(path)) => self.forget(repository, [path])?,
+                (_, None, None) => return Err(ran.failed()),
             }
         }
         Err(VcsError {
-            message: "the work tree is full of repositories without a commit".to_owned(),
+            message: "the work tree is full of pipes, or of repositories without a commit"
+                .to_owned(),
         })
     }
 
@@ -290,10 +293,22 @@ pub(super) fn copy_into(from: &Path, mut to: &File) -> io::Result<()> {
 
 /// Returns the path that git could not add because it is a repository without a commit.
 fn unborn_repository(stderr: &[u8]) -> Option<&[u8]> {
-    const END: &[u8] = b"/' does not have a commit checked out\n";
-    let end = stderr.windows(END.len()).position(|window| window == END)?;
-    stderr[..end].strip_prefix(b"error: '").or_else(|| {
-        let start = stderr[..end].windows(9).rposition(|window| window == b"\nerror: '")?;
-        Some(&stderr[start + 9..end])
-    })
+    complaint(stderr, b"error: '", b"/' does not have a commit checked out\n")
+}
+
+/// Returns the path that git could not add because it is a pipe, a socket or a device.
+fn special_file(stderr: &[u8]) -> Option<&[u8]> {
+    const END: &[u8] = b": can only add regular files, symbolic links or git-directories\n";
+    complaint(stderr, b"error: ", END)
+}
+
+/// Returns the path in a complaint of git's.
+fn complaint<'a>(stderr: &'a [u8], start: &[u8], end: &[u8]) -> Option<&'a [u8]> {
+    let end = stderr.windows(end.len()).position(|window| window == end)?;
+    let line = [b"\n", start].concat();
+    let place = stderr[..end].windows(line.len()).rposition(|window| window == line);
+    match place {
+        Some(place) => Some(&stderr[place + line.len()..end]),
+        None => stderr[..end].strip_prefix(start),
+    }
 }

@@ -32,7 +32,7 @@ impl Git {
         if let Some(operation) = self.repository.operation() {
             return Err(VcsError {
                 message: format!(
-                    "a {operation} is under way, which cannot be set aside; finish it or give it up first"
+                    "`git {operation}` is under way, which cannot be set aside; finish it or give it up first"
                 ),
             });
         }

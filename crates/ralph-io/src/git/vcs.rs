@@ -54,7 +54,11 @@ impl Git {
             parents.push(self.repository.commit_tree(index, &parents, "ralph: what was staged")?);
         }
         let mut message = format!("ralph: checkpoint\n\n{}", trailers(mark));
-        for (name, value) in [(INDEX, index.as_deref()), (OPERATION, self.repository.operation())] {
+        for (name, value) in [
+            (HEAD, head.commit.as_deref()),
+            (INDEX, index.as_deref()),
+            (OPERATION, self.repository.operation()),
+        ] {
             if let Some(value) = value {
                 message.extend([name, value, "\n"]);
             }
@@ -78,28 +82,26 @@ impl Git {
     ) -> Result<Option<Noted>, VcsError> {
         let commands = &self.repository.commands;
         let directory = checkpoints(mark);
-        let format = "--format=%(refname:lstrip=-1)%00%(tree)%00%(parent)%00%(contents)%00";
+        let format = "--format=%(refname:lstrip=-1)%00%(tree)%00%(contents)%00";
         let args = ["for-each-ref", "--sort=version:refname", format, &directory];
         let output = commands.output(self.repository.git(&args))?;
         let fields: Vec<String> = output
             .split(|byte| *byte == 0)
             .map(|field| String::from_utf8_lossy(field).into_owned())
             .collect();
-        let matches = fields.chunks_exact(4).filter(|note| {
-            note[1] == tree && note[2].split(' ').next().filter(|it| !it.is_empty()) == head
-        });
+        let value = |note: &[String], name: &str| {
+            let mut lines = note[2].lines();
+            lines.find_map(|line| line.strip_prefix(name)).map(str::to_owned)
+        };
+        let matches = fields
+            .chunks_exact(3)
+            .filter(|note| note[1] == tree && value(note, HEAD).as_deref() == head);
         // The one of this very iteration, else the first: what was staged later than that is an
         // agent's doing.
         let own = mark.iteration.to_string();
         let notes: Vec<&[String]> = matches.collect();
         let note = notes.iter().find(|note| note[0].trim_start() == own).or(notes.first());
-        Ok(note.map(|note| {
-            let value = |name: &str| {
-                let mut lines = note[3].lines();
-                lines.find_map(|line| line.strip_prefix(name)).map(str::to_owned)
-            };
-            Noted { index: value(INDEX), operation: value(OPERATION) }
-        }))
+        Ok(note.map(|note| Noted { index: value(note, INDEX), operation: value(note, OPERATION) }))
     }
 
     /// Returns the state that a checkpoint stands for. Where nothing else was written down,
@@ -134,6 +136,7 @@ pub(super) struct Noted {
     pub(super) operation: Option<String>,
 }
 
+const HEAD: &str = "Ralph-Head: ";
 const INDEX: &str = "Ralph-Index: ";
 const OPERATION: &str = "Ralph-Operation: ";
 

@@ -2,8 +2,11 @@
 
 mod commits;
 mod discovery;
+mod misdeeds;
+mod observations;
 mod random;
 mod rollbacks;
+mod shelves;
 mod sides;
 mod surveys;
 
@@ -15,8 +18,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use ralph_core::event::{Changes, Checkpoint, CommitId, TreeId};
-use ralph_core::ids::{IterationNumber, RunId};
-use ralph_core::ports::{CommitOrder, CommitResult, Depth, Mark, ScmResult, Vcs as _};
+use ralph_core::ids::{IterationNumber, RunId, TaskId};
+use ralph_core::ports::{CommitOrder, CommitResult, Depth, Mark, ScmResult, ShelveOrder, Vcs as _};
+
+use ralph_core::shelf::failure_branch;
 
 use super::*;
 use crate::process::{Limits, Spawn, Stdin, Watch, capture};
@@ -66,6 +71,13 @@ impl World {
         world.git(&["commit", "--quiet", "-m", "first"]);
         world.write("target/ignored", "precious\n");
         world
+    }
+
+    /// Returns another world like this one, which costs less than making it anew.
+    fn copy(&self) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        copy_directory(self.directory.path(), directory.path());
+        Self { directory, env: self.env.clone() }
     }
 
     fn top(&self) -> PathBuf {
@@ -174,6 +186,18 @@ struct Users {
     files: BTreeMap<PathBuf, String>,
 }
 
+fn copy_directory(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).expect("readable").flatten() {
+        let to = to.join(entry.file_name());
+        if entry.file_type().expect("known").is_dir() {
+            fs::create_dir(&to).expect("made");
+            copy_directory(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).expect("copied");
+        }
+    }
+}
+
 /// Returns every file but git's own, with its mode and content.
 fn files(top: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
@@ -190,6 +214,8 @@ fn files(top: &Path) -> BTreeMap<PathBuf, String> {
             } else if metadata.is_dir() {
                 open.push(path.clone());
                 "directory".to_owned()
+            } else if !metadata.is_file() {
+                "special".to_owned()
             } else {
                 let executable = metadata.permissions().mode() & 0o111 != 0;
                 let text =
@@ -234,5 +260,16 @@ fn order_for(iteration: u32, git: &mut Git) -> CommitOrder {
         message: "ralph: work".into(),
         tree: Some(survey.tree),
         command: "git".into(),
+    }
+}
+
+fn shelve_order(iteration: u32, checkpoint: &Checkpoint) -> ShelveOrder {
+    let task = TaskId("auth".into());
+    ShelveOrder {
+        branch: failure_branch(&task, "20261114-231500"),
+        mark: Mark { task: Some(task), ..mark(iteration) },
+        checkpoint: checkpoint.clone(),
+        message: "ralph: auth failed\n\nIterations: 3/5\nLast gate: test".into(),
+        files: vec![("failure/state.md".into(), "# Why\n".into())],
     }
 }

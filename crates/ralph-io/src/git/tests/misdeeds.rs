@@ -1,0 +1,353 @@
+//! What agents do to repositories, and that every operation copes with it.
+
+use ralph_core::event::History;
+
+use super::*;
+
+/// Something an agent does, and what it makes of the history.
+struct Misdeed {
+    name: &'static str,
+    deed: fn(&World),
+    history: History,
+}
+
+const REWRITTEN: History = History::Rewritten;
+
+const ADVANCED: History = History::Advanced { commits: 1 };
+
+const MISDEEDS: [Misdeed; 19] = [
+    Misdeed { name: "none", deed: |_| (), history: History::Same },
+    Misdeed { name: "commits", deed: commit_all, history: ADVANCED },
+    Misdeed {
+        name: "amends",
+        deed: |world| {
+            commit_all(world);
+            world.git(&["reset", "--quiet", "--soft", "HEAD~2"]);
+            world.git(&["commit", "--quiet", "-m", "agent: squashed"]);
+        },
+        history: REWRITTEN,
+    },
+    Misdeed {
+        name: "throws commits away",
+        deed: |world| drop(world.git(&["reset", "--quiet", "--hard", "HEAD~1"])),
+        history: REWRITTEN,
+    },
+    Misdeed {
+        name: "switches the branch",
+        deed: |world| {
+            world.git(&["checkout", "--quiet", "-b", "agents"]);
+            commit_all(world);
+        },
+        history: REWRITTEN,
+    },
+    Misdeed {
+        name: "commits on two branches",
+        deed: |world| {
+            commit_all(world);
+            world.git(&["checkout", "--quiet", "-b", "agents", "HEAD~1"]);
+            world.write("a.txt", "agent, elsewhere\n");
+            commit_all(world);
+        },
+        history: REWRITTEN,
+    },
+    Misdeed {
+        name: "detaches HEAD",
+        deed: |world| {
+            world.git(&["checkout", "--quiet", "--detach"]);
+            commit_all(world);
+        },
+        history: REWRITTEN,
+    },
+    Misdeed {
+        name: "deletes the branch",
+        deed: |world| {
+            commit_all(world);
+            world.git(&["checkout", "--quiet", "--detach"]);
+            world.git(&["branch", "--quiet", "-D", "main"]);
+        },
+        history: REWRITTEN,
+    },
+    Misdeed {
+        name: "deletes the branch it is on",
+        deed: |world| drop(world.git(&["update-ref", "-d", "refs/heads/main"])),
+        history: REWRITTEN,
+    },
+    Misdeed {
+        name: "begins anew",
+        deed: |world| {
+            world.git(&["checkout", "--quiet", "--orphan", "fresh"]);
+            commit_all(world);
+        },
+        history: REWRITTEN,
+    },
+    Misdeed {
+        name: "leaves a lock",
+        deed: |world| {
+            commit_all(world);
+            world.write("a.txt", "agent, more\n");
+            world.write(".git/index.lock", "");
+            world.write(".git/refs/heads/main.lock", "");
+            world.write(".git/HEAD.lock", "");
+        },
+        history: ADVANCED,
+    },
+    Misdeed { name: "leaves a merge", deed: |world| collide(world, "merge"), history: ADVANCED },
+    Misdeed { name: "leaves a rebase", deed: |world| collide(world, "rebase"), history: REWRITTEN },
+    Misdeed {
+        name: "leaves a cherry-pick",
+        deed: |world| collide(world, "cherry-pick"),
+        history: ADVANCED,
+    },
+    Misdeed {
+        name: "leaves a bisection",
+        deed: |world| {
+            commit_all(world);
+            world.git(&["bisect", "start", "HEAD", "HEAD~2"]);
+            world.write("agents.txt", "agent\n");
+        },
+        history: REWRITTEN,
+    },
+    Misdeed {
+        name: "adds a submodule",
+        deed: |world| {
+            let url = world.directory.path().join("module");
+            fs::create_dir(&url).expect("made");
+            world.git_in(&url, &["init", "--quiet"]);
+            world.git_in(&url, &["commit", "--quiet", "--allow-empty", "-m", "module"]);
+            let url = url.to_str().expect("text");
+            let allow = "protocol.file.allow=always";
+            world.git(&["-c", allow, "submodule", "--quiet", "add", "--", url, "sub"]);
+        },
+        history: History::Same,
+    },
+    Misdeed {
+        name: "chooses odd names",
+        deed: |world| {
+            for name in odd_names() {
+                world.write(name, "odd\n");
+            }
+            commit_all(world);
+        },
+        history: ADVANCED,
+    },
+    Misdeed {
+        name: "links out of the tree",
+        deed: |world| {
+            let outside = world.directory.path().join("outside");
+            fs::create_dir(&outside).expect("made");
+            fs::write(outside.join("b.txt"), "outside\n").expect("written");
+            world.remove("dir/b.txt");
+            fs::remove_dir(world.at("dir")).expect("removed");
+            std::os::unix::fs::symlink(&outside, world.at("dir")).expect("a link");
+            std::os::unix::fs::symlink("/etc/passwd", world.at("passwd")).expect("a link");
+        },
+        history: History::Same,
+    },
+    Misdeed {
+        name: "plants pipes",
+        deed: |world| {
+            for path in ["a.txt", "half.txt"] {
+                world.remove(path);
+                pipe(&world.at(path));
+            }
+            world.remove("dir/b.txt");
+            fs::create_dir(world.at("dir/b.txt")).expect("made");
+            pipe(&world.at("dir/b.txt/pipe"));
+        },
+        history: History::Same,
+    },
+];
+
+fn pipe(path: &Path) {
+    let mode = rustix::fs::Mode::from(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).expect("made");
+}
+
+fn commit_all(world: &World) {
+    world.git(&["add", "--all"]);
+    world.git(&["commit", "--quiet", "--allow-empty", "-m", "agent"]);
+}
+
+/// Commits, and leaves an operation with the branch `other` in conflict.
+fn collide(world: &World, operation: &str) {
+    commit_all(world);
+    world.try_git(&world.top(), &[operation, "other"]).expect_err("a conflict");
+}
+
+/// Returns a repository with two commits, a branch that is in conflict with what the agent does,
+/// and everything else that a user may have.
+fn rich() -> World {
+    let world = World::new();
+    world.git(&["checkout", "--quiet", "-b", "other"]);
+    world.write("a.txt", "other\n");
+    world.git(&["commit", "--quiet", "--all", "-m", "other"]);
+    world.git(&["checkout", "--quiet", "main"]);
+    world.git(&["commit", "--quiet", "--allow-empty", "-m", "second"]);
+    world.write("stashed.txt", "stashed\n");
+    world.git(&["add", "stashed.txt"]);
+    world.git(&["stash", "--quiet"]);
+    world.write("staged.txt", "staged\n");
+    world.write("half.txt", "staged\n");
+    world.git(&["add", "staged.txt", "half.txt"]);
+    world.write("half.txt", "changed since\n");
+    world.write("untracked.txt", "untracked\n");
+    world
+}
+
+/// A world after a misdeed.
+struct After {
+    world: World,
+    git: Git,
+    checkpoint: Checkpoint,
+    /// What the user had.
+    before: Users,
+    /// What there was after the misdeed.
+    worst: Users,
+}
+
+fn after(rich: &World, misdeed: &Misdeed) -> After {
+    let world = rich.copy();
+    let mut git = world.open();
+    let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
+    let before = world.users();
+    world.write("a.txt", "agent\n");
+    world.write("agents.txt", "agent\n");
+    (misdeed.deed)(&world);
+    let worst = world.users();
+    After { world, git, checkpoint, before, worst }
+}
+
+/// Asserts that what is the user's is as it was.
+#[track_caller]
+fn is_unharmed(after: &After, name: &str) {
+    let (now, before) = (after.world.users(), &after.before);
+    assert_eq!((&now.head, &now.index), (&before.head, &before.index), "{name}");
+    assert_eq!((&now.stash, &now.config), (&before.stash, &after.worst.config), "{name}");
+    for branch in &before.branches {
+        assert!(now.branches.contains(branch), "{name}: {branch} in {:?}", now.branches);
+    }
+    let ignored = Path::new("target/ignored");
+    assert_eq!(now.files.get(ignored), before.files.get(ignored), "{name}");
+    assert_eq!(after.world.repository().operation(), None, "{name}");
+}
+
+/// Asserts that every commit that was on a branch or checked out can be reached from a ref.
+#[track_caller]
+fn nothing_is_lost(after: &After, tip: Option<&str>, name: &str) {
+    let tips = after.worst.branches.iter().filter_map(|line| line.split(' ').nth(1)).chain(tip);
+    for tip in tips {
+        let missing = after.world.git(&["rev-list", "--count", tip, "--not", "--all"]);
+        assert_eq!(missing, "0", "{name}: {tip}");
+    }
+}
+
+fn tip(world: &World) -> Option<String> {
+    world.try_git(&world.top(), &["rev-parse", "--verify", "HEAD"]).ok()
+}
+
+#[test]
+fn every_misdeed_is_seen_and_nothing_is_touched() {
+    let rich = rich();
+    for misdeed in &MISDEEDS {
+        let mut after = after(&rich, misdeed);
+        let seen = after.git.observe(&after.checkpoint).expect(misdeed.name).expect("a repository");
+        assert_eq!(seen.history, misdeed.history, "{}", misdeed.name);
+        assert_eq!(after.world.users(), after.worst, "{}", misdeed.name);
+    }
+}
+
+#[test]
+fn every_history_is_put_back_under_the_work() {
+    let rich = rich();
+    for misdeed in &MISDEEDS {
+        let name = misdeed.name;
+        let mut after = after(&rich, misdeed);
+        let left = tip(&after.world);
+        let kept = after.git.put_history_back(&mark(3), &after.checkpoint).expect(name);
+        let has_moved = misdeed.history != History::Same;
+        let expected = format!("refs/ralph/kept/{}/3-history", mark(3).run);
+        assert_eq!(kept, has_moved.then_some(expected), "{name}");
+        if has_moved {
+            is_unharmed(&after, name);
+        }
+        assert_eq!(after.world.users().files, after.worst.files, "{name}");
+        nothing_is_lost(&after, left.as_deref(), name);
+        // Done again after a crash.
+        let now = (after.world.users(), after.world.ralphs_refs());
+        let again = after.world.open().put_history_back(&mark(3), &after.checkpoint);
+        assert_eq!(again, Ok(kept), "{name}");
+        assert_eq!((after.world.users(), after.world.ralphs_refs()), now, "{name}");
+        // The work can be committed now, on top of what the user had.
+        let parent = tip(&after.world).expect("a commit");
+        let order = order_for(3, &mut after.git);
+        made(after.git.commit(&order));
+        assert_eq!(after.world.git(&["rev-parse", "HEAD^@"]), parent, "{name}");
+        let TreeId(tree) = order.tree.expect("a tree");
+        assert_eq!(after.world.git(&["rev-parse", "HEAD^{tree}"]), tree, "{name}");
+        assert_eq!(after.world.git(&["symbolic-ref", "HEAD"]), "refs/heads/main", "{name}");
+    }
+}
+
+#[test]
+fn every_work_is_shelved_and_the_user_gets_back_what_was() {
+    let rich = rich();
+    for misdeed in &MISDEEDS {
+        let name = misdeed.name;
+        let mut after = after(&rich, misdeed);
+        let left = tip(&after.world);
+        let order = shelve_order(3, &after.checkpoint);
+        let shelved = after.git.shelve(&order).expect(name);
+        assert_eq!(shelved.branch, order.branch, "{name}");
+        is_unharmed(&after, name);
+        nothing_is_lost(&after, left.as_deref(), name);
+        let mut expected = after.before.files.clone();
+        let mut now = after.world.users().files;
+        // The files of a submodule are its own.
+        now.retain(|path, _| !path.starts_with("sub"));
+        expected.retain(|path, _| !path.starts_with("sub"));
+        assert_eq!(now, expected, "{name}");
+        assert_eq!(
+            after.world.git(&["show", "wip/ralph-fail-auth-20261114-231500:failure/state.md"]),
+            "# Why"
+        );
+        for (path, text) in &after.worst.files {
+            let is_work = !["directory", "special"].contains(&text.as_str())
+                && !path.starts_with("target")
+                && !path.starts_with("sub");
+            let Some(path) = path.to_str().filter(|_| is_work) else { continue };
+            let text = text.trim_start_matches("-> ").trim_end();
+            let spec = format!("{}:{path}", shelved.commit.0);
+            assert_eq!(after.world.git(&["cat-file", "blob", &spec]), text, "{name}: {path}");
+        }
+        let now = (after.world.users(), after.world.ralphs_refs());
+        assert_eq!(after.world.open().shelve(&order), Ok(shelved), "{name}");
+        assert_eq!((after.world.users(), after.world.ralphs_refs()), now, "{name}");
+    }
+}
+
+#[test]
+fn every_misdeed_can_be_rolled_back() {
+    let rich = rich();
+    for misdeed in &MISDEEDS {
+        let name = misdeed.name;
+        let mut after = after(&rich, misdeed);
+        let left = tip(&after.world);
+        let kept = after.git.rollback(&mark(3), &after.checkpoint).expect(name);
+        assert!(kept.is_some(), "{name}");
+        is_unharmed(&after, name);
+        nothing_is_lost(&after, left.as_deref(), name);
+    }
+}
+
+#[test]
+fn a_lock_from_before_the_checkpoint_stays() {
+    let world = World::new();
+    world.write(".git/index.lock", "");
+    // A clock tick of the kernel's may be ten milliseconds long, and a git takes longer.
+    let mut git = world.open();
+    git.survey().expect("surveyed");
+    git.survey().expect("surveyed");
+    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    git.observe(&checkpoint).expect("observed");
+    assert!(world.at(".git/index.lock").exists());
+}
