@@ -3,7 +3,7 @@
 //! Not here: moving it, which only going back does.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ralph_core::ports::VcsError;
 
@@ -56,6 +56,29 @@ impl Repository {
         let is_plain = branch.starts_with("refs/heads/") && !branch.contains("..");
         let commit = fs::read_to_string(shared.join(branch)).ok().filter(|_| is_plain)?;
         Some((Some(branch.to_owned()), id(&commit)?))
+    }
+
+    /// Writes down again what was checked out, if the file that says so is gone or garbled: git
+    /// takes such a directory for no repository at all.
+    pub(super) fn mend_head(&self, branch: Option<&str>, commit: Option<&str>, aside: &Path) {
+        let path = self.git_dir.join("HEAD");
+        // A pipe would keep the reader waiting.
+        let is_file = fs::metadata(&path).is_ok_and(|metadata| metadata.is_file());
+        let text = if is_file { fs::read_to_string(&path).ok() } else { None };
+        let is_sound = text.is_some_and(|text| {
+            let text = text.trim_end();
+            text.starts_with("ref: refs/") || text.bytes().all(|byte| byte.is_ascii_hexdigit())
+        });
+        let text = match (branch, commit) {
+            (Some(branch), _) => format!("ref: {branch}\n"),
+            (None, Some(commit)) => format!("{commit}\n"),
+            (None, None) => return,
+        };
+        if !is_sound && self.git_dir.is_dir() {
+            // Where this fails, git says what is wrong.
+            let _ = fs::rename(&path, aside);
+            let _ = fs::write(&path, text);
+        }
     }
 
     fn ask_for_head(&self) -> Result<Head, VcsError> {

@@ -78,7 +78,7 @@ impl Repository {
     ) -> Result<Option<String>, VcsError> {
         let index = self.index();
         if !index.exists() {
-            return Ok(None);
+            return self.empty_tree().map(Some);
         }
         let args = ["diff-index", "--cached", "--quiet", head_tree];
         if self.commands.run(self.git(&args))?.code == 0 {

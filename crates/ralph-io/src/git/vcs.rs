@@ -45,6 +45,16 @@ impl Git {
         &self.repository
     }
 
+    /// Mends what an agent may have broken, so that git can work at all.
+    fn make_ready(&self, since: &Checkpoint) {
+        self.free_locks();
+        if let Checkpoint::Git { head, branch, .. } = since {
+            let commit = head.as_ref().map(|CommitId(commit)| commit.as_str());
+            let aside = self.directory.join("HEAD.broken");
+            self.repository.mend_head(branch.as_deref(), commit, &aside);
+        }
+    }
+
     /// Puts a checkpoint on a ref, so that git does not take it for garbage, and writes down
     /// what the port's own checkpoint has no room for.
     fn note(&self, mark: &Mark, head: &Head, tree: &str) -> Result<(), VcsError> {
@@ -164,7 +174,7 @@ impl Vcs for Git {
     }
 
     fn observe(&mut self, since: &Checkpoint) -> Result<Option<Observation>, VcsError> {
-        self.free_locks();
+        self.make_ready(since);
         self.observe_since(since)
     }
 
@@ -179,7 +189,7 @@ impl Vcs for Git {
     }
 
     fn rollback(&mut self, mark: &Mark, to: &Checkpoint) -> Result<Option<String>, VcsError> {
-        self.free_locks();
+        self.make_ready(to);
         match to {
             Checkpoint::None => Ok(None),
             Checkpoint::Git { .. } => {
@@ -194,7 +204,7 @@ impl Vcs for Git {
         mark: &Mark,
         to: &Checkpoint,
     ) -> Result<Option<String>, VcsError> {
-        self.free_locks();
+        self.make_ready(to);
         match to {
             Checkpoint::None => Ok(None),
             Checkpoint::Git { head, branch, tree } => {
@@ -206,7 +216,7 @@ impl Vcs for Git {
     }
 
     fn shelve(&mut self, order: &ShelveOrder) -> Result<Shelved, VcsError> {
-        self.free_locks();
+        self.make_ready(&order.checkpoint);
         let target = self.target(&order.mark, &order.checkpoint)?;
         let shelved = self.put_on_branch(order)?;
         self.go_back(&target, &kept_ref(&order.mark))?;

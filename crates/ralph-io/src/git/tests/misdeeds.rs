@@ -340,6 +340,35 @@ fn every_misdeed_can_be_rolled_back() {
 }
 
 #[test]
+fn a_head_that_is_gone_or_garbled_is_written_again() {
+    for (name, deed) in [
+        ("gone", (|head| fs::remove_file(head).expect("removed")) as fn(&Path)),
+        ("garbled", |head| fs::write(head, "nonsense").expect("written")),
+        ("a pipe", |head| {
+            fs::remove_file(head).expect("removed");
+            pipe(head);
+        }),
+        ("a directory", |head| {
+            fs::remove_file(head).expect("removed");
+            fs::create_dir(head).expect("made");
+        }),
+    ] {
+        for detached in ["", "--detach"] {
+            let world = World::new();
+            world.git(&[&["checkout", "--quiet"], &[detached][..detached.len().min(1)]].concat());
+            let mut git = world.open();
+            let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
+            let before = world.users();
+            deed(&world.at(".git/HEAD"));
+            let seen = git.observe(&checkpoint).expect(name).expect("a repository");
+            assert_eq!(seen.history, History::Same, "{name} {detached}");
+            assert_eq!(git.rollback(&mark(3), &checkpoint), Ok(None), "{name} {detached}");
+            assert_eq!(world.users(), before, "{name} {detached}");
+        }
+    }
+}
+
+#[test]
 fn a_lock_from_before_the_checkpoint_stays() {
     let world = World::new();
     world.write(".git/index.lock", "");

@@ -1,9 +1,10 @@
-//! Random users, random agents: whatever they do, the way back loses nothing.
+//! Random users, random agents: whatever they do, neither the way back nor a shelf nor a history
+//! that is put back loses anything.
 
 use super::*;
 
-/// Each takes about a fifth of a second; a thousand were run while this was written.
-const WORLDS: u64 = 15;
+/// Each takes about a fifth of a second; hundreds were run while this was written.
+const WORLDS: u64 = 10;
 
 const PATHS: [&str; 12] = [
     "a.txt",
@@ -22,7 +23,7 @@ const PATHS: [&str; 12] = [
 
 const TEXTS: [&str; 5] = ["a\n", "1\n", "2\n", "*.log\n", "*.env\n/dir\n"];
 
-const COMMANDS: [&[&str]; 10] = [
+const COMMANDS: [&[&str]; 18] = [
     &["add", "--all"],
     &["add", "--force", "--all", "--", ":(exclude).ralph"],
     &["commit", "--quiet", "--message", "agent"],
@@ -33,6 +34,14 @@ const COMMANDS: [&[&str]; 10] = [
     &["rm", "--quiet", "--cached", "-r", "--force", "."],
     &["reset", "--quiet"],
     &["mv", "--force", "dir", "moved"],
+    &["commit", "--quiet", "--amend", "--message", "agent: amended"],
+    &["reset", "--quiet", "--soft", "HEAD~1"],
+    &["checkout", "--quiet", "--orphan", "orphan"],
+    &["branch", "--quiet", "-D", "main"],
+    &["update-ref", "-d", "HEAD"],
+    &["merge", "--quiet", "--allow-unrelated-histories", "other"],
+    &["rebase", "--quiet", "other"],
+    &["cherry-pick", "other"],
 ];
 
 /// A stream of numbers that is the same on every machine.
@@ -83,59 +92,146 @@ fn plain_files(world: &World) -> BTreeMap<PathBuf, String> {
     files
 }
 
-#[test]
-fn no_agent_makes_the_way_back_lose_anything() {
-    for seed in 0..WORLDS {
+/// A random world in which a random agent was at work.
+struct Aftermath {
+    world: World,
+    git: Git,
+    checkpoint: Checkpoint,
+    /// The paths in the checkpoint's tree.
+    noted: Vec<PathBuf>,
+    /// What the user had.
+    users: Users,
+    before: BTreeMap<PathBuf, String>,
+    /// What the agent made of it.
+    worst: BTreeMap<PathBuf, String>,
+    /// The commits that were checked out or on a branch.
+    tips: Vec<String>,
+}
+
+impl Aftermath {
+    fn new(seed: u64) -> Self {
         let mut chance = Chance(seed);
-        let world = World::new();
+        let world = if chance.below(5) == 0 { World::empty() } else { World::new() };
         for _ in 0..chance.below(6) {
             chance.act(&world);
+        }
+        // A run does not begin in the middle of something.
+        if let Some(operation) = world.repository().operation() {
+            world.git(&[operation, "--quit"]);
         }
         let mut git = world.open();
         let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
         let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = &checkpoint else {
             unreachable!("a tree in {checkpoint:?}");
         };
-        let (users, before) = (world.users(), plain_files(&world));
         let noted = world.git(&["ls-tree", "-r", "--name-only", tree]);
-        let noted: Vec<&Path> = noted.lines().map(Path::new).collect();
+        let noted = noted.lines().map(PathBuf::from).collect();
+        let (users, before) = (world.users(), plain_files(&world));
         for _ in 0..=chance.below(12) {
             chance.act(&world);
         }
         let worst = plain_files(&world);
-        git.rollback(&mark(3), &checkpoint).unwrap_or_else(|error| unreachable!("{seed}: {error}"));
-        let after = plain_files(&world);
+        // Some agents leave nothing that git takes for a repository.
+        let listed = world
+            .try_git(&world.top(), &["for-each-ref", "--format=%(objectname)", "refs/heads"])
+            .unwrap_or_default();
+        let mut tips: Vec<String> = listed.lines().map(str::to_owned).collect();
+        tips.extend(world.try_git(&world.top(), &["rev-parse", "--verify", "HEAD"]));
+        Self { world, git, checkpoint, noted, users, before, worst, tips }
+    }
 
-        for path in &noted {
-            assert_eq!(after.get(*path), before.get(*path), "{seed}: {path:?} is as it was");
+    /// Asserts that the files are those of the checkpoint, but for ignored ones, and that what is
+    /// gone can be had from a ref.
+    fn files_are_back(&self, seed: u64) {
+        let after = plain_files(&self.world);
+        for path in &self.noted {
+            assert_eq!(after.get(path), self.before.get(path), "{seed}: {path:?} is as it was");
         }
-        for path in after.keys().filter(|path| !noted.contains(&path.as_path())) {
-            let ignored = world.try_git(
-                &world.top(),
-                &["check-ignore", "--no-index", path.to_str().expect("text")],
-            );
+        for path in after.keys().filter(|path| !self.noted.contains(path)) {
+            let args = ["check-ignore", "--no-index", path.to_str().expect("text")];
+            let ignored = self.world.try_git(&self.world.top(), &args);
             assert!(ignored.is_ok() || path.starts_with(".ralph"), "{seed}: {path:?} is ignored");
         }
-        let refs = world.ralphs_refs();
-        for (path, text) in worst.iter().filter(|(path, text)| after.get(*path) != Some(*text)) {
+        let refs = self.world.ralphs_refs();
+        for (path, text) in self.worst.iter().filter(|(path, text)| after.get(*path) != Some(*text))
+        {
             let path = path.to_str().expect("text");
             let is_kept = refs.iter().any(|name| {
-                let kept =
-                    world.try_git(&world.top(), &["cat-file", "blob", &format!("{name}:{path}")]);
+                let spec = format!("{name}:{path}");
+                let kept = self.world.try_git(&self.world.top(), &["cat-file", "blob", &spec]);
                 kept.as_deref() == Ok(text.trim_end())
             });
             assert!(is_kept, "{seed}: {path} is kept");
         }
-        let now = world.users();
+    }
+
+    /// Asserts that what is checked out, staged and stashed is as it was, and that no commit is
+    /// lost.
+    fn history_is_back(&self, seed: u64) {
+        let (now, users) = (self.world.users(), &self.users);
         assert_eq!(
             (&now.index, &now.head, &now.stash),
             (&users.index, &users.head, &users.stash),
             "{seed}"
         );
+        assert_eq!(now.config, users.config, "{seed}");
+        assert_eq!(self.world.repository().operation(), None, "{seed}");
         // Other branches are the agent's to move; nothing is lost by that.
         let is_own = |line: &&String| {
             line.split(' ').next().is_some_and(|name| users.head.trim_end().ends_with(name))
         };
         assert!(users.branches.iter().filter(is_own).all(|it| now.branches.contains(it)), "{seed}");
+        for tip in &self.tips {
+            let missing = self.world.git(&["rev-list", "--count", tip, "--not", "--all"]);
+            assert_eq!(missing, "0", "{seed}: {tip}");
+        }
+    }
+}
+
+#[test]
+fn no_agent_makes_the_way_back_lose_anything() {
+    for seed in 0..WORLDS {
+        let mut after = Aftermath::new(seed);
+        let back = after.git.rollback(&mark(3), &after.checkpoint);
+        back.unwrap_or_else(|error| unreachable!("{seed}: {error}"));
+        after.files_are_back(seed);
+        after.history_is_back(seed);
+    }
+}
+
+#[test]
+fn no_agent_makes_a_shelf_lose_anything() {
+    for seed in 100..100 + WORLDS {
+        let mut after = Aftermath::new(seed);
+        let seen = after.git.observe(&after.checkpoint).expect("observed").expect("a repository");
+        let TreeId(work) = seen.tree;
+        let order = shelve_order(3, &after.checkpoint);
+        let shelved =
+            after.git.shelve(&order).unwrap_or_else(|error| unreachable!("{seed}: {error}"));
+        after.files_are_back(seed);
+        after.history_is_back(seed);
+        let world = &after.world;
+        let beside = world.git(&["diff-tree", "-r", "--name-status", &work, &shelved.commit.0]);
+        assert_eq!(beside, "A\tfailure/state.md", "{seed}");
+        let now = world.users();
+        assert_eq!(world.open().shelve(&order), Ok(shelved), "{seed}");
+        assert_eq!(world.users(), now, "{seed}");
+    }
+}
+
+#[test]
+fn no_agent_makes_a_history_that_is_put_back_lose_anything() {
+    for seed in 200..200 + WORLDS {
+        let mut after = Aftermath::new(seed);
+        let kept = after.git.put_history_back(&mark(3), &after.checkpoint);
+        let kept = kept.unwrap_or_else(|error| unreachable!("{seed}: {error}"));
+        assert_eq!(plain_files(&after.world), after.worst, "{seed}");
+        if kept.is_none() {
+            // Nothing had moved, so what is staged is the agent's affair.
+            after.users.index = after.world.users().index;
+        }
+        after.history_is_back(seed);
+        let again = after.world.open().put_history_back(&mark(3), &after.checkpoint);
+        assert_eq!(again, Ok(kept), "{seed}");
     }
 }
