@@ -120,6 +120,25 @@ impl Desk {
         .hint("run `git init` first, or remove `scm`, `commit` and `onFailure` from the settings"))
     }
 
+    /// Refuses to commit in the middle of a merge or the like: the first commit would end it.
+    pub(crate) fn nothing_is_under_way(&self, recipe: &Recipe) -> Result<(), Complaint> {
+        let operation = self.repository.as_ref().and_then(Repository::operation);
+        let Some(operation) = operation.filter(|_| recipe.landing.commits()) else {
+            return Ok(());
+        };
+        let hint = if operation == "bisect" {
+            "end it with `git bisect reset`, then start again".to_owned()
+        } else {
+            format!(
+                "finish it with `git {operation} --continue` or give it up with `git {operation} --abort`, then start again"
+            )
+        };
+        let message = format!(
+            "`git {operation}` is under way in this repository, and ralph is going to commit"
+        );
+        Err(Complaint::new(ExitStatus::GitFailed, message).hint(hint))
+    }
+
     /// Refuses to commit on top of changes that are the user's own.
     pub(crate) fn tree_is_clean(&self, recipe: &Recipe, dirty: DirtyPlan) -> Result<(), Complaint> {
         let repository = match (&self.repository, dirty) {
@@ -212,6 +231,13 @@ impl Desk {
         if self.repository.is_none() {
             warnings
                 .push("this is no git repository: nothing can be compared or undone".to_owned());
+        }
+        let is_detached = self.repository.as_ref().map_or(Ok(false), Repository::is_detached);
+        if recipe.landing.commits() && is_detached == Ok(true) {
+            warnings.push(
+                "HEAD is detached: the commits of this run go onto no branch; `git switch -c NAME` makes one of them"
+                    .to_owned(),
+            );
         }
         let agent = &recipe.agent;
         warnings.extend(agents::billing_warning(agent.kind, &self.env, &agent.env));

@@ -68,6 +68,7 @@ pub(crate) fn start(
     project.gates_are_there(&recipe)?;
     let desk = Desk::open(common, project, loaded)?;
     desk.repository_is_there(&recipe)?;
+    desk.nothing_is_under_way(&recipe)?;
     desk.tree_is_clean(&recipe, wishes.dirty)?;
     let (run, files) =
         run_id::begin(&desk.layout, clock::now()).map_err(|error| complain_of_layout(&error))?;

@@ -7,6 +7,7 @@ mod claude;
 mod failures;
 mod landing;
 mod loops;
+mod repository;
 mod resume;
 mod signals;
 mod surroundings;

@@ -1,0 +1,136 @@
+//! Repositories in unusual states: refused with a remedy, or worked in.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use ralph_testkit::sealed::Sealed;
+
+use crate::{repository, run};
+
+/// Returns a repository whose agent writes a file, with work for ralph to commit.
+fn ready(commit: &str) -> Sealed {
+    let sealed = repository();
+    let calls = json!([
+        { "do": [{ "append": { "path": "work.txt", "text": "work\n" } }, { "claim": "DONE" }] }
+    ]);
+    sealed.script(&calls, &json!({ "commit": commit }));
+    sealed.write(".gitignore", "/.ralph/\n");
+    sealed.write("text", "one\n");
+    commit_all(&sealed, "Settings");
+    sealed.git(&["checkout", "-q", "-b", "other"]);
+    sealed.write("text", "two\n");
+    commit_all(&sealed, "Other");
+    sealed.git(&["checkout", "-q", "main"]);
+    sealed.write("text", "three\n");
+    commit_all(&sealed, "Main");
+    sealed
+}
+
+fn commit_all(sealed: &Sealed, message: &str) {
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", message]);
+}
+
+/// Runs git where it is going to fail.
+fn git_in_conflict(sealed: &Sealed, words: &[&str]) {
+    let mut command: Command = sealed.command("git");
+    let end = command.args(words).output().expect("it runs");
+    assert!(!end.status.success(), "git {words:?} is in conflict");
+}
+
+fn warnings(sealed: &Sealed) -> Vec<String> {
+    let events = sealed.events_of("warned");
+    events.iter().filter_map(|event| event["text"].as_str().map(str::to_owned)).collect()
+}
+
+#[test]
+fn an_operation_under_way_is_refused_with_a_remedy() {
+    for (words, operation, remedy) in [
+        (["merge", "other"].as_slice(), "merge", "git merge --abort"),
+        (&["rebase", "other"], "rebase", "git rebase --abort"),
+        (&["cherry-pick", "other"], "cherry-pick", "git cherry-pick --abort"),
+        (&["revert", "HEAD~1"], "revert", "git revert --abort"),
+    ] {
+        let sealed = ready("ralph");
+        git_in_conflict(&sealed, words);
+        for flag in [&[][..], &["--include-dirty"], &["--set-aside"]] {
+            run(&sealed, flag)
+                .expect_code(5)
+                .expect_stderr(&format!("`git {operation}` is under way"))
+                .expect_stderr(remedy);
+        }
+        assert_eq!(sealed.runs().len(), 0, "{operation}");
+        sealed.git(&[operation, "--abort"]);
+        run(&sealed, &[]).expect_code(0);
+    }
+    let sealed = ready("ralph");
+    sealed.git(&["bisect", "start", "HEAD", "HEAD~2"]);
+    run(&sealed, &[]).expect_code(5).expect_stderr("git bisect reset");
+}
+
+#[test]
+fn without_commits_an_operation_under_way_is_the_users_affair() {
+    let sealed = ready("none");
+    git_in_conflict(&sealed, &["merge", "other"]);
+    run(&sealed, &[]).expect_code(0);
+    assert!(sealed.project().join(".git/MERGE_HEAD").exists());
+}
+
+#[test]
+fn commits_go_onto_a_detached_head_with_a_warning() {
+    let sealed = ready("ralph");
+    let main = sealed.git(&["rev-parse", "main"]);
+    sealed.git(&["checkout", "-q", "--detach"]);
+    run(&sealed, &[]).expect_code(0).expect_stderr("HEAD is detached");
+    assert_eq!(sealed.git(&["rev-parse", "main", "HEAD~1"]), format!("{main}{main}"));
+    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+    let sealed = ready("none");
+    sealed.git(&["checkout", "-q", "--detach"]);
+    run(&sealed, &[]).expect_code(0);
+    assert!(!warnings(&sealed).iter().any(|text| text.contains("detached")));
+}
+
+#[test]
+fn a_sparse_checkout_is_worked_in_and_stays_sparse() {
+    let sealed = ready("ralph");
+    sealed.write("far/away", "far\n");
+    commit_all(&sealed, "Far");
+    sealed.git(&["sparse-checkout", "set", "near"]);
+    assert!(!sealed.project().join("far").exists());
+    run(&sealed, &[]).expect_code(0);
+    assert!(!sealed.project().join("far").exists());
+    assert_eq!(sealed.git(&["show", "HEAD:far/away"]), "far\n");
+    assert_eq!(sealed.git(&["show", "--name-only", "--format=", "HEAD"]), "work.txt\n");
+}
+
+#[test]
+fn a_submodule_is_worked_beside() {
+    let sealed = ready("ralph");
+    let module = sealed.root().join("module");
+    let module = module.to_str().expect("text");
+    sealed.git(&["init", "-q", module]);
+    sealed.git(&["-C", module, "commit", "-q", "--allow-empty", "-m", "Module"]);
+    let allow = "protocol.file.allow=always";
+    sealed.git(&["-c", allow, "submodule", "--quiet", "add", "--", module, "sub"]);
+    commit_all(&sealed, "Submodule");
+    run(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.git(&["show", "--name-only", "--format=", "HEAD"]), "work.txt\n");
+    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_lock_that_the_agent_leaves_behind_does_not_stop_the_commit() {
+    let sealed = ready("ralph");
+    let calls: Value = json!([
+        { "do": [
+            { "append": { "path": "work.txt", "text": "work\n" } },
+            { "write": { "path": ".git/index.lock", "text": "" } },
+            { "claim": "DONE" }
+        ] }
+    ]);
+    sealed.script(&calls, &json!({ "commit": "ralph" }));
+    run(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+    assert_eq!(sealed.git(&["show", "--name-only", "--format=", "HEAD"]), "work.txt\n");
+}
