@@ -1,39 +1,413 @@
 //! The names of failing checks, as the usual test runners print them.
 //!
-//! Not here: why they fail.
+//! cargo test and nextest, pytest and unittest, jest, vitest, mocha and node, go test, `JUnit`
+//! with its console, surefire and gradle, bats and other TAP, rspec, phpunit, dotnet, ctest and
+//! googletest. Not here: why a check fails.
 
 use std::collections::BTreeSet;
 
 use crate::text::Lines;
 
+/// A name is on a line, and no line of interest is longer.
+const LONGEST_LINE: usize = 2048;
+
+/// With more failing than this, which ones does not matter any more.
+const MOST_NAMES: usize = 100;
+
+/// Names of parameterized tests carry their values.
+const LONGEST_NAME: usize = 200;
+
 /// Finds the names of failing checks in output as it comes. Unknown runners give none.
 #[derive(Debug, Clone)]
 pub struct FailingChecks {
     lines: Lines,
-    names: BTreeSet<String>,
+    found: Found,
 }
 
 impl Default for FailingChecks {
     fn default() -> Self {
-        Self { lines: Lines::new(4096), names: BTreeSet::new() }
+        Self { lines: Lines::new(LONGEST_LINE), found: Found::default() }
     }
 }
 
 impl FailingChecks {
     /// Takes in the next piece of plain text, cut anywhere.
     pub fn feed(&mut self, text: &str) {
-        let Self { lines, names } = self;
-        lines.feed(text, |line| {
-            if let Some(name) =
-                line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"))
-            {
-                names.insert(name.to_owned());
-            }
-        });
+        let Self { lines, found } = self;
+        lines.feed(text, |line| found.take(line));
     }
 
     /// Returns the names: sorted, each once, at most 100 of at most 200 characters.
     pub fn names(&self) -> Vec<String> {
-        self.names.iter().cloned().collect()
+        let Self { mut lines, mut found } = self.clone();
+        lines.finish(|line| found.take(line));
+        found.leave_package("");
+        found.names.into_iter().take(MOST_NAMES).collect()
     }
 }
+
+/// What was found, and where the output stands.
+#[derive(Debug, Clone, Default)]
+struct Found {
+    /// The first of all names in their order, so that it does not matter when they came.
+    names: BTreeSet<String>,
+    section: Section,
+    /// The file that jest speaks of.
+    file: String,
+    /// Tests of a Go package whose name comes behind them.
+    package: Vec<String>,
+}
+
+/// A part of the output whose lines mean something by where they are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+enum Section {
+    #[default]
+    None,
+    /// Behind `failures:` of cargo.
+    Cargo,
+    /// Behind `The following tests FAILED:` of ctest.
+    Ctest,
+    /// Behind `2 failing` of mocha.
+    Mocha,
+    /// Within the name of one of mocha's failures, which is a line for each of its parts.
+    MochaName(String),
+}
+
+impl Found {
+    fn take(&mut self, line: &str) {
+        if self.section != Section::None && self.take_in_section(line) {
+            return;
+        }
+        let text = line.trim();
+        let Some(first) = text.chars().next() else {
+            return;
+        };
+        match first {
+            // Nextest shows the output of the test binaries as well, set in.
+            't' => self.take_cargo(line),
+            'f' if line == "failures:" => self.section = Section::Cargo,
+            '-' => self.take_dashes(text),
+            'F' => self.take_failed(line, text),
+            'E' => self.take_error(text),
+            'n' => self.take_tap(text),
+            'T' | 'S' | 'L' if text.contains(" [") => self.take_nextest(text),
+            'T' if text.starts_with("The following tests FAILED") => self.section = Section::Ctest,
+            '●' => self.take_jest(&text['●'.len_utf8()..]),
+            '✗' | '✖' => self.take_marked(&text[first.len_utf8()..]),
+            '0'..='9' => self.take_numbered(text),
+            'J' if line.starts_with("  JUnit ") => self.take_junit(text),
+            'r' if text.starts_with("rspec ") => {
+                if let Some((_, name)) = text.split_once(" # ") {
+                    self.add(name);
+                }
+            }
+            '[' => self.take_bracketed(text),
+            _ => {}
+        }
+        self.take_ending(text);
+    }
+
+    fn add(&mut self, name: &str) {
+        let name: String = name.trim().chars().take(LONGEST_NAME).collect();
+        if name.is_empty() {
+            return;
+        }
+        self.names.insert(name);
+        if self.names.len() > MOST_NAMES {
+            self.names.pop_last();
+        }
+    }
+
+    /// Takes a line whose meaning is where it stands, and returns whether that was all.
+    fn take_in_section(&mut self, line: &str) -> bool {
+        match &mut self.section {
+            Section::None => false,
+            Section::Cargo => {
+                // The list of names follows at once; the outputs have an empty line before them.
+                if line.starts_with("    ") && !line.starts_with("     ") {
+                    self.add(without_line(line.trim()));
+                    return true;
+                }
+                self.section = Section::None;
+                false
+            }
+            Section::Ctest => {
+                let listed = line.trim().split_once(" - ");
+                let Some((_, rest)) = listed.filter(|(number, _)| is_number(number)) else {
+                    self.section = Section::None;
+                    return false;
+                };
+                self.add(rest.rsplit_once(" (").map_or(rest, |(name, _)| name));
+                true
+            }
+            Section::Mocha => match numbered(line.trim_start()) {
+                Some(title) if line.starts_with("  ") => {
+                    let title = title.to_owned();
+                    self.take_title(&title, "");
+                    true
+                }
+                Some(_) | None => false,
+            },
+            Section::MochaName(name) => {
+                let name = std::mem::take(name);
+                let part = line.trim();
+                if part.is_empty() {
+                    self.section = Section::Mocha;
+                } else {
+                    self.take_title(part, &name);
+                }
+                true
+            }
+        }
+    }
+
+    /// Takes a part of a title of mocha; the last one ends with a colon.
+    fn take_title(&mut self, part: &str, before: &str) {
+        let name = if before.is_empty() { part.to_owned() } else { format!("{before} {part}") };
+        match name.strip_suffix(':') {
+            Some(whole) => {
+                self.add(whole);
+                self.section = Section::Mocha;
+            }
+            None if name.len() > 4 * LONGEST_NAME => self.section = Section::Mocha,
+            None => self.section = Section::MochaName(name),
+        }
+    }
+
+    fn take_cargo(&mut self, line: &str) {
+        let rest = line.strip_prefix("test ");
+        if let Some(name) = rest.and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+            self.add(without_line(name));
+        }
+    }
+
+    /// Takes `---- name stdout ----` of cargo and `--- FAIL: Name (0.00s)` of Go.
+    fn take_dashes(&mut self, text: &str) {
+        if let Some(name) =
+            text.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"))
+        {
+            self.add(without_line(name));
+        } else if let Some(name) = text.strip_prefix("--- FAIL: ")
+            && self.package.len() < MOST_NAMES
+        {
+            self.package.push(without_time(name).to_owned());
+        }
+    }
+
+    fn take_failed(&mut self, line: &str, text: &str) {
+        if text.starts_with("FAIL [") {
+            self.take_nextest(text);
+        } else if let Some(rest) = text.strip_prefix("FAILED ") {
+            self.add_pytest(rest);
+        } else if let Some(rest) = text.strip_prefix("FAIL: ") {
+            self.add_unittest(rest);
+        } else if let Some(rest) = line.strip_prefix("FAIL\t") {
+            let package = rest.split(['\t', ' ']).next().unwrap_or_default();
+            if rest.ends_with("[build failed]") || rest.ends_with("[setup failed]") {
+                self.add(rest);
+            }
+            self.leave_package(package);
+        } else if let Some(rest) = text.strip_prefix("FAIL ") {
+            let rest = rest.trim();
+            if rest.contains(" > ") || rest.contains(" [ ") {
+                self.add(rest);
+            } else {
+                rest.clone_into(&mut self.file);
+            }
+        } else if let Some(rest) = text.strip_prefix("Failed ")
+            && rest.ends_with(']')
+            && let Some((name, _)) = rest.rsplit_once(" [")
+        {
+            self.add(name);
+        }
+    }
+
+    fn take_error(&mut self, text: &str) {
+        if let Some(rest) = text.strip_prefix("ERROR: ") {
+            self.add_unittest(rest);
+        } else if let Some(rest) = text.strip_prefix("ERROR ") {
+            self.add_pytest(rest);
+        }
+    }
+
+    /// Takes `test_a.py::test_b - why`, and the file alone where it cannot be loaded.
+    fn add_pytest(&mut self, rest: &str) {
+        let name = rest.split_once(" - ").map_or(rest, |(name, _)| name);
+        if name.contains("::") || name.strip_suffix(".py").is_some() {
+            self.add(name);
+        }
+    }
+
+    /// Takes `test_x (module.Class.test_x)`.
+    fn add_unittest(&mut self, rest: &str) {
+        if rest.ends_with(')') && rest.contains(" (") && !rest.contains(": ") {
+            self.add(rest);
+        }
+    }
+
+    /// Takes `not ok 3 - name`; what is still to be done or left out has not failed.
+    fn take_tap(&mut self, text: &str) {
+        let Some(rest) = text.strip_prefix("not ok ") else {
+            return;
+        };
+        let (name, directive) = rest.split_once(" # ").unwrap_or((rest, ""));
+        let directive = directive.to_ascii_uppercase();
+        if directive.starts_with("TODO") || directive.starts_with("SKIP") {
+            return;
+        }
+        let name = name.trim_start_matches(|next: char| next.is_ascii_digit()).trim_start();
+        self.add(name.strip_prefix("- ").unwrap_or(name));
+    }
+
+    /// Takes `FAIL [   0.004s] (1/3) crate tests::name` and its like.
+    fn take_nextest(&mut self, text: &str) {
+        let status = text.split(" [").next().unwrap_or_default();
+        let is_failure = ["FAIL", "TIMEOUT", "LEAK-FAIL"].contains(&status)
+            || status.starts_with("SIG")
+            || (status.starts_with("TRY ") && status.ends_with("FAIL"));
+        let Some((time, name)) = text.split_once("] ").filter(|_| is_failure) else {
+            return;
+        };
+        if !time.ends_with('s') {
+            return;
+        }
+        let name = name.trim_start();
+        let place = name.strip_prefix('(').and_then(|rest| rest.split_once(") "));
+        self.add(place.filter(|(place, _)| place.contains('/')).map_or(name, |(_, name)| name));
+    }
+
+    fn take_jest(&mut self, title: &str) {
+        let title = title.trim();
+        if title.contains(" › ") {
+            self.add(title);
+        } else if title == "Test suite failed to run" && !self.file.is_empty() {
+            self.add(&format!("{}: {title}", self.file));
+        }
+    }
+
+    /// Takes `✗ name [12]` of bats and `✖ name (1.2ms)` of node.
+    fn take_marked(&mut self, title: &str) {
+        let title = without_time(title.trim());
+        let is_summary =
+            title.starts_with(|next: char| next.is_ascii_digit()) || title == "failing tests:";
+        if !is_summary {
+            self.add(title);
+        }
+    }
+
+    /// Takes `1) Class::test` of phpunit, `1) test(Class)` of `JUnit` 4, and `2 failing` of mocha.
+    fn take_numbered(&mut self, text: &str) {
+        if let Some(rest) = numbered(text) {
+            let word = rest.split(' ').next().unwrap_or_default();
+            let is_junit4 = word.ends_with(')') && word.contains('(') && word == rest;
+            if word.contains("::") || is_junit4 {
+                self.add(rest);
+            }
+        } else if text
+            .split_once(' ')
+            .is_some_and(|(count, word)| word == "failing" && is_number(count) && count != "0")
+        {
+            self.section = Section::Mocha;
+        }
+    }
+
+    /// Takes `JUnit Jupiter:CalcTest:adds()` of the console.
+    fn take_junit(&mut self, text: &str) {
+        if let Some((_, name)) = text.split_once(':') {
+            self.add(name);
+        }
+    }
+
+    fn take_bracketed(&mut self, text: &str) {
+        if let Some(name) = text.strip_prefix("[  FAILED  ] ") {
+            let name = without_time(name.split_once(',').map_or(name, |(name, _)| name));
+            if !name.contains(' ') {
+                self.add(name);
+            }
+        } else if let Some(rest) = text.strip_prefix("[ERROR] ") {
+            if let Some(name) = surefire(rest) {
+                self.add(name);
+            }
+        } else if let Some((worker, rest)) = text.split_once(" FAILED ") {
+            // pytest-xdist, told in full: `[gw0] [ 50%] FAILED test_a.py::test_b`.
+            if worker.starts_with("[gw") {
+                self.add(rest);
+            }
+        }
+    }
+
+    /// Takes lines that are told by how they end: gradle, pytest told in full, old surefire.
+    fn take_ending(&mut self, text: &str) {
+        if !text.ends_with(['D', ']', '!']) {
+            return;
+        }
+        let text = match text.rfind('[') {
+            Some(at) if text.ends_with("%]") => text[..at].trim_end(),
+            Some(_) | None => text,
+        };
+        if let Some(name) = text.strip_suffix(" FAILED") {
+            let is_gradle = name.contains(" > ") && !name.starts_with('>');
+            if is_gradle || (name.contains("::") && !name.contains(" ... ") && !name.contains(' '))
+            {
+                self.add(name);
+            }
+        } else if !text.starts_with("[ERROR]")
+            && let Some(name) = surefire(text)
+        {
+            self.add(name);
+        }
+    }
+
+    /// Gives the waiting tests of Go their package.
+    fn leave_package(&mut self, package: &str) {
+        for test in std::mem::take(&mut self.package) {
+            if package.is_empty() {
+                self.add(&test);
+            } else {
+                self.add(&format!("{package}.{test}"));
+            }
+        }
+    }
+}
+
+/// Returns the test of a line of surefire's that ends in `<<< FAILURE!` or `<<< ERROR!`.
+fn surefire(text: &str) -> Option<&str> {
+    let rest = text.strip_suffix("<<< FAILURE!").or_else(|| text.strip_suffix("<<< ERROR!"))?;
+    let (name, _) = rest.split_once("Time elapsed:")?;
+    let name = name.trim_end_matches([' ', '-']);
+    (!name.starts_with("Tests run:")).then_some(name)
+}
+
+/// Returns what follows `3) `.
+fn numbered(text: &str) -> Option<&str> {
+    let (number, rest) = text.split_once(") ")?;
+    is_number(number).then_some(rest)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Returns the name of a documentation test without its line, which moves.
+fn without_line(name: &str) -> &str {
+    match name.rsplit_once(" (line ") {
+        Some((name, number)) if number.strip_suffix(')').is_some_and(is_number) => name,
+        Some(_) | None => name,
+    }
+}
+
+/// Returns a title without the time behind it: `(0.00s)`, `(in 3 ms)`, `[12]`.
+fn without_time(title: &str) -> &str {
+    let open = if title.ends_with(')') { " (" } else { " [" };
+    match title.rsplit_once(open) {
+        Some((name, time))
+            if title.ends_with([')', ']']) && time.contains(|next: char| next.is_ascii_digit()) =>
+        {
+            name
+        }
+        Some(_) | None => title,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,11 +2,9 @@
 //!
 //! Not here: what is left out of a line (`volatile`), and which lines do not count (`noise`).
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 
-use super::noise::{self, Bearing};
+use super::noise;
 use super::volatile::Washer;
 use crate::text::Lines;
 
@@ -24,7 +22,7 @@ impl std::fmt::Display for ErrorHash {
 /// A line of a test runner is seldom longer than a screen; longer ones are taken in parts.
 const LONGEST_LINE: usize = 4096;
 
-/// Lines that are told apart from their repetitions. Each takes some 30 bytes.
+/// Lines that are told apart from their repetitions. They take 256 KB at most.
 const MOST_LINES: usize = 16 * 1024;
 
 /// Takes the hash of a failing gate's output as it comes.
@@ -42,11 +40,17 @@ pub struct ErrorHasher {
 #[derive(Debug, Clone)]
 struct Seen {
     washer: Washer,
-    /// The hashes of the lines, until they are too many.
-    set: Option<BTreeSet<u64>>,
+    /// The hashes of the lines, until they are too many. Now and then it is made a set again.
+    set: Option<Vec<u64>>,
     /// The sum over all lines, repetitions included.
     sum: u64,
+    /// Lines as they came and what they were washed to, by the last bits of the former: floods
+    /// repeat themselves, and washing is what costs.
+    recent: Vec<(u64, Option<u64>)>,
 }
+
+/// Enough for what a program that waits or polls repeats in turn.
+const RECENT_LINES: usize = 512;
 
 impl ErrorHasher {
     /// Returns a hasher for a gate's output.
@@ -59,7 +63,12 @@ impl ErrorHasher {
         Self {
             gate: hash_of(gate),
             lines: Lines::new(LONGEST_LINE),
-            seen: Seen { washer: Washer::new(directory), set: Some(BTreeSet::new()), sum: 0 },
+            seen: Seen {
+                washer: Washer::new(directory),
+                set: Some(Vec::new()),
+                sum: 0,
+                recent: vec![(0, None); RECENT_LINES],
+            },
         }
     }
 
@@ -73,6 +82,7 @@ impl ErrorHasher {
     pub fn finish(mut self) -> ErrorHash {
         let Self { lines, seen, .. } = &mut self;
         lines.finish(|line| seen.take(line));
+        seen.compact();
         let lines = match &self.seen.set {
             Some(set) => set.iter().fold(0_u64, |sum, line| sum.wrapping_add(*line)),
             None => self.seen.sum,
@@ -84,22 +94,40 @@ impl ErrorHasher {
 
 impl Seen {
     fn take(&mut self, line: &str) {
-        match noise::bearing(line) {
-            Bearing::None => return,
-            Bearing::Some => {}
-        }
-        let washed = self.washer.wash(line);
-        if washed.is_empty() {
-            return;
-        }
-        let hash = hash_of(washed);
-        self.sum = self.sum.wrapping_add(hash);
+        let raw = hash_of(line);
+        let slot = usize::try_from(raw % RECENT_LINES as u64).unwrap_or_default();
+        let hash = match self.recent[slot] {
+            (known, hash) if known == raw => hash,
+            (_, _) => {
+                let hash = self.hash_washed(line);
+                self.recent[slot] = (raw, hash);
+                if let (Some(set), Some(hash)) = (&mut self.set, hash) {
+                    set.push(hash);
+                    if set.len() > 2 * MOST_LINES {
+                        self.compact();
+                    }
+                }
+                hash
+            }
+        };
+        self.sum = self.sum.wrapping_add(hash.unwrap_or_default());
+    }
+
+    /// Takes repetitions out of the set, and gives it up where it is too large even so.
+    fn compact(&mut self) {
         if let Some(set) = &mut self.set {
-            set.insert(hash);
+            set.sort_unstable();
+            set.dedup();
             if set.len() > MOST_LINES {
                 self.set = None;
             }
         }
+    }
+
+    /// Returns the hash of what a line says of the failure, if it says anything.
+    fn hash_washed(&mut self, line: &str) -> Option<u64> {
+        let washed = self.washer.wash(noise::bearing(line)?);
+        (!washed.is_empty()).then(|| hash_of(washed))
     }
 }
 

@@ -1,24 +1,371 @@
 //! What changes from run to run of the same failure, and is left out of its hash.
 //!
-//! Not here: whole lines that do not count.
+//! A line is taken word by word. Only a word with a digit or a slash can be volatile, so that
+//! most of the text is copied as it is. Not here: whole lines that do not count.
+
+mod paths;
+mod shapes;
 
 /// Washes lines of what changes from run to run.
 #[derive(Debug, Clone)]
 pub(super) struct Washer {
-    #[expect(dead_code, reason = "the first version keeps whole lines")]
+    /// The project directory; empty where it is not known.
     directory: String,
     washed: String,
 }
 
 impl Washer {
     pub(super) fn new(directory: &str) -> Self {
+        // A short one, such as `/`, would take apart what has nothing to do with it.
+        let directory = directory.trim_end_matches('/');
+        let directory = if directory.len() > 3 { directory } else { "" };
         Self { directory: directory.to_owned(), washed: String::new() }
     }
 
     /// Returns a line without what changes.
     pub(super) fn wash(&mut self, line: &str) -> &str {
         self.washed.clear();
-        self.washed.push_str(line.trim());
+        let relative;
+        let line = if self.directory.is_empty()
+            || !line.contains('/')
+            || !line.contains(&self.directory)
+        {
+            line
+        } else {
+            relative = paths::without_directory(line, &self.directory);
+            &relative
+        };
+        let mut pass = Pass {
+            line,
+            at: 0,
+            words: 0,
+            key: Key::None,
+            previous: "",
+            is_after_clock: false,
+            is_in_place: false,
+            compares: None,
+            washed: &mut self.washed,
+        };
+        pass.run();
+        let length = self.washed.trim_end().len();
+        self.washed.truncate(length);
         &self.washed
     }
 }
+
+/// Stands for what was left out.
+const GAP: char = '#';
+
+/// What the words before a number make of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    /// Nothing.
+    None,
+    /// It is a seed, a process, a port and the like.
+    Volatile,
+    /// It is a place in a file, unless the line compares values.
+    Place,
+}
+
+/// One pass over a line.
+struct Pass<'a> {
+    line: &'a str,
+    at: usize,
+    words: usize,
+    key: Key,
+    previous: &'a str,
+    /// Whether a time of day has come, behind which a year and a zone may stand.
+    is_after_clock: bool,
+    /// Whether a file's name was followed by a parenthesis, as in `main.ts(3,7)`.
+    is_in_place: bool,
+    /// Whether the line compares values, once it was asked.
+    compares: Option<bool>,
+    washed: &'a mut String,
+}
+
+impl<'a> Pass<'a> {
+    fn run(&mut self) {
+        let bytes = self.line.as_bytes();
+        while self.at < bytes.len() {
+            let start = self.at;
+            if is_word(bytes[start]) {
+                let mut has_mark = false;
+                while self.at < bytes.len() && is_word(bytes[self.at]) {
+                    has_mark |= bytes[self.at].is_ascii_digit() || bytes[self.at] == b'/';
+                    self.at += 1;
+                }
+                let word = &self.line[start..self.at];
+                self.words += 1;
+                if has_mark {
+                    self.marked(word, start);
+                } else {
+                    self.plain(word);
+                }
+                self.previous = word;
+            } else {
+                self.between(bytes, start);
+            }
+        }
+    }
+
+    /// Takes what stands between words. Rules are as long as the line is wide, so that four and
+    /// more of the same are one.
+    fn between(&mut self, bytes: &[u8], start: usize) {
+        let byte = bytes[start];
+        self.at += 1;
+        if byte == b' ' || byte == b'\t' {
+            if !self.washed.is_empty() && !self.washed.ends_with(' ') {
+                self.washed.push(' ');
+            }
+            return;
+        }
+        while bytes.get(self.at) == Some(&byte) {
+            self.at += 1;
+        }
+        match byte {
+            b'(' => {
+                self.is_in_place = shapes::is_file(self.previous) && shapes::is_place(self.rest());
+            }
+            b')' => self.is_in_place = false,
+            b',' | b';' => self.key = Key::None,
+            _ => {}
+        }
+        let count = self.at - start;
+        for _ in 0..if count >= 4 { 1 } else { count } {
+            self.washed.push(char::from(byte));
+        }
+    }
+
+    fn plain(&mut self, word: &'a str) {
+        if self.is_calendar(word) {
+            self.key = Key::Volatile;
+            return;
+        }
+        if self.is_after_clock && matches!(word, "AM" | "PM" | "UTC" | "GMT") {
+            return;
+        }
+        self.key = match key(word) {
+            Key::None if is_filler(word) => self.key,
+            key @ (Key::None | Key::Volatile | Key::Place) => key,
+        };
+        let first = word.chars().next().unwrap_or_default();
+        let is_rule = word.len() >= 4 * first.len_utf8()
+            && word[first.len_utf8()..].starts_with(first)
+            && word.chars().all(|other| other == first);
+        if is_rule {
+            self.washed.push(first);
+        } else {
+            self.washed.push_str(word);
+        }
+    }
+
+    /// Returns whether a word is the name of a day or a month with its number behind it.
+    fn is_calendar(&self, word: &str) -> bool {
+        if word.len() != 3 || !(shapes::is_weekday(word) || shapes::is_month(word)) {
+            return false;
+        }
+        let rest = self.rest().trim_start_matches([' ', ',']);
+        let next = rest.split(|character: char| !character.is_ascii_alphanumeric()).next();
+        next.is_some_and(|next| {
+            shapes::is_month(next) || (next.len() <= 4 && shapes::is_number(next))
+        })
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.line[self.at..]
+    }
+
+    /// Takes a word with a digit or a slash.
+    fn marked(&mut self, word: &'a str, start: usize) {
+        let end = word.trim_end_matches(['.', ':']).len();
+        let (core, tail) = word.split_at(end);
+        let key = std::mem::replace(&mut self.key, Key::None);
+        if !self.is_left_out(core, start, key) {
+            self.keep(core);
+        } else if !self.washed.ends_with(GAP) {
+            self.washed.push(GAP);
+        }
+        self.washed.push_str(tail);
+    }
+
+    /// Takes a word that stays, without the parts of it that do not.
+    fn keep(&mut self, core: &str) {
+        if paths::wash(core, self.washed) || shapes::wash_parts(core, self.washed) {
+            return;
+        }
+        self.key = key(core);
+        self.washed.push_str(core);
+    }
+
+    /// Returns whether the whole word is left out.
+    fn is_left_out(&mut self, core: &str, start: usize, key: Key) -> bool {
+        let before = self.line[..start].bytes().next_back();
+        let after = self.rest().bytes().next();
+        let is_enclosed = matches!(before, Some(b'(' | b'[')) && matches!(after, Some(b')' | b']'));
+        let unsigned = core.trim_start_matches(['-', '+']);
+        if shapes::is_number(unsigned) {
+            return self.is_number_left_out(core, start, key, is_enclosed);
+        }
+        if shapes::is_clock(core) {
+            self.is_after_clock = true;
+            return true;
+        }
+        if let Some(decimals) = shapes::duration(unsigned) {
+            return is_enclosed || decimals > 1 || !self.compares();
+        }
+        // An argument that Go is not sure of: whatever was left in a register.
+        if core.starts_with("0x") && after == Some(b'?') {
+            return true;
+        }
+        match shapes::of(core) {
+            shapes::Shape::Always => true,
+            shapes::Shape::Unstable => !self.compares(),
+            shapes::Shape::Fraction => is_enclosed || self.rest().starts_with(" Test "),
+            shapes::Shape::Percent => matches!(after, Some(b']')),
+            // The zone behind a time of day, and the monotonic clock of Go.
+            shapes::Shape::Other => {
+                (self.previous == "m" && core.starts_with('+'))
+                    || (key == Key::Volatile && shapes::is_number(unsigned))
+            }
+        }
+    }
+
+    /// Returns whether a number is left out.
+    fn is_number_left_out(
+        &mut self,
+        core: &str,
+        start: usize,
+        key: Key,
+        is_enclosed: bool,
+    ) -> bool {
+        let rest = self.rest();
+        match key {
+            Key::Volatile => return true,
+            Key::Place if !self.compares() => return true,
+            Key::Place | Key::None => {}
+        }
+        if self.is_after_clock && (core.starts_with(['+', '-']) || shapes::is_year(core)) {
+            return true;
+        }
+        if let Some(unit) = shapes::unit_behind(rest) {
+            let decimals = core.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+            if is_opened(self.line, start) || decimals > 1 || !self.compares() {
+                self.at += unit;
+                return true;
+            }
+            return false;
+        }
+        if self.is_in_place {
+            return true;
+        }
+        if self.words == 1 {
+            // The number of a line, of a failure in a list, or of a frame in a trace.
+            let next = rest.trim_start();
+            let is_numbering = next.starts_with(['|', ')', ':']);
+            if is_numbering {
+                return true;
+            }
+        }
+        // `not ok 3` in TAP, `Test #3` of ctest, `name[1234]:` of system logs, `==1234==`.
+        let is_test_number = (self.words <= 3 && self.previous == "ok")
+            || (self.previous == "Test" && self.washed.ends_with('#'));
+        let is_process = core.len() >= 3
+            && ((is_enclosed && (rest.starts_with("]:") || self.line.contains("panicked")))
+                || (self.washed.ends_with("==") && rest.starts_with("==")));
+        is_test_number
+            || is_process
+            || ((shapes::is_moment(core) || shapes::is_counted(rest)) && !self.compares())
+    }
+
+    /// Returns whether the line compares values, which are what a failure is about.
+    fn compares(&mut self) -> bool {
+        *self.compares.get_or_insert_with(|| compares(self.line))
+    }
+}
+
+/// Returns whether what begins at `start` stands right behind a parenthesis.
+fn is_opened(line: &str, start: usize) -> bool {
+    line[..start].trim_end().ends_with(['(', '['])
+}
+
+const WORD: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte: u8 = 0;
+    loop {
+        table[byte as usize] = byte >= 0x80
+            || byte.is_ascii_alphanumeric()
+            || matches!(byte, b'_' | b'.' | b'/' | b':' | b'@' | b'+' | b'-' | b'%' | b'~' | b'\\');
+        if byte == u8::MAX {
+            break table;
+        }
+        byte += 1;
+    }
+};
+
+fn is_word(byte: u8) -> bool {
+    WORD[usize::from(byte)]
+}
+
+/// Returns what a word says of a number behind it.
+fn key(word: &str) -> Key {
+    let bytes = word.trim_end_matches([':', '.']).as_bytes();
+    let start = bytes.iter().rposition(|byte| !byte.is_ascii_alphabetic()).map_or(0, |at| at + 1);
+    let last = &bytes[start..];
+    let is = |name: &str| last.eq_ignore_ascii_case(name.as_bytes());
+    let (volatile, places): (&[&str], &[&str]) = match last.len() {
+        2 if bytes.ends_with(b"duration_ms") => return Key::Volatile,
+        3 => (&["pid", "tid"], &["col"]),
+        4 => (&["seed", "port", "took", "ppid"], &["line"]),
+        6 => (&["thread", "worker"], &["column"]),
+        7 => (&["shuffle", "process", "elapsed"], &[]),
+        8 => (&["threadid", "duration"], &[]),
+        9 => (&["goroutine"], &[]),
+        _ => return Key::None,
+    };
+    if volatile.iter().any(|name| is(name)) {
+        Key::Volatile
+    } else if places.iter().any(|name| is(name)) {
+        Key::Place
+    } else {
+        Key::None
+    }
+}
+
+fn is_filler(word: &str) -> bool {
+    matches!(word, "is" | "was" | "of" | "number" | "id" | "no" | "on" | ":")
+}
+
+/// Returns whether a line compares values: what it says then is the failure itself.
+fn compares(line: &str) -> bool {
+    let trimmed = line.trim_start();
+    let is_result = ["×", "✕", "✗", "✖", "✘", "FAIL", "not ok", "--- ", "test "]
+        .iter()
+        .any(|mark| trimmed.starts_with(mark));
+    if is_result {
+        return false;
+    }
+    trimmed.starts_with("E ")
+        || trimmed.starts_with("+ ")
+        || trimmed.starts_with("- ")
+        || [" == ", " != ", " === ", " !== "].iter().any(|sign| trimmed.contains(sign))
+        || trimmed
+            .split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'))
+            .any(is_comparing)
+}
+
+fn is_comparing(word: &str) -> bool {
+    let words: &[&str] = match word.len() {
+        3 => &["got", "but"],
+        4 => &["left", "want"],
+        5 => &["right", "equal"],
+        6 => &["actual", "assert", "expect", "should", "wanted", "equals"],
+        8 => &["expected", "received"],
+        9 => &["assertion"],
+        14 => &["assertionerror"],
+        _ => &[],
+    };
+    words.iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
+#[cfg(test)]
+mod tests;

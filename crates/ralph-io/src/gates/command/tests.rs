@@ -134,6 +134,51 @@ fn a_gate_past_its_limit_is_ended_and_says_so() {
 }
 
 #[test]
+fn a_test_gate_that_ran_no_test_has_failed() {
+    let project = Project::new();
+    let empty = gate("test", "echo; echo running 0 tests");
+    let result = project.check(&empty);
+    assert_eq!((result.status, result.exit_code()), (GateStatus::Failed, 0));
+    assert_eq!(result.reason.as_deref(), Some("no test ran: `running 0 tests`"));
+    assert_eq!(result.output, "\nrunning 0 tests");
+    assert!(result.hash.is_some());
+    let log = String::from_utf8(project.log(&result)).expect("text");
+    assert!(log.ends_with("\n[ralph] no test ran: `running 0 tests`\n"), "{log}");
+    for other in [
+        Gate { empty: EmptyRun::Allowed, ..empty.clone() },
+        Gate { kind: GateKind::Lint, ..empty.clone() },
+        gate("test", "echo running 0 tests; echo 'test result: ok. 1 passed; 0 failed'"),
+    ] {
+        let result = project.check(&other);
+        assert_eq!((result.status, result.reason), (GateStatus::Passed, None), "{other:?}");
+    }
+    let broken = project.check(&gate("test", "echo running 0 tests; exit 2"));
+    assert_eq!((broken.status, broken.reason), (GateStatus::Failed, None));
+}
+
+#[test]
+fn a_failure_is_known_again_and_names_its_checks() {
+    let project = Project::new();
+    let failing = |words: &str| {
+        let command = format!("echo \"pid $$ in $(mktemp -d) at $(date +%T.%N)\"; {words}; exit 1");
+        let result = project.check(&gate("test", &command));
+        (result.hash.expect("it failed"), result.failing)
+    };
+    let one = failing("echo 'not ok 1 - adds'");
+    assert_eq!(one, failing("echo 'not ok 1 - adds'"));
+    assert_eq!(one.1, ["adds"]);
+    // What is beyond the part for the prompt counts as well, and so do both streams.
+    let long = "printf '%0500d\\n' 0";
+    assert_ne!(
+        failing(&format!("{long}; echo a >&2")).0,
+        failing(&format!("{long}; echo b >&2")).0
+    );
+    assert_ne!(failing("kill -9 $$").0, failing("true").0);
+    let passed = project.check(&gate("test", "echo 'not ok 1 - adds # TODO'"));
+    assert_eq!((passed.hash, passed.failing), (None, Vec::new()));
+}
+
+#[test]
 fn a_log_that_cannot_be_written_does_not_fail_the_gate() {
     let project = Project::new();
     fs::write(project.directory.path().join(".ralph"), "in the way").expect("written");

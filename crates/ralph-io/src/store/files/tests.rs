@@ -3,6 +3,7 @@
 use std::fs;
 
 use ralph_core::gate::{GateStatus, Severity};
+use ralph_core::stuck::ErrorHash;
 
 use super::*;
 use crate::store::sample;
@@ -50,20 +51,24 @@ fn the_results_of_gates_have_a_file_per_iteration() {
         gate: "test".into(),
         command: "make test".into(),
         severity: Severity::Hard,
-        status: GateStatus::Passed,
+        status: GateStatus::Failed,
         end: None,
         log: None,
         output: String::new(),
-        hash: None,
-        failing: Vec::new(),
-        reason: None,
+        hash: Some(ErrorHash("899109bb".into())),
+        failing: vec!["adds".into()],
+        reason: Some("no test ran: `1..0`".into()),
     };
     let view = View::Gates { iteration: IterationNumber(3), results: &[result] };
     store.publish(&view).expect("written");
     let path = directory.path().join(".ralph/logs/validation/iter-3.json");
     let value: serde_json::Value =
         serde_json::from_slice(&fs::read(path).expect("written")).expect("JSON");
-    assert_eq!(value["results"][0]["status"], "passed");
+    let result = &value["results"][0];
+    assert_eq!(result["status"], "failed");
+    assert_eq!(result["hash"], "899109bb");
+    assert_eq!(result["failing"], serde_json::json!(["adds"]));
+    assert_eq!(result["reason"], "no test ran: `1..0`");
 }
 
 #[test]

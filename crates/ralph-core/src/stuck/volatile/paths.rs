@@ -1,0 +1,141 @@
+//! Paths in a line: what is left of them wherever the project lies.
+//!
+//! Not here: other words.
+
+/// Where temporary files are. What is below has a name of its own in each run.
+const TEMPORARY: [&str; 8] = [
+    "/tmp/",
+    "/var/tmp/",
+    "/private/tmp/",
+    "/var/folders/",
+    "/private/var/folders/",
+    "/dev/shm/",
+    "/run/user/",
+    "/temp/",
+];
+
+/// Returns a line with the project directory taken out.
+pub(super) fn without_directory(line: &str, directory: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find(directory) {
+        let after = &rest[at + directory.len()..];
+        out.push_str(&rest[..at]);
+        rest = match after.strip_prefix('/') {
+            Some(below) => below,
+            None if after
+                .starts_with(|next: char| next.is_alphanumeric() || "-_.".contains(next)) =>
+            {
+                // Another directory, whose name only begins like it.
+                out.push_str(directory);
+                after
+            }
+            None => {
+                out.push('.');
+                after
+            }
+        };
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Writes what is left of a path, if the word is one.
+pub(super) fn wash(word: &str, out: &mut String) -> bool {
+    if let Some((scheme, rest)) = word.split_once("://") {
+        if scheme == "file" {
+            return wash(rest, out);
+        }
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        out.push_str(scheme);
+        out.push_str("://");
+        out.push_str(without_port(host).unwrap_or(host));
+        out.push_str(path);
+        return true;
+    }
+    if word.starts_with('/') && word.len() > 1 {
+        absolute(without_place(word), out);
+        return true;
+    }
+    if word.contains('/') {
+        let word = without_place(word);
+        out.push_str(without_build_hash(word));
+        return true;
+    }
+    let place = without_place(word);
+    if place.len() < word.len() && super::shapes::is_file(place) {
+        out.push_str(place);
+        return true;
+    }
+    if let Some(host) = without_port(word) {
+        out.push_str(host);
+        out.push(super::GAP);
+        return true;
+    }
+    false
+}
+
+fn absolute(path: &str, out: &mut String) {
+    let temporary = TEMPORARY.iter().find_map(|root| path.strip_prefix(root));
+    let mut names = path.rsplit('/').filter(|name| !name.is_empty());
+    let (last, parent) = (names.next().unwrap_or_default(), names.next());
+    match temporary {
+        None => {
+            if let Some(parent) = parent {
+                out.push_str(parent);
+                out.push('/');
+            }
+            out.push_str(without_build_hash(last));
+        }
+        Some(below) => {
+            if !super::shapes::is_file(last) || is_random(last) {
+                out.push(super::GAP);
+                return;
+            }
+            if let Some(parent) = parent.filter(|_| below.matches('/').count() > 1)
+                && parent.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+                && !parent.starts_with("tmp")
+            {
+                out.push_str(parent);
+                out.push('/');
+            }
+            out.push_str(last);
+        }
+    }
+}
+
+/// Returns whether the name of a file was made up for one run.
+fn is_random(name: &str) -> bool {
+    let digits = name.bytes().filter(u8::is_ascii_digit).count();
+    name.starts_with("tmp") || name.starts_with(".tmp") || digits >= 4
+}
+
+/// Returns a word without `:line` and `:line:column` at its end.
+pub(super) fn without_place(word: &str) -> &str {
+    let mut place = word;
+    for _ in 0..2 {
+        match place.rsplit_once(':') {
+            Some((before, number)) if !before.is_empty() && super::shapes::is_number(number) => {
+                place = before;
+            }
+            Some(_) | None => break,
+        }
+    }
+    place
+}
+
+/// Returns a word without the port behind a host, if it has one.
+fn without_port(word: &str) -> Option<&str> {
+    let (host, port) = word.rsplit_once(':')?;
+    let is_port = (4..=5).contains(&port.len()) && super::shapes::is_number(port);
+    let is_host = host.is_empty() || host == "localhost" || host.contains(['.', ':']);
+    (is_port && is_host).then_some(host)
+}
+
+/// Returns a path without the hash that cargo gives what it builds.
+fn without_build_hash(path: &str) -> &str {
+    match path.rsplit_once('-') {
+        Some((name, hash)) if hash.len() == 16 && super::shapes::is_hex(hash) => name,
+        Some(_) | None => path,
+    }
+}

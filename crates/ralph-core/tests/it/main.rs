@@ -1,0 +1,3 @@
+//! Tests of the core over recorded output.
+
+mod runners;
