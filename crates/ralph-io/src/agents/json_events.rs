@@ -3,15 +3,14 @@
 //!
 //! Not here: any agent's events.
 
-use std::borrow::Cow;
-
 use ralph_core::reading::{AgentEvent, Speaker, TextForm};
 use ralph_core::text::excerpt_of;
 use ralph_core::text::glance;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::call::has_flag;
+use super::fields::{Text, lenient};
 use super::translator::{Heard, Weight, bounded};
 
 /// How much of a tool's output an event carries. The whole is in the stored stream.
@@ -57,20 +56,6 @@ fn object_at(text: &str) -> Option<&str> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
     values.next()?.ok().map(RawValue::get)
 }
-
-/// Reads a field, or leaves it out if it is not what it should be.
-pub(super) fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    let raw = <&RawValue>::deserialize(deserializer)?;
-    Ok(serde_json::from_str(raw.get()).ok())
-}
-
-/// Text of a field; borrowed where nothing in it is escaped.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 /// What every event has.
 #[derive(Debug, Deserialize)]

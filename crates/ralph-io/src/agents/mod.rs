@@ -14,6 +14,7 @@ mod codex;
 mod copilot;
 mod ending;
 mod error_words;
+mod fields;
 mod gemini;
 mod json_events;
 mod last_words;

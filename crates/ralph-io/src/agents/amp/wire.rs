@@ -5,7 +5,8 @@
 
 use serde::Deserialize;
 
-use crate::agents::claude::wire::{McpServer, Text, Todo, TurnUsage, lenient};
+use crate::agents::claude::wire::{McpServer, Todo, TurnUsage};
+use crate::agents::fields::{Text, lenient};
 
 /// The first line.
 #[derive(Debug, Deserialize)]

@@ -3,25 +3,12 @@
 //! Key order is not stable, fields come and go, and a field of an unexpected type must not cost
 //! the line: each one that cannot be read is simply absent. Not here: what the lines mean.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Reads a field, or leaves it out if it is not what it should be.
-pub(in crate::agents) fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    let raw = <&RawValue>::deserialize(deserializer)?;
-    Ok(serde_json::from_str(raw.get()).ok())
-}
-
-/// Text of a field; borrowed where nothing in it is escaped.
-#[derive(Debug, Default, Deserialize)]
-pub(in crate::agents) struct Text<'a>(#[serde(borrow)] pub(in crate::agents) Cow<'a, str>);
+use crate::agents::fields::{Text, lenient};
 
 /// What every line has.
 #[derive(Debug, Deserialize)]

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::agents::claude::wire::lenient;
+use crate::agents::fields::lenient;
 
 /// A line.
 #[derive(Debug, Deserialize)]

@@ -10,7 +10,7 @@ use ralph_core::text::excerpt_of;
 use ralph_core::text::glance;
 use serde::Deserialize;
 
-use crate::agents::claude::wire::{Text, lenient};
+use crate::agents::fields::{Text, lenient};
 
 /// How much of a tool's output an event carries. The whole is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;

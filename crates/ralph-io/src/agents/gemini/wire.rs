@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::agents::claude::wire::{Text, lenient};
+use crate::agents::fields::{Text, lenient};
 
 /// `init` lines.
 #[derive(Debug, Deserialize)]

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::agents::json_events::{Text, lenient};
+use crate::agents::fields::{Text, lenient};
 
 /// A line of any type.
 #[derive(Debug, Deserialize)]

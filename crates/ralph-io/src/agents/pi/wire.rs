@@ -7,7 +7,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::agents::json_events::{Text, lenient};
+use crate::agents::fields::{Text, lenient};
 
 /// `session`.
 #[derive(Debug, Deserialize)]

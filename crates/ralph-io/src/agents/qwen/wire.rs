@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use crate::agents::claude::wire::{Text, lenient};
+use crate::agents::fields::{Text, lenient};
 
 /// The first `system` line.
 #[derive(Debug, Deserialize)]
