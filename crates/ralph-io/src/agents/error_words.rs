@@ -9,9 +9,21 @@ use ralph_core::failure::{Failure, FailureClass};
 use super::limit_words;
 use super::translator::Evidence;
 
-/// Error texts in lower case. The order matters: a lack of money is often dressed up as a limit,
-/// and a status code is the weakest sign.
-const WORDS: [(Meaning, &[&str]); 7] = [
+/// Error texts in lower case. The order matters: a prompt that does not fit and an empty purse
+/// come with words and statuses of a limit.
+const WORDS: [(Meaning, &[&str]); 9] = [
+    (
+        Meaning::Class(FailureClass::ContextExceeded),
+        &[
+            "context_length_exceeded",
+            "contextoverflow",
+            "context window",
+            "maximum context length",
+            "prompt is too long",
+            "exceeds the context",
+            "request too large",
+        ],
+    ),
     (
         Meaning::Class(FailureClass::NotLoggedIn),
         &[
@@ -23,7 +35,8 @@ const WORDS: [(Meaning, &[&str]); 7] = [
             "payment required",
         ],
     ),
-    (Meaning::Limit, &[]),
+    (Meaning::Status, &[]),
+    (Meaning::Limit, &["exceeded your current"]),
     (
         Meaning::Class(FailureClass::NotLoggedIn),
         &[
@@ -35,18 +48,13 @@ const WORDS: [(Meaning, &[&str]); 7] = [
             "not logged in",
             "please log in",
             "please sign in",
+            "providerautherror",
+            "/login",
         ],
     ),
     (
         Meaning::Class(FailureClass::ContextExceeded),
-        &[
-            "prompt is too long",
-            "context window",
-            "context length",
-            "context_length",
-            "too many tokens",
-            "request too large",
-        ],
+        &["context length", "context_length", "too many tokens"],
     ),
     (Meaning::Class(FailureClass::TurnLimit), &["output token limit", "max turns", "max_turns"]),
     (
@@ -54,22 +62,33 @@ const WORDS: [(Meaning, &[&str]); 7] = [
         &[
             "unknown option",
             "unknown command",
+            "unknown argument",
+            "unexpected argument",
+            "argument missing",
+            "not enough arguments",
+            "invalid values",
+            "is invalid. allowed choices",
             "unquoted prompt",
             "requires a prompt",
-            "argument missing",
             "must be provided",
+            "must provide a message",
             "model not found",
+            "modelnotfound",
             "model_not_found",
             "unknown model",
             "no such model",
+            "no models available",
             "does not exist or you do not have access",
+            "unknown provider",
+            "session not found",
         ],
     ),
     (
         Meaning::Class(FailureClass::Overloaded),
         &[
             "overloaded",
-            "internal server error",
+            "server error",
+            "server_error",
             "bad gateway",
             "service unavailable",
             "gateway timeout",
@@ -78,39 +97,48 @@ const WORDS: [(Meaning, &[&str]); 7] = [
             "connection error",
             "connection reset",
             "connection refused",
+            "socket hang up",
             "fetch failed",
             "econnre",
             "enotfound",
             "etimedout",
             "timed out",
             "network error",
+            "failed to get response from the ai model",
         ],
     ),
 ];
 
 enum Meaning {
     Class(FailureClass),
+    /// What the status of the request says, where it is known.
+    Status,
     Limit,
 }
 
-/// Returns what the words of an error mean, where they mean something.
-pub(super) fn class_of(words: &str) -> Option<FailureClass> {
+/// Returns what an error means, where its words or its HTTP status mean something.
+pub(super) fn class_of(words: &str, status: Option<u16>) -> Option<FailureClass> {
     let lower = words.to_lowercase();
-    let by_words = WORDS.iter().find_map(|(meaning, known)| match meaning {
-        Meaning::Class(class) => {
-            known.iter().any(|known| lower.contains(known)).then(|| class.clone())
+    WORDS.iter().find_map(|(meaning, known)| {
+        let is_said = || known.iter().any(|known| lower.contains(known));
+        match meaning {
+            Meaning::Class(class) => is_said().then(|| class.clone()),
+            Meaning::Status => class_of_status(status?),
+            Meaning::Limit => (is_said() || limit_words::is_limit(words))
+                .then_some(FailureClass::RateLimited { resets_at: None }),
         }
-        Meaning::Limit => {
-            let is_limit = limit_words::is_limit(words) || lower.contains("exceeded your current");
-            is_limit.then_some(FailureClass::RateLimited { resets_at: None })
-        }
-    });
-    by_words.or_else(|| class_of_status(status(&lower)?))
+    })
+}
+
+/// Returns what an error means whose words may name a status: the weakest sign.
+pub(super) fn class_of_words(words: &str) -> Option<FailureClass> {
+    class_of(words, None).or_else(|| class_of_status(status_in(words)?))
 }
 
 fn class_of_status(status: u16) -> Option<FailureClass> {
     match status {
         401..=403 => Some(FailureClass::NotLoggedIn),
+        404 => Some(FailureClass::BadCall),
         413 => Some(FailureClass::ContextExceeded),
         429 => Some(FailureClass::RateLimited { resets_at: None }),
         408 | 500..=599 => Some(FailureClass::Overloaded),
@@ -118,25 +146,29 @@ fn class_of_status(status: u16) -> Option<FailureClass> {
     }
 }
 
-/// Returns the first number that can be the status of a failed request.
-fn status(words: &str) -> Option<u16> {
+/// Returns the first number that can be the status of a failed request. 404 is any page that is
+/// not there.
+fn status_in(words: &str) -> Option<u16> {
     words
         .split(|character: char| !character.is_alphanumeric())
         .filter(|word| word.len() == 3)
         .filter_map(|word| word.parse().ok())
         .find(|status| (400..600).contains(status))
+        .filter(|status| *status != 404)
 }
 
-/// Returns a failure with what its class needs: the reset of a limit, and how to log in.
+/// Returns a failure with what its class needs: the reset of a limit, which may stand in more
+/// than the words that are shown, and how to log in.
 pub(super) fn failure(
     class: FailureClass,
     words: &str,
+    searched: &str,
     evidence: &Evidence<'_>,
     login_hint: &str,
 ) -> Failure {
     match class {
         FailureClass::RateLimited { .. } => {
-            let resets_at = limit_words::reset_time(words, evidence.now, evidence.zone);
+            let resets_at = limit_words::reset_time(searched, evidence.now, evidence.zone);
             Failure::new(FailureClass::RateLimited { resets_at }, words)
         }
         FailureClass::NotLoggedIn => Failure::new(class, words).with_hint(login_hint),
@@ -167,15 +199,17 @@ mod tests {
             ("429 insufficient_quota", Some(FailureClass::NotLoggedIn)),
             ("Rate limit reached for this API key (401 requests)", Some(limit.clone())),
             ("You exceeded your current quota. Please retry in 20s.", Some(limit.clone())),
-            ("Request failed with status code 429", Some(limit)),
+            ("Request failed with status code 429", Some(limit.clone())),
             ("API request for getUserInfo failed: 503", Some(FailureClass::Overloaded)),
             ("API request for getUserInfo failed: 404", None),
             ("This model's maximum context length is 8192", Some(FailureClass::ContextExceeded)),
             ("error: unknown option '--nope'", Some(FailureClass::BadCall)),
             ("read 5000 lines", None),
+            ("429: the prompt exceeds the context", Some(FailureClass::ContextExceeded)),
+            ("rate limit: too many tokens a minute", Some(limit)),
             ("", None),
         ] {
-            assert_eq!(class_of(words), class, "{words}");
+            assert_eq!(class_of_words(words), class, "{words}");
         }
     }
 }

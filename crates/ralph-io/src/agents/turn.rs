@@ -11,7 +11,7 @@ use ralph_core::failure::{Failure, FailureClass};
 use crate::plain::Plain;
 
 use super::ending;
-use super::limit_words;
+use super::error_words;
 use super::translator::Evidence;
 
 /// How the last turn stands.
@@ -118,55 +118,16 @@ impl Trouble {
         format!("{}\n{}", self.words, self.details)
     }
 
-    /// Returns the class, as far as anything tells it. A full context and an empty purse come
-    /// with statuses that mean something else.
+    /// Returns the class, as far as anything tells it.
     fn class(&self) -> Option<FailureClass> {
         if let Some(class) = &self.class {
             return Some(class.clone());
         }
-        let text = self.searched();
-        let lower = text.to_lowercase();
-        let has = |known: &[&str]| known.iter().any(|words| lower.contains(words));
-        if has(&CONTEXT_WORDS) {
-            return Some(FailureClass::ContextExceeded);
-        }
-        if has(&CREDIT_WORDS) {
-            return Some(FailureClass::NotLoggedIn);
-        }
-        match self.status {
-            Some(429) => return Some(FailureClass::RateLimited { resets_at: None }),
-            Some(401..=403) => return Some(FailureClass::NotLoggedIn),
-            Some(404) => return Some(FailureClass::BadCall),
-            Some(413) => return Some(FailureClass::ContextExceeded),
-            Some(408 | 500..=599) => return Some(FailureClass::Overloaded),
-            Some(_) | None => {}
-        }
-        if limit_words::is_limit(&text) {
-            return Some(FailureClass::RateLimited { resets_at: None });
-        }
-        WORDS.iter().find(|(_, known)| has(known)).map(|(class, _)| class.clone())
+        error_words::class_of(&self.searched(), self.status)
     }
 
-    /// Returns the failure, with what its class needs: the reset of a limit, a way to log in.
     fn failure(&self, class: FailureClass, hints: &Hints, evidence: &Evidence<'_>) -> Failure {
-        match class {
-            FailureClass::NotLoggedIn => Failure::new(class, &self.words).with_hint(hints.login),
-            FailureClass::RateLimited { .. } => {
-                let reset = limit_words::reset_time(&self.searched(), evidence.now, evidence.zone);
-                Failure::new(FailureClass::RateLimited { resets_at: reset }, &self.words)
-            }
-            FailureClass::Crashed
-            | FailureClass::Malformed
-            | FailureClass::Empty
-            | FailureClass::HardTimeout
-            | FailureClass::IdleTimeout
-            | FailureClass::TurnLimit
-            | FailureClass::Overloaded
-            | FailureClass::NotInstalled
-            | FailureClass::BadCall
-            | FailureClass::ContextExceeded
-            | FailureClass::Interrupted => Failure::new(class, &self.words),
-        }
+        error_words::failure(class, &self.words, &self.searched(), evidence, hints.login)
     }
 }
 
@@ -177,75 +138,3 @@ fn stderr_of(evidence: &Evidence<'_>) -> String {
     escapes.finish(&mut plain);
     ending::last_lines(&plain)
 }
-
-/// A prompt that does not fit, in lower case.
-const CONTEXT_WORDS: [&str; 7] = [
-    "context_length_exceeded",
-    "contextoverflow",
-    "context window",
-    "maximum context length",
-    "prompt is too long",
-    "exceeds the context",
-    "request too large",
-];
-
-/// An account without money, which no waiting mends.
-const CREDIT_WORDS: [&str; 4] =
-    ["insufficient_quota", "credit balance", "insufficient credit", "payment required"];
-
-/// Error texts, in lower case, where no field says more.
-const WORDS: [(FailureClass, &[&str]); 3] = [
-    (
-        FailureClass::NotLoggedIn,
-        &[
-            "api key",
-            "api_key",
-            "not logged in",
-            "authentication",
-            "unauthorized",
-            "providerautherror",
-            "/login",
-        ],
-    ),
-    (
-        FailureClass::BadCall,
-        &[
-            "unknown option",
-            "unknown argument",
-            "unexpected argument",
-            "argument missing",
-            "not enough arguments",
-            "invalid values",
-            "is invalid",
-            "must provide a message",
-            "model not found",
-            "modelnotfound",
-            "model_not_found",
-            "unknown model",
-            "unknown provider",
-            "no models available",
-            "session not found",
-        ],
-    ),
-    (
-        FailureClass::Overloaded,
-        &[
-            "overloaded",
-            "server error",
-            "server_error",
-            "service unavailable",
-            "bad gateway",
-            "connection error",
-            "unable to connect",
-            "connection reset",
-            "fetch failed",
-            "socket hang up",
-            "econnre",
-            "enotfound",
-            "etimedout",
-            "timed out",
-            "network error",
-            "failed to get response from the ai model",
-        ],
-    ),
-];

@@ -39,7 +39,7 @@ impl Trouble {
             .unwrap_or_else(|| format!("the turn ended with `{subtype}`"));
         let class = match subtype {
             "error_max_turns" => Some(FailureClass::TurnLimit),
-            _ => error_words::class_of(&words),
+            _ => error_words::class_of_words(&words),
         };
         Some(Self { words, class })
     }
@@ -51,7 +51,7 @@ impl Trouble {
 
     fn failure(&self, evidence: &Evidence<'_>) -> Failure {
         let class = self.class.clone().unwrap_or(FailureClass::Crashed);
-        error_words::failure(class, &bounded(&self.words), evidence, LOGIN_HINT)
+        error_words::failure(class, &bounded(&self.words), &self.words, evidence, LOGIN_HINT)
     }
 }
 
@@ -81,8 +81,10 @@ impl AmpTranslator {
             }
             (Turn::Open, Ending::Exited { .. } | Ending::Signalled { .. }) => {
                 let words = words();
-                Some(match error_words::class_of(&words) {
-                    Some(class) => error_words::failure(class, &words, evidence, LOGIN_HINT),
+                Some(match error_words::class_of_words(&words) {
+                    Some(class) => {
+                        error_words::failure(class, &words, &words, evidence, LOGIN_HINT)
+                    }
                     None => ending::crashed(ending, &words),
                 })
             }

@@ -69,14 +69,16 @@ impl Trouble {
             Cause::Abort => None,
             Cause::Error(Some(class)) if class == "auth" => Some(FailureClass::NotLoggedIn),
             // The class is a word like the others.
-            Cause::Error(Some(class)) => error_words::class_of(&format!("{class}: {}", self.words)),
-            Cause::Error(None) => error_words::class_of(&self.words),
+            Cause::Error(Some(class)) => {
+                error_words::class_of_words(&format!("{class}: {}", self.words))
+            }
+            Cause::Error(None) => error_words::class_of_words(&self.words),
         }
     }
 
     fn failure(&self, evidence: &Evidence<'_>) -> Failure {
         let class = self.class().unwrap_or(FailureClass::Crashed);
-        error_words::failure(class, &bounded(&self.words), evidence, LOGIN_HINT)
+        error_words::failure(class, &bounded(&self.words), &self.words, evidence, LOGIN_HINT)
     }
 }
 
@@ -113,8 +115,10 @@ impl ClineTranslator {
                     return Some(error.failure(evidence));
                 }
                 let words = stderr_words(evidence.stderr_tail);
-                Some(match error_words::class_of(&words) {
-                    Some(class) => error_words::failure(class, &words, evidence, LOGIN_HINT),
+                Some(match error_words::class_of_words(&words) {
+                    Some(class) => {
+                        error_words::failure(class, &words, &words, evidence, LOGIN_HINT)
+                    }
                     None => ending::crashed(ending, &words),
                 })
             }
