@@ -18,7 +18,8 @@ use serde_json::value::RawValue;
 use super::failure::Trouble;
 use super::wire;
 use crate::agents::claude::glued::{Piece, pieces};
-use crate::agents::claude::wire::{Block, Head, Said, Todo, TurnUsage};
+use crate::agents::claude::wire::{Block, Content, Head, Said, Todo, TurnUsage};
+use crate::agents::fields::mended;
 use crate::agents::last_words::LastWords;
 use crate::agents::translator::{Heard, Weight, bounded};
 
@@ -84,7 +85,7 @@ impl AmpTranslator {
 
     pub(in crate::agents) fn line(&mut self, line: &str) -> Heard {
         let mut all = Heard::nothing(Weight::Noise);
-        for piece in pieces(line) {
+        for piece in pieces(&mended(line)) {
             let heard = match piece {
                 Piece::Object(text) => self.object(&text),
                 Piece::Garbage(text) if text.starts_with(LOGIN_FLOW) => self.login_flow(text),
@@ -112,9 +113,9 @@ impl AmpTranslator {
             ("system", "init") => serde_json::from_str(text).map(|init| self.init(init)),
             ("assistant", _) => serde_json::from_str(text).map(|said| {
                 let spent = serde_json::from_str(text).ok();
-                self.assistant(&said, spent)
+                self.assistant(said, spent)
             }),
-            ("user", _) => serde_json::from_str(text).map(|said| self.user(&said)),
+            ("user", _) => serde_json::from_str(text).map(|said| self.user(said)),
             ("result", _) => serde_json::from_str(text).map(|line| self.result(line)),
             _ => return unparsed(text),
         };
@@ -134,10 +135,10 @@ impl AmpTranslator {
         Heard::of(events)
     }
 
-    fn assistant(&mut self, said: &Said<'_>, spent: Option<wire::Spent>) -> Heard {
+    fn assistant(&mut self, mut said: Said<'_>, spent: Option<wire::Spent>) -> Heard {
         self.turn = Turn::Open;
-        let speaker = speaker_of(said);
-        let (blocks, lost) = said.message.blocks();
+        let speaker = speaker_of(&said);
+        let Content { blocks, lost } = std::mem::take(&mut said.message.content);
         let mut events = Vec::new();
         // The texts of one message belong together.
         let mut form = TextForm::Message;
@@ -204,10 +205,10 @@ impl AmpTranslator {
     }
 
     /// Reads tool results, the repeated prompt, and what else is said to the agent.
-    fn user(&mut self, said: &Said<'_>) -> Heard {
+    fn user(&mut self, mut said: Said<'_>) -> Heard {
         let mut events = Vec::new();
-        for block in said.message.blocks().0 {
-            match (block.kind.0.as_ref(), speaker_of(said)) {
+        for block in std::mem::take(&mut said.message.content.blocks) {
+            match (block.kind.0.as_ref(), speaker_of(&said)) {
                 ("tool_result", _) => {
                     self.turn = Turn::Open;
                     events.extend(self.tool_ended(&block));

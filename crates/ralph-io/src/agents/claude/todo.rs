@@ -49,13 +49,13 @@ impl TodoList {
     pub(super) fn apply(
         &mut self,
         change: Change,
-        result: &ToolUseResult,
+        result: Option<&ToolUseResult>,
     ) -> Option<Vec<TodoItem>> {
         let before = self.0.clone();
         match change {
             Change::Write(items) => self.0 = items,
             Change::Create(subject) => {
-                let id = result.task.as_ref().and_then(|task| task.id.clone());
+                let id = result.and_then(|it| it.task.as_ref()?.id.clone());
                 let item = TodoItem { text: subject, state: TodoState::Pending };
                 self.0.push((id.unwrap_or_default(), item));
             }
@@ -63,7 +63,7 @@ impl TodoList {
                 self.update(&id, status.as_deref(), subject.as_deref());
             }
             Change::List => {
-                if let Some(tasks) = &result.tasks {
+                if let Some(tasks) = result.and_then(|it| it.tasks.as_ref()) {
                     self.0 = items(tasks);
                 }
             }

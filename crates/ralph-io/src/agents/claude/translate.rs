@@ -12,11 +12,13 @@ use ralph_core::reading::{
 use ralph_core::text::excerpt_of;
 use ralph_core::text::glance;
 use ralph_core::units::{Timestamp, Tokens, UsdMicros};
+use serde::de::IgnoredAny;
 
 use super::failure::{Retrying, Trouble};
 use super::glued::{Piece, pieces};
 use super::todo::{Change, TodoList};
 use super::wire;
+use crate::agents::fields;
 use crate::agents::translator::{Heard, Weight, bounded};
 
 /// How much of a tool's output an event carries. The whole is in the stored stream.
@@ -71,10 +73,26 @@ struct OpenCall {
 
 impl ClaudeTranslator {
     pub(in crate::agents) fn line(&mut self, line: &str) -> Heard {
+        let all = match self.whole_line(line.trim()) {
+            Some(heard) => heard,
+            None => self.pieces_of(&fields::mended(line)),
+        };
+        if all.weight != Weight::Noise {
+            self.retrying = None;
+        }
+        all
+    }
+
+    /// Reads a line in one pass, if it is one whole object of the usual kinds.
+    fn whole_line(&mut self, line: &str) -> Option<Heard> {
+        self.known(fields::kind_in_front(line)?, line)
+    }
+
+    fn pieces_of(&mut self, line: &str) -> Heard {
         let mut all = Heard::nothing(Weight::Noise);
         for piece in pieces(line) {
             let heard = match piece {
-                Piece::Object(text) => self.object(&text),
+                Piece::Object(text) => self.object(&text).unwrap_or_else(|| unparsed(&text)),
                 Piece::Garbage(text) => unparsed(text),
             };
             all.events.extend(heard.events);
@@ -83,26 +101,31 @@ impl ClaudeTranslator {
                 all.weight = heard.weight;
             }
         }
-        if all.weight != Weight::Noise {
-            self.retrying = None;
-        }
         all
     }
 
-    fn object(&mut self, text: &str) -> Heard {
-        let Ok(wire::Head { kind, subtype }) = serde_json::from_str(text) else {
-            return unparsed(text);
-        };
-        let heard = match kind.unwrap_or_default().0.as_ref() {
-            "system" => serde_json::from_str(text)
-                .map(|system| self.system(&subtype.unwrap_or_default().0, &system)),
-            "assistant" => serde_json::from_str(text).map(|said| self.assistant(&said)),
-            "user" => serde_json::from_str(text).map(|said| self.user(&said)),
-            "result" => serde_json::from_str(text).map(|line| self.result(line)),
-            "rate_limit_event" => serde_json::from_str::<wire::RateLimitEvent>(text)
-                .map(|event| Heard::of(self.rate_limit(&event.rate_limit_info))),
+    fn object(&mut self, text: &str) -> Option<Heard> {
+        let head: wire::Head<'_> = serde_json::from_str(text).ok()?;
+        self.known(&head.kind?.0, text)
+    }
+
+    /// Reads a text as a line of this kind; none if the kind is unknown or the text is not such
+    /// a line.
+    fn known(&mut self, kind: &str, text: &str) -> Option<Heard> {
+        let heard = match kind {
+            "system" => self.system(&serde_json::from_str(text).ok()?),
+            "assistant" => self.assistant(serde_json::from_str(text).ok()?),
+            "user" => self.user(&serde_json::from_str(text).ok()?),
+            "result" => self.result(serde_json::from_str(text).ok()?),
+            "rate_limit_event" => {
+                let event: wire::RateLimitEvent = serde_json::from_str(text).ok()?;
+                Heard::of(self.rate_limit(&event.rate_limit_info))
+            }
             // Pieces of an answer that comes whole as well: life, but nothing to show.
-            "stream_event" => Ok(Heard::nothing(Weight::Useful)),
+            "stream_event" => {
+                serde_json::from_str::<IgnoredAny>(text).ok()?;
+                Heard::nothing(Weight::Useful)
+            }
             "control_request"
             | "control_response"
             | "control_cancel_request"
@@ -110,14 +133,17 @@ impl ClaudeTranslator {
             | "tool_progress"
             | "tool_use_summary"
             | "auth_status"
-            | "prompt_suggestion" => Ok(Heard::nothing(Weight::Noise)),
-            _ => return unparsed(text),
+            | "prompt_suggestion" => {
+                serde_json::from_str::<IgnoredAny>(text).ok()?;
+                Heard::nothing(Weight::Noise)
+            }
+            _ => return None,
         };
-        heard.unwrap_or_else(|_| unparsed(text))
+        Some(heard)
     }
 
-    fn system(&mut self, subtype: &str, line: &wire::System) -> Heard {
-        match subtype {
+    fn system(&mut self, line: &wire::System) -> Heard {
+        match line.subtype.as_deref().unwrap_or_default() {
             "init" => {
                 self.turn = Turn::Open;
                 Heard::of(session(line))
@@ -148,7 +174,7 @@ impl ClaudeTranslator {
         }
     }
 
-    fn assistant(&mut self, said: &wire::Said<'_>) -> Heard {
+    fn assistant(&mut self, mut said: wire::Said<'_>) -> Heard {
         let is_synthetic =
             said.message.model.as_ref().is_some_and(|model| model.0 == "<synthetic>")
                 || said.is_api_error_message == Some(true);
@@ -156,11 +182,11 @@ impl ClaudeTranslator {
             return Heard::of(self.synthetic(said));
         }
         self.turn = Turn::Open;
-        let speaker = speaker_of(said);
-        let (blocks, lost) = said.message.blocks();
+        let speaker = speaker_of(&said);
+        let wire::Content { blocks, lost } = std::mem::take(&mut said.message.content);
         let mut events = Vec::new();
         for block in blocks {
-            self.block(block, speaker, said, &mut events);
+            self.block(block, speaker, &said, &mut events);
         }
         if lost > 0 {
             events.push(AgentEvent::Unparsed { line: format!("{lost} blocks of a message") });
@@ -257,15 +283,12 @@ impl ClaudeTranslator {
         if outcome == ToolOutcome::Error {
             return events;
         }
-        let details: wire::ToolUseResult = said
-            .tool_use_result
-            .and_then(|raw| serde_json::from_str(raw.get()).ok())
-            .unwrap_or_default();
+        let details = said.tool_use_result.as_ref();
         let (path, change) = call.map_or((None, None), |call| (call.path, call.change));
-        let changed = details.bash_edit.as_ref().map(|edit| edit.changed_files.clone());
-        let paths = path.into_iter().chain(changed.unwrap_or_default());
+        let changed = details.and_then(|it| it.bash_edit.as_ref()).map(|it| &it.changed_files);
+        let paths = path.into_iter().chain(changed.into_iter().flatten().cloned());
         events.extend(paths.map(|path| AgentEvent::FileChanged { path }));
-        let items = change.and_then(|change| self.todo.apply(change, &details));
+        let items = change.and_then(|change| self.todo.apply(change, details));
         events.extend(items.map(|items| AgentEvent::Todo { items }));
         events
     }
@@ -273,10 +296,10 @@ impl ClaudeTranslator {
     /// Reads tool results, and the CLI's own words to the model.
     fn user(&mut self, said: &wire::Said<'_>) -> Heard {
         let mut events = Vec::new();
-        for block in said.message.blocks().0 {
+        for block in &said.message.content.blocks {
             if block.kind.0.ends_with("tool_result") {
                 self.turn = Turn::Open;
-                events.extend(self.tool_ended(&block, said));
+                events.extend(self.tool_ended(block, said));
             } else if let (Some(text), Speaker::Agent) = (&block.text, speaker_of(said)) {
                 events.push(notice(glance(&text.0, GLANCE_CHARS)));
             }
@@ -285,11 +308,11 @@ impl ClaudeTranslator {
     }
 
     /// Reads an API error that the CLI dresses up as a message.
-    fn synthetic(&mut self, said: &wire::Said<'_>) -> Vec<AgentEvent> {
-        self.error.clone_from(&said.error);
+    fn synthetic(&mut self, said: wire::Said<'_>) -> Vec<AgentEvent> {
+        self.error = said.error;
         let limit = said.api_error_params.as_ref().and_then(|it| it.rate_limit_info.as_ref());
         let mut events = limit.map_or_else(Vec::new, |limit| self.rate_limit(limit));
-        let texts = said.message.blocks().0.into_iter().filter_map(|block| block.text);
+        let texts = said.message.content.blocks.into_iter().filter_map(|block| block.text);
         events.extend(texts.map(|text| notice(text.0)));
         events
     }

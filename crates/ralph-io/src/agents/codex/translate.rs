@@ -4,6 +4,7 @@
 //! nothing; an `error` line is fatal only if the turn then fails. Not here: what a failed turn
 //! means, see `failure`.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use ralph_core::ports::Request;
@@ -17,6 +18,7 @@ use ralph_core::units::Tokens;
 
 use super::pieces::{Piece, pieces};
 use super::wire;
+use crate::agents::fields;
 use crate::agents::translator::{Heard, Weight, bounded};
 
 /// How much of a tool's output an event carries. The whole is in the stored stream.
@@ -74,6 +76,20 @@ impl CodexTranslator {
     }
 
     pub(in crate::agents) fn line(&mut self, line: &str) -> Heard {
+        // Nearly every line is one whole object of a known kind, and is read in one pass.
+        let object = line.trim();
+        if object.starts_with('{')
+            && let Some(heard) = self.object(object)
+        {
+            if heard.weight != Weight::Noise {
+                self.error = None;
+            }
+            return heard;
+        }
+        self.pieces_of(&fields::mended(line))
+    }
+
+    fn pieces_of(&mut self, line: &str) -> Heard {
         let mut all = Heard::nothing(Weight::Noise);
         for piece in pieces(line) {
             let heard = match piece {
@@ -124,7 +140,7 @@ impl CodexTranslator {
     }
 
     fn item(&mut self, phase: Phase, item: &wire::Item<'_>) -> Option<Heard> {
-        let events = match (item.kind.0.as_ref(), phase) {
+        let events = match (kind_of(item), phase) {
             ("agent_message", Phase::Completed) => {
                 self.turn = Turn::Open;
                 self.is_outdated = false;
@@ -265,12 +281,16 @@ fn notice(text: &str) -> AgentEvent {
     AgentEvent::Notice { text: bounded(text) }
 }
 
+fn kind_of<'a>(item: &'a wire::Item<'_>) -> &'a str {
+    item.kind.as_ref().map_or("", |kind| kind.0.as_ref())
+}
+
 fn text_of(item: &wire::Item<'_>) -> String {
     item.text.as_ref().map(|text| text.0.to_string()).unwrap_or_default()
 }
 
 fn name_of(item: &wire::Item<'_>) -> String {
-    match (item.kind.0.as_ref(), &item.server, &item.tool) {
+    match (kind_of(item), &item.server, &item.tool) {
         ("command_execution", ..) => "command".to_owned(),
         ("mcp_tool_call", server, tool) => {
             let part = |name: &Option<String>| name.clone().unwrap_or_else(|| "?".to_owned());
@@ -328,22 +348,22 @@ fn outcome(item: &wire::Item<'_>) -> ToolOutcome {
     }
 }
 
-fn output_of(item: &wire::Item<'_>) -> String {
+fn output_of<'a>(item: &'a wire::Item<'_>) -> Cow<'a, str> {
     if let Some(output) = &item.aggregated_output {
-        return output.0.to_string();
+        return Cow::Borrowed(&output.0);
     }
-    if let Some(message) = item.error.as_ref().and_then(|error| error.message.clone()) {
-        return message;
+    if let Some(message) = item.error.as_ref().and_then(|error| error.message.as_deref()) {
+        return Cow::Borrowed(message);
     }
     let blocks = item.result.iter().flat_map(|result| result.content.iter().flatten());
-    let texts: Vec<String> = blocks
+    let texts: Vec<Cow<'_, str>> = blocks
         .map(|block| match (&block.text, &block.kind) {
-            (Some(text), _) => text.0.to_string(),
-            (None, Some(kind)) => format!("[{}]", kind.0),
-            (None, None) => "[?]".to_owned(),
+            (Some(text), _) => Cow::Borrowed(text.0.as_ref()),
+            (None, Some(kind)) => Cow::Owned(format!("[{}]", kind.0)),
+            (None, None) => Cow::Borrowed("[?]"),
         })
         .collect();
-    texts.join("\n")
+    Cow::Owned(texts.join("\n"))
 }
 
 /// Takes apart Codex's input tokens, which include those of the cache.

@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 
 use super::call::INSTALL_HINT;
 use super::wire;
-use crate::agents::claude::wire::{Block, Head, Said};
+use crate::agents::claude::wire::{Block, Content, Head, Said};
+use crate::agents::fields::mended;
 use crate::agents::gemini::{Answer, Course, Manners, Trouble, each_object};
 use crate::agents::translator::{Evidence, Heard, Weight};
 
@@ -45,7 +46,7 @@ impl QwenTranslator {
 
     /// Takes in a line of stdout.
     pub(in crate::agents) fn line(&mut self, line: &str) -> Heard {
-        each_object(line, |text| self.object(text))
+        each_object(&mended(line), |text| self.object(text))
     }
 
     /// Returns what was held back, which is nothing.
@@ -78,7 +79,7 @@ impl QwenTranslator {
                 Some(Heard::nothing(if is_noise { Weight::Noise } else { Weight::Useful }))
             }
             ("assistant", _) => {
-                let mut heard = self.assistant(&serde_json::from_str(text).ok()?);
+                let mut heard = self.assistant(serde_json::from_str(text).ok()?);
                 let spent: wire::Spent = serde_json::from_str(text).unwrap_or_default();
                 let figures = spent.message.and_then(|message| message.usage);
                 let usage = figures.as_ref().map(usage).filter(|it| it.tokens() != Tokens(0));
@@ -87,15 +88,15 @@ impl QwenTranslator {
                 );
                 Some(heard)
             }
-            ("user", _) => Some(self.user(&serde_json::from_str(text).ok()?)),
+            ("user", _) => Some(self.user(serde_json::from_str(text).ok()?)),
             ("result", _) => Some(self.result(serde_json::from_str(text).ok()?)),
             _ => None,
         }
     }
 
-    fn assistant(&mut self, said: &Said<'_>) -> Heard {
-        let speaker = speaker_of(said);
-        let (blocks, lost) = said.message.blocks();
+    fn assistant(&mut self, mut said: Said<'_>) -> Heard {
+        let speaker = speaker_of(&said);
+        let Content { blocks, lost } = std::mem::take(&mut said.message.content);
         let message = said.message.id.as_deref().unwrap_or_default();
         let mut events: Vec<AgentEvent> =
             blocks.into_iter().filter_map(|block| self.block(block, speaker, message)).collect();
@@ -131,18 +132,14 @@ impl QwenTranslator {
     }
 
     /// Reads tool results; anything else in the user's name is not the agent's.
-    fn user(&mut self, said: &Said<'_>) -> Heard {
+    fn user(&mut self, mut said: Said<'_>) -> Heard {
         let mut events = Vec::new();
-        for block in said.message.blocks().0 {
+        for block in std::mem::take(&mut said.message.content.blocks) {
             if block.kind.0 == "tool_result" {
                 let is_error = block.is_error == Some(true);
                 let outcome = if is_error { ToolOutcome::Error } else { ToolOutcome::Ok };
-                let output = block.output();
-                events.extend(self.course.end(
-                    block.tool_use_id.unwrap_or_default(),
-                    outcome,
-                    &output,
-                ));
+                let id = block.tool_use_id.clone().unwrap_or_default();
+                events.extend(self.course.end(id, outcome, &block.output()));
             }
         }
         Heard::of(events)
