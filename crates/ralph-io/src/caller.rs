@@ -362,7 +362,7 @@ fn stdout_line(
             translator.line(&line)
         }
         Line::TooLong { start, bytes } => {
-            let line = format!("{start}... [a line of {bytes} bytes; it is in the raw stream]");
+            let line = format!("[a line of {bytes} bytes, whole in the raw stream] {start}...");
             let event = AgentEvent::Unparsed { line };
             reading.hear(&event);
             tell(&event);

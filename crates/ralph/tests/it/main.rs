@@ -10,6 +10,7 @@ mod loops;
 mod repository;
 mod resume;
 mod signals;
+mod streams;
 mod surroundings;
 mod tasks;
 mod terminal;

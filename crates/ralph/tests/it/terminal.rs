@@ -64,3 +64,21 @@ fn own_lines_keep_to_the_width_of_the_terminal() {
         seen.lines().skip_while(|line| !line.contains("no git")).take(2).collect();
     assert!(warning.iter().all(|line| line.chars().count() <= 61), "{warning:?}");
 }
+
+#[test]
+fn an_agent_cannot_reach_the_terminal() {
+    let sealed = sealed();
+    let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}[H\u{1b}]52;c;aGk=\u{7}\u{9b}2Jwords";
+    let deeds = json!([
+        { "text": evil },
+        { "tool": { "name": evil, "summary": evil, "output": evil } },
+        { "garbage": { "text": format!("{evil}\n") } },
+        { "claim": "DONE" }
+    ]);
+    sealed.script(&always(deeds), &json!({}));
+    let seen = on_a_terminal(&sealed, &[]);
+    assert!(seen.contains("words"), "{seen:?}");
+    for sequence in ["\u{1b}]", "\u{1b}[2J", "\u{1b}[H", "\u{9b}", "\u{7}", "owned"] {
+        assert!(!seen.contains(sequence), "{sequence:?}: {seen:?}");
+    }
+}
