@@ -1,0 +1,191 @@
+//! What reading an agent's stream costs: bytes to common events and their reading, against
+//! `serde_json` reading the same bytes into typed values.
+//!
+//! Both are measured in turn, several times over, in one run, and the best of each counts;
+//! nothing is asserted. The streams are recorded ones mixed with what makes real ones long:
+//! outputs of tools and answers in small pieces. Not here: processes, pipes and the disk.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+#[path = "stream/samples.rs"]
+mod samples;
+#[path = "stream/typed.rs"]
+mod typed;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hint::black_box;
+use std::io;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_core::ports::{Request, Ui as _};
+use ralph_core::reading::{AgentEvent, Reading};
+use ralph_core::recipe::{AgentChoice, AgentKind, AgentOutput, Permissions};
+use ralph_core::text::{Excerpt, Truncate};
+use ralph_core::units::{Millis, Timestamp};
+use ralph_io::agents;
+use ralph_io::process::{Line, Lines};
+use ralph_ui::style::{Color, Marks, Motion, Style, Timestamps};
+use ralph_ui::time::WallClock;
+use ralph_ui::view::{AgentStream, TerminalView, Verbosity, ViewOptions};
+
+/// What a full pipe gives at once.
+const CHUNK: usize = 64 * 1024;
+
+/// How often each is measured.
+const REPETITIONS: usize = 7;
+
+fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    if let (Some("memory"), Some(name), Some(size)) =
+        (words.get(1).map(String::as_str), words.get(2), words.get(3))
+    {
+        return flat(name, size.parse().expect("a number of MB"));
+    }
+    let megabytes = words.get(1).and_then(|word| word.parse().ok()).unwrap_or(200);
+    for name in samples::NAMES {
+        compare(&samples::of(name), megabytes);
+        let [short, long] = [20, megabytes].map(|size| peak_of(name, size));
+        println!("{name}: {short:.1} MiB at most for 20 MB, {long:.1} MiB for {megabytes} MB");
+    }
+}
+
+fn compare(sample: &samples::Sample, megabytes: usize) {
+    let rounds = rounds(sample, megabytes);
+    let baseline = sample.as_json();
+    let mut best = [Duration::MAX; 4];
+    for _ in 0..REPETITIONS {
+        let times = [
+            timed(|| {
+                black_box(listen(sample, rounds, |_| {}));
+            }),
+            timed(|| {
+                let mut view = view();
+                black_box(listen(sample, rounds, |event| view.hear(event)));
+            }),
+            timed(|| (0..rounds).for_each(|_| typed::read(sample.kind, &baseline))),
+            timed(|| (0..rounds).for_each(|_| typed::read_values(&baseline))),
+        ];
+        for (best, time) in best.iter_mut().zip(times) {
+            *best = time.min(*best);
+        }
+    }
+    let [ours, shown, typed, values] = best.map(|time| time.as_secs_f64());
+    let bytes = f64::from(u32::try_from(sample.unit.len() * rounds / 1_000).unwrap_or(u32::MAX));
+    println!(
+        "{}: {:.2} x typed values, {:.2} x with the view, untyped values are {:.2} x typed \
+         ({:.0} MB/s, {:.0} MB/s, typed {:.0} MB/s)",
+        sample.name,
+        ours / typed,
+        shown / typed,
+        values / typed,
+        bytes / 1e3 / ours,
+        bytes / 1e3 / shown,
+        bytes / 1e3 / typed,
+    );
+}
+
+fn rounds(sample: &samples::Sample, megabytes: usize) -> usize {
+    (megabytes * 1_000_000).div_ceil(sample.unit.len())
+}
+
+/// Reads the sample over and over, as a call to an agent does.
+fn listen(sample: &samples::Sample, rounds: usize, mut tell: impl FnMut(&AgentEvent)) -> Reading {
+    let mut translator = agents::translator(&request(sample.kind));
+    let mut reading = Reading::default();
+    let mut tail = Excerpt::new(8_000, Truncate::Tail);
+    let mut lines = Lines::default();
+    for _ in 0..rounds {
+        for chunk in sample.unit.chunks(CHUNK) {
+            lines.feed(chunk, |line| match line {
+                Line::Whole(line) => {
+                    tail.feed(&line);
+                    tail.feed("\n");
+                    for event in &translator.line(&line).events {
+                        reading.hear(event);
+                        tell(event);
+                    }
+                }
+                Line::TooLong { .. } => {}
+            });
+        }
+    }
+    black_box(tail.text());
+    reading
+}
+
+fn view() -> TerminalView<io::Sink> {
+    let options = ViewOptions {
+        style: Style {
+            color: Color::Ansi,
+            marks: Marks::Emoji,
+            motion: Motion::Appends,
+            timestamps: Timestamps::Hidden,
+            max_output_lines: 5,
+            max_output_chars: 120,
+            width: 100,
+        },
+        verbosity: Verbosity::Normal,
+        agent_stream: AgentStream::Shown,
+        clock: WallClock::system(|| Timestamp(0)),
+    };
+    TerminalView::new(io::sink(), options)
+}
+
+/// Reads one sample in this process, and prints the most memory it held.
+fn flat(name: &str, megabytes: usize) {
+    let name = samples::NAMES.into_iter().find(|it| *it == name).expect("a sample");
+    let sample = samples::of(name);
+    let mut view = view();
+    black_box(listen(&sample, rounds(&sample, megabytes), |event| view.hear(event)));
+    let status = fs::read_to_string("/proc/self/status").expect("a kernel that tells");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("the peak");
+    println!("{}", line.split_whitespace().nth(1).expect("a number"));
+}
+
+/// Returns the most memory in MiB that reading a stream of this size takes.
+fn peak_of(name: &str, megabytes: usize) -> f64 {
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args(["memory", name, &megabytes.to_string()])
+        .output()
+        .expect("it starts");
+    let kibibytes: u32 =
+        String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number of KiB");
+    f64::from(kibibytes) / 1024.0
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let begun = Instant::now();
+    work();
+    begun.elapsed()
+}
+
+fn request(kind: AgentKind) -> Request {
+    Request {
+        run: RunId("20261114-231500-k3f9".to_owned()),
+        iteration: IterationNumber(1),
+        ask: AskNumber(1),
+        role: Role::Prompt,
+        task: None,
+        agent: AgentChoice {
+            kind,
+            command: kind.name().to_owned(),
+            flags: Vec::new(),
+            model: None,
+            fallback_model: None,
+            env: BTreeMap::new(),
+            env_deny: Vec::new(),
+            permissions: Permissions::Skip,
+            output: AgentOutput::Events,
+            max_turns: None,
+        },
+        prompt: "Do the work. When all is done, print <promise>COMPLETE</promise>.".to_owned(),
+        schema: None,
+        soft_limit: Millis::from_mins(1),
+        hard_limit: Millis::from_mins(2),
+        idle_limit: Millis::from_mins(1),
+        cost_left: None,
+    }
+}
