@@ -7,8 +7,8 @@
 /// A tag's content beyond this is no completion text. It bounds what a scanner keeps.
 const LONGEST_CONTENT: usize = 1_000;
 
-/// The two tags; both are read in any case.
-const NAMES: [&str; 2] = ["response", "promise"];
+/// The two tags, opened and closed; both are read in any case.
+const TAGS: [(&str, &str); 2] = [("<response>", "</response>"), ("<promise>", "</promise>")];
 
 /// Returns the trimmed content of the first completion tag in a text.
 pub fn signal(text: &str) -> Option<String> {
@@ -49,28 +49,44 @@ impl TagScanner {
         if self.found.is_some() {
             return;
         }
-        // Nothing is pending and nothing can begin here: the usual case costs one search.
-        if self.pending.is_empty() && !piece.contains('<') {
-            return;
+        // Usually nothing is pending, and the piece need not be copied to be searched.
+        if self.pending.is_empty() {
+            return self.search(piece);
         }
-        self.pending.push_str(piece);
-        let mut from = 0;
-        while let Some(at) = self.pending[from..].find('<').map(|at| from + at) {
-            match tag_at(&self.pending[at..]) {
-                TagAt::Whole(content) => {
-                    self.found = Some(content.trim().to_owned());
-                    self.pending = String::new();
-                    return;
-                }
-                TagAt::Unfinished => {
-                    self.pending.drain(..at);
-                    return;
-                }
-                TagAt::None => from = at + 1,
-            }
-        }
-        self.pending.clear();
+        let mut text = std::mem::take(&mut self.pending);
+        text.push_str(piece);
+        self.search(&text);
     }
+
+    fn search(&mut self, text: &str) {
+        match first_tag(text) {
+            Seen::Whole(content) => self.found = Some(content.trim().to_owned()),
+            Seen::Unfinished(at) => text[at..].clone_into(&mut self.pending),
+            Seen::Nothing => {}
+        }
+    }
+}
+
+/// What a search for a tag has seen.
+enum Seen<'a> {
+    /// The content of the first whole tag.
+    Whole(&'a str),
+    /// What may become one begins here.
+    Unfinished(usize),
+    Nothing,
+}
+
+/// Searches a text for the first tag.
+fn first_tag(text: &str) -> Seen<'_> {
+    let mut from = 0;
+    while let Some(at) = text[from..].find('<').map(|at| from + at) {
+        match tag_at(&text[at..]) {
+            TagAt::Whole(content) => return Seen::Whole(content),
+            TagAt::Unfinished => return Seen::Unfinished(at),
+            TagAt::None => from = at + 1,
+        }
+    }
+    Seen::Nothing
 }
 
 enum TagAt<'a> {
@@ -82,18 +98,17 @@ enum TagAt<'a> {
 /// Looks at a text that begins with `<`.
 fn tag_at(text: &str) -> TagAt<'_> {
     let mut is_possible = false;
-    for name in NAMES {
-        let open = format!("<{name}>");
-        if text.len() < open.len() {
-            is_possible |= open.starts_with(&text.to_ascii_lowercase());
+    for (open, close) in TAGS {
+        let start = &text.as_bytes()[..text.len().min(open.len())];
+        if !start.eq_ignore_ascii_case(&open.as_bytes()[..start.len()]) {
             continue;
         }
-        if !text.is_char_boundary(open.len()) || !text[..open.len()].eq_ignore_ascii_case(&open) {
+        if start.len() < open.len() {
+            is_possible = true;
             continue;
         }
         let rest = &text[open.len()..];
-        let close = format!("</{name}>");
-        return match find_ignoring_case(rest, &close) {
+        return match find_ignoring_case(rest, close) {
             Some(end) if end <= LONGEST_CONTENT => TagAt::Whole(&rest[..end]),
             None if rest.len() <= LONGEST_CONTENT + close.len() => TagAt::Unfinished,
             Some(_) | None => TagAt::None,
@@ -139,13 +154,47 @@ impl EchoFilter {
         Self { prompt, fallback, matched: 0 }
     }
 
+    /// Returns whether a piece can be passed on as it is: no echo is under way, and none begins
+    /// in it. The next piece may be fed without this one.
+    pub fn passes(&self, piece: &[u8]) -> bool {
+        self.matched == 0 && (self.prompt.is_empty() || self.begins_at(piece).is_none())
+    }
+
+    /// Returns where an echo may begin: two bytes of the prompt, or one at the end.
+    fn begins_at(&self, piece: &[u8]) -> Option<usize> {
+        let first = self.prompt.first()?;
+        let second = self.prompt.get(1);
+        let mut from = 0;
+        while let Some(at) = piece[from..].iter().position(|byte| byte == first) {
+            let next = piece.get(from + at + 1);
+            if next.is_none() || next == second {
+                return Some(from + at);
+            }
+            from += at + 1;
+        }
+        None
+    }
+
     /// Takes in the next piece and returns what is certainly no echo.
     pub fn feed(&mut self, piece: &[u8]) -> Vec<u8> {
         if self.prompt.is_empty() {
             return piece.to_vec();
         }
         let mut passed = Vec::with_capacity(piece.len());
-        for &byte in piece {
+        let mut rest = piece;
+        loop {
+            if self.matched == 0 {
+                let Some(at) = self.begins_at(rest) else {
+                    passed.extend_from_slice(rest);
+                    return passed;
+                };
+                passed.extend_from_slice(&rest[..at]);
+                rest = &rest[at..];
+            }
+            let Some((&byte, after)) = rest.split_first() else {
+                return passed;
+            };
+            rest = after;
             while self.matched > 0 && byte != self.prompt[self.matched] {
                 let shorter = self.fallback[self.matched];
                 passed.extend_from_slice(&self.prompt[..self.matched - shorter]);
@@ -160,7 +209,6 @@ impl EchoFilter {
                 passed.push(byte);
             }
         }
-        passed
     }
 
     /// Returns what was held back: the beginning of an echo that never came to its end.

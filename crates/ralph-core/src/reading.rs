@@ -291,7 +291,7 @@ impl Words {
     }
 
     fn hear(&mut self, text: &str) {
-        self.is_empty &= text.trim().is_empty();
+        self.is_empty = self.is_empty && text.trim().is_empty();
         self.kept.feed(text);
         self.scanner.feed(text);
     }

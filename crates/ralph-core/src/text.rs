@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// The mark where something was left out.
 pub const TRUNCATED: &str = "... [truncated]";
 
+/// How many bytes are held for each character of the end: the more, the seldomer it is cut.
+const SPARE_BYTES: usize = 8;
+
 /// Which part of a long text is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -21,16 +24,19 @@ pub enum Truncate {
 }
 
 /// Keeps a bounded number of characters of a text that comes in pieces.
+///
+/// What lies between the beginning and the end is never looked at, so that a long piece costs
+/// no more than what is kept of it.
 #[derive(Debug, Clone)]
 pub struct Excerpt {
     head_limit: usize,
     tail_limit: usize,
     head: String,
     head_chars: usize,
-    /// The end of the text; up to twice the limit, so that cutting it is seldom.
+    /// The end of the text, and some of what stands before it, so that cutting it is seldom.
     tail: String,
-    tail_chars: usize,
-    total: u64,
+    /// Whether something between the two was dropped already.
+    is_dropped: bool,
 }
 
 impl Excerpt {
@@ -47,8 +53,7 @@ impl Excerpt {
             head: String::new(),
             head_chars: 0,
             tail: String::new(),
-            tail_chars: 0,
-            total: 0,
+            is_dropped: false,
         }
     }
 
@@ -59,37 +64,36 @@ impl Excerpt {
 
     /// Takes in the next piece.
     pub fn feed(&mut self, piece: &str) {
-        let mut characters = piece.chars();
-        while self.head_chars < self.head_limit {
-            let Some(character) = characters.next() else {
-                break;
-            };
-            self.head.push(character);
-            self.head_chars += 1;
-            self.total += 1;
-        }
-        let rest = characters.as_str();
-        if rest.is_empty() {
+        let (start, taken) = first_chars(piece, self.head_limit - self.head_chars);
+        self.head.push_str(start);
+        self.head_chars += taken;
+        let rest = &piece[start.len()..];
+        // No character has more than four bytes, so that something goes whenever this is full.
+        let room = self.tail_limit * SPARE_BYTES;
+        if self.tail.len() + rest.len() <= room {
+            self.tail.push_str(rest);
             return;
         }
-        let count = rest.chars().count();
-        self.total += count as u64;
-        self.tail.push_str(without_first(rest, count.saturating_sub(self.tail_limit)));
-        self.tail_chars += count.min(self.tail_limit);
-        if self.tail_chars > 2 * self.tail_limit {
-            self.tail = self.last_part().to_owned();
-            self.tail_chars = self.tail_limit;
+        let end = last_chars(rest, self.tail_limit);
+        if end.len() < rest.len() {
+            self.tail.clear();
+            self.is_dropped = true;
+        }
+        self.tail.push_str(end);
+        if self.tail.len() > room {
+            self.tail.drain(..self.tail.len() - self.last_part().len());
+            self.is_dropped = true;
         }
     }
 
     /// Returns as much of the end as is to be kept.
     fn last_part(&self) -> &str {
-        without_first(&self.tail, self.tail_chars.saturating_sub(self.tail_limit))
+        last_chars(&self.tail, self.tail_limit)
     }
 
     /// Returns whether something was left out.
     pub fn is_cut(&self) -> bool {
-        self.total > (self.head_chars + self.tail_chars.min(self.tail_limit)) as u64
+        self.is_dropped || self.last_part().len() < self.tail.len()
     }
 
     /// Returns what was kept, with the mark only where something is missing.
@@ -172,9 +176,32 @@ pub fn excerpt_of(text: &str, limit: usize) -> String {
     excerpt.text()
 }
 
-/// Returns a text without its first characters.
-fn without_first(text: &str, count: usize) -> &str {
-    let start = text.char_indices().nth(count).map_or(text.len(), |(at, _)| at);
+/// Returns the first `count` characters of a text, and how many those are.
+fn first_chars(text: &str, count: usize) -> (&str, usize) {
+    if text.len() <= count {
+        return (text, text.chars().count());
+    }
+    let mut characters = text.chars();
+    match count.checked_sub(1).map(|before| characters.nth(before)) {
+        None => ("", 0),
+        Some(Some(_)) => (&text[..text.len() - characters.as_str().len()], count),
+        Some(None) => (text, text.chars().count()),
+    }
+}
+
+/// Returns the last `count` characters of a text.
+fn last_chars(text: &str, count: usize) -> &str {
+    if text.len() <= count {
+        return text;
+    }
+    // Every byte but those that continue a character begins one.
+    let begins = |byte: u8| byte & 0xc0 != 0x80;
+    let mut left = count;
+    let mut start = text.len();
+    while left > 0 && start > 0 {
+        start -= 1;
+        left -= usize::from(begins(text.as_bytes()[start]));
+    }
     &text[start..]
 }
 
@@ -185,7 +212,8 @@ pub fn glance(text: &str, limit: usize) -> String {
         .take(limit)
         .map(|character| if character.is_control() { ' ' } else { character })
         .collect();
-    if text.chars().nth(limit).is_some() { format!("{line}…") } else { line }
+    let is_longer = text.len() > limit && text.chars().nth(limit).is_some();
+    if is_longer { format!("{line}…") } else { line }
 }
 
 #[cfg(test)]

@@ -145,10 +145,14 @@ fn skip_one(text: &str, skips: impl Fn(char) -> bool) -> &str {
     }
 }
 
-/// Joiners and emoji selectors stay: scripts and emoji need them, and they turn nothing around.
+#[inline]
 fn is_harmless(character: char) -> bool {
+    matches!(character, ' '..='~' | '\n' | '\t') || is_harmless_beyond_ascii(character)
+}
+
+/// Joiners and emoji selectors stay: scripts and emoji need them, and they turn nothing around.
+fn is_harmless_beyond_ascii(character: char) -> bool {
     match character {
-        '\n' | '\t' => true,
         character if character.is_control() => false,
         '\u{ad}'
         | '\u{34f}'

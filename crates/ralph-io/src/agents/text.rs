@@ -38,26 +38,26 @@ impl TextTranslator {
     }
 
     pub(super) fn line(&mut self, line: &str) -> Heard {
-        let mut bytes = line.as_bytes().to_vec();
-        bytes.push(b'\n');
-        let passed = self.echo.feed(&bytes);
-        Self::said(&passed)
+        let mut text = String::with_capacity(line.len() + 1);
+        text.push_str(line);
+        text.push('\n');
+        if self.echo.passes(text.as_bytes()) {
+            return Self::said(text);
+        }
+        let passed = self.echo.feed(text.as_bytes());
+        Self::said(String::from_utf8_lossy(&passed).into_owned())
     }
 
     pub(super) fn finish(&mut self) -> Heard {
         let held = std::mem::replace(&mut self.echo, EchoFilter::new("")).finish();
-        Self::said(&held)
+        Self::said(String::from_utf8_lossy(&held).into_owned())
     }
 
-    fn said(bytes: &[u8]) -> Heard {
-        if bytes.is_empty() {
+    fn said(text: String) -> Heard {
+        if text.is_empty() {
             return Heard::nothing(Weight::Noise);
         }
-        Heard::of(vec![AgentEvent::Text {
-            text: String::from_utf8_lossy(bytes).into_owned(),
-            speaker: Speaker::Agent,
-            form: TextForm::Delta,
-        }])
+        Heard::of(vec![AgentEvent::Text { text, speaker: Speaker::Agent, form: TextForm::Delta }])
     }
 
     pub(super) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {

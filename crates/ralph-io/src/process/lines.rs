@@ -3,6 +3,7 @@
 //! Not here: what a line means.
 
 use std::borrow::Cow;
+use std::io::BufRead as _;
 
 /// The longest line that is kept whole. Agents send whole files and pictures in one line of JSON;
 /// the largest seen is a few MiB.
@@ -62,12 +63,11 @@ impl Lines {
 
     /// Takes the next bytes and hands out every line that they complete.
     pub fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(Line<'_>)) {
-        while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
-            let (line, rest) = bytes.split_at(end);
-            bytes = &rest[1..];
+        while let Some((line, rest)) = split_line(bytes) {
+            bytes = rest;
             let whole = self.held.is_empty() && line.len() <= self.cap;
             if whole && self.length == Length::Held {
-                each(Line::Whole(String::from_utf8_lossy(without_return(line))));
+                each(Line::Whole(decoded(without_return(line))));
             } else {
                 self.hold(line);
                 self.hand_out(&mut each);
@@ -106,8 +106,7 @@ impl Lines {
     fn hand_out(&mut self, each: &mut impl FnMut(Line<'_>)) {
         match std::mem::replace(&mut self.length, Length::Held) {
             Length::Held => {
-                let line = without_return(&self.held);
-                each(Line::Whole(String::from_utf8_lossy(line)));
+                each(Line::Whole(decoded(without_return(&self.held))));
             }
             Length::Over { bytes, last } => each(Line::TooLong {
                 start: String::from_utf8_lossy(whole_characters(&self.held)).into_owned(),
@@ -117,6 +116,20 @@ impl Lines {
         self.held.clear();
         self.held.shrink_to(KEPT_BUFFER);
     }
+}
+
+/// Splits off the first line, without its newline, if it has one.
+fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut rest = bytes;
+    // The standard library's fastest search for a byte; a slice in memory cannot fail.
+    let length = rest.skip_until(b'\n').unwrap_or(0);
+    let line = bytes[..length].strip_suffix(b"\n")?;
+    Some((line, rest))
+}
+
+/// Decodes a line. Most are valid, and a check is much faster than the search for what is not.
+fn decoded(line: &[u8]) -> Cow<'_, str> {
+    str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed)
 }
 
 fn without_return(line: &[u8]) -> &[u8] {
