@@ -2,29 +2,53 @@
 //!
 //! Every step leaves events behind, and those alone decide the step after it. So a run that
 //! died anywhere goes on where its journal ends: there is no other memory of where it was.
-//! Not here: doing the step.
+//! The gates are chosen in [`gates`], the steps of a landing in [`landing`]. Not here: doing
+//! the step.
 
-use crate::event::{Changes, Landed, WaitReason};
+mod gates;
+mod landing;
+
+use crate::asking::{Asking, AskingEnd, PromptSize};
+use crate::board::{Board, FileState, Turn};
+use crate::event::{Purpose, WaitReason};
 use crate::failure::{Failure, FailureClass, Patience};
-use crate::gate::{Gate, GateResult, GateStatus, Persistence, Reuse, Severity};
-use crate::ids::{AskNumber, IterationNumber, Role};
-use crate::judge::{Judgement, Landing};
-use crate::outcome::Outcome;
+use crate::gate::{GateStatus, Severity};
+use crate::ids::{AskNumber, IterationNumber, Role, TaskId};
+use crate::outcome::{Outcome, Waits};
 use crate::ports::{Depth, Moment, StopWish};
-use crate::recipe::{CommitPolicy, OnFailure, Recipe, ScmTask, Work};
-use crate::run::{Asking, AskingEnd, Completeness, Iteration, PromptSize, RunState};
-use crate::scm;
+use crate::recipe::{BaselinePolicy, OnFailure, Recipe, TaskWork, Work};
+use crate::run::{Completeness, Iteration, RunState};
+use crate::task::{Next, Task, TaskStatus};
 use crate::units::Timestamp;
+
+pub(crate) use gates::PROTECTED;
+pub use gates::{not_a_gate, reused};
+pub(crate) use landing::settled;
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
+    /// Read the task list.
+    ReadTasks,
+    /// Bring the task file in step with the list.
+    WriteTasks,
+    /// Note what the run starts from, before the gates are run on it.
+    BeginBaseline,
+    /// Run a gate of the recipe on what the run starts from, by its place there.
+    Baseline {
+        /// The place.
+        gate: usize,
+        /// How severe a failure is.
+        severity: Severity,
+    },
     /// Begin an iteration.
     Begin {
         /// Its number.
         iteration: IterationNumber,
         /// What it is for.
         role: Role,
+        /// The task it works on.
+        task: Option<TaskId>,
     },
     /// Note the state that the iteration starts from.
     Checkpoint(Depth),
@@ -32,15 +56,15 @@ pub enum Step {
     Recover {
         /// The call.
         ask: AskNumber,
-        /// What it was for.
-        role: Role,
+        /// What the answer is for.
+        purpose: Purpose,
     },
     /// Ask an agent.
     Ask {
         /// The number of the call.
         ask: AskNumber,
-        /// What it is for.
-        role: Role,
+        /// What the answer is for.
+        purpose: Purpose,
         /// Which prompt it gets.
         size: PromptSize,
     },
@@ -51,11 +75,18 @@ pub enum Step {
         /// For what.
         reason: WaitReason,
     },
-    /// Note the tree that the gates are about to be run on.
-    BeginCheck(TreeNeed),
+    /// Look at what the agent left, before the gates are run on it.
+    Observe,
     /// Run a gate of the recipe, by its place there.
     Check {
         /// The place.
+        gate: usize,
+        /// How severe a failure is.
+        severity: Severity,
+    },
+    /// Note what an agent said that was asked for the verdict of a gate.
+    Hear {
+        /// The place of the gate.
         gate: usize,
         /// How severe a failure is.
         severity: Severity,
@@ -67,8 +98,15 @@ pub enum Step {
         /// How severe a failure would have been.
         severity: Severity,
     },
+    /// Refuse work that changed what it may not change.
+    Refuse {
+        /// The paths.
+        paths: Vec<String>,
+    },
     /// Decide what follows from the iteration.
     Judge,
+    /// Bring the task file in step with what the landing makes of the list.
+    WriteList,
     /// Note the tree that passed.
     Survey,
     /// Commit it.
@@ -87,19 +125,12 @@ pub enum Step {
     },
     /// Go back to the checkpoint.
     Rollback,
+    /// Put the work on a branch of its own, and go back to where it began.
+    Shelve,
     /// Close the iteration.
     EndIteration(IterationNumber),
     /// End the run.
     Finish(Outcome),
-}
-
-/// Whether the gates need to know the tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TreeNeed {
-    /// A gate may be taken as passed on the same tree.
-    Needed,
-    /// There is no such gate.
-    NotNeeded,
 }
 
 /// Chooses the next step.
@@ -120,33 +151,118 @@ fn between(state: &RunState, moment: Moment) -> Step {
         Completeness::Complete => return Step::Finish(Outcome::Complete),
         Completeness::Open => {}
     }
+    if let (Work::Tasks(_), None) = (&state.recipe.work, &state.board) {
+        return Step::ReadTasks;
+    }
+    if is_file_behind(state) {
+        return Step::WriteTasks;
+    }
+    let (role, task) = match (&state.recipe.work, &state.board) {
+        (Work::Tasks(work), Some(board)) => match turn(board, work) {
+            Ok((role, task)) => (role, Some(task)),
+            Err(outcome) => return Step::Finish(outcome),
+        },
+        (Work::Prompt(_) | Work::Tasks(_), _) => (Role::Prompt, None),
+    };
     if let Some(exhausted) = limits.budget.exhausted(state.totals.usage, moment.ran) {
         return Step::Finish(Outcome::BudgetUsedUp { exhausted });
     }
     if state.iterations >= limits.iterations {
         return Step::Finish(Outcome::IterationsUsedUp { limit: limits.iterations });
     }
+    if let Some(step) = baseline(state) {
+        return step;
+    }
     match state.last_ended.map(|ended| ended.plus(limits.delay)) {
         Some(until) if moment.now < until => Step::Wait { until, reason: WaitReason::Delay },
-        Some(_) | None => Step::Begin {
-            iteration: IterationNumber(state.iterations + 1),
-            role: match state.recipe.work {
-                Work::Prompt(_) => Role::Prompt,
-            },
+        Some(_) | None => {
+            Step::Begin { iteration: IterationNumber(state.iterations + 1), role, task }
+        }
+    }
+}
+
+fn is_file_behind(state: &RunState) -> bool {
+    state.board.as_ref().is_some_and(|board| board.file == FileState::Behind)
+}
+
+/// Returns the next task and role, or how the run ends because there is none.
+fn turn(board: &Board, work: &TaskWork) -> Result<(Role, TaskId), Outcome> {
+    match board.turn(work) {
+        Turn::Next(next) => match next.work() {
+            Some((role, task)) => Ok((role, task.id.clone())),
+            None => Err(end_of_list(board, &next)),
         },
+        Turn::OnlyDone => Err(Outcome::Complete),
+        Turn::OnlyWaits(waits_for) => Err(Outcome::TasksLeft {
+            failed: Vec::new(),
+            waiting: work
+                .only
+                .iter()
+                .flat_map(|task| {
+                    waits_for.iter().map(|on| Waits { task: task.clone(), on: on.clone() })
+                })
+                .collect(),
+        }),
+        Turn::OnlyFailed => Err(Outcome::TasksLeft {
+            failed: work.only.iter().cloned().collect(),
+            waiting: Vec::new(),
+        }),
+    }
+}
+
+fn end_of_list(board: &Board, next: &Next<'_>) -> Outcome {
+    let Next::Nothing { blocked } = next else { return Outcome::Complete };
+    let failed = |task: &&Task| task.status == TaskStatus::Failed;
+    Outcome::TasksLeft {
+        failed: board.list.tasks.iter().filter(failed).map(|task| task.id.clone()).collect(),
+        waiting: blocked
+            .iter()
+            .flat_map(|blockage| &blockage.waiting)
+            .map(|waiting| Waits { task: waiting.task.clone(), on: waiting.through.clone() })
+            .collect(),
+    }
+}
+
+/// Chooses the next step of the baseline, or nothing when it has been taken.
+fn baseline(state: &RunState) -> Option<Step> {
+    match state.recipe.baseline {
+        BaselinePolicy::Off => return None,
+        BaselinePolicy::Note | BaselinePolicy::Require => {}
+    }
+    // A run that has begun is past it, whatever its settings say now.
+    if state.iterations > 0 {
+        return None;
+    }
+    let due = || gates::of_baseline(&state.recipe);
+    due().next()?;
+    let Some(baseline) = &state.baseline else { return Some(Step::BeginBaseline) };
+    let has_spoken = |name: &str| baseline.results.iter().any(|result| result.gate == name);
+    if let Some((gate, _, severity)) = due().find(|(_, gate, _)| !has_spoken(&gate.name)) {
+        return Some(Step::Baseline { gate, severity });
+    }
+    let red = || baseline.results.iter().filter(|result| result.status == GateStatus::Failed);
+    match state.recipe.baseline {
+        BaselinePolicy::Require if red().next().is_some() => {
+            let gates = red().map(|result| result.gate.clone()).collect();
+            Some(Step::Finish(Outcome::BaselineBroken { gates }))
+        }
+        BaselinePolicy::Off | BaselinePolicy::Note | BaselinePolicy::Require => None,
     }
 }
 
 /// Chooses within an iteration: checkpoint, ask, check, judge, land, close.
 fn within(state: &RunState, current: &Iteration, moment: Moment) -> Step {
     if current.checkpoint.is_none() {
+        if is_file_behind(state) {
+            return Step::WriteTasks;
+        }
         return Step::Checkpoint(depth(&state.recipe));
     }
     match &current.work.end {
-        None => return ask(state, current, &current.work, current.role, moment),
+        None => return ask(state, current, Purpose::Work, moment),
         Some(AskingEnd::Hopeless(failure)) => return give_up(current, failure),
         Some(AskingEnd::Answered(_)) => {
-            if let Some(step) = check(state, current) {
+            if let Some(step) = gates::check(state, current, moment) {
                 return step;
             }
         }
@@ -154,24 +270,26 @@ fn within(state: &RunState, current: &Iteration, moment: Moment) -> Step {
     }
     match &current.judgement {
         None => Step::Judge,
-        Some(judgement) => {
-            land(state, current, judgement, moment).unwrap_or(Step::EndIteration(current.number))
-        }
+        Some(judgement) => landing::land(state, current, judgement, moment)
+            .unwrap_or(Step::EndIteration(current.number)),
     }
 }
 
-/// A checkpoint notes the whole tree only where the recipe may have to go back to it.
+/// A checkpoint notes the whole tree only where the recipe may have to go back to it, or
+/// compares with it.
 fn depth(recipe: &Recipe) -> Depth {
-    match recipe.landing.on_failure {
-        OnFailure::Rollback => Depth::Tree,
-        OnFailure::Keep => Depth::Head,
+    match (recipe.landing.on_failure, &recipe.work) {
+        (OnFailure::Rollback, _) | (_, Work::Tasks(_)) => Depth::Tree,
+        (OnFailure::Keep, Work::Prompt(_)) if gates::looks_at_changes(recipe) => Depth::Tree,
+        (OnFailure::Keep, Work::Prompt(_)) => Depth::Head,
     }
 }
 
 /// Chooses the next step of a question to an agent.
-fn ask(state: &RunState, current: &Iteration, asking: &Asking, role: Role, moment: Moment) -> Step {
+fn ask(state: &RunState, current: &Iteration, purpose: Purpose, moment: Moment) -> Step {
+    let asking = current.asking(&purpose);
     if let Some(ask) = asking.pending {
-        return Step::Recover { ask, role };
+        return Step::Recover { ask, purpose };
     }
     let limits = &state.recipe.limits;
     let is_refused = asking
@@ -183,9 +301,9 @@ fn ask(state: &RunState, current: &Iteration, asking: &Asking, role: Role, momen
     }
     // A call that is part of an open iteration was not begun on an empty purse; only its
     // repetition is.
-    if current.asks > 0
+    if purpose == Purpose::Work
+        && current.asks > 0
         && let Some(exhausted) = limits.budget.exhausted(state.totals.usage, moment.ran)
-        && role != Role::Message
     {
         return Step::Finish(Outcome::BudgetUsedUp { exhausted });
     }
@@ -194,7 +312,9 @@ fn ask(state: &RunState, current: &Iteration, asking: &Asking, role: Role, momen
             until,
             reason: if is_refused { WaitReason::UsageLimit } else { WaitReason::Retry },
         },
-        Some(_) | None => Step::Ask { ask: AskNumber(current.asks + 1), role, size: asking.size },
+        Some(_) | None => {
+            Step::Ask { ask: AskNumber(current.asks + 1), purpose, size: asking.size }
+        }
     }
 }
 
@@ -211,128 +331,6 @@ fn limit_outcome(recipe: &Recipe, asking: &Asking) -> Option<Outcome> {
 
 fn give_up(current: &Iteration, failure: &Failure) -> Step {
     Step::Finish(Outcome::AgentFailed { failure: failure.clone(), asks: current.asks })
-}
-
-/// Chooses the next gate, or nothing when all have spoken.
-fn check(state: &RunState, current: &Iteration) -> Option<Step> {
-    let recipe = &state.recipe;
-    if current.judgement.is_some() {
-        return None;
-    }
-    let due = || {
-        recipe.gates.iter().enumerate().filter_map(|(place, gate)| {
-            let severity = recipe.strategy.severity(gate)?;
-            is_for(gate, current.role).then_some((place, gate, severity))
-        })
-    };
-    let Some(tree) = &current.check else {
-        let need = if due().any(|(_, gate, _)| gate.reuse == Reuse::SameTree) {
-            TreeNeed::Needed
-        } else {
-            TreeNeed::NotNeeded
-        };
-        return due().next().map(|_| Step::BeginCheck(need));
-    };
-    let has_failed = current.gates.iter().any(GateResult::is_hard_failure);
-    let (gate, spec, severity) = due()
-        .filter(|(_, gate, _)| !has_failed || gate.persistence == Persistence::Always)
-        .find(|(_, gate, _)| current.gates.iter().all(|result| result.gate != gate.name))?;
-    let is_green = tree.is_some() && state.green.get(&spec.name) == tree.as_ref();
-    Some(match spec.reuse {
-        Reuse::SameTree if is_green => Step::Reuse { gate, severity },
-        Reuse::SameTree | Reuse::Never => Step::Check { gate, severity },
-    })
-}
-
-fn is_for(gate: &Gate, role: Role) -> bool {
-    gate.roles.is_empty() || gate.roles.contains(&role)
-}
-
-/// Returns the result of a gate that is taken as passed.
-pub fn reused(gate: &Gate, severity: Severity) -> GateResult {
-    GateResult {
-        gate: gate.name.clone(),
-        command: gate.check.label().to_owned(),
-        severity,
-        status: GateStatus::Cached,
-        end: None,
-        log: None,
-        output: String::new(),
-        hash: None,
-        failing: Vec::new(),
-        reason: None,
-    }
-}
-
-/// Chooses the next step of the landing, or nothing when it is done.
-fn land(
-    state: &RunState,
-    current: &Iteration,
-    judgement: &Judgement,
-    moment: Moment,
-) -> Option<Step> {
-    match judgement.landing {
-        Landing::Keep => None,
-        Landing::Rollback => current.landed.is_empty().then_some(Step::Rollback),
-        Landing::Commit => commit(state, current, moment),
-    }
-}
-
-fn commit(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
-    let Some(changes) = surveyed(current) else { return Some(Step::Survey) };
-    match &state.recipe.landing.commit {
-        CommitPolicy::Agent | CommitPolicy::Nobody => None,
-        CommitPolicy::Ralph => match (changes, current.landed.len()) {
-            (Changes::Some, 1) => Some(Step::Commit {
-                message: own_subject(state, current),
-                command: "git".to_owned(),
-            }),
-            (Changes::Some | Changes::None, _) => None,
-        },
-        CommitPolicy::Scm(scm) => {
-            let is_refused =
-                current.landed.iter().any(|landed| matches!(landed, Landed::CommitRefused { .. }));
-            let task = scm.tasks.get(current.landed.len() - 1).filter(|_| !is_refused)?;
-            Some(match (task, changes) {
-                (ScmTask::Run(words), _) => {
-                    Step::Scm { command: scm.command.clone(), words: words.clone() }
-                }
-                (ScmTask::Commit, Changes::None) => {
-                    Step::Commit { message: String::new(), command: scm.command.clone() }
-                }
-                (ScmTask::Commit, Changes::Some) => match &current.message.end {
-                    None => ask(state, current, &current.message, Role::Message, moment),
-                    Some(AskingEnd::Answered(reply)) => match scm::commit_message(&reply.text) {
-                        Some(message) => Step::Commit { message, command: scm.command.clone() },
-                        None => Step::Finish(Outcome::NoCommitMessage),
-                    },
-                    Some(AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure)) => {
-                        give_up(current, failure)
-                    }
-                },
-            })
-        }
-    }
-}
-
-fn surveyed(current: &Iteration) -> Option<Changes> {
-    current.landed.iter().find_map(|landed| match landed {
-        Landed::Surveyed { changes, .. } => Some(*changes),
-        Landed::Committed { .. }
-        | Landed::NothingToCommit
-        | Landed::CommitRefused { .. }
-        | Landed::ScmRan { .. }
-        | Landed::RolledBack { .. } => None,
-    })
-}
-
-/// Returns the subject of a commit that ralph words itself.
-fn own_subject(state: &RunState, current: &Iteration) -> String {
-    let about = match &current.task {
-        Some(task) => task.0.clone(),
-        None => current.role.name().to_owned(),
-    };
-    format!("{}[{}]: {about}", state.recipe.landing.commit_prefix, current.number)
 }
 
 #[cfg(test)]

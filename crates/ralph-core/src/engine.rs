@@ -2,29 +2,29 @@
 //!
 //! One short function over six ports: look at the moment, choose the next step, do it, and
 //! record what came of it. Everything that decides is pure and lives elsewhere in this crate;
-//! everything that acts is behind a port.
+//! everything that acts is behind a port. The steps that take more than a few lines are in
+//! [`asking`], [`checking`] and [`tasks`].
+
+mod asking;
+mod checking;
+mod tasks;
 
 use std::path::PathBuf;
 
-use crate::capability::{self, Support};
-use crate::choose::{self, Step, TreeNeed};
+use crate::capability;
+use crate::choose::{self, Step};
 use crate::event::{
     Changes, Checkpoint, Event, JOURNAL_VERSION, Landed, Recorded, TreeId, WaitReason,
 };
-use crate::gate::Severity;
-use crate::ids::{AskNumber, IterationNumber, Role, RunId};
-use crate::judge::{self, Evidence};
+use crate::ids::{IterationNumber, RunId};
 use crate::outcome::Outcome;
 use crate::ports::{
-    Activity, CommitOrder, CommitResult, GateOrder, Mark, Moment, Ports, PromptError, Request,
-    ScmResult, StoreError, VcsError, View,
+    Activity, CommitOrder, CommitResult, Mark, Moment, Ports, PromptError, ScmResult, StoreError,
+    TasksError, VcsError, View,
 };
-use crate::prompt::{self, Parts};
-use crate::recipe::{PromptSource, Recipe, Work};
-use crate::run::{AskingEnd, FoldError, PromptSize, RunState};
-use crate::scm;
-use crate::text;
-use crate::units::{Millis, Timestamp};
+use crate::recipe::Recipe;
+use crate::run::{FoldError, RunState};
+use crate::units::Timestamp;
 
 /// The engine of one run.
 pub struct Engine<'a> {
@@ -73,6 +73,12 @@ impl From<EngineError> for Trouble {
 impl From<VcsError> for Trouble {
     fn from(error: VcsError) -> Self {
         Self::Outcome(Outcome::GitFailed { message: error.message })
+    }
+}
+
+impl From<TasksError> for Trouble {
+    fn from(error: TasksError) -> Self {
+        Self::Outcome(Outcome::TasksLost { message: error.message })
     }
 }
 
@@ -162,29 +168,39 @@ impl<'a> Engine<'a> {
     /// Does one step.
     fn take(&mut self, step: Step, moment: Moment) -> Result<(), Trouble> {
         match step {
-            Step::Begin { iteration, role } => {
-                self.record(Event::IterationStarted { iteration, role, task: None })?;
+            Step::ReadTasks => self.read_tasks()?,
+            Step::WriteTasks => self.write_tasks()?,
+            Step::BeginBaseline => {
+                let tree = self.ports.vcs.survey()?.map(|survey| survey.tree);
+                self.record(Event::BaselineStarted { tree })?;
+            }
+            Step::Baseline { gate, severity } => self.baseline(gate, severity)?,
+            Step::Begin { iteration, role, task } => {
+                if !self.tasks_were_edited()? {
+                    self.record(Event::IterationStarted { iteration, role, task })?;
+                }
             }
             Step::Checkpoint(depth) => {
                 let checkpoint = self.ports.vcs.checkpoint(&self.mark(), depth)?;
                 self.record(Event::Checkpointed { checkpoint })?;
             }
-            Step::Recover { ask, role } => self.recover(ask, role, moment)?,
-            Step::Ask { ask, role, size } => self.ask(ask, role, size, moment)?,
+            Step::Recover { ask, purpose } => self.recover(ask, purpose, moment)?,
+            Step::Ask { ask, purpose, size } => self.ask(ask, purpose, size, moment)?,
             Step::Wait { until, reason } => self.wait(until, reason)?,
-            Step::BeginCheck(need) => {
-                let tree = match need {
-                    TreeNeed::Needed => self.ports.vcs.survey()?.map(|survey| survey.tree),
-                    TreeNeed::NotNeeded => None,
-                };
-                self.record(Event::CheckStarted { tree })?;
+            Step::Observe => {
+                if !self.tasks_were_edited()? {
+                    self.observe()?;
+                }
             }
             Step::Check { gate, severity } => self.check(gate, severity)?,
+            Step::Hear { gate, severity } => self.hear_verdict(gate, severity)?,
             Step::Reuse { gate, severity } => {
                 let result = choose::reused(&self.state.recipe.gates[gate], severity);
                 self.record(Event::GateChecked { result })?;
             }
+            Step::Refuse { paths } => self.refuse(&paths)?,
             Step::Judge => self.judge()?,
+            Step::WriteList => self.write_list()?,
             Step::Survey => {
                 let survey = self.ports.vcs.survey()?;
                 // Without git's word on it there may well be something to commit.
@@ -202,9 +218,11 @@ impl<'a> Engine<'a> {
                 let kept = self.ports.vcs.rollback(&self.mark(), &checkpoint)?;
                 self.record(Event::Landed { landed: Landed::RolledBack { kept } })?;
             }
+            Step::Shelve => self.shelve(moment)?,
             Step::EndIteration(iteration) => {
                 self.record(Event::IterationEnded { iteration })?;
                 self.publish(ViewKind::State)?;
+                self.publish_attempts(moment)?;
             }
             Step::Finish(outcome) => return Err(Trouble::Outcome(outcome)),
         }
@@ -221,110 +239,6 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Asks an agent, and records the call before and the reply after it.
-    fn ask(
-        &mut self,
-        ask: AskNumber,
-        role: Role,
-        size: PromptSize,
-        moment: Moment,
-    ) -> Result<(), Trouble> {
-        let prompt = self.prompt(role, size)?;
-        let prompt = self.with_instructions(role, prompt)?;
-        let request = self.request(ask, role, prompt, moment);
-        self.record(Event::Asked {
-            ask,
-            role,
-            agent: request.agent.kind,
-            command: self.ports.agent.command_line(&request),
-            prompt_chars: request.prompt.chars().count(),
-            prompt_start: text::glance(&request.prompt, 200),
-        })?;
-        let ui = &mut *self.ports.ui;
-        let reply = self.ports.agent.ask(&request, &mut |event| ui.hear(event));
-        self.record(Event::Replied { ask, reply: Box::new(reply) })?;
-        Ok(())
-    }
-
-    /// Looks for the reply to a call that was begun before a crash, and asks again only if it
-    /// was not received completely.
-    fn recover(&mut self, ask: AskNumber, role: Role, moment: Moment) -> Result<(), Trouble> {
-        let request = self.request(ask, role, String::new(), moment);
-        if let Some(reply) = self.ports.agent.recover(&request) {
-            self.record(Event::Replied { ask, reply: Box::new(reply) })?;
-            return Ok(());
-        }
-        let size = self.current(|current| current.asking(role).size).unwrap_or_default();
-        self.ask(AskNumber(ask.0 + 1), role, size, moment)
-    }
-
-    fn prompt(&mut self, role: Role, size: PromptSize) -> Result<String, Trouble> {
-        match role {
-            Role::Message => return Ok(scm::MESSAGE_PROMPT.to_owned()),
-            Role::Prompt
-            | Role::Plan
-            | Role::Build
-            | Role::Implement
-            | Role::Review
-            | Role::Fix
-            | Role::Compact => {}
-        }
-        let Work::Prompt(source) = &self.state.recipe.work;
-        let base = match source {
-            PromptSource::Text(text) => text.clone(),
-            PromptSource::File(path) => self.ports.store.read_prompt(path)?,
-        };
-        let parts = Parts {
-            base: &base,
-            feedback: &self.state.feedback,
-            iteration: IterationNumber(self.state.iterations),
-            limit: self.state.recipe.limits.iterations,
-            size,
-        };
-        Ok(prompt::assemble(&self.state.recipe.prompt, parts))
-    }
-
-    /// Puts standing instructions in front of the prompt of an agent that has no other place for
-    /// them.
-    fn with_instructions(&mut self, role: Role, prompt: String) -> Result<String, Trouble> {
-        let agent = self.state.recipe.agent_for(role);
-        match (&agent.system_prompt, agent.capabilities.system_prompt) {
-            (Some(file), Support::No) => {
-                let instructions = self.ports.store.read_prompt(file)?;
-                Ok(format!("{}\n\n{prompt}", instructions.trim_end()))
-            }
-            (Some(_), Support::Yes) | (None, _) => Ok(prompt),
-        }
-    }
-
-    fn request(&self, ask: AskNumber, role: Role, prompt: String, moment: Moment) -> Request {
-        let limits = &self.state.recipe.limits;
-        // An agent may not run past the end of the run's time.
-        let hard_limit = match limits.budget.time_left(moment.ran) {
-            Some(left) => limits.ask_hard.min(left.max(Millis(1))),
-            None => limits.ask_hard,
-        };
-        let agent = self.state.recipe.agent_for(role).clone();
-        let cost_left = match agent.capabilities.cost_limit {
-            Support::Yes => limits.budget.cost_left(self.state.totals.usage),
-            Support::No => None,
-        };
-        Request {
-            run: self.state.run.clone(),
-            iteration: IterationNumber(self.state.iterations),
-            ask,
-            role,
-            agent,
-            prompt,
-            soft_limit: limits.ask_soft,
-            hard_limit,
-            idle_limit: limits.ask_idle,
-            cost_left,
-            task: None,
-            schema: None,
-        }
-    }
-
     fn wait(&mut self, until: Timestamp, reason: WaitReason) -> Result<(), Trouble> {
         self.record(Event::Waiting { until, reason })?;
         let ui = &mut *self.ports.ui;
@@ -332,45 +246,6 @@ impl<'a> Engine<'a> {
             ui.doing(&Activity::Waiting { until, reason, left });
         });
         Ok(())
-    }
-
-    fn check(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
-        let recipe = &self.state.recipe;
-        let gate = &recipe.gates[gate];
-        self.ports.ui.doing(&Activity::Gate(gate));
-        let result = self.ports.gates.check(&GateOrder {
-            run: &self.state.run,
-            iteration: IterationNumber(self.state.iterations),
-            gate,
-            severity,
-            output_chars: recipe.prompt.output_chars,
-        });
-        // A gate that the user ended has not spoken: it is run again when the run goes on.
-        if let Some(end) = &result.end
-            && matches!(end.ending, crate::child::Ending::Interrupted { .. })
-        {
-            return Err(Trouble::Outcome(Outcome::Interrupted));
-        }
-        self.record(Event::GateChecked { result })?;
-        self.publish(ViewKind::Gates)?;
-        Ok(())
-    }
-
-    fn judge(&mut self) -> Result<(), EngineError> {
-        let recipe = &self.state.recipe;
-        let judgement = self.current(|current| match &current.work.end {
-            Some(AskingEnd::Answered(reply)) => {
-                judge::judge(recipe, Evidence::Answered { reply, gates: &current.gates })
-            }
-            Some(AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure)) => {
-                judge::judge(recipe, Evidence::Failed(failure))
-            }
-            None => unreachable!("a question that is open is asked before it is judged"),
-        });
-        match judgement {
-            Some(judgement) => self.record(Event::Judged { judgement }),
-            None => Ok(()),
-        }
     }
 
     fn commit(&mut self, message: String, command: String) -> Result<(), Trouble> {
@@ -397,6 +272,8 @@ impl<'a> Engine<'a> {
             | Landed::NothingToCommit
             | Landed::CommitRefused { .. }
             | Landed::ScmRan { .. }
+            | Landed::ListWritten
+            | Landed::Shelved { .. }
             | Landed::RolledBack { .. } => None,
         })
     }
@@ -416,13 +293,22 @@ impl<'a> Engine<'a> {
 
     /// Writes a view for people. If it is lost, the run goes on and says so.
     fn publish(&mut self, kind: ViewKind) -> Result<(), EngineError> {
-        let view = match (kind, &self.state.current) {
-            (ViewKind::Gates, Some(current)) => {
+        let view = match (kind, &self.state.current, &self.state.baseline) {
+            (ViewKind::Gates, Some(current), _) => {
                 View::Gates { iteration: current.number, results: &current.gates }
             }
-            (ViewKind::State | ViewKind::Gates, _) => View::State(&self.state),
+            (ViewKind::Gates, None, Some(baseline)) => {
+                View::Gates { iteration: IterationNumber(0), results: &baseline.results }
+            }
+            (ViewKind::State | ViewKind::Gates, _, _) => View::State(&self.state),
         };
-        match self.ports.store.publish(&view) {
+        let published = self.ports.store.publish(&view);
+        self.told(published)
+    }
+
+    /// Says that a view was lost, if it was.
+    fn told(&mut self, published: Result<(), StoreError>) -> Result<(), EngineError> {
+        match published {
             Ok(()) => Ok(()),
             Err(error) => self.record(Event::Warned { text: error.message }),
         }

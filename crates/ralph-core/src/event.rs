@@ -7,11 +7,13 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::gate::GateResult;
+use crate::handoff::FileTouched;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use crate::judge::Judgement;
 use crate::outcome::Outcome;
 use crate::reading::Reply;
 use crate::recipe::{AgentKind, Recipe};
+use crate::task::TaskList;
 use crate::units::{Millis, Timestamp};
 
 /// The version of the journal's format. A reader that finds a greater one reads what it can
@@ -56,6 +58,25 @@ pub enum Event {
         /// The policies, where the user changed some.
         recipe: Option<Box<Recipe>>,
     },
+    /// The task list was read, or taken over again after somebody edited it.
+    TasksRead {
+        /// The list to go on with.
+        list: Box<TaskList>,
+        /// What a person should know about it.
+        remarks: Vec<String>,
+    },
+    /// The task file says what the list says.
+    TasksWritten,
+    /// The gates are about to be run on what the run starts from.
+    BaselineStarted {
+        /// Its tree.
+        tree: Option<TreeId>,
+    },
+    /// A gate was run on what the run starts from.
+    BaselineChecked {
+        /// What came of it.
+        result: GateResult,
+    },
     /// An iteration began.
     IterationStarted {
         /// Its number.
@@ -74,8 +95,10 @@ pub enum Event {
     Asked {
         /// The number of the call.
         ask: AskNumber,
-        /// What it is for.
+        /// Its role.
         role: Role,
+        /// What the answer is for.
+        purpose: Purpose,
         /// The adapter.
         agent: AgentKind,
         /// The command line, with secrets masked.
@@ -99,10 +122,13 @@ pub enum Event {
         /// For what.
         reason: WaitReason,
     },
-    /// The gates are about to be run on this tree.
-    CheckStarted {
-        /// The tree, where there is a repository and a gate asks for it.
-        tree: Option<TreeId>,
+    /// What the agent left was looked at; the gates are about to be run on it.
+    Observed {
+        /// What was seen, where there is a repository and somebody needs to know.
+        observation: Option<Observation>,
+        /// The ref that keeps commits of the agent's own, if it made some where only ralph
+        /// commits.
+        kept: Option<String>,
     },
     /// A gate was run.
     GateChecked {
@@ -135,6 +161,36 @@ pub enum Event {
         outcome: Outcome,
     },
 }
+
+/// What the answer of an agent is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// The work of the iteration.
+    Work,
+    /// The verdict of a gate, by its name.
+    Gate(String),
+    /// A commit message.
+    Message,
+}
+
+/// What became of the work tree and of the history since work began that is not landed yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// Everything in the work tree.
+    pub tree: TreeId,
+    /// Whether it differs from the commit that is checked out.
+    pub changes: Changes,
+    /// What differs from the checkpoint, sorted; at most [`OBSERVED_FILES`].
+    pub files: Vec<FileTouched>,
+    /// How many more there are.
+    pub more_files: u32,
+    /// What became of the history.
+    pub history: History,
+}
+
+/// How many changed files an observation names.
+pub const OBSERVED_FILES: usize = 200;
 
 /// Why a run waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -205,6 +261,15 @@ pub enum Landed {
     ScmRan {
         /// The command.
         command: String,
+    },
+    /// The task file was brought in step with what this landing makes of the list.
+    ListWritten,
+    /// The work was put on a branch of its own, and the tree went back to where it began.
+    Shelved {
+        /// The branch.
+        branch: String,
+        /// Its commit.
+        commit: CommitId,
     },
     /// The tree went back to the checkpoint.
     RolledBack {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::child::{ChildEnd, Ending, SoftLimit};
 use crate::glob::Pattern;
 use crate::ids::Role;
+use crate::recipe::AgentChoice;
 use crate::stuck::ErrorHash;
 use crate::text::Truncate;
 use crate::units::Millis;
@@ -48,6 +49,29 @@ pub struct Gate {
     pub paths: Vec<Pattern>,
 }
 
+impl Gate {
+    /// Returns a hard gate of the usual kind that runs a command.
+    pub fn command(kind: GateKind, command: impl Into<String>) -> Self {
+        let command = command.into();
+        Self {
+            name: command.clone(),
+            kind,
+            check: Check::Command(command),
+            severity: Severity::Hard,
+            persistence: Persistence::WhenGreen,
+            fail_action: FailAction::Append,
+            hint: None,
+            truncate: Truncate::Head,
+            soft_limit: Millis::from_mins(5),
+            hard_limit: Millis::from_mins(10),
+            roles: Vec::new(),
+            reuse: Reuse::SameTree,
+            empty: EmptyRun::Refused,
+            paths: Vec::new(),
+        }
+    }
+}
+
 /// What a gate looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -70,6 +94,8 @@ pub enum GateKind {
 pub enum Check {
     /// A shell command.
     Command(String),
+    /// A fresh agent, asked for a verdict on the work.
+    Agent(Box<AgentChoice>),
 }
 
 impl Check {
@@ -77,6 +103,7 @@ impl Check {
     pub fn label(&self) -> &str {
         match self {
             Self::Command(command) => command,
+            Self::Agent(agent) => &agent.command,
         }
     }
 }
@@ -238,8 +265,8 @@ pub enum GateStatus {
 }
 
 /// Returns the message that a failed gate leaves for the next iteration.
-pub fn failure_message(gate: &Gate, result: &GateResult) -> String {
-    let hint = gate.hint.as_ref().map(|hint| format!("Hint: {hint}\n")).unwrap_or_default();
+pub fn failure_message(hint: Option<&str>, result: &GateResult) -> String {
+    let hint = hint.map(|hint| format!("Hint: {hint}\n")).unwrap_or_default();
     let log = result.log.as_ref().map(|log| format!("Output file: {log}\n")).unwrap_or_default();
     let reason = result.reason.as_ref().map(|reason| match result.output.as_str() {
         "" => format!("[ralph] {reason}"),
@@ -333,23 +360,8 @@ mod tests {
         }
     }
 
-    pub(crate) fn gate(hint: Option<&str>) -> Gate {
-        Gate {
-            name: "test".into(),
-            kind: GateKind::Test,
-            check: Check::Command("make test".into()),
-            severity: Severity::Hard,
-            persistence: Persistence::WhenGreen,
-            fail_action: FailAction::Append,
-            hint: hint.map(str::to_owned),
-            truncate: Truncate::Head,
-            soft_limit: Millis::from_mins(5),
-            hard_limit: Millis::from_mins(10),
-            roles: Vec::new(),
-            reuse: Reuse::SameTree,
-            empty: EmptyRun::Refused,
-            paths: Vec::new(),
-        }
+    fn gate() -> Gate {
+        Gate::command(GateKind::Test, "make test")
     }
 
     #[test]
@@ -360,16 +372,13 @@ mod tests {
             Output file: .ralph/guardrail_1_make_test.log
             Output (truncated):
             boom"#]]
-        .assert_eq(&failure_message(
-            &gate(Some("Mend the code, not the test.")),
-            &failed(2, "boom"),
-        ));
+        .assert_eq(&failure_message(Some("Mend the code, not the test."), &failed(2, "boom")));
         expect_test::expect![[r#"
             Guardrail "make test" failed with exit code 1.
             Output file: .ralph/guardrail_1_make_test.log
             Output (truncated):
         "#]]
-        .assert_eq(&failure_message(&gate(None), &failed(1, "")));
+        .assert_eq(&failure_message(None, &failed(1, "")));
     }
 
     #[test]
@@ -384,22 +393,22 @@ mod tests {
             Output (truncated):
             running 0 tests
             [ralph] no test ran: `running 0 tests`"#]]
-        .assert_eq(&failure_message(&gate(None), &result));
+        .assert_eq(&failure_message(None, &result));
         result.output.clear();
         expect_test::expect![[r#"
             Guardrail "make test" failed with exit code 0.
             Output file: .ralph/guardrail_1_make_test.log
             Output (truncated):
             [ralph] no test ran: `running 0 tests`"#]]
-        .assert_eq(&failure_message(&gate(None), &result));
+        .assert_eq(&failure_message(None, &result));
     }
 
     #[test]
     fn strategies_weigh_kinds() {
-        let lint = Gate { kind: GateKind::Lint, ..gate(None) };
+        let lint = Gate { kind: GateKind::Lint, ..gate() };
         assert_eq!(ValidationStrategy::Strict.severity(&lint), Some(Severity::Hard));
         assert_eq!(ValidationStrategy::Lenient.severity(&lint), Some(Severity::Soft));
         assert_eq!(ValidationStrategy::TestsOnly.severity(&lint), None);
-        assert_eq!(ValidationStrategy::TestsOnly.severity(&gate(None)), Some(Severity::Hard));
+        assert_eq!(ValidationStrategy::TestsOnly.severity(&gate()), Some(Severity::Hard));
     }
 }

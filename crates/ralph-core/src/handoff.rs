@@ -1,7 +1,10 @@
 //! Handoffs: the structured account an iteration leaves for the next, as data.
 //!
-//! Field names are those of the JSON that agents are asked for. Not here: finding a handoff in
-//! an answer, and what of it joins a prompt.
+//! Field names are those of the JSON that agents are asked for. [`read`] finds one in an answer;
+//! its levels are what of it joins later prompts.
+
+mod levels;
+pub mod read;
 
 use serde::{Deserialize, Serialize};
 

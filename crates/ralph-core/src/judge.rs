@@ -1,14 +1,25 @@
 //! The judgement: what follows from an iteration once the gates have spoken.
 //!
-//! Pure, and recorded before anything is done to the tree. Not here: doing it.
+//! Pure, and recorded before anything is done to the tree. Iterations on a task are judged in
+//! [`task`], reviews in [`review`]. Not here: doing what follows.
+
+mod review;
+mod task;
 
 use serde::{Deserialize, Serialize};
 
+use crate::amend::Amended;
 use crate::completion;
 use crate::failure::Failure;
 use crate::gate::{self, FailAction, GateResult};
+use crate::handoff::{Blocked, Handoff};
+use crate::ids::Role;
 use crate::reading::Reply;
 use crate::recipe::{CommitPolicy, OnFailure, Recipe};
+use crate::review::ReviewVerdict;
+use crate::run::{AskingEnd, Iteration, RunState};
+use crate::settle::FailedAttempt;
+use crate::task::TaskChange;
 
 /// What follows from an iteration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +30,33 @@ pub struct Judgement {
     pub landing: Landing,
     /// What the next iteration is told.
     pub feedback: Vec<Feedback>,
+    /// What becomes of the task list, once the landing is done.
+    #[serde(default)]
+    pub changes: Vec<TaskChange>,
+    /// The amendments that the agent proposed, with their fate.
+    #[serde(default)]
+    pub amended: Vec<Amended>,
+    /// The agent's account of its work on a task.
+    #[serde(default)]
+    pub handoff: Option<Box<Handoff>>,
+    /// The record of an attempt at a task that failed.
+    #[serde(default)]
+    pub failed: Option<FailedAttempt>,
+}
+
+impl Judgement {
+    /// Returns a judgement about nothing but the work tree.
+    fn new(verdict: Verdict, landing: Landing, feedback: Vec<Feedback>) -> Self {
+        Self {
+            verdict,
+            landing,
+            feedback,
+            changes: Vec::new(),
+            amended: Vec::new(),
+            handoff: None,
+            failed: None,
+        }
+    }
 }
 
 /// What the gates and the agent's word come to.
@@ -42,6 +80,20 @@ pub enum Verdict {
         /// Why.
         failure: Failure,
     },
+    /// The gates passed, and yet there is nothing that could be kept.
+    NothingChanged,
+    /// The agent needs something of a person.
+    Blocked {
+        /// What, and why.
+        blocked: Blocked,
+    },
+    /// A review decided.
+    Reviewed {
+        /// What.
+        verdict: ReviewVerdict,
+        /// What it wants to be mended; empty if nothing.
+        feedback: String,
+    },
 }
 
 /// What becomes of the work tree.
@@ -54,6 +106,8 @@ pub enum Landing {
     Commit,
     /// It goes back to the checkpoint.
     Rollback,
+    /// It is put on a branch of its own, and goes back to where the work on the task began.
+    Shelve,
 }
 
 /// Something the next iteration is told.
@@ -65,65 +119,95 @@ pub struct Feedback {
     pub action: FailAction,
 }
 
-/// What is to be judged.
-#[derive(Debug, Clone, Copy)]
-pub enum Evidence<'a> {
-    /// The agent answered, and the gates were run.
-    Answered {
-        /// The answer.
-        reply: &'a Reply,
-        /// The results of the gates.
-        gates: &'a [GateResult],
-    },
-    /// The agent brought no answer, and the attempt counts as failed.
-    Failed(&'a Failure),
-}
-
-/// Judges an iteration.
-pub fn judge(recipe: &Recipe, evidence: Evidence<'_>) -> Judgement {
-    match evidence {
-        Evidence::Failed(failure) => Judgement {
-            verdict: Verdict::AttemptFailed { failure: failure.clone() },
-            // A failure that is not the work's fault never rolls anything back.
-            landing: Landing::Keep,
-            feedback: vec![Feedback {
-                text: format!(
-                    "The previous iteration was ended before it finished ({}). Its changes are still in the work tree.",
-                    failure.words
-                ),
-                action: FailAction::Append,
-            }],
-        },
-        Evidence::Answered { gates, .. } if gates.iter().any(GateResult::is_hard_failure) => {
-            let failed = gates.iter().filter(|result| result.is_hard_failure());
-            Judgement {
-                verdict: Verdict::GatesFailed {
-                    gates: failed.clone().map(|result| result.gate.clone()).collect(),
-                },
-                landing: match recipe.landing.on_failure {
-                    OnFailure::Keep => Landing::Keep,
-                    OnFailure::Rollback => Landing::Rollback,
-                },
-                feedback: failed.filter_map(|result| gate_feedback(recipe, result)).collect(),
-            }
-        }
-        Evidence::Answered { reply, .. } => Judgement {
-            verdict: match &reply.signal {
-                Some(signal) if completion::is_match(signal, &recipe.completion_response) => {
-                    Verdict::Complete
-                }
-                signal => Verdict::Passed { signal: signal.clone() },
-            },
-            landing: match recipe.landing.commit {
-                CommitPolicy::Ralph | CommitPolicy::Scm(_) => Landing::Commit,
-                CommitPolicy::Agent | CommitPolicy::Nobody => Landing::Keep,
-            },
-            feedback: Vec::new(),
-        },
+impl Feedback {
+    /// Returns a feedback that follows the base text.
+    pub(crate) fn after(text: impl Into<String>) -> Self {
+        Self { text: text.into(), action: FailAction::Append }
     }
 }
 
-fn gate_feedback(recipe: &Recipe, result: &GateResult) -> Option<Feedback> {
-    let gate = recipe.gates.iter().find(|gate| gate.name == result.gate)?;
-    Some(Feedback { text: gate::failure_message(gate, result), action: gate.fail_action })
+/// Judges the open iteration. Nothing while its question is still open.
+pub fn judge(state: &RunState, current: &Iteration) -> Option<Judgement> {
+    let end = current.work.end.as_ref()?;
+    Some(match (&state.board, &state.recipe.task_work(), &current.task) {
+        (Some(board), Some(work), Some(task)) => match current.role {
+            Role::Review => review::judge(board, work, task, end),
+            Role::Prompt
+            | Role::Plan
+            | Role::Build
+            | Role::Implement
+            | Role::Fix
+            | Role::Compact
+            | Role::Message => task::judge(state, board, work, task, current),
+        },
+        _ => match end {
+            AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure) => cut_off(failure),
+            AskingEnd::Answered(reply) => prompted(&state.recipe, reply, state, &current.gates),
+        },
+    })
+}
+
+/// Judges an iteration that brought no answer. That is not the work's fault, so nothing is
+/// rolled back.
+fn cut_off(failure: &Failure) -> Judgement {
+    Judgement::new(
+        Verdict::AttemptFailed { failure: failure.clone() },
+        Landing::Keep,
+        vec![Feedback::after(format!(
+            "The previous iteration was ended before it finished ({}). Its changes are still in the work tree.",
+            failure.words
+        ))],
+    )
+}
+
+/// Judges an iteration on a prompt.
+fn prompted(recipe: &Recipe, reply: &Reply, state: &RunState, gates: &[GateResult]) -> Judgement {
+    if let Some(failed) = gates_failed(state, gates) {
+        return failed;
+    }
+    let verdict = match &reply.signal {
+        Some(signal) if completion::is_match(signal, &recipe.completion_response) => {
+            Verdict::Complete
+        }
+        signal => Verdict::Passed { signal: signal.clone() },
+    };
+    Judgement::new(verdict, landing_of_success(recipe), Vec::new())
+}
+
+fn landing_of_success(recipe: &Recipe) -> Landing {
+    match recipe.landing.commit {
+        CommitPolicy::Ralph | CommitPolicy::Scm(_) => Landing::Commit,
+        CommitPolicy::Agent | CommitPolicy::Nobody => Landing::Keep,
+    }
+}
+
+fn landing_of_failure(recipe: &Recipe) -> Landing {
+    match recipe.landing.on_failure {
+        OnFailure::Keep => Landing::Keep,
+        OnFailure::Rollback => Landing::Rollback,
+    }
+}
+
+/// Returns the judgement of work that a hard gate refused, if one did.
+fn gates_failed(state: &RunState, gates: &[GateResult]) -> Option<Judgement> {
+    let failed = || gates.iter().filter(|result| result.is_hard_failure());
+    failed().next()?;
+    Some(Judgement::new(
+        Verdict::GatesFailed { gates: failed().map(|result| result.gate.clone()).collect() },
+        landing_of_failure(&state.recipe),
+        failed().map(|result| gate_feedback(state, result)).collect(),
+    ))
+}
+
+/// What a gate that failed tells the next iteration. What was red before the run began is told
+/// apart from what the work broke.
+fn gate_feedback(state: &RunState, result: &GateResult) -> Feedback {
+    let gate = state.recipe.gates.iter().find(|gate| gate.name == result.gate);
+    let mut text = gate::failure_message(gate.and_then(|gate| gate.hint.as_deref()), result);
+    if state.was_broken(&result.gate) {
+        text.push_str(
+            "\nThis gate was broken before the run began. It must be green all the same.",
+        );
+    }
+    Feedback { text, action: gate.map_or(FailAction::Append, |gate| gate.fail_action) }
 }

@@ -4,12 +4,17 @@
 //! needs of the world is one of the six traits in [`ports`]. This crate never touches files,
 //! processes, environment, clock, threads, network or terminal.
 
+pub mod amend;
 pub mod answer;
+pub mod asking;
+pub mod attempt;
+pub mod board;
 pub mod budget;
 pub mod capability;
 pub mod child;
 pub mod choose;
 pub mod completion;
+pub mod edits;
 pub mod engine;
 pub mod event;
 pub mod failure;
@@ -29,6 +34,7 @@ pub mod review;
 pub mod run;
 pub mod scm;
 pub mod secret;
+pub mod settle;
 pub mod shelf;
 pub mod stuck;
 pub mod task;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Exhausted;
 use crate::failure::Failure;
+use crate::ids::TaskId;
 use crate::units::Timestamp;
 
 /// How a run ended.
@@ -59,8 +60,34 @@ pub enum Outcome {
         /// What is wrong with it.
         message: String,
     },
+    /// Tasks are left, and none of them can go on.
+    TasksLeft {
+        /// The tasks that failed.
+        failed: Vec<TaskId>,
+        /// The tasks that wait for those, or for ones that were left out.
+        waiting: Vec<Waits>,
+    },
+    /// A gate was red before any agent was paid, and the settings demand green.
+    BaselineBroken {
+        /// The gates.
+        gates: Vec<String>,
+    },
+    /// The task list could not be read.
+    TasksLost {
+        /// What is wrong with it.
+        message: String,
+    },
     /// The user stopped it.
     Interrupted,
+}
+
+/// A task that waits for another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waits {
+    /// The task.
+    pub task: TaskId,
+    /// What it waits for.
+    pub on: TaskId,
 }
 
 impl Outcome {
@@ -70,8 +97,10 @@ impl Outcome {
             Self::Complete => ExitStatus::Complete,
             Self::IterationsUsedUp { .. }
             | Self::BudgetUsedUp { .. }
-            | Self::LimitTooLong { .. } => ExitStatus::Incomplete,
-            Self::PromptLost { .. } => ExitStatus::BadInput,
+            | Self::LimitTooLong { .. }
+            | Self::TasksLeft { .. }
+            | Self::BaselineBroken { .. } => ExitStatus::Incomplete,
+            Self::PromptLost { .. } | Self::TasksLost { .. } => ExitStatus::BadInput,
             Self::AgentFailed { .. } | Self::NoCommitMessage => ExitStatus::AgentFailed,
             Self::ScmFailed { .. } | Self::GitFailed { .. } => ExitStatus::GitFailed,
             Self::Interrupted => ExitStatus::Interrupted,
@@ -111,10 +140,32 @@ impl fmt::Display for Outcome {
             }
             Self::ScmFailed { command, output } => write!(f, "`{command}` failed: {output}"),
             Self::GitFailed { message } => write!(f, "git failed: {message}"),
-            Self::PromptLost { message } => f.write_str(message),
+            Self::PromptLost { message } | Self::TasksLost { message } => f.write_str(message),
+            Self::TasksLeft { failed, waiting } => {
+                f.write_str("not complete: ")?;
+                match failed.as_slice() {
+                    [] => f.write_str("no task can go on")?,
+                    [task] => write!(f, "task {task} failed")?,
+                    tasks => write!(f, "{} tasks failed: {}", tasks.len(), listed(tasks))?,
+                }
+                for (place, waits) in waiting.iter().enumerate() {
+                    let before = if place == 0 { "; " } else { ", " };
+                    write!(f, "{before}{} waits for {}", waits.task, waits.on)?;
+                }
+                Ok(())
+            }
+            Self::BaselineBroken { gates } => write!(
+                f,
+                "not begun: {} failed before any agent was asked",
+                gates.iter().map(|gate| format!("`{gate}`")).collect::<Vec<_>>().join(", ")
+            ),
             Self::Interrupted => f.write_str("interrupted"),
         }
     }
+}
+
+fn listed(tasks: &[TaskId]) -> String {
+    tasks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The documented exit codes.

@@ -4,15 +4,18 @@
 
 use std::path::Path;
 
+use crate::amend::Amended;
 use crate::answer;
 use crate::capability::SchemaOutput;
-use crate::event::{Changes, Checkpoint, CommitId, History, Recorded, TreeId};
+use crate::event::{Changes, Checkpoint, CommitId, Purpose, Recorded, TreeId};
+pub use crate::event::{OBSERVED_FILES, Observation};
 use crate::gate::{Gate, GateResult, Severity};
-use crate::handoff::FileTouched;
+use crate::handoff::Handoff;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use crate::reading::{AgentEvent, Reply};
 use crate::recipe::AgentChoice;
 use crate::run::RunState;
+use crate::task::TaskList;
 use crate::units::{Millis, Timestamp, UsdMicros};
 
 /// The ports together, as the engine holds them.
@@ -54,8 +57,10 @@ pub struct Request {
     pub iteration: IterationNumber,
     /// Its number within the iteration.
     pub ask: AskNumber,
-    /// What it is for.
+    /// Its role.
     pub role: Role,
+    /// What the answer is for.
+    pub purpose: Purpose,
     /// The task it is about, where there is one.
     pub task: Option<TaskId>,
     /// The agent.
@@ -104,6 +109,8 @@ pub struct GateOrder<'a> {
     pub iteration: IterationNumber,
     /// The gate.
     pub gate: &'a Gate,
+    /// Its command.
+    pub command: &'a str,
     /// How severe a failure is under the run's strategy.
     pub severity: Severity,
     /// How much output is kept for the next prompt.
@@ -179,24 +186,6 @@ pub struct Survey {
     pub tree: TreeId,
     /// Whether it differs from the last commit.
     pub changes: Changes,
-}
-
-/// An observation lists at most this many files: more help neither a prompt nor a person.
-pub const OBSERVED_FILES: usize = 200;
-
-/// What became of the work tree and of the history since a checkpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Observation {
-    /// Everything in the work tree that is not ignored.
-    pub tree: TreeId,
-    /// Whether it differs from the commit that is checked out.
-    pub changes: Changes,
-    /// The files that differ from the checkpoint, sorted by path; at most [`OBSERVED_FILES`].
-    pub files: Vec<FileTouched>,
-    /// How many further files differ.
-    pub more_files: u32,
-    /// What became of the history.
-    pub history: History,
 }
 
 /// Work to put on a branch of its own.
@@ -279,6 +268,22 @@ pub trait Store {
     /// Reads a prompt file anew.
     fn read_prompt(&mut self, path: &Path) -> Result<String, PromptError>;
 
+    /// Reads the task list, which must be without mistakes.
+    fn read_tasks(&mut self, path: &Path) -> Result<TaskList, TasksError>;
+
+    /// Looks whether the task file still says what ralph knows.
+    fn look_at_tasks(&mut self, path: &Path, known: &TaskList) -> TasksFound;
+
+    /// Makes the task file say what the list says, and leaves everything else in it alone.
+    fn write_tasks(&mut self, path: &Path, list: &TaskList) -> Result<(), StoreError>;
+
+    /// Reads the beginning of a file of the project, for a prompt. Nothing if it is not there or
+    /// is no text.
+    fn read_file(&mut self, path: &str, chars: usize) -> Option<String>;
+
+    /// Reads a skill by its name. Nothing if there is none.
+    fn skill(&mut self, name: &str) -> Option<String>;
+
     /// Writes a view for people and scripts. A lost view is a warning, never the end of a run.
     fn publish(&mut self, view: &View<'_>) -> Result<(), StoreError>;
 }
@@ -295,6 +300,46 @@ pub enum View<'a> {
         /// The results so far.
         results: &'a [GateResult],
     },
+    /// The record of the failed attempts at the task that is being worked on; none clears it.
+    Attempts(Option<&'a str>),
+    /// The account of an iteration.
+    Handoff {
+        /// The iteration.
+        iteration: IterationNumber,
+        /// It.
+        handoff: &'a Handoff,
+    },
+    /// What became of the amendments of an iteration, for the audit log.
+    Amendments {
+        /// The iteration.
+        iteration: IterationNumber,
+        /// The moment.
+        at: Timestamp,
+        /// Each of them.
+        log: &'a [Amended],
+    },
+}
+
+/// What the task file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TasksFound {
+    /// What ralph knows.
+    Same,
+    /// Something else.
+    Edited(Box<TaskList>),
+    /// Nothing that can be read.
+    Broken {
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+/// The task list could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct TasksError {
+    /// What is wrong with it, and where.
+    pub message: String,
 }
 
 /// The journal or a view could not be written.

@@ -1,6 +1,9 @@
 //! Putting a prompt together from its parts.
 //!
-//! Not here: reading the base text, and what the feedback says.
+//! The base texts for work on tasks are in [`task`]. Not here: reading files, and what the
+//! feedback says.
+
+pub mod task;
 
 use crate::gate::FailAction;
 use crate::ids::IterationNumber;

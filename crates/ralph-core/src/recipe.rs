@@ -10,9 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
 use crate::capability::Capabilities;
-use crate::failure::{RateLimitPolicy, Retries};
-use crate::gate::{Gate, ValidationStrategy};
-use crate::ids::Role;
+use crate::failure::{Patience, RateLimitPolicy, Retries};
+use crate::gate::{Check, Gate, ValidationStrategy};
+use crate::glob::Pattern;
+use crate::ids::{Role, TaskId};
+use crate::review::ReviewPolicy;
+use crate::stuck::StuckPolicy;
+use crate::task::Keeper;
 use crate::units::Millis;
 use crate::version::Version;
 
@@ -36,6 +40,10 @@ pub struct Recipe {
     pub gates: Vec<Gate>,
     /// Which of them must pass.
     pub strategy: ValidationStrategy,
+    /// Whether the hard ones are run once before any agent.
+    pub baseline: BaselinePolicy,
+    /// What an attempt may not change.
+    pub protect: Vec<Pattern>,
     /// The text that completes the work.
     pub completion_response: String,
     /// What becomes of the work tree.
@@ -49,6 +57,39 @@ pub struct Recipe {
 }
 
 impl Recipe {
+    /// Returns the plainest recipe for some work: no gates, nothing committed, ten iterations,
+    /// and the default for everything else.
+    pub fn new(work: Work, agent: AgentChoice) -> Self {
+        Self {
+            workflow: "prompt".to_owned(),
+            work,
+            agent,
+            agents: BTreeMap::new(),
+            escalate: None,
+            prompt: PromptPlan { iteration_count: IterationCount::Hidden, output_chars: 5000 },
+            gates: Vec::new(),
+            strategy: ValidationStrategy::Strict,
+            baseline: BaselinePolicy::Off,
+            protect: Vec::new(),
+            completion_response: "DONE".to_owned(),
+            landing: LandingPolicy {
+                commit: CommitPolicy::Nobody,
+                commit_prefix: "ralph".to_owned(),
+                on_failure: OnFailure::Keep,
+            },
+            retries: Retries { max: 3, backoff: Millis::from_secs(5) },
+            rate_limit: RateLimitPolicy { wait: Patience::Wait, max_wait: Millis::from_mins(360) },
+            limits: RunLimits {
+                iterations: 10,
+                budget: Budget::default(),
+                ask_soft: Millis::from_mins(12),
+                ask_hard: Millis::from_mins(20),
+                ask_idle: Millis::from_mins(10),
+                delay: Millis::ZERO,
+            },
+        }
+    }
+
     /// Returns the agent for a role.
     pub fn agent_for(&self, role: Role) -> &AgentChoice {
         self.agents.get(&role).unwrap_or(&self.agent)
@@ -56,9 +97,14 @@ impl Recipe {
 
     /// Returns the agents that the run may ask, each once.
     pub fn asked(&self) -> Vec<&AgentChoice> {
-        let mut asked = Vec::new();
-        for role in self.work.roles() {
-            let agent = self.agent_for(*role);
+        let roles = self.work.roles().iter().map(|role| self.agent_for(*role));
+        let gates = self.gates.iter().filter_map(|gate| match &gate.check {
+            Check::Agent(agent) => Some(&**agent),
+            Check::Command(_) => None,
+        });
+        let escalate = self.escalate.iter().filter(|_| self.task_work().is_some());
+        let mut asked: Vec<&AgentChoice> = Vec::new();
+        for agent in roles.chain(gates).chain(escalate) {
             if !asked.contains(&agent) {
                 asked.push(agent);
             }
@@ -68,7 +114,14 @@ impl Recipe {
 
     /// Returns every agent in it, to be changed.
     pub fn every_agent(&mut self) -> impl Iterator<Item = &mut AgentChoice> {
-        std::iter::once(&mut self.agent).chain(self.agents.values_mut()).chain(&mut self.escalate)
+        let gates = self.gates.iter_mut().filter_map(|gate| match &mut gate.check {
+            Check::Agent(agent) => Some(&mut **agent),
+            Check::Command(_) => None,
+        });
+        std::iter::once(&mut self.agent)
+            .chain(self.agents.values_mut())
+            .chain(&mut self.escalate)
+            .chain(gates)
     }
 
     /// Returns whether the run cannot do without a git repository.
@@ -80,6 +133,26 @@ impl Recipe {
         };
         commits_with_git || self.landing.on_failure == OnFailure::Rollback
     }
+
+    /// Returns the policies of the work on a task list, where that is the work.
+    pub fn task_work(&self) -> Option<&TaskWork> {
+        match &self.work {
+            Work::Tasks(work) => Some(work),
+            Work::Prompt(_) => None,
+        }
+    }
+}
+
+/// Whether the hard gates are run once before any agent is paid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BaselinePolicy {
+    /// They are not.
+    Off,
+    /// They are; what is red is told apart from what the run breaks.
+    Note,
+    /// They are, and must be green.
+    Require,
 }
 
 /// What is to be done.
@@ -88,6 +161,74 @@ impl Recipe {
 pub enum Work {
     /// A prompt, until the agent gives the completion response and the gates pass.
     Prompt(PromptSource),
+    /// A task list, until every task is done or none can go on.
+    Tasks(TaskWork),
+}
+
+/// How a task list is worked on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskWork {
+    /// The file.
+    pub file: PathBuf,
+    /// Who writes it.
+    pub keeper: Keeper,
+    /// The one task to do, if not all are to be done.
+    pub only: Option<TaskId>,
+    /// Which tasks that failed before are tried again.
+    pub retry: Retry,
+    /// How many attempts a task gets that does not say so itself.
+    pub attempts: u32,
+    /// How many changes to the list an iteration may make.
+    pub amendments: u32,
+    /// Whether finished tasks are reviewed by a fresh agent.
+    pub review: ReviewPolicy,
+    /// When attempts count as stuck.
+    pub stuck: StuckPolicy,
+    /// A task is worth a warning after this long.
+    pub soft_limit: Millis,
+    /// A task is given up after this long.
+    pub hard_limit: Millis,
+}
+
+/// Which tasks that failed before a run are tried again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Retry {
+    /// None.
+    Nothing,
+    /// All of them.
+    All,
+    /// This one, if it failed.
+    Only(TaskId),
+}
+
+impl Retry {
+    /// Returns whether a task that failed before is tried again.
+    pub fn includes(&self, task: &TaskId) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::All => true,
+            Self::Only(only) => only == task,
+        }
+    }
+}
+
+impl TaskWork {
+    /// Returns the usual way to work on a list: five attempts, no review.
+    pub fn new(file: impl Into<PathBuf>) -> Self {
+        Self {
+            file: file.into(),
+            keeper: Keeper::Ralph,
+            only: None,
+            retry: Retry::Nothing,
+            attempts: 5,
+            amendments: 3,
+            review: ReviewPolicy::Skip,
+            stuck: StuckPolicy { after: 3, strategy_shifts: 2 },
+            soft_limit: Millis::from_mins(45),
+            hard_limit: Millis::from_mins(60),
+        }
+    }
 }
 
 impl Work {
@@ -95,6 +236,7 @@ impl Work {
     pub fn roles(&self) -> &'static [Role] {
         match self {
             Self::Prompt(_) => &[Role::Prompt, Role::Message],
+            Self::Tasks(_) => &[Role::Implement, Role::Review, Role::Fix, Role::Message],
         }
     }
 }

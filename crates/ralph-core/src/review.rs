@@ -1,8 +1,12 @@
-//! Reviews by a fresh context, as data.
+//! Reviews by a fresh context, as data, and reading the verdict in an answer.
 //!
 //! Not here: which changes a role may make to a review's state.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::answer;
+use crate::reading::Reply;
 
 /// What the reviews of a task have come to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +83,16 @@ pub enum ReviewVerdict {
     ChangesRequested,
 }
 
+impl ReviewVerdict {
+    /// Returns the decision in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Approved => "approved",
+            Self::ChangesRequested => "changes requested",
+        }
+    }
+}
+
 /// A criterion as a review found it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CriterionCheck {
@@ -101,4 +115,92 @@ pub enum ReviewPolicy {
         /// The number of the review that approves whatever it finds, marked as such.
         cap: u32,
     },
+}
+
+/// Returns the JSON Schema of a verdict.
+pub fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "verdict": {"type": "string", "enum": ["approved", "changes_requested"]},
+            "feedback": {"type": "string"},
+            "criteria": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "criterion": {"type": "string"},
+                        "met": {"type": "boolean"},
+                        "evidence": {"type": "string"},
+                    },
+                    "required": ["criterion", "met", "evidence"],
+                },
+            },
+        },
+        "required": ["verdict", "feedback", "criteria"],
+    })
+}
+
+/// Reads the verdict in an answer. One that asks for changes without saying which is none, and
+/// one that approves while it calls a criterion unmet asks for changes.
+pub fn answer(reply: &Reply) -> Option<ReviewAnswer> {
+    let candidates =
+        reply.structured.clone().into_iter().chain(answer::find(&reply.text, &schema()));
+    candidates.into_iter().find_map(|value| read(&value))
+}
+
+fn read(value: &Value) -> Option<ReviewAnswer> {
+    let verdict: ReviewVerdict = serde_json::from_value(value.get("verdict")?.clone()).ok()?;
+    let entries = value.get("criteria").and_then(Value::as_array).into_iter().flatten();
+    let criteria: Vec<CriterionCheck> =
+        entries.filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect();
+    let unmet: Vec<String> = criteria
+        .iter()
+        .filter(|check| !check.met)
+        .map(|check| format!("- not met: {} ({})", check.criterion, check.evidence))
+        .collect();
+    let said = value.get("feedback").and_then(Value::as_str).unwrap_or_default().trim();
+    let verdict = if unmet.is_empty() { verdict } else { ReviewVerdict::ChangesRequested };
+    let feedback = match (said.is_empty(), unmet.is_empty()) {
+        (true, true) => String::new(),
+        (false, true) => said.to_owned(),
+        (true, false) => unmet.join("\n"),
+        (false, false) => format!("{said}\n{}", unmet.join("\n")),
+    };
+    match verdict {
+        ReviewVerdict::ChangesRequested if feedback.is_empty() => None,
+        ReviewVerdict::Approved | ReviewVerdict::ChangesRequested => {
+            Some(ReviewAnswer { verdict, feedback, criteria })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(value: &Value, expect: Option<(ReviewVerdict, &str)>) {
+        let read = read(value);
+        let read = read.as_ref().map(|answer| (answer.verdict, answer.feedback.as_str()));
+        assert_eq!(read, expect);
+    }
+
+    #[test]
+    fn verdicts_are_read_strictly() {
+        use ReviewVerdict::{Approved, ChangesRequested};
+        check(&json!({"verdict": "approved"}), Some((Approved, "")));
+        check(
+            &json!({"verdict": "changes_requested", "feedback": " a "}),
+            Some((ChangesRequested, "a")),
+        );
+        check(&json!({"verdict": "changes_requested", "feedback": " "}), None);
+        check(&json!({"verdict": "fine"}), None);
+        check(&json!({"feedback": "approved"}), None);
+        check(
+            &json!({"verdict": "approved", "feedback": "", "criteria": [
+                {"criterion": "c", "met": false, "evidence": "e"}, {"odd": 1}]}),
+            Some((ChangesRequested, "- not met: c (e)")),
+        );
+    }
 }

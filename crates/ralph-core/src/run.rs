@@ -8,16 +8,24 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Checkpoint, Event, Landed, Recorded, TreeId, WaitReason};
-use crate::failure::{AFTER_RESET, FIRST_LIMIT_PAUSE, Failure, FailureRule};
-use crate::gate::{FailAction, GateResult, GateStatus};
+pub use crate::asking::{Asking, AskingEnd, PromptSize};
+use crate::board::{Board, FileState};
+use crate::event::{Checkpoint, Event, Landed, Observation, Purpose, Recorded, TreeId, WaitReason};
+use crate::failure::{Failure, FailureClass};
+use crate::gate::{GateResult, GateStatus};
+use crate::handoff::Handoff;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use crate::judge::{Feedback, Judgement, Verdict};
 use crate::outcome::Outcome;
 use crate::reading::{Reply, Usage};
 use crate::recipe::Recipe;
+use crate::review;
 use crate::scm;
+use crate::settle;
 use crate::units::{Millis, Timestamp};
+
+/// How many accounts of iterations are at hand for the next prompt.
+const HANDOFFS: usize = 4;
 
 /// The state of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,6 +52,14 @@ pub struct RunState {
     pub feedback: Vec<Feedback>,
     /// The trees on which gates passed, by gate.
     pub green: BTreeMap<String, TreeId>,
+    /// The task list, where that is the work and it has been read.
+    pub board: Option<Board>,
+    /// What the gates said before any agent was paid, where they were asked.
+    pub baseline: Option<Baseline>,
+    /// The state that work which is not landed yet began from.
+    pub base: Option<Checkpoint>,
+    /// The accounts of the last iterations on tasks, oldest first.
+    pub handoffs: Vec<Handoff>,
     /// Whether the work is complete.
     pub completeness: Completeness,
     /// Sums over the run.
@@ -52,6 +68,15 @@ pub struct RunState {
     pub waiting_since: Option<Timestamp>,
     /// How the run ended the last time, if it is not running.
     pub outcome: Option<Outcome>,
+}
+
+/// What the gates said before any agent was paid.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// The tree they were run on.
+    pub tree: Option<TreeId>,
+    /// Their results so far.
+    pub results: Vec<GateResult>,
 }
 
 /// Whether the work is complete.
@@ -102,14 +127,18 @@ pub struct Iteration {
     pub task: Option<TaskId>,
     /// When it began.
     pub started: Timestamp,
+    /// How long the run had been running then.
+    pub began: Millis,
     /// The state it starts from.
     pub checkpoint: Option<Checkpoint>,
     /// How many calls were made in it.
     pub asks: u32,
     /// The question the iteration is for.
     pub work: Asking,
-    /// Whether the gates have been started, and on which tree.
-    pub check: Option<Option<TreeId>>,
+    /// What the agent left, once it was looked at.
+    pub observed: Option<Observed>,
+    /// The question of the gate that an agent is being asked for.
+    pub gate: Asking,
     /// What the gates said so far.
     pub gates: Vec<GateResult>,
     /// What follows.
@@ -120,48 +149,11 @@ pub struct Iteration {
     pub landed: Vec<Landed>,
 }
 
-/// A question to an agent that may take several calls.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Asking {
-    /// The call that was begun and has not been heard of since.
-    pub pending: Option<AskNumber>,
-    /// Failures that count against the retries.
-    pub failures: u32,
-    /// Refusals by a usage limit.
-    pub refusals: u32,
-    /// How long those make it wait in all.
-    pub waited: Millis,
-    /// Not to be asked again before this moment.
-    pub not_before: Option<Timestamp>,
-    /// Which prompt the next call gets.
-    pub size: PromptSize,
-    /// How it ended, once it has.
-    pub end: Option<AskingEnd>,
-    /// The last failure.
-    pub last_failure: Option<Failure>,
-}
-
-/// Which prompt a call gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PromptSize {
-    /// The whole one.
-    #[default]
-    Full,
-    /// With as little feedback as possible, because the whole one did not fit.
-    Smallest,
-}
-
-/// How a question ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AskingEnd {
-    /// With an answer.
-    Answered(Box<Reply>),
-    /// With a failed attempt; the loop goes on.
-    FailedAttempt(Failure),
-    /// For good: asking again cannot help.
-    Hopeless(Failure),
+/// What an agent left in the work tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observed {
+    /// What was seen, where there is a repository and somebody needed to know.
+    pub observation: Option<Observation>,
 }
 
 /// An event that cannot follow from the state before it.
@@ -196,6 +188,10 @@ impl RunState {
             last_ended: None,
             feedback: Vec::new(),
             green: BTreeMap::new(),
+            board: None,
+            baseline: None,
+            base: None,
+            handoffs: Vec::new(),
             completeness: Completeness::Open,
             totals: Totals::default(),
             waiting_since: None,
@@ -230,6 +226,7 @@ impl RunState {
                 // with what it had left.
                 if let (Some(_), Some(current)) = (self.outcome.take(), &mut self.current) {
                     current.work.revive();
+                    current.gate.revive();
                     match &current.message.end {
                         Some(AskingEnd::Answered(reply))
                             if scm::commit_message(&reply.text).is_some() => {}
@@ -240,9 +237,28 @@ impl RunState {
                     self.recipe = (**recipe).clone();
                 }
             }
+            Event::TasksRead { list, remarks: _ } => match &mut self.board {
+                Some(board) => board.take_over((**list).clone()),
+                None => self.board = Some(Board::new((**list).clone())),
+            },
+            Event::TasksWritten => {
+                if let Some(board) = &mut self.board {
+                    board.file = FileState::InStep;
+                }
+            }
+            Event::BaselineStarted { tree } => {
+                self.baseline = Some(Baseline { tree: tree.clone(), results: Vec::new() });
+            }
+            Event::BaselineChecked { result } => self.baseline_checked(result),
             Event::IterationStarted { iteration, role, task } => {
                 self.iterations = iteration.0;
-                self.current = Some(Iteration::new(*iteration, *role, task.clone(), recorded.at));
+                if let (Some(board), Some(task), Role::Implement | Role::Fix) =
+                    (&mut self.board, task, role)
+                {
+                    board.begin(task);
+                }
+                let open = Iteration::new(*iteration, *role, task.clone(), recorded);
+                self.current = Some(open);
             }
             Event::Waiting { reason, until: _ } => {
                 self.waiting_since = (*reason == WaitReason::UsageLimit).then_some(recorded.at);
@@ -253,7 +269,7 @@ impl RunState {
             Event::Checkpointed { .. }
             | Event::Asked { .. }
             | Event::Replied { .. }
-            | Event::CheckStarted { .. }
+            | Event::Observed { .. }
             | Event::GateChecked { .. }
             | Event::Judged { .. }
             | Event::Landed { .. } => {
@@ -277,49 +293,48 @@ impl RunState {
     /// Takes in an event that belongs to the open iteration.
     fn apply_within(&mut self, current: &mut Iteration, recorded: &Recorded) {
         match &recorded.event {
-            Event::Checkpointed { checkpoint } => current.checkpoint = Some(checkpoint.clone()),
-            Event::Asked { ask, role, .. } => {
+            Event::Checkpointed { checkpoint } => {
+                current.checkpoint = Some(checkpoint.clone());
+                self.base.get_or_insert_with(|| checkpoint.clone());
+            }
+            Event::Asked { ask, purpose, .. } => {
                 self.totals.asks += 1;
                 current.asks = ask.0;
-                current.asking_mut(*role).pending = Some(*ask);
+                current.asking_mut(purpose).pending = Some(*ask);
             }
-            Event::Replied { ask, reply } => {
-                self.totals.usage = self.totals.usage.plus(reply.usage);
-                self.totals.tools += reply.tools;
-                self.totals.leftovers += reply.end.leftovers.processes;
-                let asking = if current.message.pending == Some(*ask) {
-                    &mut current.message
-                } else {
-                    &mut current.work
-                };
-                asking.hear(reply, recorded.at, &self.recipe);
-                if reply.failure.is_some() && asking.end.is_none() {
-                    self.totals.retries += 1;
-                }
+            Event::Replied { ask, reply } => self.replied(current, *ask, reply, recorded.at),
+            Event::Observed { observation, kept: _ } => {
+                current.observed = Some(Observed { observation: observation.clone() });
             }
-            Event::CheckStarted { tree } => current.check = Some(tree.clone()),
             Event::GateChecked { result } => {
-                self.totals.gates += 1;
-                match result.status {
-                    GateStatus::Failed => self.totals.gate_failures += 1,
-                    GateStatus::Passed | GateStatus::Cached => {
-                        if let Some(Some(tree)) = &current.check {
-                            self.green.insert(result.gate.clone(), tree.clone());
-                        }
-                    }
-                }
-                if let Some(end) = &result.end {
-                    self.totals.leftovers += end.leftovers.processes;
-                }
+                self.count_gate(result);
+                let tree = current.observed_tree().cloned();
+                self.note_green(result, tree);
+                current.gate = Asking::default();
                 current.gates.push(result.clone());
             }
             Event::Judged { judgement } => current.judgement = Some(judgement.clone()),
             Event::Landed { landed } => {
-                if let Landed::Committed { .. } = landed {
-                    self.totals.commits += 1;
+                match landed {
+                    Landed::Committed { .. } => {
+                        self.totals.commits += 1;
+                        self.note_work(current);
+                        self.base = None;
+                    }
+                    Landed::NothingToCommit
+                    | Landed::Shelved { .. }
+                    | Landed::RolledBack { .. } => self.base = None,
+                    Landed::Surveyed { .. }
+                    | Landed::CommitRefused { .. }
+                    | Landed::ScmRan { .. }
+                    | Landed::ListWritten => {}
                 }
                 current.landed.push(landed.clone());
             }
+            Event::TasksRead { .. }
+            | Event::TasksWritten
+            | Event::BaselineStarted { .. }
+            | Event::BaselineChecked { .. } => {}
             Event::RunStarted { .. }
             | Event::RunResumed { .. }
             | Event::IterationStarted { .. }
@@ -330,42 +345,156 @@ impl RunState {
         }
     }
 
-    /// Closes the open iteration: what it leaves is feedback and, at best, completion.
+    /// Takes in the reply to a call.
+    fn replied(&mut self, current: &mut Iteration, ask: AskNumber, reply: &Reply, at: Timestamp) {
+        self.totals.usage = self.totals.usage.plus(reply.usage);
+        self.totals.tools += reply.tools;
+        self.totals.leftovers += reply.end.leftovers.processes;
+        let wants_verdict = current.gate.pending == Some(ask)
+            || (current.role == Role::Review && current.work.pending == Some(ask));
+        let asking = [&mut current.message, &mut current.gate, &mut current.work]
+            .into_iter()
+            .find(|asking| asking.pending == Some(ask));
+        let Some(asking) = asking else { return };
+        if wants_verdict && reply.failure.is_none() && review::answer(reply).is_none() {
+            let words = "the answer holds no verdict";
+            let failure = Some(Failure::new(FailureClass::Malformed, words));
+            asking.hear(&Reply { failure, ..reply.clone() }, at, &self.recipe);
+        } else {
+            asking.hear(reply, at, &self.recipe);
+        }
+        if asking.end.is_none() {
+            self.totals.retries += 1;
+        }
+    }
+
+    /// Remembers which change a review of the task will have to look at.
+    fn note_work(&mut self, current: &Iteration) {
+        let surveyed = current.landed.iter().find_map(|landed| match landed {
+            Landed::Surveyed { tree, .. } => tree.clone(),
+            Landed::Committed { .. }
+            | Landed::NothingToCommit
+            | Landed::CommitRefused { .. }
+            | Landed::ScmRan { .. }
+            | Landed::ListWritten
+            | Landed::Shelved { .. }
+            | Landed::RolledBack { .. } => None,
+        });
+        if let (Some(board), Some(task), Role::Implement | Role::Fix) =
+            (&mut self.board, &current.task, current.role)
+            && let Some(Checkpoint::Git { tree: Some(from), .. }) = &self.base
+            && let Some(to) = surveyed
+        {
+            board.committed(task, from.clone(), to);
+        }
+    }
+
+    fn baseline_checked(&mut self, result: &GateResult) {
+        self.count_gate(result);
+        let tree = self.baseline.as_ref().and_then(|baseline| baseline.tree.clone());
+        self.note_green(result, tree);
+        if let Some(baseline) = &mut self.baseline {
+            baseline.results.push(result.clone());
+        }
+    }
+
+    fn count_gate(&mut self, result: &GateResult) {
+        self.totals.gates += 1;
+        if result.status == GateStatus::Failed {
+            self.totals.gate_failures += 1;
+        }
+        if let Some(end) = &result.end {
+            self.totals.leftovers += end.leftovers.processes;
+        }
+    }
+
+    fn note_green(&mut self, result: &GateResult, tree: Option<TreeId>) {
+        match (result.status, tree) {
+            (GateStatus::Passed | GateStatus::Cached, Some(tree)) => {
+                self.green.insert(result.gate.clone(), tree);
+            }
+            (GateStatus::Failed, _) | (_, None) => {}
+        }
+    }
+
+    /// Closes the open iteration: what it leaves is feedback, a changed list and, at best,
+    /// completion.
     fn close(&mut self, at: Timestamp) {
         self.last_ended = Some(at);
+        let ran = self.ran_in_iteration();
         let Some(current) = self.current.take() else {
             return;
         };
+        if let (Some(board), Some(work), Some(task)) =
+            (&mut self.board, self.recipe.task_work(), &current.task)
+        {
+            let settled = settle::settle(work, board.log(task).failed, &board.list, &current);
+            board.settle(task, settled, ran);
+        }
         let refusal = current.refusal();
         let Some(judgement) = current.judgement else {
             return;
         };
         self.feedback = judgement.feedback;
+        if let Some(handoff) = judgement.handoff {
+            self.handoffs.push(*handoff);
+            let surplus = self.handoffs.len().saturating_sub(HANDOFFS);
+            self.handoffs.drain(..surplus);
+        }
         match (judgement.verdict, refusal) {
-            (Verdict::Complete | Verdict::Passed { .. }, Some(refusal)) => {
+            (
+                Verdict::Complete | Verdict::Passed { .. } | Verdict::Reviewed { .. },
+                Some(refusal),
+            ) => {
                 self.feedback.push(refusal);
             }
             (Verdict::Complete, None) => {
                 self.totals.passed += 1;
                 self.completeness = Completeness::Complete;
+                self.base = None;
             }
-            (Verdict::Passed { .. }, None) => self.totals.passed += 1,
-            (Verdict::GatesFailed { .. } | Verdict::AttemptFailed { .. }, _) => {}
+            (Verdict::Passed { .. } | Verdict::Reviewed { .. }, None) => {
+                self.totals.passed += 1;
+                self.base = None;
+            }
+            (
+                Verdict::GatesFailed { .. }
+                | Verdict::AttemptFailed { .. }
+                | Verdict::NothingChanged
+                | Verdict::Blocked { .. },
+                _,
+            ) => {}
         }
+    }
+
+    /// Returns whether a gate was red before any agent was paid.
+    pub fn was_broken(&self, gate: &str) -> bool {
+        self.baseline
+            .iter()
+            .flat_map(|baseline| &baseline.results)
+            .any(|result| result.gate == gate && result.status == GateStatus::Failed)
+    }
+
+    /// Returns how long the open iteration has been running.
+    pub fn ran_in_iteration(&self) -> Millis {
+        let began = self.current.as_ref().map_or(self.ran, |current| current.began);
+        Millis(self.ran.0.saturating_sub(began.0))
     }
 }
 
 impl Iteration {
-    fn new(number: IterationNumber, role: Role, task: Option<TaskId>, started: Timestamp) -> Self {
+    fn new(number: IterationNumber, role: Role, task: Option<TaskId>, recorded: &Recorded) -> Self {
         Self {
             number,
             role,
             task,
-            started,
+            started: recorded.at,
+            began: recorded.ran,
             checkpoint: None,
             asks: 0,
             work: Asking::default(),
-            check: None,
+            observed: None,
+            gate: Asking::default(),
             gates: Vec::new(),
             judgement: None,
             message: Asking::default(),
@@ -373,78 +502,52 @@ impl Iteration {
         }
     }
 
-    /// Returns the question that a role belongs to.
-    pub fn asking(&self, role: Role) -> &Asking {
-        if role == Role::Message { &self.message } else { &self.work }
+    /// Returns the question that an answer is for.
+    pub fn asking(&self, purpose: &Purpose) -> &Asking {
+        match purpose {
+            Purpose::Work => &self.work,
+            Purpose::Gate(_) => &self.gate,
+            Purpose::Message => &self.message,
+        }
     }
 
-    fn asking_mut(&mut self, role: Role) -> &mut Asking {
-        if role == Role::Message { &mut self.message } else { &mut self.work }
+    fn asking_mut(&mut self, purpose: &Purpose) -> &mut Asking {
+        match purpose {
+            Purpose::Work => &mut self.work,
+            Purpose::Gate(_) => &mut self.gate,
+            Purpose::Message => &mut self.message,
+        }
+    }
+
+    /// Returns what the agent left, as far as it was seen.
+    pub fn observation(&self) -> Option<&Observation> {
+        self.observed.as_ref()?.observation.as_ref()
+    }
+
+    /// Returns the tree the agent left.
+    pub fn observed_tree(&self) -> Option<&TreeId> {
+        self.observation().map(|observation| &observation.tree)
+    }
+
+    /// Returns the paths that changed.
+    pub fn observed_files(&self) -> Vec<String> {
+        let files = self.observation().into_iter().flat_map(|observation| &observation.files);
+        files.map(|file| file.path.clone()).collect()
     }
 
     /// Returns what a refused commit says to the next iteration.
     fn refusal(&self) -> Option<Feedback> {
         self.landed.iter().find_map(|landed| match landed {
-            Landed::CommitRefused { output } => Some(Feedback {
-                text: format!(
-                    "The commit was refused by a hook of the repository. Mend what it complains about:\n{output}"
-                ),
-                action: FailAction::Append,
-            }),
+            Landed::CommitRefused { output } => Some(Feedback::after(format!(
+                "The commit was refused by a hook of the repository. Mend what it complains about:\n{output}"
+            ))),
             Landed::Surveyed { .. }
             | Landed::Committed { .. }
             | Landed::NothingToCommit
             | Landed::ScmRan { .. }
+            | Landed::ListWritten
+            | Landed::Shelved { .. }
             | Landed::RolledBack { .. } => None,
         })
-    }
-}
-
-impl Asking {
-    /// Forgets what made the run give up, so that it can be tried again.
-    fn revive(&mut self) {
-        match &self.end {
-            Some(AskingEnd::Answered(_) | AskingEnd::FailedAttempt(_)) => {}
-            Some(AskingEnd::Hopeless(_)) | None => {
-                *self = Self { pending: self.pending, size: self.size, ..Self::default() };
-            }
-        }
-    }
-
-    /// Takes in what a call brought.
-    fn hear(&mut self, reply: &Reply, at: Timestamp, recipe: &Recipe) {
-        self.pending = None;
-        let Some(failure) = &reply.failure else {
-            self.end = Some(AskingEnd::Answered(Box::new(reply.clone())));
-            return;
-        };
-        self.last_failure = Some(failure.clone());
-        match (failure.class.rule(), self.size) {
-            (FailureRule::Retry, _) => {
-                self.failures += 1;
-                let seed = u64::try_from(at.0).unwrap_or(0);
-                self.not_before = Some(at.plus(recipe.retries.pause(self.failures, seed)));
-                if self.failures > recipe.retries.max {
-                    self.end = Some(AskingEnd::Hopeless(failure.clone()));
-                }
-            }
-            (FailureRule::RetrySmaller, PromptSize::Full) => self.size = PromptSize::Smallest,
-            (FailureRule::RetrySmaller, PromptSize::Smallest) | (FailureRule::FailedAttempt, _) => {
-                self.end = Some(AskingEnd::FailedAttempt(failure.clone()));
-            }
-            (FailureRule::Wait { until }, _) => {
-                let pause = Millis(FIRST_LIMIT_PAUSE.0 << self.refusals.min(6));
-                // A reset that lies in the past, call after call, must not become a tight loop
-                // of refused calls.
-                let least = at.plus(Millis(AFTER_RESET.0 << self.refusals.min(8)));
-                self.refusals += 1;
-                let until =
-                    until.map_or(at.plus(pause), |reset| reset.plus(AFTER_RESET)).max(least);
-                self.waited = self.waited.plus(until.since(at));
-                self.not_before = Some(until);
-            }
-            (FailureRule::Stop, _) => self.end = Some(AskingEnd::Hopeless(failure.clone())),
-            (FailureRule::Again, _) => {}
-        }
     }
 }

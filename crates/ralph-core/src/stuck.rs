@@ -22,10 +22,11 @@ pub struct StuckPolicy {
 }
 
 /// What is tried when attempts fail alike, in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Escalation {
     /// Nothing yet.
+    #[default]
     None,
     /// The prompt demands another approach and forbids the failed one.
     StrategyShift,

@@ -26,6 +26,36 @@ impl Timestamp {
         Millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
+    /// Returns the moment as UTC, such as `2026-01-21T10:30:00Z`.
+    pub fn utc(self) -> String {
+        let (year, month, day, hour, minute, second) = self.civil();
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    }
+
+    /// Returns the moment as part of a name, in UTC, such as `20260121-103000`.
+    pub fn stamp(self) -> String {
+        let (year, month, day, hour, minute, second) = self.civil();
+        format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
+    }
+
+    /// Returns year, month, day, hour, minute and second in UTC, by the proleptic Gregorian
+    /// calendar with years that begin in March, so that leap days come last.
+    fn civil(self) -> (i64, i64, i64, i64, i64, i64) {
+        let seconds = self.0.div_euclid(1000);
+        let (days, time) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        let days = days + 719_468;
+        let era = days.div_euclid(146_097);
+        let day_of_era = days.rem_euclid(146_097);
+        let year_of_era =
+            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let shifted = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+        let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+        let year = year_of_era + era * 400 + i64::from(month <= 2);
+        (year, month, day, time / 3600, time / 60 % 60, time % 60)
+    }
+
     /// Returns the moment from whole seconds since the epoch, as agents report resets.
     pub fn from_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1000))

@@ -19,11 +19,12 @@ use ralph_core::outcome::Outcome;
 use ralph_core::ports::{
     Activity, Agent, Clock, CommitOrder, CommitResult, Depth, GateOrder, Gates, Mark, Moment,
     Observation, Ports, PromptError, Request, ScmResult, ShelveOrder, Shelved, StopWish, Store,
-    StoreError, Survey, Ui, Vcs, VcsError, View,
+    StoreError, Survey, TasksError, TasksFound, Ui, Vcs, VcsError, View,
 };
 use ralph_core::reading::{AgentEvent, Reply, Usage};
 use ralph_core::recipe::Recipe;
 use ralph_core::run::RunState;
+use ralph_core::task::TaskList;
 use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
 
 /// What a scripted agent does when it is asked.
@@ -66,6 +67,8 @@ pub struct World {
     pub ran: u64,
     /// Time spent waiting.
     pub waited: u64,
+    /// The task file; none if it is missing.
+    pub tasks: Option<TaskList>,
     /// The prompt file; none if it is missing.
     pub prompt_file: Option<String>,
     /// The output of a hook that refuses commits, while there is one.
@@ -108,6 +111,7 @@ impl Shared {
             now: BEGINNING,
             ran: 0,
             waited: 0,
+            tasks: None,
             prompt_file: Some("from the file".to_owned()),
             hook: None,
             stop_at: None,
@@ -399,6 +403,38 @@ impl Store for Shared {
         self.step();
         let missing = || PromptError { message: format!("no prompt file `{}`", path.display()) };
         self.0.borrow().prompt_file.clone().ok_or_else(missing)
+    }
+
+    fn read_tasks(&mut self, path: &Path) -> Result<TaskList, TasksError> {
+        self.step();
+        let missing = || TasksError { message: format!("no task file `{}`", path.display()) };
+        self.0.borrow().tasks.clone().ok_or_else(missing)
+    }
+
+    fn look_at_tasks(&mut self, path: &Path, known: &TaskList) -> TasksFound {
+        self.step();
+        match &self.0.borrow().tasks {
+            Some(list) if list == known => TasksFound::Same,
+            Some(list) => TasksFound::Edited(Box::new(list.clone())),
+            None => TasksFound::Broken { message: format!("no task file `{}`", path.display()) },
+        }
+    }
+
+    fn write_tasks(&mut self, _path: &Path, list: &TaskList) -> Result<(), StoreError> {
+        self.step();
+        self.0.borrow_mut().tasks = Some(list.clone());
+        self.step();
+        Ok(())
+    }
+
+    fn read_file(&mut self, path: &str, _chars: usize) -> Option<String> {
+        self.step();
+        (path == "tree").then(|| self.0.borrow().tree.clone())
+    }
+
+    fn skill(&mut self, name: &str) -> Option<String> {
+        self.step();
+        (name == "known").then(|| "Know this.".to_owned())
     }
 
     fn publish(&mut self, _view: &View<'_>) -> Result<(), StoreError> {

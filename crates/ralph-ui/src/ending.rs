@@ -29,6 +29,7 @@ pub(crate) fn tell<W: Write>(
     page.gap();
     tell_briefly(page, outcome);
     page.add(2, Paint::None, &figures(state));
+    crate::board::summary(page, state);
     if state.totals.usage.tokens().0 > 0 {
         page.add(2, Paint::None, &format!("tokens: {}", tokens(state.totals.usage)));
     }
@@ -52,11 +53,14 @@ pub(crate) fn tell_briefly<W: Write>(page: &mut Page<W>, outcome: &Outcome) {
         Outcome::IterationsUsedUp { .. }
         | Outcome::BudgetUsedUp { .. }
         | Outcome::LimitTooLong { .. }
+        | Outcome::TasksLeft { .. }
         | Outcome::Interrupted => (Mark::Warn, Paint::Warn),
         Outcome::AgentFailed { .. }
         | Outcome::NoCommitMessage
         | Outcome::ScmFailed { .. }
         | Outcome::GitFailed { .. }
+        | Outcome::BaselineBroken { .. }
+        | Outcome::TasksLost { .. }
         | Outcome::PromptLost { .. } => (Mark::Error, Paint::Bad),
     };
     let more = page.style().mark(Mark::More);
@@ -110,13 +114,22 @@ fn next_commands<W: Write>(
         | Outcome::NoCommitMessage
         | Outcome::ScmFailed { .. }
         | Outcome::GitFailed { .. }
+        | Outcome::BaselineBroken { .. }
+        | Outcome::TasksLost { .. }
         | Outcome::PromptLost { .. } => Some(resume("", "go on, once that is mended")),
+        Outcome::TasksLeft { failed, .. } => failed.first().map(|task| {
+            let command = format!("ralph build --task {}", crate::verbose::quoted(&task.0));
+            (command, "try the first failed task again".to_owned())
+        }),
         Outcome::Interrupted => Some(resume("", "go on where it stopped")),
     };
     let mut commands: Vec<_> = first.into_iter().collect();
     if state.totals.commits > 0 {
         let command = format!("git log -n {}", state.totals.commits);
         commands.push((command, "see the commits of this run".to_owned()));
+    }
+    if state.board.is_some() {
+        commands.push(("ralph report".to_owned(), "read the account of the run".to_owned()));
     }
     commands.push(("ralph log".to_owned(), "read what happened".to_owned()));
     commands

@@ -12,6 +12,7 @@
     expect(clippy::needless_raw_string_hashes, reason = "expect-test writes its snapshots so")
 )]
 
+mod board;
 mod ending;
 pub mod json;
 mod lines;

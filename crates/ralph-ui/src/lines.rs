@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use ralph_core::child::{ChildEnd, SoftLimit};
-use ralph_core::event::{Checkpoint, Event, Landed, Recorded, WaitReason};
+use ralph_core::event::{Checkpoint, Event, Landed, Purpose, Recorded, WaitReason};
 use ralph_core::failure::{Failure, FailureRule};
 use ralph_core::gate::{Gate, GateResult, GateStatus, Severity};
 use ralph_core::ids::{AskNumber, IterationNumber, Role, TaskId};
@@ -17,6 +17,7 @@ use ralph_core::recipe::{AgentKind, Recipe};
 use ralph_core::run::{Asking, Iteration, RunState};
 use ralph_core::units::{Millis, Timestamp};
 
+use crate::board;
 use crate::page::Page;
 use crate::safe;
 use crate::stream::{self, plural};
@@ -70,15 +71,23 @@ impl Lines {
                 page.gap();
                 let of = iteration_of(*iteration, &state.recipe);
                 page.add(0, Paint::Strong, &format!("{of}{}", purpose(*role, task.as_ref())));
+                board::begun(page, state);
             }
             Event::Checkpointed { checkpoint } => checkpointed(page, checkpoint, state),
-            Event::Asked { ask, role, agent, .. } => asked(page, *ask, *role, *agent),
+            Event::Asked { ask, purpose, agent, .. } => asked(page, *ask, purpose, *agent),
             Event::Replied { reply, .. } => replied(page, reply, state),
             Event::Waiting { until, reason } => {
                 self.announced = Some(until.since(recorded.at));
                 waiting(page, *until, *reason, recorded.at, state);
             }
-            Event::CheckStarted { .. } => {}
+            Event::TasksRead { list, remarks } => board::read(page, list, remarks, state),
+            Event::TasksWritten => {}
+            Event::BaselineStarted { .. } => {
+                page.gap();
+                page.add(0, Paint::Strong, "Baseline: the gates before any work");
+            }
+            Event::BaselineChecked { result } => board::baseline_checked(page, result),
+            Event::Observed { .. } => {}
             Event::GateChecked { result } => gate_checked(page, result, &state.recipe),
             Event::Judged { judgement } => judged(page, judgement, state),
             Event::Landed { landed } => tell_landed(page, landed),
@@ -150,7 +159,11 @@ fn tell_quietly<W: Write>(page: &mut Page<W>, recorded: &Recorded, state: &RunSt
         | Event::Checkpointed { .. }
         | Event::Asked { .. }
         | Event::Waiting { reason: WaitReason::Retry | WaitReason::Delay, .. }
-        | Event::CheckStarted { .. }
+        | Event::TasksRead { .. }
+        | Event::TasksWritten
+        | Event::BaselineStarted { .. }
+        | Event::BaselineChecked { .. }
+        | Event::Observed { .. }
         | Event::GateChecked { .. }
         | Event::Judged { .. }
         | Event::Landed { .. }
@@ -241,11 +254,15 @@ fn checkpointed<W: Write>(page: &mut Page<W>, checkpoint: &Checkpoint, state: &R
     page.add(0, Paint::Dim, &text);
 }
 
-fn asked<W: Write>(page: &mut Page<W>, ask: AskNumber, role: Role, agent: AgentKind) {
+fn asked<W: Write>(page: &mut Page<W>, ask: AskNumber, purpose: &Purpose, agent: AgentKind) {
     let agent = agent.name();
-    match (role, ask.0) {
-        (Role::Message, _) => {
+    match (purpose, ask.0) {
+        (Purpose::Message, _) => {
             page.add(0, Paint::Dim, &format!("Asking {agent} for a commit message"));
+        }
+        (Purpose::Gate(gate), _) => {
+            let gate = words(page, gate);
+            page.add(0, Paint::Dim, &format!("Asking {agent} for the verdict of gate {gate}"));
         }
         (_, 0 | 1) => {}
         (_, call) => page.add(0, Paint::Dim, &format!("Asking {agent} again (call {call})")),
@@ -277,12 +294,13 @@ fn replied<W: Write>(page: &mut Page<W>, reply: &Reply, state: &RunState) {
     }
 }
 
-/// Returns the question that calls are made for: a commit message is asked for once the work
-/// has been judged.
+/// Returns the question that calls are made for: the verdict of a gate once the work has been
+/// answered, a commit message once it has been judged.
 fn open_question(current: &Iteration) -> &Asking {
-    match current.judgement {
-        None => &current.work,
-        Some(_) => &current.message,
+    match (&current.judgement, &current.work.end) {
+        (Some(_), _) => &current.message,
+        (None, Some(_)) if current.gate != Asking::default() => &current.gate,
+        (None, _) => &current.work,
     }
 }
 
@@ -391,7 +409,7 @@ fn gate_checked<W: Write>(page: &mut Page<W>, result: &GateResult, recipe: &Reci
     }
 }
 
-fn gate_output<W: Write>(page: &mut Page<W>, result: &GateResult) {
+pub(crate) fn gate_output<W: Write>(page: &mut Page<W>, result: &GateResult) {
     for line in stream::excerpt(page.style(), &safe::harmless(&result.output)) {
         page.line(&line);
     }
@@ -422,6 +440,9 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
     let done = words(page, &state.recipe.completion_response);
     let is_last = state.iterations >= state.recipe.limits.iterations;
     let told = if is_last { "" } else { "; the next iteration is told" };
+    if board::judged(page, judgement, state) {
+        return;
+    }
     let (mark, paint, text) = match &judgement.verdict {
         Verdict::Complete if has_gates => (
             Mark::Pass,
@@ -445,13 +466,26 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
         Verdict::AttemptFailed { failure } => {
             (Mark::Fail, Paint::Bad, format!("Attempt failed: {}", failure.class.name()))
         }
+        Verdict::NothingChanged => {
+            (Mark::Fail, Paint::Bad, "Failed: nothing was changed".to_owned())
+        }
+        Verdict::Blocked { blocked } => {
+            (Mark::Fail, Paint::Bad, format!("Blocked: needs {}", words(page, &blocked.needs)))
+        }
+        Verdict::Reviewed { verdict, .. } => {
+            (Mark::Step, Paint::Act, format!("Review: {}", verdict.name()))
+        }
     };
     page.say(mark, paint, &text);
 }
 
 fn tell_landed<W: Write>(page: &mut Page<W>, landed: &Landed) {
     match landed {
-        Landed::Surveyed { .. } => {}
+        Landed::Surveyed { .. } | Landed::ListWritten => {}
+        Landed::Shelved { branch, .. } => {
+            let text = format!("Shelved on {}", words(page, branch));
+            page.say(Mark::Back, Paint::Warn, &text);
+        }
         Landed::Committed { commit, subject } => {
             let text = format!("Commit {} {}", short(&commit.0), words(page, subject));
             page.say(Mark::Pass, Paint::Good, &text);
@@ -483,11 +517,15 @@ fn iteration_ended<W: Write>(page: &mut Page<W>, iteration: IterationNumber, sta
     let limit = state.recipe.limits.iterations;
     let mut parts =
         vec![format!("Progress: iteration {iteration}/{limit}"), format!("{} elapsed", state.ran)];
+    if let Some(tasks) = board::progress(state) {
+        parts.insert(0, tasks);
+        parts[1] = format!("iteration {iteration}/{limit}");
+    }
     parts.extend(state.totals.usage.cost.map(|cost| format!("{cost} so far")));
     page.add(0, Paint::Dim, &parts.join(", "));
 }
 
-fn warn<W: Write>(page: &mut Page<W>, text: &str) {
+pub(crate) fn warn<W: Write>(page: &mut Page<W>, text: &str) {
     let text = words(page, text);
     page.say(Mark::Warn, Paint::Warn, &text);
 }

@@ -219,13 +219,22 @@ impl<W: Write> Ui for SessionLog<W> {
                     Verdict::AttemptFailed { failure } => {
                         (format!("failed: {}", failure.class.name()), &mut self.failed)
                     }
+                    Verdict::NothingChanged => {
+                        ("failed: nothing changed".to_owned(), &mut self.failed)
+                    }
+                    Verdict::Blocked { blocked } => {
+                        (format!("blocked: {}", safe::harmless(&blocked.needs)), &mut self.failed)
+                    }
+                    Verdict::Reviewed { verdict, .. } => {
+                        (format!("reviewed: {}", verdict.name()), &mut self.successful)
+                    }
                 };
                 *count += 1;
                 if let Some(open) = &mut self.iteration {
                     open.status = status;
                 }
             }
-            Event::GateChecked { result } => {
+            Event::GateChecked { result } | Event::BaselineChecked { result } => {
                 let line =
                     format!("[gate] {}: {:?}", safe::harmless(&result.command), result.status);
                 self.line(&line);
@@ -240,7 +249,10 @@ impl<W: Write> Ui for SessionLog<W> {
             | Event::RunResumed { .. }
             | Event::Checkpointed { .. }
             | Event::Waiting { .. }
-            | Event::CheckStarted { .. }
+            | Event::TasksRead { .. }
+            | Event::TasksWritten
+            | Event::BaselineStarted { .. }
+            | Event::Observed { .. }
             | Event::Landed { .. } => {}
         }
     }

@@ -54,7 +54,11 @@ impl Remarks {
             | Event::Checkpointed { .. }
             | Event::Replied { .. }
             | Event::Waiting { .. }
-            | Event::CheckStarted { .. }
+            | Event::TasksRead { .. }
+            | Event::TasksWritten
+            | Event::BaselineStarted { .. }
+            | Event::BaselineChecked { .. }
+            | Event::Observed { .. }
             | Event::Landed { .. }
             | Event::IterationEnded { .. }
             | Event::Warned { .. }
@@ -75,9 +79,12 @@ impl Remarks {
                 remark(page, &format!("{} starting", iteration_of(*iteration, &state.recipe)));
             }
             Event::Replied { reply, .. } => replied(page, reply),
-            Event::CheckStarted { tree: Some(tree) } => {
-                remark(page, &format!("Running guardrails on tree {}", short(&tree.0)));
+            Event::Observed { observation: Some(observation), .. } => {
+                let files = observation.files.len() + observation.more_files as usize;
+                let tree = short(&observation.tree.0);
+                remark(page, &format!("Running guardrails on tree {tree}, {files} paths changed"));
             }
+            Event::BaselineChecked { result } => gate_checked(page, result),
             Event::Landed { landed: Landed::Surveyed { tree, changes } } => {
                 let tree = tree.as_ref().map(|tree| short(&tree.0)).unwrap_or_default();
                 let differs = match changes {
@@ -97,7 +104,10 @@ impl Remarks {
             | Event::Checkpointed { .. }
             | Event::Asked { .. }
             | Event::Waiting { .. }
-            | Event::CheckStarted { tree: None }
+            | Event::Observed { observation: None, .. }
+            | Event::TasksRead { .. }
+            | Event::TasksWritten
+            | Event::BaselineStarted { .. }
             | Event::GateChecked { .. }
             | Event::Judged { .. }
             | Event::Landed { .. }
@@ -161,11 +171,15 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
         Verdict::AttemptFailed { .. } => {
             "not looked at, because the agent brought no answer".to_owned()
         }
+        Verdict::NothingChanged | Verdict::Blocked { .. } | Verdict::Reviewed { .. } => {
+            "not looked at; the task list decides".to_owned()
+        }
     };
     remark(page, &format!("Completion: {text}"));
     let tree = match judgement.landing {
         Landing::Keep => "stays as it is",
         Landing::Commit => "is committed",
+        Landing::Shelve => "is put on a branch of its own",
         Landing::Rollback => "goes back to the checkpoint",
     };
     let told = judgement.feedback.len();
@@ -173,7 +187,7 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
 }
 
 /// Returns a word as a shell would need it.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |it: char| it.is_alphanumeric() || "-_./=:,@%+".contains(it);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()

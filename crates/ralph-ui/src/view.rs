@@ -112,7 +112,11 @@ impl<W: Write> Ui for TerminalView<W> {
             | Event::IterationStarted { .. }
             | Event::Checkpointed { .. }
             | Event::Waiting { .. }
-            | Event::CheckStarted { .. }
+            | Event::TasksRead { .. }
+            | Event::TasksWritten
+            | Event::BaselineStarted { .. }
+            | Event::BaselineChecked { .. }
+            | Event::Observed { .. }
             | Event::GateChecked { .. }
             | Event::Judged { .. }
             | Event::Landed { .. }

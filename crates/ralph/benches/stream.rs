@@ -12,17 +12,17 @@ mod samples;
 #[path = "stream/typed.rs"]
 mod typed;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::hint::black_box;
 use std::io;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use ralph_core::event::Purpose;
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_core::ports::{Request, Ui as _};
 use ralph_core::reading::{AgentEvent, Reading};
-use ralph_core::recipe::{AgentChoice, AgentKind, AgentOutput, Permissions};
+use ralph_core::recipe::{AgentChoice, AgentKind};
 use ralph_core::text::{Excerpt, Truncate};
 use ralph_core::units::{Millis, Timestamp};
 use ralph_io::agents;
@@ -169,18 +169,8 @@ fn request(kind: AgentKind) -> Request {
         ask: AskNumber(1),
         role: Role::Prompt,
         task: None,
-        agent: AgentChoice {
-            kind,
-            command: kind.name().to_owned(),
-            flags: Vec::new(),
-            model: None,
-            fallback_model: None,
-            env: BTreeMap::new(),
-            env_deny: Vec::new(),
-            permissions: Permissions::Skip,
-            output: AgentOutput::Events,
-            max_turns: None,
-        },
+        purpose: Purpose::Work,
+        agent: AgentChoice::new(kind, kind.name()),
         prompt: "Do the work. When all is done, print <promise>COMPLETE</promise>.".to_owned(),
         schema: None,
         soft_limit: Millis::from_mins(1),

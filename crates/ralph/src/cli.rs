@@ -92,6 +92,8 @@ pub(crate) enum ColorChoice {
 pub(crate) enum Command {
     /// Loop a prompt until the guardrails pass and the agent gives the completion response.
     Run(RunArgs),
+    /// Do the tasks of a list, one verified commit at a time.
+    Build(BuildArgs),
     /// Go on with an interrupted or crashed run exactly where its journal ends.
     Resume(ResumeArgs),
     /// Show where the run of this directory stands.
@@ -120,7 +122,6 @@ pub(crate) enum Command {
 
 /// Options of `run`.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
 pub(crate) struct RunArgs {
     /// The prompt.
     #[arg(short, long, value_name = "TEXT")]
@@ -131,32 +132,8 @@ pub(crate) struct RunArgs {
     /// What the agent answers in `<response>` tags when it is done [default: DONE].
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) completion_response: Option<String>,
-    /// Show the agent's work as it happens; this is the default.
-    #[arg(long, overrides_with = "no_stream_agent_output")]
-    pub(crate) stream_agent_output: bool,
-    /// Ask the agent for its final text only, and do not show its work.
-    #[arg(long)]
-    pub(crate) no_stream_agent_output: bool,
     #[command(flatten)]
-    pub(crate) limits: LimitArgs,
-    /// Read settings from this file instead of .ralph/settings.json.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Isolate agent and gates. Not available yet in this version.
-    #[arg(long, value_name = "BACKEND", num_args = 0..=1, default_missing_value = "auto", require_equals = true)]
-    pub(crate) sandbox: Option<String>,
-    /// Run agent and gates directly.
-    #[arg(long, conflicts_with = "sandbox")]
-    pub(crate) no_sandbox: bool,
-    /// Show each prompt, command line, gate and git action; start no agent and change nothing.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Begin although there are uncommitted changes; they become part of the first commit.
-    #[arg(long, conflicts_with = "set_aside")]
-    pub(crate) include_dirty: bool,
-    /// Put uncommitted changes aside on a private ref, and put them back at the end.
-    #[arg(long)]
-    pub(crate) set_aside: bool,
+    pub(crate) start: StartArgs,
 }
 
 /// Options that bound a run, and may be changed when it is resumed.
@@ -183,6 +160,73 @@ pub(crate) struct LimitArgs {
     /// Exit with 0 although the work is not complete when iterations or a budget are used up.
     #[arg(long)]
     pub(crate) allow_incomplete: bool,
+}
+
+/// Options of `build`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
+pub(crate) struct BuildArgs {
+    /// Stop after this many iterations; with --task, give the task this many attempts.
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: Option<u32>,
+    /// Do only this task.
+    #[arg(long, value_name = "ID")]
+    pub(crate) task: Option<String>,
+    /// The task file, instead of the one that is found.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
+    /// Take a task as done once its gates pass, without a review by a fresh agent.
+    #[arg(long)]
+    pub(crate) skip_review: bool,
+    /// Approve a task at this review whatever it finds, and say so [default: 5].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) review_cap: Option<u32>,
+    /// Multiply every timeout.
+    #[arg(long, value_name = "X")]
+    pub(crate) timeout_multiplier: Option<f64>,
+    /// Try failed tasks again.
+    #[arg(long)]
+    pub(crate) retry_failed: bool,
+    /// Begin a failed task from where its work was shelved.
+    #[arg(long, conflicts_with = "fresh", requires = "task")]
+    pub(crate) from_shelf: bool,
+    /// Begin a failed task afresh, and archive what was shelved.
+    #[arg(long, requires = "task")]
+    pub(crate) fresh: bool,
+    #[command(flatten)]
+    pub(crate) start: StartArgs,
+}
+
+/// Options of every command that starts a run.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
+pub(crate) struct StartArgs {
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    /// Show the agent's work as it happens; this is the default.
+    #[arg(long, overrides_with = "no_stream_agent_output")]
+    pub(crate) stream_agent_output: bool,
+    /// Ask the agent for its final text only, and do not show its work.
+    #[arg(long)]
+    pub(crate) no_stream_agent_output: bool,
+    /// Read settings from this file instead of .ralph/settings.json.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Isolate agent and gates. Not available yet in this version.
+    #[arg(long, value_name = "BACKEND", num_args = 0..=1, default_missing_value = "auto", require_equals = true)]
+    pub(crate) sandbox: Option<String>,
+    /// Run agent and gates directly.
+    #[arg(long, conflicts_with = "sandbox")]
+    pub(crate) no_sandbox: bool,
+    /// Show each prompt, command line, gate and git action; start no agent and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Begin although there are uncommitted changes; they become part of the first commit.
+    #[arg(long, conflicts_with = "set_aside")]
+    pub(crate) include_dirty: bool,
+    /// Put uncommitted changes aside on a private ref, and put them back at the end.
+    #[arg(long)]
+    pub(crate) set_aside: bool,
 }
 
 /// Options of `resume`.

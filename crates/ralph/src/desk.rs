@@ -3,15 +3,16 @@
 //! Not here: the run itself.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use ralph_core::ids::RunId;
+use ralph_core::ids::{RunId, TaskId};
 use ralph_core::outcome::{ExitStatus, Outcome};
-use ralph_core::ports::Ui;
+use ralph_core::ports::{Ui, VcsError};
 use ralph_core::recipe::Recipe;
 use ralph_io::agents;
 use ralph_io::clock;
-use ralph_io::git::{Git, PutBack, Repository};
+use ralph_io::git::{Git, PutBack, Repository, Taken};
 use ralph_io::process::{Stage, Watch};
 use ralph_io::store::{Layout, Lock, LockError, files};
 use ralph_ui::session::SessionLog;
@@ -44,6 +45,26 @@ pub(crate) enum DirtyPlan {
     SetAside,
 }
 
+/// A task that failed before, whose work was put on a branch of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct Shelved {
+    /// The task.
+    pub(crate) task: TaskId,
+    /// What becomes of the work.
+    pub(crate) plan: ShelfPlan,
+}
+
+/// What becomes of the work of a task that failed before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShelfPlan {
+    /// It is gone on with.
+    Take,
+    /// It is archived, and the task begins afresh.
+    Archive,
+    /// The user is asked; if there is nobody to ask, it is archived.
+    Ask,
+}
+
 /// What a run works with.
 pub(crate) struct Desk {
     /// ralph's own signals.
@@ -54,6 +75,8 @@ pub(crate) struct Desk {
     pub(crate) env: Vec<(OsString, OsString)>,
     /// Whether the machine is kept awake.
     pub(crate) keeps_awake: bool,
+    /// Where the project's skills are.
+    pub(crate) skills: PathBuf,
     screen: Screen,
     out: NonBlocking,
     repository: Option<Repository>,
@@ -94,6 +117,7 @@ impl Desk {
             layout,
             env: project.env.clone(),
             keeps_awake: settings.prevent_sleep,
+            skills: settings.skills_dir.clone().into(),
             screen: Screen::new(common, &settings.ui),
             out,
             repository,
@@ -176,6 +200,44 @@ impl Desk {
                 .map_err(|error| Complaint::new(ExitStatus::GitFailed, error.message)),
             (Some(_) | None, _) => Ok(()),
         }
+    }
+
+    /// Looks after the work of a task that failed before and is tried again.
+    pub(crate) fn unshelve(&self, run: &RunId, shelved: Option<&Shelved>) -> Result<(), Complaint> {
+        let (Some(mut git), Some(Shelved { task, plan })) = (self.git(run), shelved) else {
+            return Ok(());
+        };
+        let failed = |error: VcsError| Complaint::new(ExitStatus::GitFailed, error.message);
+        let shelves = git.shelves(task).map_err(failed)?;
+        let Some(newest) = shelves.first() else { return Ok(()) };
+        let is_taken = match plan {
+            ShelfPlan::Take => true,
+            ShelfPlan::Archive => false,
+            ShelfPlan::Ask => screen::ask(&format!(
+                "Task {task} failed before; its work is on {}. Go on from there?",
+                newest.branch
+            )),
+        };
+        if is_taken {
+            match git.take_from_shelf(newest).map_err(failed)? {
+                Taken::Done => {}
+                Taken::Conflict { paths } => {
+                    return Err(Complaint::new(
+                        ExitStatus::GitFailed,
+                        format!(
+                            "the work on {} does not fit what is there now: {}",
+                            newest.branch,
+                            paths.join(", ")
+                        ),
+                    )
+                    .hint("--fresh begins the task without it"));
+                }
+            }
+        }
+        for branch in git.archive_shelves(task).map_err(failed)? {
+            self.out.say(&format!("The former work is on {branch}."));
+        }
+        Ok(())
     }
 
     /// Puts back what was set aside, unless the run is only interrupted.

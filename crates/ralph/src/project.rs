@@ -138,7 +138,10 @@ impl Project {
     /// Only a plain first word is looked up. A path may be a script that the agent is to write.
     pub(crate) fn gates_are_there(&self, recipe: &Recipe) -> Result<(), Complaint> {
         for gate in &recipe.gates {
-            let Check::Command(command) = &gate.check;
+            let command = match &gate.check {
+                Check::Command(command) => command,
+                Check::Agent(_) => continue,
+            };
             let Some(program) = plain_program(command) else { continue };
             if process::find_program(&self.program(program)).is_err() {
                 let message = format!("the gate `{command}` cannot run: `{program}` was not found");

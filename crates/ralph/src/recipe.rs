@@ -11,20 +11,21 @@ use ralph_core::gate::{
     Check, EmptyRun, FailAction, Gate, GateKind, Persistence, Reuse, Severity, ValidationStrategy,
 };
 use ralph_core::glob::Pattern;
-use ralph_core::ids::Role;
+use ralph_core::ids::{Role, TaskId};
 use ralph_core::recipe::{
-    AgentChoice, AgentKind, AgentOutput, CommitPolicy, IterationCount, LandingPolicy, OnFailure,
-    Permissions, PromptPlan, PromptSource, Recipe, RunLimits, Scm, ScmTask, Work,
+    AgentChoice, AgentKind, AgentOutput, BaselinePolicy, CommitPolicy, IterationCount,
+    LandingPolicy, OnFailure, Permissions, PromptPlan, PromptSource, Recipe, Retry, RunLimits, Scm,
+    ScmTask, TaskWork, Work,
 };
+use ralph_core::review::ReviewPolicy;
+use ralph_core::stuck::StuckPolicy;
+use ralph_core::task::{Keeper, TaskList};
 use ralph_core::text::Truncate;
 use ralph_core::units::{Millis, Tokens, UsdMicros};
 
 use crate::complaint::Complaint;
 use crate::settings::types::{agent as agents_in, gate as gates_in, sandbox, sections};
 use crate::settings::{Loaded, Settings};
-
-/// The limits of iterations when neither flags nor settings name one.
-const PROMPT_ITERATIONS: u32 = 10;
 
 /// Every role.
 const ROLES: [Role; 8] = [
@@ -38,17 +39,131 @@ const ROLES: [Role; 8] = [
     Role::Message,
 ];
 
+/// What sets one workflow's recipe apart from another's, before the settings have their say.
+struct Flow<'a> {
+    workflow: &'static str,
+    work: Work,
+    /// The role whose agent is asked where no other is named.
+    role: Role,
+    /// The limit of iterations when neither flags nor settings name one.
+    iterations: u32,
+    completion_response: &'static str,
+    /// Who commits when neither flags nor settings say so.
+    commit: sections::Commit,
+    baseline: sections::Baseline,
+    /// Gates for work whose settings define none.
+    gates: &'a [String],
+    strategy: Option<ValidationStrategy>,
+    /// Whether an agent's turns are bounded although nobody said so. Tasks are cut to size;
+    /// prompts are not.
+    turns: Turns,
+}
+
+/// Whether an agent's turns are bounded although nobody said so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turns {
+    Bounded,
+    AsSet,
+}
+
 /// Returns the recipe of `ralph run`.
 pub(crate) fn for_prompt(loaded: &Loaded, source: PromptSource) -> Result<Recipe, Complaint> {
+    of(
+        loaded,
+        Flow {
+            workflow: "prompt",
+            work: Work::Prompt(source),
+            role: Role::Prompt,
+            iterations: 10,
+            completion_response: "DONE",
+            commit: sections::Commit::None,
+            baseline: sections::Baseline::Off,
+            gates: &[],
+            strategy: None,
+            turns: Turns::AsSet,
+        },
+    )
+}
+
+/// Returns the recipe of `ralph build` over a task list.
+pub(crate) fn for_tasks(
+    loaded: &Loaded,
+    file: PathBuf,
+    list: &TaskList,
+    only: Option<TaskId>,
+    retry: Retry,
+) -> Result<Recipe, Complaint> {
+    let settings = &loaded.settings;
+    match settings.tasks.keeper {
+        sections::Keeper::Ralph => {}
+        sections::Keeper::Agent => {
+            return Err(Complaint::input(
+                "a task list kept by the agent is not available yet in this version",
+            )
+            .hint("remove `tasks.keeper`: ralph then writes the list from what agents answer"));
+        }
+    }
+    let factor = settings.timeout_multiplier;
+    let work = TaskWork {
+        file,
+        keeper: Keeper::Ralph,
+        only,
+        retry,
+        attempts: settings.tasks.max_attempts,
+        amendments: settings.tasks.max_amendments,
+        review: if settings.review.enabled {
+            ReviewPolicy::Fresh { cap: settings.review.cap }
+        } else {
+            ReviewPolicy::Skip
+        },
+        stuck: StuckPolicy {
+            after: settings.stuck.after,
+            strategy_shifts: settings.stuck.strategy_shifts,
+        },
+        soft_limit: settings.timeouts.global.soft.0.times(factor),
+        hard_limit: settings.timeouts.global.hard.0.times(factor),
+    };
+    of(
+        loaded,
+        Flow {
+            workflow: "tasks",
+            work: Work::Tasks(work),
+            role: Role::Implement,
+            iterations: list.max_iterations.unwrap_or(15),
+            completion_response: "COMPLETE",
+            commit: sections::Commit::Ralph,
+            baseline: sections::Baseline::Note,
+            gates: &list.verify_commands,
+            strategy: list.validation_strategy,
+            turns: Turns::Bounded,
+        },
+    )
+}
+
+fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
     let settings = &loaded.settings;
     refuse_what_is_not_there(loaded)?;
     let factor = settings.timeout_multiplier;
-    let agent = agent(loaded, Role::Prompt)?;
+    let mut agent = agent(loaded, flow.role)?;
     let mut agents = agents(loaded)?;
+    if flow.turns == Turns::Bounded {
+        agent.max_turns = Some(settings.max_turns);
+        for role in [Role::Implement, Role::Fix] {
+            if let Some(agent) = agents.get_mut(&role) {
+                agent.max_turns = Some(settings.max_turns);
+            }
+        }
+    }
     agents.retain(|_, choice| *choice != agent);
+    let set_strategy = match settings.validation_strategy {
+        gates_in::ValidationStrategy::Strict => ValidationStrategy::Strict,
+        gates_in::ValidationStrategy::Lenient => ValidationStrategy::Lenient,
+        gates_in::ValidationStrategy::TestsOnly => ValidationStrategy::TestsOnly,
+    };
+    let is_strategy_set = loaded.is_set("validationStrategy");
     Ok(Recipe {
-        workflow: "prompt".to_owned(),
-        work: Work::Prompt(source),
+        workflow: flow.workflow.to_owned(),
+        work: flow.work,
         agent,
         agents,
         escalate: escalation(loaded)?,
@@ -60,24 +175,30 @@ pub(crate) fn for_prompt(loaded: &Loaded, source: PromptSource) -> Result<Recipe
             },
             output_chars: settings.output_truncate_chars as usize,
         },
-        gates: gates(settings)?,
-        strategy: match settings.validation_strategy {
-            gates_in::ValidationStrategy::Strict => ValidationStrategy::Strict,
-            gates_in::ValidationStrategy::Lenient => ValidationStrategy::Lenient,
-            gates_in::ValidationStrategy::TestsOnly => ValidationStrategy::TestsOnly,
+        gates: gates(loaded, flow.gates)?,
+        strategy: flow.strategy.filter(|_| !is_strategy_set).unwrap_or(set_strategy),
+        baseline: match settings.baseline.unwrap_or(flow.baseline) {
+            sections::Baseline::Off => BaselinePolicy::Off,
+            sections::Baseline::Note => BaselinePolicy::Note,
+            sections::Baseline::Require => BaselinePolicy::Require,
         },
+        protect: settings
+            .protect
+            .iter()
+            .map(|glob| pattern("protect", glob))
+            .collect::<Result<_, _>>()?,
         completion_response: settings
             .completion_response
             .clone()
-            .unwrap_or_else(|| "DONE".to_owned()),
-        landing: landing(settings),
+            .unwrap_or_else(|| flow.completion_response.to_owned()),
+        landing: landing(settings, flow.commit),
         retries: Retries { max: settings.retries.max, backoff: settings.retries.backoff.0 },
         rate_limit: RateLimitPolicy {
             wait: if settings.rate_limit.wait { Patience::Wait } else { Patience::Stop },
             max_wait: settings.rate_limit.max_wait.0,
         },
         limits: RunLimits {
-            iterations: settings.maximum_iterations.unwrap_or(PROMPT_ITERATIONS),
+            iterations: settings.maximum_iterations.unwrap_or(flow.iterations),
             budget: Budget {
                 cost: settings.budget.max_cost_usd.map(UsdMicros::from_dollars),
                 tokens: settings.budget.max_tokens.map(Tokens),
@@ -111,20 +232,6 @@ fn refuse_what_is_not_there(loaded: &Loaded) -> Result<(), Complaint> {
                 "sandbox.backend",
                 &format!("the sandbox backend `{backend:?}` is").to_lowercase(),
             );
-        }
-    }
-    if !settings.protect.is_empty() {
-        return refused("protect", "protected paths are");
-    }
-    match settings.baseline {
-        None | Some(sections::Baseline::Off) => {}
-        Some(sections::Baseline::Note | sections::Baseline::Require) => {
-            return refused("baseline", "a baseline of the gates is");
-        }
-    }
-    for (place, gate) in settings.gates.iter().enumerate() {
-        if gate.agent.is_some() {
-            return refused(&format!("gates[{place}].agent"), "gates by a reviewing agent are");
         }
     }
     Ok(())
@@ -256,57 +363,84 @@ fn settings_role(role: Role) -> agents_in::Role {
     }
 }
 
-/// Returns the gates: guardrails first, in the order of the settings.
-fn gates(settings: &Settings) -> Result<Vec<Gate>, Complaint> {
+/// Returns the gates: guardrails first, in the order of the settings; else those of the work.
+fn gates(loaded: &Loaded, own: &[String]) -> Result<Vec<Gate>, Complaint> {
+    let settings = &loaded.settings;
     let factor = settings.timeout_multiplier;
     let limits = settings.timeouts.test;
+    let hard = |command: &String| Gate {
+        soft_limit: limits.soft.0.times(factor),
+        hard_limit: limits.hard.0.times(factor),
+        // Always hard, whatever the strategy weighs. Where a run without tests is right, `gates`
+        // can say so.
+        ..Gate::command(GateKind::Test, command)
+    };
     let guardrails = settings.guardrails.iter().map(|guardrail| {
         Ok(Gate {
-            name: guardrail.command.clone(),
-            // A guardrail is always hard, whatever the strategy weighs.
-            kind: GateKind::Test,
-            check: Check::Command(guardrail.command.clone()),
-            severity: Severity::Hard,
-            persistence: Persistence::WhenGreen,
             fail_action: fail_action(guardrail.fail_action),
             hint: guardrail.hint.clone().filter(|hint| !hint.is_empty()),
-            truncate: Truncate::Head,
-            soft_limit: limits.soft.0.times(factor),
-            hard_limit: limits.hard.0.times(factor),
-            roles: vec![Role::Prompt],
-            reuse: Reuse::SameTree,
-            // Where a run without tests is right, `gates` can say so.
-            empty: EmptyRun::Refused,
-            paths: Vec::new(),
+            ..hard(&guardrail.command)
         })
     });
-    let gates = settings.gates.iter().map(|gate| {
-        let command =
-            gate.command.clone().ok_or_else(|| Complaint::input("a gate has no command"))?;
-        Ok(Gate {
-            name: gate.name.clone().unwrap_or_else(|| command.clone()),
-            kind: gate_kind(gate.kind),
-            check: Check::Command(command),
-            severity: if gate.is_hard() { Severity::Hard } else { Severity::Soft },
-            persistence: if gate.always { Persistence::Always } else { Persistence::WhenGreen },
-            fail_action: fail_action(gate.fail_action),
-            hint: gate.hint.clone().filter(|hint| !hint.is_empty()),
-            truncate: match gate.truncate {
-                gates_in::Truncate::Head => Truncate::Head,
-                gates_in::Truncate::Tail => Truncate::Tail,
-                gates_in::Truncate::Both => Truncate::Both,
-            },
-            soft_limit: gate.soft_timeout.map_or(limits.soft.0, |span| span.0).times(factor),
-            hard_limit: gate.hard_timeout.map_or(limits.hard.0, |span| span.0).times(factor),
-            roles: gate.when.roles.iter().map(|role| core_role(*role)).collect(),
-            reuse: if gate.cache { Reuse::SameTree } else { Reuse::Never },
-            empty: if gate.allow_empty { EmptyRun::Allowed } else { EmptyRun::Refused },
-            paths: gate.when.paths.iter().map(|glob| pattern(glob)).collect::<Result<_, _>>()?,
-        })
-    });
+    let gates = settings.gates.iter().map(|set| gate(loaded, set));
     let mut gates = guardrails.chain(gates).collect::<Result<Vec<Gate>, Complaint>>()?;
+    if gates.is_empty() {
+        gates = own.iter().map(hard).collect();
+    }
     make_names_unique(&mut gates);
     Ok(gates)
+}
+
+fn gate(loaded: &Loaded, set: &gates_in::Gate) -> Result<Gate, Complaint> {
+    let settings = &loaded.settings;
+    let (check, name) = match (&set.command, &set.agent) {
+        (Some(command), _) => (Check::Command(command.clone()), command.clone()),
+        (None, Some(agent)) => {
+            let base = settings.agent_for(agents_in::Role::Review);
+            let servers = settings.mcp.coding.as_ref();
+            let choice = choice(loaded, agent.over(&base), servers)?;
+            let kind = match set.kind {
+                gates_in::GateKind::Quality => "quality review",
+                gates_in::GateKind::Test
+                | gates_in::GateKind::Lint
+                | gates_in::GateKind::Spec
+                | gates_in::GateKind::Custom => "spec review",
+            };
+            (Check::Agent(Box::new(choice)), kind.to_owned())
+        }
+        (None, None) => return Err(Complaint::input("a gate has no command")),
+    };
+    let limits = match (&check, set.kind) {
+        (Check::Agent(_), gates_in::GateKind::Quality) => settings.timeouts.quality,
+        (Check::Agent(_), _) => settings.timeouts.spec,
+        (Check::Command(_), _) => settings.timeouts.test,
+    };
+    let factor = settings.timeout_multiplier;
+    Ok(Gate {
+        name: set.name.clone().unwrap_or(name),
+        kind: gate_kind(set.kind),
+        check,
+        severity: if set.is_hard() { Severity::Hard } else { Severity::Soft },
+        persistence: if set.always { Persistence::Always } else { Persistence::WhenGreen },
+        fail_action: fail_action(set.fail_action),
+        hint: set.hint.clone().filter(|hint| !hint.is_empty()),
+        truncate: match set.truncate {
+            gates_in::Truncate::Head => Truncate::Head,
+            gates_in::Truncate::Tail => Truncate::Tail,
+            gates_in::Truncate::Both => Truncate::Both,
+        },
+        soft_limit: set.soft_timeout.map_or(limits.soft.0, |span| span.0).times(factor),
+        hard_limit: set.hard_timeout.map_or(limits.hard.0, |span| span.0).times(factor),
+        roles: set.when.roles.iter().map(|role| core_role(*role)).collect(),
+        reuse: if set.cache { Reuse::SameTree } else { Reuse::Never },
+        empty: if set.allow_empty { EmptyRun::Allowed } else { EmptyRun::Refused },
+        paths: set
+            .when
+            .paths
+            .iter()
+            .map(|glob| pattern("when.paths", glob))
+            .collect::<Result<_, _>>()?,
+    })
 }
 
 /// Two guardrails may run the same command; results are told apart by name.
@@ -323,8 +457,8 @@ fn make_names_unique(gates: &mut [Gate]) {
 }
 
 /// The settings check has found bad globs, with their places; this is for what comes otherwise.
-fn pattern(glob: &str) -> Result<Pattern, Complaint> {
-    Pattern::new(glob).map_err(|error| Complaint::input(format!("`when.paths`: {error}")))
+fn pattern(key: &str, glob: &str) -> Result<Pattern, Complaint> {
+    Pattern::new(glob).map_err(|error| Complaint::input(format!("`{key}`: {error}")))
 }
 
 fn gate_kind(kind: gates_in::GateKind) -> GateKind {
@@ -358,18 +492,18 @@ fn core_role(role: agents_in::Role) -> Role {
     }
 }
 
-/// A prompt's work is committed by the source-control tasks, or by whom the settings name.
-fn landing(settings: &Settings) -> LandingPolicy {
+/// Work is committed by the source-control tasks, or by whom the settings name.
+fn landing(settings: &Settings, usual: sections::Commit) -> LandingPolicy {
     let scm = settings.scm.command.as_ref().map(|command| Scm {
         command: command.clone(),
         tasks: settings.scm.tasks.iter().map(|task| scm_task(task)).collect(),
     });
     LandingPolicy {
-        commit: match (scm, settings.commit) {
+        commit: match (scm, settings.commit.unwrap_or(usual)) {
             (Some(scm), _) => CommitPolicy::Scm(scm),
-            (None, Some(sections::Commit::Ralph)) => CommitPolicy::Ralph,
-            (None, Some(sections::Commit::Agent)) => CommitPolicy::Agent,
-            (None, Some(sections::Commit::None) | None) => CommitPolicy::Nobody,
+            (None, sections::Commit::Ralph) => CommitPolicy::Ralph,
+            (None, sections::Commit::Agent) => CommitPolicy::Agent,
+            (None, sections::Commit::None) => CommitPolicy::Nobody,
         },
         commit_prefix: settings.commit_prefix.clone(),
         on_failure: match settings.on_failure {

@@ -13,6 +13,22 @@ use crate::cli::{ColorChoice, CommonArgs};
 use crate::complaint::Complaint;
 use crate::settings::types::sections::{Emoji, Ui};
 
+/// Asks the user a question whose usual answer is no. Where there is nobody, that is the answer.
+pub(crate) fn ask(question: &str) -> bool {
+    use std::io::IsTerminal as _;
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return false;
+    }
+    let mut stderr = io::stderr();
+    if write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush()).is_err() {
+        return false;
+    }
+    let mut answer = String::new();
+    // A closed terminal has not said yes.
+    let _ = io::stdin().read_line(&mut answer);
+    matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
 /// How this process talks to people.
 #[derive(Debug, Clone)]
 pub(crate) struct Screen {

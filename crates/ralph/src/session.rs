@@ -24,7 +24,7 @@ use ralph_io::store::{Journal, RunStore, journal, run_id};
 
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
-use crate::desk::{Desk, DirtyPlan};
+use crate::desk::{Desk, DirtyPlan, Shelved};
 use crate::equip::{Asking, equipped};
 use crate::project::{Project, complain_of_layout};
 use crate::settings::Loaded;
@@ -33,12 +33,14 @@ use crate::settings::Loaded;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// How the user wants a run to be treated.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Wishes {
     /// What to do with uncommitted changes where ralph is going to commit.
     pub(crate) dirty: DirtyPlan,
     /// What exit code an incomplete run has.
     pub(crate) incomplete: Incomplete,
+    /// What becomes of the work of a task that failed before and is tried again.
+    pub(crate) shelf: Option<Shelved>,
 }
 
 /// What exit code an incomplete run has.
@@ -75,6 +77,7 @@ pub(crate) fn start(
     let journal = Journal::create(&files.journal())
         .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
     desk.set_aside(&run, wishes.dirty)?;
+    desk.unshelve(&run, wishes.shelf.as_ref())?;
     let recipe = equipped(project, recipe, Asking::Programs(&desk.watch));
     let warnings = desk.warnings(loaded, &recipe);
     let journey = Journey {
@@ -225,7 +228,8 @@ fn connect(
         Some(git) => git,
         None => &mut none,
     };
-    let mut store = RunStore::new(desk.layout.clone(), journal);
+    let files = desk.layout.run(&run);
+    let mut store = RunStore::new(desk.layout.clone(), journal, files, desk.skills.clone());
     let mut clock = RunClock::new(watch.clone(), before);
     let mut ui = desk.views();
     engine(Ports {

@@ -124,6 +124,7 @@ fn only_an_agent_without_schemas_is_asked_in_its_prompt() {
             iteration: IterationNumber(1),
             ask: AskNumber(1),
             role: Role::Review,
+            purpose: crate::event::Purpose::Work,
             task: None,
             agent: wishing(Capabilities { schema: output, ..EVERYTHING }),
             prompt: "Review it.".into(),

@@ -1,45 +1,16 @@
 //! Single choices that whole runs seldom reach.
 
-use std::collections::BTreeMap;
-
 use super::*;
-use crate::budget::Budget;
 use crate::event::{Checkpoint, Event, Recorded};
-use crate::failure::{RateLimitPolicy, Retries};
-use crate::gate::ValidationStrategy;
 use crate::ids::RunId;
-use crate::recipe::{
-    AgentChoice, AgentKind, IterationCount, LandingPolicy, PromptPlan, PromptSource, RunLimits,
-};
+use crate::recipe::{AgentChoice, AgentKind, PromptSource, RunLimits};
 use crate::units::Millis;
 
 pub(crate) fn recipe() -> Recipe {
-    Recipe {
-        workflow: "prompt".into(),
-        work: Work::Prompt(PromptSource::Text("base".into())),
-        agent: AgentChoice::new(AgentKind::Text, "agent"),
-        agents: BTreeMap::new(),
-        escalate: None,
-        prompt: PromptPlan { iteration_count: IterationCount::Hidden, output_chars: 5000 },
-        gates: Vec::new(),
-        strategy: ValidationStrategy::Strict,
-        completion_response: "DONE".into(),
-        landing: LandingPolicy {
-            commit: CommitPolicy::Nobody,
-            commit_prefix: "ralph".into(),
-            on_failure: OnFailure::Keep,
-        },
-        retries: Retries { max: 3, backoff: Millis::from_secs(5) },
-        rate_limit: RateLimitPolicy { wait: Patience::Wait, max_wait: Millis::from_mins(360) },
-        limits: RunLimits {
-            iterations: 2,
-            budget: Budget::default(),
-            ask_soft: Millis::from_mins(12),
-            ask_hard: Millis::from_mins(20),
-            ask_idle: Millis::from_mins(10),
-            delay: Millis::from_secs(30),
-        },
-    }
+    let agent = AgentChoice::new(AgentKind::Text, "agent");
+    let recipe = Recipe::new(Work::Prompt(PromptSource::Text("base".into())), agent);
+    let delay = Millis::from_secs(30);
+    Recipe { limits: RunLimits { iterations: 2, delay, ..recipe.limits.clone() }, ..recipe }
 }
 
 fn after(events: Vec<Event>) -> RunState {
@@ -78,7 +49,8 @@ fn ended(iteration: u32) -> Event {
 
 #[test]
 fn iterations_begin_end_and_keep_their_distance() {
-    let begin = |number| Step::Begin { iteration: IterationNumber(number), role: Role::Prompt };
+    let begin =
+        |number| Step::Begin { iteration: IterationNumber(number), role: Role::Prompt, task: None };
     check(vec![], 1_000, StopWish::GoOn, &begin(1));
     check(vec![begun(1)], 1_000, StopWish::GoOn, &Step::Checkpoint(Depth::Head));
     let wait = Step::Wait { until: Timestamp(31_000), reason: WaitReason::Delay };
@@ -100,12 +72,13 @@ fn a_call_that_was_begun_is_looked_for_before_it_is_repeated() {
     let asked = Event::Asked {
         ask: AskNumber(1),
         role: Role::Prompt,
+        purpose: Purpose::Work,
         agent: AgentKind::Text,
         command: Vec::new(),
         prompt_chars: 4,
         prompt_start: "base".into(),
     };
     let checkpointed = Event::Checkpointed { checkpoint: Checkpoint::None };
-    let recover = Step::Recover { ask: AskNumber(1), role: Role::Prompt };
+    let recover = Step::Recover { ask: AskNumber(1), purpose: Purpose::Work };
     check(vec![begun(1), checkpointed, asked], 1_000, StopWish::GoOn, &recover);
 }

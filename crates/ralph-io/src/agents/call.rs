@@ -193,6 +193,7 @@ pub(super) fn environment(request: &Request, own: &[(&str, &str)]) -> BTreeMap<S
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use ralph_core::event::Purpose;
     use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
     use ralph_core::recipe::{AgentChoice, AgentKind};
     use ralph_core::units::Millis;
@@ -203,6 +204,7 @@ pub(crate) mod tests {
             iteration: IterationNumber(3),
             ask: AskNumber(1),
             role: Role::Prompt,
+            purpose: Purpose::Work,
             agent: AgentChoice {
                 flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
                 capabilities: crate::agents::capabilities(kind, None),

@@ -129,6 +129,12 @@ impl TaskFile {
     ///
     /// A link stays a link: what it leads to is replaced.
     pub fn write(&mut self) -> Result<(), WriteError> {
+        let backup = backup_of(&self.path.canonicalize().unwrap_or_else(|_| self.path.clone()));
+        self.write_keeping(&backup)
+    }
+
+    /// Replaces the file, if there are changes. What it held is kept as `backup`.
+    pub fn write_keeping(&mut self, backup: &Path) -> Result<(), WriteError> {
         if self.document.text == self.written {
             return Ok(());
         }
@@ -141,11 +147,10 @@ impl TaskFile {
         if !self.is_current() {
             return Err(WriteError::Changed(self.path.clone()));
         }
-        let backup = backup_of(&real);
         let replace = |path: &Path, text: &str, permissions: Permissions| {
             atomic::replace_with(path, text.as_bytes(), permissions).map_err(failed(path))
         };
-        replace(&backup, &self.written, permissions.clone())?;
+        replace(backup, &self.written, permissions.clone())?;
         replace(&real, &self.document.text, permissions)?;
         self.written.clone_from(&self.document.text);
         Ok(())

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ralph_core::child::{ChildEnd, Ending, Limit};
-use ralph_core::gate::{Check, Gate, GateResult, GateStatus, empty_run, log_name};
+use ralph_core::gate::{Gate, GateResult, GateStatus, empty_run, log_name};
 use ralph_core::ports::{GateOrder, Gates};
 use ralph_core::stuck::{ErrorHasher, FailingChecks};
 use ralph_core::text::Excerpt;
@@ -69,7 +69,7 @@ impl CommandGates {
 impl Gates for CommandGates {
     fn check(&mut self, order: &GateOrder<'_>) -> GateResult {
         let gate = order.gate;
-        let Check::Command(command) = &gate.check;
+        let command = order.command;
         let name = self.log_name(order);
         let mut output = Output {
             log: self.open_log(&name),
@@ -106,7 +106,7 @@ impl Gates for CommandGates {
         output.conclude(said.as_deref());
         GateResult {
             gate: gate.name.clone(),
-            command: command.clone(),
+            command: command.to_owned(),
             severity: order.severity,
             status: if is_failed { GateStatus::Failed } else { GateStatus::Passed },
             log: output.log.is_ok().then(|| log.to_string_lossy().into_owned()),

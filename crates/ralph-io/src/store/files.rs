@@ -5,20 +5,22 @@
 use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ralph_core::event::Recorded;
 use ralph_core::gate::GateResult;
 use ralph_core::ids::{IterationNumber, TaskId};
 use ralph_core::outcome::Outcome;
-use ralph_core::ports::{PromptError, Store, StoreError, View};
+use ralph_core::ports::{PromptError, Store, StoreError, TasksError, TasksFound, View};
 use ralph_core::run::RunState;
+use ralph_core::task::TaskList;
 use ralph_core::units::{Timestamp, Tokens, UsdMicros};
 use rustix::fs::OFlags;
 use serde::Serialize;
 
 use super::journal::Journal;
-use super::layout::{Layout, LayoutError, write_json};
+use super::layout::{Layout, LayoutError, RunDir, write_json};
+use crate::formats::TaskFile;
 
 /// No model reads more; a larger file was named by mistake.
 const LARGEST_PROMPT: u64 = 16 * 1024 * 1024;
@@ -26,15 +28,21 @@ const LARGEST_PROMPT: u64 = 16 * 1024 * 1024;
 /// The files of a run that is under way.
 #[derive(Debug)]
 pub struct RunStore {
-    layout: Layout,
+    pub(super) layout: Layout,
     journal: Journal,
+    /// Where what is trusted of the task file is kept.
+    pub(super) files: RunDir,
+    /// Where the project's skills are.
+    pub(super) skills: PathBuf,
+    /// The task file as ralph last read or wrote it.
+    pub(super) tasks: Option<TaskFile>,
     last_task: Option<TaskId>,
 }
 
 impl RunStore {
     /// Returns the store of a run whose journal is open.
-    pub fn new(layout: Layout, journal: Journal) -> Self {
-        Self { layout, journal, last_task: None }
+    pub fn new(layout: Layout, journal: Journal, files: RunDir, skills: PathBuf) -> Self {
+        Self { layout, journal, files, skills, tasks: None, last_task: None }
     }
 
     fn publish_state(&mut self, state: &RunState) -> Result<(), StoreError> {
@@ -66,14 +74,19 @@ impl RunStore {
         self.write(&["logs", "validation"], &format!("iter-{iteration}.json"), &view)
     }
 
-    fn write(&self, parts: &[&str], name: &str, view: &impl Serialize) -> Result<(), StoreError> {
+    /// Returns the place of a view in the project's runtime directory.
+    pub(super) fn place(&self, parts: &[&str], name: &str) -> Result<PathBuf, StoreError> {
         let directory = self.layout.project_directory(parts).map_err(|error| StoreError {
             message: match std::error::Error::source(&error) {
                 Some(source) => format!("{error}: {source}"),
                 None => error.to_string(),
             },
         })?;
-        let path = directory.join(name);
+        Ok(directory.join(name))
+    }
+
+    fn write(&self, parts: &[&str], name: &str, view: &impl Serialize) -> Result<(), StoreError> {
+        let path = self.place(parts, name)?;
         write_json(&path, view).map_err(|error| StoreError {
             message: format!("cannot write `{}`: {error}", path.display()),
         })
@@ -89,10 +102,36 @@ impl Store for RunStore {
         read_prompt(&self.layout.project().join(path))
     }
 
+    fn read_tasks(&mut self, path: &Path) -> Result<TaskList, TasksError> {
+        self.read_task_file(path)
+    }
+
+    fn look_at_tasks(&mut self, path: &Path, known: &TaskList) -> TasksFound {
+        self.look_at_task_file(path, known)
+    }
+
+    fn write_tasks(&mut self, path: &Path, list: &TaskList) -> Result<(), StoreError> {
+        self.write_task_file(path, list)
+    }
+
+    fn read_file(&mut self, path: &str, chars: usize) -> Option<String> {
+        self.project_file(path, chars)
+    }
+
+    fn skill(&mut self, name: &str) -> Option<String> {
+        self.skill_text(name)
+    }
+
     fn publish(&mut self, view: &View<'_>) -> Result<(), StoreError> {
         match view {
             View::State(state) => self.publish_state(state),
             View::Gates { iteration, results } => self.publish_gates(*iteration, results),
+            View::Attempts(record) => self.publish_attempts(*record),
+            View::Handoff { iteration, handoff } => {
+                let name = format!("handoff-{:03}.json", iteration.0);
+                self.write(&["handoffs"], &name, handoff)
+            }
+            View::Amendments { iteration, at, log } => self.log_amendments(*iteration, *at, log),
         }
     }
 }
@@ -118,7 +157,7 @@ pub fn open_session_log(layout: &Layout, now: Timestamp) -> Result<File, LayoutE
     open_for_adding(&layout.project_directory(&["logs"])?.join(name))
 }
 
-fn open_for_adding(path: &Path) -> Result<File, LayoutError> {
+pub(super) fn open_for_adding(path: &Path) -> Result<File, LayoutError> {
     let refused = |source| LayoutError::Refused { doing: "open", path: path.to_owned(), source };
     OpenOptions::new()
         .append(true)
@@ -194,13 +233,16 @@ fn status(outcome: Option<&Outcome>) -> &'static str {
         Some(
             Outcome::IterationsUsedUp { .. }
             | Outcome::BudgetUsedUp { .. }
-            | Outcome::LimitTooLong { .. },
+            | Outcome::LimitTooLong { .. }
+            | Outcome::TasksLeft { .. }
+            | Outcome::BaselineBroken { .. },
         ) => "incomplete",
         Some(
             Outcome::AgentFailed { .. }
             | Outcome::NoCommitMessage
             | Outcome::ScmFailed { .. }
             | Outcome::GitFailed { .. }
+            | Outcome::TasksLost { .. }
             | Outcome::PromptLost { .. },
         ) => "failed",
     }

@@ -219,6 +219,11 @@ impl RunDir {
         self.path.join("journal.jsonl")
     }
 
+    /// Returns the copy of the task file as ralph last saw it well.
+    pub fn tasks(&self) -> PathBuf {
+        self.path().join("tasks.json")
+    }
+
     /// Returns the raw stream of a call to an agent.
     pub fn stream(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
         self.call(iteration, ask, "ndjson.zst")

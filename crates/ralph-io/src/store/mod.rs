@@ -13,6 +13,7 @@ pub mod raw;
 pub mod run_id;
 pub mod runs;
 pub mod tail;
+mod tasks;
 
 pub use files::RunStore;
 pub use journal::{Journal, JournalError};

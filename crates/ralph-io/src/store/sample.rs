@@ -2,18 +2,10 @@
 //!
 //! Not here: random runs. The test kit has those.
 
-use std::collections::BTreeMap;
-
-use ralph_core::budget::Budget;
 use ralph_core::event::{Checkpoint, Event, JOURNAL_VERSION, Recorded};
-use ralph_core::failure::{Patience, RateLimitPolicy, Retries};
-use ralph_core::gate::ValidationStrategy;
 use ralph_core::ids::{IterationNumber, Role, RunId, TaskId};
 use ralph_core::outcome::Outcome;
-use ralph_core::recipe::{
-    AgentChoice, AgentKind, CommitPolicy, IterationCount, LandingPolicy, OnFailure, PromptPlan,
-    PromptSource, Recipe, RunLimits, Work,
-};
+use ralph_core::recipe::{AgentChoice, AgentKind, PromptSource, Recipe, Work};
 use ralph_core::units::{Millis, Timestamp};
 
 /// Returns the events of a run with two iterations.
@@ -51,30 +43,6 @@ pub(super) fn events() -> Vec<Recorded> {
 }
 
 fn recipe() -> Recipe {
-    Recipe {
-        workflow: "prompt".into(),
-        work: Work::Prompt(PromptSource::Text("Do it.".into())),
-        agent: AgentChoice::new(AgentKind::Sim, "sim"),
-        agents: BTreeMap::new(),
-        escalate: None,
-        prompt: PromptPlan { iteration_count: IterationCount::Hidden, output_chars: 5000 },
-        gates: Vec::new(),
-        strategy: ValidationStrategy::Strict,
-        completion_response: "DONE".into(),
-        landing: LandingPolicy {
-            commit: CommitPolicy::Nobody,
-            commit_prefix: "ralph".into(),
-            on_failure: OnFailure::Keep,
-        },
-        retries: Retries { max: 3, backoff: Millis::from_secs(1) },
-        rate_limit: RateLimitPolicy { wait: Patience::Wait, max_wait: Millis::from_mins(60) },
-        limits: RunLimits {
-            iterations: 10,
-            budget: Budget { cost: None, tokens: None, time: None },
-            ask_soft: Millis::from_mins(10),
-            ask_hard: Millis::from_mins(30),
-            ask_idle: Millis::from_mins(10),
-            delay: Millis::ZERO,
-        },
-    }
+    let agent = AgentChoice::new(AgentKind::Sim, "sim");
+    Recipe::new(Work::Prompt(PromptSource::Text("Do it.".into())), agent)
 }

@@ -1,72 +1,26 @@
 //! The engine in a scripted world: every rule of the loop, and a death at every port call.
 
-use std::collections::BTreeMap;
-
-use ralph_core::budget::{Budget, Exhausted};
+use ralph_core::budget::Exhausted;
 use ralph_core::event::Event;
-use ralph_core::failure::{FailureClass, Patience, RateLimitPolicy, Retries};
-use ralph_core::gate::{
-    Check, EmptyRun, FailAction, Gate, GateKind, GateStatus, Persistence, Reuse, Severity,
-    ValidationStrategy,
-};
+use ralph_core::failure::FailureClass;
+use ralph_core::gate::{Gate, GateKind, GateStatus, Persistence, Severity};
 use ralph_core::ids::Role;
 use ralph_core::outcome::Outcome;
 use ralph_core::ports::Request;
 use ralph_core::recipe::{
-    AgentChoice, AgentKind, CommitPolicy, IterationCount, LandingPolicy, OnFailure, PromptPlan,
-    PromptSource, Recipe, RunLimits, Scm, ScmTask, Work,
+    AgentChoice, AgentKind, CommitPolicy, OnFailure, PromptSource, Recipe, Scm, ScmTask, Work,
 };
 use ralph_core::run::RunState;
-use ralph_core::text::Truncate;
 use ralph_core::units::{Millis, Timestamp, UsdMicros};
 use ralph_testkit::world::{BEGINNING, Deed, Shared};
 
 fn gate(command: &str) -> Gate {
-    Gate {
-        name: command.into(),
-        kind: GateKind::Test,
-        check: Check::Command(command.into()),
-        severity: Severity::Hard,
-        persistence: Persistence::WhenGreen,
-        fail_action: FailAction::Append,
-        hint: None,
-        truncate: Truncate::Head,
-        soft_limit: Millis::from_mins(5),
-        hard_limit: Millis::from_mins(10),
-        roles: Vec::new(),
-        reuse: Reuse::SameTree,
-        empty: EmptyRun::Refused,
-        paths: Vec::new(),
-    }
+    Gate::command(GateKind::Test, command)
 }
 
 fn recipe(gates: Vec<Gate>) -> Recipe {
-    Recipe {
-        workflow: "prompt".into(),
-        work: Work::Prompt(PromptSource::Text("base".into())),
-        agent: AgentChoice::new(AgentKind::Text, "agent"),
-        agents: BTreeMap::new(),
-        escalate: None,
-        prompt: PromptPlan { iteration_count: IterationCount::Hidden, output_chars: 5000 },
-        gates,
-        strategy: ValidationStrategy::Strict,
-        completion_response: "DONE".into(),
-        landing: LandingPolicy {
-            commit: CommitPolicy::Nobody,
-            commit_prefix: "ralph".into(),
-            on_failure: OnFailure::Keep,
-        },
-        retries: Retries { max: 3, backoff: Millis::from_secs(5) },
-        rate_limit: RateLimitPolicy { wait: Patience::Wait, max_wait: Millis::from_mins(360) },
-        limits: RunLimits {
-            iterations: 10,
-            budget: Budget::default(),
-            ask_soft: Millis::from_mins(12),
-            ask_hard: Millis::from_mins(20),
-            ask_idle: Millis::from_mins(10),
-            delay: Millis::ZERO,
-        },
-    }
+    let agent = AgentChoice::new(AgentKind::Text, "agent");
+    Recipe { gates, ..Recipe::new(Work::Prompt(PromptSource::Text("base".into())), agent) }
 }
 
 fn with_scm(mut recipe: Recipe, tasks: Vec<ScmTask>) -> Recipe {

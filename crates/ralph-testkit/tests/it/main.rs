@@ -9,4 +9,5 @@
 mod engine;
 mod process;
 mod sim;
+mod tasks;
 mod tidy;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use ralph_core::event::Purpose;
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_core::ports::Request;
 use ralph_core::reading::{Reading, ResultStatus};
@@ -69,6 +70,7 @@ fn read(output: &Output) -> Reading {
         iteration: IterationNumber(1),
         ask: AskNumber(1),
         role: Role::Prompt,
+        purpose: Purpose::Work,
         agent: AgentChoice::new(AgentKind::Sim, "scenario.json"),
         prompt: String::new(),
         soft_limit: Millis::ZERO,

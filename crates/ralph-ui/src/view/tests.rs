@@ -5,26 +5,21 @@ mod run;
 mod writing;
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 
 use expect_test::Expect;
 use jiff::tz::TimeZone;
 use ralph_core::budget::Budget;
 use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
-use ralph_core::event::{Checkpoint, CommitId, JOURNAL_VERSION};
-use ralph_core::failure::{Failure, Patience, RateLimitPolicy, Retries};
-use ralph_core::gate::{
-    Check, EmptyRun, FailAction, Gate, GateKind, GateResult, GateStatus, Persistence, Reuse,
-    Severity, ValidationStrategy,
-};
+use ralph_core::event::{Checkpoint, CommitId, JOURNAL_VERSION, Purpose};
+use ralph_core::failure::Failure;
+use ralph_core::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
-use ralph_core::judge::{Evidence, judge};
+use ralph_core::judge::judge;
 use ralph_core::reading::{Reading, Speaker, TextForm, Usage};
 use ralph_core::recipe::{
-    AgentChoice, AgentKind, CommitPolicy, IterationCount, LandingPolicy, OnFailure, PromptPlan,
-    PromptSource, Recipe, RunLimits, Work,
+    AgentChoice, AgentKind, CommitPolicy, LandingPolicy, OnFailure, PromptSource, Recipe,
+    RunLimits, Work,
 };
-use ralph_core::text::Truncate;
 use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
 
 use super::*;
@@ -112,6 +107,7 @@ impl Stage {
         self.tell(Event::Asked {
             ask: AskNumber(number),
             role,
+            purpose: if role == Role::Message { Purpose::Message } else { Purpose::Work },
             agent: AgentKind::Claude,
             command: ["claude", "-p", "--model", "opus", "two words"].map(str::to_owned).to_vec(),
             prompt_chars: 1_234,
@@ -167,14 +163,7 @@ impl Stage {
     fn judge(&mut self) -> &mut Self {
         let state = self.state.as_ref().expect("the run has begun");
         let current = state.current.as_ref().expect("an iteration is open");
-        let evidence = match current.work.end.as_ref().expect("the question has ended") {
-            ralph_core::run::AskingEnd::Answered(reply) => {
-                Evidence::Answered { reply, gates: &current.gates }
-            }
-            ralph_core::run::AskingEnd::FailedAttempt(failure)
-            | ralph_core::run::AskingEnd::Hopeless(failure) => Evidence::Failed(failure),
-        };
-        let judgement = judge(&state.recipe, evidence);
+        let judgement = judge(state, current).expect("the question has ended");
         self.tell(Event::Judged { judgement })
     }
 
@@ -226,56 +215,26 @@ fn usage() -> Usage {
 }
 
 fn gate(name: &str, command: &str, severity: Severity) -> Gate {
-    Gate {
-        name: name.into(),
-        kind: GateKind::Custom,
-        check: Check::Command(command.into()),
-        severity,
-        persistence: Persistence::WhenGreen,
-        fail_action: FailAction::Append,
-        hint: None,
-        truncate: Truncate::Head,
-        soft_limit: Millis::from_mins(5),
-        hard_limit: Millis::from_mins(10),
-        roles: Vec::new(),
-        reuse: Reuse::SameTree,
-        empty: EmptyRun::Refused,
-        paths: Vec::new(),
-    }
+    Gate { name: name.into(), severity, ..Gate::command(GateKind::Custom, command) }
 }
 
 fn recipe() -> Recipe {
+    let agent =
+        AgentChoice { model: Some("opus".into()), ..AgentChoice::new(AgentKind::Claude, "claude") };
+    let recipe = Recipe::new(Work::Prompt(PromptSource::Text("Do it.".into())), agent);
+    let budget = Budget { cost: Some(UsdMicros::from_dollars(20.0)), ..Budget::default() };
     Recipe {
-        workflow: "prompt".into(),
-        work: Work::Prompt(PromptSource::Text("Do it.".into())),
-        agent: AgentChoice {
-            model: Some("opus".into()),
-            ..AgentChoice::new(AgentKind::Claude, "claude")
-        },
-        agents: BTreeMap::new(),
-        escalate: None,
-        prompt: PromptPlan { iteration_count: IterationCount::Hidden, output_chars: 5_000 },
         gates: vec![
             gate("lint", "make lint", Severity::Hard),
             gate("test", "make test", Severity::Hard),
             gate("style", "make style", Severity::Soft),
         ],
-        strategy: ValidationStrategy::Strict,
-        completion_response: "DONE".into(),
         landing: LandingPolicy {
             commit: CommitPolicy::Ralph,
             commit_prefix: "ralph: ".into(),
             on_failure: OnFailure::Rollback,
         },
-        retries: Retries { max: 3, backoff: Millis::from_secs(5) },
-        rate_limit: RateLimitPolicy { wait: Patience::Wait, max_wait: Millis::from_mins(360) },
-        limits: RunLimits {
-            iterations: 10,
-            budget: Budget { cost: Some(UsdMicros::from_dollars(20.0)), ..Budget::default() },
-            ask_soft: Millis::from_mins(30),
-            ask_hard: Millis::from_mins(60),
-            ask_idle: Millis::from_mins(10),
-            delay: Millis::ZERO,
-        },
+        limits: RunLimits { budget, ..recipe.limits.clone() },
+        ..recipe
     }
 }

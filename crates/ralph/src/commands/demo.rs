@@ -77,7 +77,7 @@ pub(crate) fn main(common: &CommonArgs, args: &DemoArgs) -> Result<ExitStatus, C
     let loaded = project.settings(None, Vec::new())?;
     let recipe = recipe::for_prompt(&loaded, PromptSource::Text(PROMPT.to_owned()))?;
     screen::print_data(&introduction(&project.directory));
-    let wishes = Wishes { dirty: DirtyPlan::Refuse, incomplete: Incomplete::Fails };
+    let wishes = Wishes { dirty: DirtyPlan::Refuse, incomplete: Incomplete::Fails, shelf: None };
     let status = session::start(&common, &project, &loaded, recipe, wishes)?;
     screen::print_data(&account(&project, &loaded, &place)?);
     place.leave(args);
@@ -221,5 +221,8 @@ fn told(verdict: &Verdict) -> String {
              count, and its output\n     went into the next prompt."
             .to_owned(),
         Verdict::AttemptFailed { failure } => failure.words.clone(),
+        Verdict::NothingChanged => "The agent changed nothing.".to_owned(),
+        Verdict::Blocked { blocked } => blocked.needs.clone(),
+        Verdict::Reviewed { verdict, .. } => format!("The review: {}.", verdict.name()),
     }
 }

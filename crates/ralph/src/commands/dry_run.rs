@@ -1,16 +1,21 @@
 //! `--dry-run`: what a run would do, without doing it.
 
+use ralph_core::board::{Board, Turn};
 use ralph_core::choose::{self, Step};
+use ralph_core::event::Purpose;
 use ralph_core::gate::{Check, Severity};
+use ralph_core::handoff::read;
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::{Agent as _, Moment, Request, StopWish};
+use ralph_core::prompt::task::{self as task_prompt, TaskParts};
 use ralph_core::prompt::{self, Parts};
-use ralph_core::recipe::{CommitPolicy, OnFailure, PromptSource, Recipe, ScmTask, Work};
+use ralph_core::recipe::{CommitPolicy, OnFailure, PromptSource, Recipe, ScmTask, TaskWork, Work};
 use ralph_core::run::PromptSize;
 use ralph_core::scm;
 use ralph_io::caller::AgentCaller;
 use ralph_io::clock;
+use ralph_io::formats::TaskFile;
 use ralph_io::process::Watch;
 use ralph_io::store::files::read_prompt;
 use ralph_io::store::{Layout, RunDir, journal};
@@ -19,46 +24,102 @@ use crate::complaint::Complaint;
 use crate::project::Project;
 use crate::screen;
 use crate::settings::Loaded;
+use crate::task_file;
 
-/// Prints what `ralph run` would do.
+/// Prints what a run would do.
 pub(crate) fn main(
     project: &Project,
     loaded: &Loaded,
     recipe: &Recipe,
 ) -> Result<ExitStatus, Complaint> {
-    let Work::Prompt(source) = &recipe.work;
+    let Opening { until, role, prompt, schema } = opening(project, recipe)?;
+    let caller = caller(project)?;
+    let mut text = String::from("Dry run: no agent is started and nothing is changed.\n");
+    for path in &loaded.files {
+        text.push_str(&format!("\nSettings from {}\n", path.display()));
+    }
+    text.push_str(&format!("\nUp to {} iterations, until {until}.\n", recipe.limits.iterations));
+    let request = request(recipe, role, &prompt);
+    let request = match schema {
+        Some(schema) => request.wanting(schema),
+        None => request,
+    };
+    let command = quoted(&caller.command_line(&request));
+    text.push_str(&format!("\nEach iteration asks\n  {command}\n"));
+    text.push_str(&format!("with the prompt\n{}\n", indented(&request.prompt)));
+    text.push_str(&gates(recipe));
+    text.push_str(&landing(recipe, &caller));
+    screen::print_data(&text);
+    Ok(ExitStatus::Complete)
+}
+
+/// How a run would begin.
+struct Opening {
+    until: String,
+    role: Role,
+    prompt: String,
+    schema: Option<serde_json::Value>,
+}
+
+fn opening(project: &Project, recipe: &Recipe) -> Result<Opening, Complaint> {
+    let source = match &recipe.work {
+        Work::Prompt(source) => source,
+        Work::Tasks(work) => return task_opening(project, recipe, work),
+    };
     let base = match source {
         PromptSource::Text(text) => text.clone(),
         PromptSource::File(path) => {
             read_prompt(path).map_err(|error| Complaint::input(error.message))?
         }
     };
+    Ok(Opening {
+        until: format!(
+            "the agent answers <response>{}</response> and the gates pass",
+            recipe.completion_response
+        ),
+        role: Role::Prompt,
+        prompt: assembled(recipe, &base),
+        schema: None,
+    })
+}
+
+fn assembled(recipe: &Recipe, base: &str) -> String {
     let parts = Parts {
-        base: &base,
+        base,
         feedback: &[],
         iteration: IterationNumber(1),
         limit: recipe.limits.iterations,
         size: PromptSize::Full,
     };
-    let prompt = prompt::assemble(&recipe.prompt, parts);
-    let caller = caller(project)?;
-    let mut text = String::from("Dry run: no agent is started and nothing is changed.\n");
-    for path in &loaded.files {
-        text.push_str(&format!("\nSettings from {}\n", path.display()));
-    }
-    text.push_str(&format!(
-        "\nUp to {} iterations, until the agent answers <response>{}</response> and the gates pass.\n",
-        recipe.limits.iterations, recipe.completion_response
-    ));
-    text.push_str(&format!(
-        "\nEach iteration asks\n  {}\n",
-        quoted(&caller.command_line(&request(recipe, Role::Prompt, &prompt)))
-    ));
-    text.push_str(&format!("with the prompt\n{}\n", indented(&prompt)));
-    text.push_str(&gates(recipe));
-    text.push_str(&landing(recipe, &caller));
-    screen::print_data(&text);
-    Ok(ExitStatus::Complete)
+    prompt::assemble(&recipe.prompt, parts)
+}
+
+fn task_opening(project: &Project, recipe: &Recipe, work: &TaskWork) -> Result<Opening, Complaint> {
+    let file =
+        TaskFile::read(&work.file).map_err(|problems| task_file::complain(project, &problems))?;
+    let board = Board::new(file.list().clone());
+    let nothing = || Complaint::input("there is nothing to do: no task can begin");
+    let Turn::Next(next) = board.turn(work) else { return Err(nothing()) };
+    let (role, task) = next.work().ok_or_else(nothing)?;
+    let commands: Vec<String> = recipe
+        .gates
+        .iter()
+        .filter_map(|gate| match &gate.check {
+            Check::Command(command) => Some(command.clone()),
+            Check::Agent(_) => None,
+        })
+        .collect();
+    let base = task_prompt::attempt(&TaskParts {
+        review_feedback: &task.review.feedback,
+        gates: &commands,
+        ..TaskParts::first(task)
+    });
+    Ok(Opening {
+        until: format!("the {} tasks of the list are done", board.list.tasks.len()),
+        role,
+        prompt: assembled(recipe, &base),
+        schema: Some(read::schema()),
+    })
 }
 
 /// Prints what `ralph resume` would do next.
@@ -73,9 +134,17 @@ pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complai
             "look for the answer that was on its way, and ask again only if it is not whole"
                 .to_owned()
         }
-        Step::Ask { role, .. } => format!("ask the agent ({role})"),
+        Step::Ask { .. } => "ask the agent".to_owned(),
         Step::Wait { .. } => "wait until the agent may be asked again".to_owned(),
-        Step::BeginCheck(_) | Step::Check { .. } | Step::Reuse { .. } => "run the gates".to_owned(),
+        Step::Observe
+        | Step::Check { .. }
+        | Step::Hear { .. }
+        | Step::Reuse { .. }
+        | Step::Refuse { .. } => "run the gates".to_owned(),
+        Step::ReadTasks => "read the task list".to_owned(),
+        Step::WriteTasks | Step::WriteList => "write the task list".to_owned(),
+        Step::BeginBaseline | Step::Baseline { .. } => "run the gates before any work".to_owned(),
+        Step::Shelve => "put the work on a branch of its own".to_owned(),
         Step::Judge => "decide what follows from the iteration".to_owned(),
         Step::Survey | Step::Commit { .. } => "commit the work that passed".to_owned(),
         Step::Scm { command, words } => format!("run `{command} {}`", words.join(" ")),
@@ -110,6 +179,7 @@ fn request(recipe: &Recipe, role: Role, prompt: &str) -> Request {
         iteration: IterationNumber(1),
         ask: AskNumber(1),
         role,
+        purpose: Purpose::Work,
         agent: recipe.agent_for(role).clone(),
         prompt: prompt.to_owned(),
         soft_limit: recipe.limits.ask_soft,
@@ -132,9 +202,12 @@ fn gates(recipe: &Recipe) -> String {
             Some(Severity::Soft) => "soft",
             None => "left out by the validation strategy",
         };
-        let Check::Command(command) = &gate.check;
+        let what = match &gate.check {
+            Check::Command(command) => command.clone(),
+            Check::Agent(agent) => format!("{}: a verdict of {}", gate.name, agent.command),
+        };
         text.push_str(&format!(
-            "  {command}\n    {severity}, at most {}, on failure {} to the prompt\n",
+            "  {what}\n    {severity}, at most {}, on failure {} to the prompt\n",
             gate.hard_limit,
             gate.fail_action.name()
         ));

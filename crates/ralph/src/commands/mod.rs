@@ -1,5 +1,6 @@
 //! The commands: reading the command line, doing what it says, ending with an exit code.
 
+mod build;
 mod demo;
 mod dry_run;
 mod init;
@@ -36,6 +37,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Sim { scenario }) => sim(&scenario),
         Some(Command::Init(args)) => finish(&cli.common, Ok(init::main(&args))),
         Some(Command::Run(args)) => finish(&cli.common, run::main(&cli.common, &args)),
+        Some(Command::Build(args)) => finish(&cli.common, build::main(&cli.common, &args)),
         Some(Command::Resume(args)) => finish(&cli.common, resume::main(&cli.common, &args)),
         Some(Command::Status(args)) => finish(&cli.common, status::main(&cli.common, &args)),
         Some(Command::Log(args)) => finish(&cli.common, log::main(&cli.common, &args)),

@@ -43,7 +43,7 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
         (false, false) => DirtyPlan::Refuse,
     };
     let change = |recipe: &Recipe| changed(recipe, &args.limits);
-    let wishes = Wishes { dirty, incomplete: args.limits.allow_incomplete.into() };
+    let wishes = Wishes { dirty, incomplete: args.limits.allow_incomplete.into(), shelf: None };
     session::resume(common, &project, &loaded, &chosen, change, wishes)
 }
 

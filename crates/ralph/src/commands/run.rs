@@ -6,7 +6,7 @@ use ralph_io::store::files::read_prompt;
 use serde_json::{Value, json};
 
 use super::dry_run;
-use crate::cli::{CommonArgs, LimitArgs, RunArgs};
+use crate::cli::{CommonArgs, LimitArgs, RunArgs, StartArgs};
 use crate::complaint::Complaint;
 use crate::desk::DirtyPlan;
 use crate::equip::{Asking, equipped};
@@ -19,7 +19,15 @@ use crate::settings::{self, FlagValue, Loaded};
 pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Complaint> {
     let source = recipe::prompt_source(args.prompt.clone(), args.prompt_file.clone())?;
     let project = Project::open(common)?;
-    let loaded = load(&project, args)?;
+    let mut flags = start_flags(&args.start)?;
+    if let Some(text) = &args.completion_response {
+        flags.push(FlagValue {
+            name: "--completion-response".to_owned(),
+            path: "completionResponse".to_owned(),
+            value: json!(text),
+        });
+    }
+    let loaded = load(&project, &args.start, flags)?;
     let source = match source {
         PromptSource::Text(text) => PromptSource::Text(text),
         PromptSource::File(path) => {
@@ -29,23 +37,31 @@ pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Co
         }
     };
     let recipe = recipe::for_prompt(&loaded, source)?;
-    if args.dry_run {
-        return dry_run::main(&project, &loaded, &equipped(&project, recipe, Asking::Memory));
+    if args.start.dry_run {
+        let recipe = equipped(&project, recipe, Asking::Memory);
+        return dry_run::main(&project, &loaded, &recipe);
     }
+    session::start(common, &project, &loaded, recipe, wishes(&args.start))
+}
+
+/// Returns how the user wants a run to be treated.
+pub(super) fn wishes(args: &StartArgs) -> Wishes {
     let dirty = match (args.include_dirty, args.set_aside) {
         (true, _) => DirtyPlan::Include,
         (false, true) => DirtyPlan::SetAside,
         (false, false) => DirtyPlan::Refuse,
     };
-    let wishes = Wishes { dirty, incomplete: args.limits.allow_incomplete.into() };
-    session::start(common, &project, &loaded, recipe, wishes)
+    Wishes { dirty, incomplete: args.limits.allow_incomplete.into(), shelf: None }
 }
 
 /// Reads the settings, with the flags on top. Another agent than the one of the settings is
 /// another program: the flags, the model and the kind there mean nothing to it.
-fn load(project: &Project, args: &RunArgs) -> Result<Loaded, Complaint> {
+pub(super) fn load(
+    project: &Project,
+    args: &StartArgs,
+    mut flags: Vec<FlagValue>,
+) -> Result<Loaded, Complaint> {
     let config = args.config.as_deref();
-    let mut flags = flags(args)?;
     let Some(named) = &args.limits.agent else {
         return project.settings(config, flags);
     };
@@ -67,15 +83,12 @@ fn load(project: &Project, args: &RunArgs) -> Result<Loaded, Complaint> {
     project.settings(config, flags)
 }
 
-/// Returns what the flags set, as the last layer of the settings.
-fn flags(args: &RunArgs) -> Result<Vec<FlagValue>, Complaint> {
+/// Returns what the flags of every run set, as the last layer of the settings.
+pub(super) fn start_flags(args: &StartArgs) -> Result<Vec<FlagValue>, Complaint> {
     let mut flags = limit_flags(&args.limits)?;
     let mut set = |name: &str, path: &str, value: Value| {
         flags.push(FlagValue { name: name.to_owned(), path: path.to_owned(), value });
     };
-    if let Some(text) = &args.completion_response {
-        set("--completion-response", "completionResponse", json!(text));
-    }
     if args.no_stream_agent_output {
         set("--no-stream-agent-output", "streamAgentOutput", json!(false));
     } else if args.stream_agent_output {

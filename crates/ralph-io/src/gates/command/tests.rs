@@ -2,30 +2,14 @@
 
 use std::fs;
 
-use ralph_core::gate::{EmptyRun, FailAction, GateKind, Persistence, Reuse, Severity};
+use ralph_core::gate::{EmptyRun, GateKind};
 use ralph_core::ids::{IterationNumber, RunId};
-use ralph_core::text::Truncate;
 use ralph_core::units::Millis;
 
 use super::*;
 
 fn gate(name: &str, command: &str) -> Gate {
-    Gate {
-        name: name.into(),
-        kind: GateKind::Test,
-        check: Check::Command(command.into()),
-        severity: Severity::Hard,
-        persistence: Persistence::WhenGreen,
-        fail_action: FailAction::Append,
-        hint: None,
-        truncate: Truncate::Head,
-        soft_limit: Millis::from_mins(5),
-        hard_limit: Millis::from_mins(10),
-        roles: Vec::new(),
-        reuse: Reuse::SameTree,
-        empty: EmptyRun::Refused,
-        paths: Vec::new(),
-    }
+    Gate { name: name.into(), ..Gate::command(GateKind::Test, command) }
 }
 
 struct Project {
@@ -64,6 +48,7 @@ fn run(gates: &mut CommandGates, gate: &Gate) -> GateResult {
         run: &RunId("run".into()),
         iteration: IterationNumber(4),
         gate,
+        command: gate.check.label(),
         severity: gate.severity,
         output_chars: 40,
     })

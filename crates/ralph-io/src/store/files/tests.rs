@@ -14,7 +14,8 @@ fn store() -> (tempfile::TempDir, RunStore) {
     let layout = Layout::locate(directory.path(), directory.path(), &root).expect("located");
     layout.prepare_state().expect("prepared");
     let journal = Journal::create(&layout.state().join("journal.jsonl")).expect("created");
-    (directory, RunStore::new(layout, journal))
+    let files = RunDir::at(directory.path());
+    (directory, RunStore::new(layout, journal, files, ".ralph/skills".into()))
 }
 
 #[test]

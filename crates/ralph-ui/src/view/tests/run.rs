@@ -3,14 +3,21 @@
 use super::*;
 use crate::style::Timestamps;
 use expect_test::expect;
-use ralph_core::event::{Changes, Landed, TreeId, WaitReason};
+use ralph_core::event::{Changes, History, Landed, Observation, TreeId, WaitReason};
 use ralph_core::failure::FailureClass;
 use ralph_core::outcome::Outcome;
 
 /// An iteration that fails its gates, then one that completes the work.
 fn two_iterations(stage: &mut Stage) {
     stage.begin(recipe()).iterate(1).ask(1, Role::Prompt).pass(367).answer(1, "I tried.");
-    stage.tell(Event::CheckStarted { tree: Some(TreeId("7e7e7e7e7e".into())) });
+    let observation = Observation {
+        tree: TreeId("7e7e7e7e7e".into()),
+        changes: Changes::Some,
+        files: Vec::new(),
+        more_files: 2,
+        history: History::Same,
+    };
+    stage.tell(Event::Observed { observation: Some(observation), kept: None });
     stage.check("lint", GateStatus::Passed, 0, "");
     stage.check("test", GateStatus::Failed, 2, "test one ... FAILED\nexpected 1, got 2\n");
     stage.judge();

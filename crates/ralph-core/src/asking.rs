@@ -1,0 +1,105 @@
+//! A question to an agent: it may take several calls, pauses and waits until it is answered or
+//! given up.
+//!
+//! Part of the state, so it changes only by events. Not here: what is asked.
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{AFTER_RESET, FIRST_LIMIT_PAUSE, Failure, FailureRule};
+use crate::ids::AskNumber;
+use crate::reading::Reply;
+use crate::recipe::Recipe;
+use crate::units::{Millis, Timestamp};
+
+/// A question to an agent that may take several calls.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Asking {
+    /// The call that was begun and has not been heard of since.
+    pub pending: Option<AskNumber>,
+    /// Failures that count against the retries.
+    pub failures: u32,
+    /// Refusals by a usage limit.
+    pub refusals: u32,
+    /// How long those make it wait in all.
+    pub waited: Millis,
+    /// Not to be asked again before this moment.
+    pub not_before: Option<Timestamp>,
+    /// Which prompt the next call gets.
+    pub size: PromptSize,
+    /// How it ended, once it has.
+    pub end: Option<AskingEnd>,
+    /// The last failure.
+    pub last_failure: Option<Failure>,
+}
+
+/// Which prompt a call gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptSize {
+    /// The whole one.
+    #[default]
+    Full,
+    /// With as little feedback as possible, because the whole one did not fit.
+    Smallest,
+}
+
+/// How a question ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskingEnd {
+    /// With an answer.
+    Answered(Box<Reply>),
+    /// With a failed attempt; the loop goes on.
+    FailedAttempt(Failure),
+    /// For good: asking again cannot help.
+    Hopeless(Failure),
+}
+
+impl Asking {
+    /// Forgets what made the run give up, so that it can be tried again.
+    pub(crate) fn revive(&mut self) {
+        match &self.end {
+            Some(AskingEnd::Answered(_) | AskingEnd::FailedAttempt(_)) => {}
+            Some(AskingEnd::Hopeless(_)) | None => {
+                *self = Self { pending: self.pending, size: self.size, ..Self::default() };
+            }
+        }
+    }
+
+    /// Takes in what a call brought.
+    pub(crate) fn hear(&mut self, reply: &Reply, at: Timestamp, recipe: &Recipe) {
+        self.pending = None;
+        let Some(failure) = &reply.failure else {
+            self.end = Some(AskingEnd::Answered(Box::new(reply.clone())));
+            return;
+        };
+        self.last_failure = Some(failure.clone());
+        match (failure.class.rule(), self.size) {
+            (FailureRule::Retry, _) => {
+                self.failures += 1;
+                let seed = u64::try_from(at.0).unwrap_or(0);
+                self.not_before = Some(at.plus(recipe.retries.pause(self.failures, seed)));
+                if self.failures > recipe.retries.max {
+                    self.end = Some(AskingEnd::Hopeless(failure.clone()));
+                }
+            }
+            (FailureRule::RetrySmaller, PromptSize::Full) => self.size = PromptSize::Smallest,
+            (FailureRule::RetrySmaller, PromptSize::Smallest) | (FailureRule::FailedAttempt, _) => {
+                self.end = Some(AskingEnd::FailedAttempt(failure.clone()));
+            }
+            (FailureRule::Wait { until }, _) => {
+                let pause = Millis(FIRST_LIMIT_PAUSE.0 << self.refusals.min(6));
+                // A reset that lies in the past, call after call, must not become a tight loop
+                // of refused calls.
+                let least = at.plus(Millis(AFTER_RESET.0 << self.refusals.min(8)));
+                self.refusals += 1;
+                let until =
+                    until.map_or(at.plus(pause), |reset| reset.plus(AFTER_RESET)).max(least);
+                self.waited = self.waited.plus(until.since(at));
+                self.not_before = Some(until);
+            }
+            (FailureRule::Stop, _) => self.end = Some(AskingEnd::Hopeless(failure.clone())),
+            (FailureRule::Again, _) => {}
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Attempts at a task: what is remembered of the ones that failed, when they count as stuck,
+//! and what that asks for next.
+//!
+//! ralph writes this down, never an agent, and word for word, never summed up. Not here:
+//! whether an attempt failed, which `judge` decides.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Checkpoint, TreeId};
+use crate::handoff::Blocked;
+use crate::ids::{IterationNumber, TaskId};
+use crate::stuck::{ErrorHash, Escalation, StuckPolicy};
+use crate::units::{Millis, Timestamp};
+
+/// The history that joins a prompt.
+const REMEMBERED: usize = 3;
+
+/// What of an output joins the record of an attempt.
+const LONGEST_OUTPUT: usize = 100;
+
+/// A failed attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// The iteration that made it.
+    pub iteration: IterationNumber,
+    /// What it failed at: a gate's name, or what went wrong before the gates.
+    pub gate: String,
+    /// The exit code of that gate.
+    pub exit_code: i32,
+    /// The failure without what changes from run to run.
+    pub hash: ErrorHash,
+    /// The tests that failed, where the output names them.
+    #[serde(default)]
+    pub failing: Vec<String>,
+    /// The tree it left.
+    pub tree: Option<TreeId>,
+    /// What the agent said it did.
+    pub summary: String,
+    /// The files it changed.
+    pub files: Vec<String>,
+    /// What was asked of it beyond the task.
+    pub escalation: Escalation,
+}
+
+impl Attempt {
+    /// Returns whether two attempts came to the same end, whatever the wording of the error.
+    fn is_like(&self, other: &Self) -> bool {
+        self.hash == other.hash
+            || (self.tree.is_some() && self.tree == other.tree)
+            || (!self.failing.is_empty() && self.failing == other.failing)
+    }
+}
+
+/// The output of a gate that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedOutput {
+    /// What stands above it.
+    pub title: String,
+    /// It.
+    pub text: String,
+}
+
+/// What is remembered of the attempts at one task. Bounded, however many there were.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct AttemptLog {
+    /// How many attempts failed.
+    pub failed: u32,
+    /// The state that the first one started from.
+    pub base: Option<Checkpoint>,
+    /// The last ones, oldest first.
+    pub recent: Vec<Attempt>,
+    /// What the gates said to the last one.
+    pub outputs: Vec<FailedOutput>,
+    /// How often in a row the same failure came.
+    pub alike: u32,
+    /// How often another strategy was demanded.
+    pub shifts: u32,
+    /// Whether more context was given.
+    pub expansion: Expansion,
+    /// What the next attempt is asked beyond the task.
+    pub escalation: Escalation,
+    /// What the agent says it needs of a person.
+    pub blocked: Option<Blocked>,
+    /// The time that all attempts took.
+    pub spent: Millis,
+    /// Quality warnings of soft gates, over all attempts.
+    pub warnings: u32,
+}
+
+/// Whether more context was given, which happens once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expansion {
+    /// No.
+    #[default]
+    NotYet,
+    /// Yes.
+    Done,
+}
+
+impl AttemptLog {
+    /// Returns what a failed attempt leads to, before it is taken in.
+    pub fn assess(
+        &self,
+        attempt: &Attempt,
+        outputs: &[FailedOutput],
+        policy: StuckPolicy,
+    ) -> Escalation {
+        if self.alike_with(attempt) < policy.after {
+            return Escalation::None;
+        }
+        if self.shifts < policy.strategy_shifts {
+            return Escalation::StrategyShift;
+        }
+        match self.expansion {
+            Expansion::NotYet if speaks_of_missing_knowledge(outputs) => {
+                Escalation::ContextExpansion
+            }
+            Expansion::NotYet | Expansion::Done => Escalation::HardStop,
+        }
+    }
+
+    /// Takes in a failed attempt.
+    pub fn add(&mut self, attempt: Attempt, outputs: Vec<FailedOutput>, next: Escalation) {
+        self.failed += 1;
+        self.alike = self.alike_with(&attempt);
+        self.escalation = next;
+        match next {
+            Escalation::StrategyShift => self.shifts += 1,
+            Escalation::ContextExpansion => self.expansion = Expansion::Done,
+            Escalation::None | Escalation::HardStop => {}
+        }
+        self.outputs = outputs;
+        self.recent.push(attempt);
+        if self.recent.len() > REMEMBERED {
+            self.recent.remove(0);
+        }
+    }
+
+    fn alike_with(&self, attempt: &Attempt) -> u32 {
+        match self.recent.last() {
+            Some(last) if last.is_like(attempt) => self.alike + 1,
+            Some(_) | None => 1,
+        }
+    }
+
+    /// Returns whether the last failures were the same one often enough to count as stuck.
+    pub fn is_stuck(&self, policy: StuckPolicy) -> bool {
+        self.alike >= policy.after
+    }
+}
+
+/// Words by which compilers, interpreters and shells say that something is not there.
+const MISSING: [&str; 19] = [
+    "importerror",
+    "modulenotfounderror",
+    "nameerror",
+    "filenotfounderror",
+    "unresolved import",
+    "unresolved name",
+    "cannot find module",
+    "cannot find name",
+    "cannot find symbol",
+    "cannot find value",
+    "cannot find function",
+    "cannot find type",
+    "failed to resolve",
+    "no such file or directory",
+    "could not find",
+    "is not defined",
+    "undefined:",
+    "command not found",
+    "does not exist",
+];
+
+/// Returns whether an error speaks of missing knowledge: an import, a name, a file.
+pub fn speaks_of_missing_knowledge(outputs: &[FailedOutput]) -> bool {
+    outputs.iter().any(|output| {
+        let text = output.text.to_lowercase();
+        MISSING.iter().any(|words| text.contains(words))
+    })
+}
+
+/// Returns the paths that an error names, in order of appearance, each once.
+pub fn named_paths(outputs: &[FailedOutput]) -> Vec<String> {
+    let mut paths: Vec<String> = Vec::new();
+    let words = outputs.iter().flat_map(|output| {
+        output.text.split(|c: char| c.is_whitespace() || "\"'`()[]{},;=<>".contains(c))
+    });
+    for word in words {
+        // `src/a.rs:12:3` and `a.py",` and `./b.c:` name files.
+        let path = word.trim_start_matches("./").split(':').next().unwrap_or_default();
+        let has_ending = path.rsplit_once('.').is_some_and(|(stem, ending)| {
+            !stem.is_empty()
+                && (1..=5).contains(&ending.len())
+                && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
+                && ending.bytes().any(|byte| byte.is_ascii_alphabetic())
+        });
+        let is_inside = !path.starts_with('/') && !path.contains("..");
+        if has_ending && is_inside && !paths.iter().any(|known| known == path) {
+            paths.push(path.to_owned());
+        }
+    }
+    paths
+}
+
+/// What the record of a task's attempts is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// The task.
+    pub task: &'a TaskId,
+    /// How many attempts it gets.
+    pub limit: u32,
+    /// What is remembered.
+    pub log: &'a AttemptLog,
+    /// The moment.
+    pub at: Timestamp,
+}
+
+/// Returns the record of a task's attempts, which joins the next prompt and lies in
+/// `.ralph/state.md`; nothing if none failed.
+pub fn record(record: Record<'_>) -> Option<String> {
+    let Record { task, limit, log, at } = record;
+    let last = log.recent.last()?;
+    let mut text = String::from("---\n");
+    // What a task is called is the user's choice; JSON strings are YAML too.
+    let quoted = |value: &str| serde_json::Value::from(value).to_string();
+    let _ = writeln!(text, "task_id: {}", plain_or(&task.0, quoted));
+    let _ = writeln!(text, "iteration: {}", log.failed);
+    let _ = writeln!(text, "max_iterations: {limit}");
+    let _ = writeln!(text, "last_gate: {}", plain_or(&last.gate, quoted));
+    let _ = writeln!(text, "exit_code: {}", last.exit_code);
+    let _ = writeln!(text, "error_hash: {}", last.hash.0);
+    let _ = writeln!(text, "timestamp: {}", at.utc());
+    let _ = writeln!(text, "stuck_count: {}", log.alike);
+    let _ = writeln!(text, "strategy_shifts: {}", log.shifts);
+    if last.files.is_empty() {
+        text.push_str("files_modified: []\n");
+    } else {
+        text.push_str("files_modified:\n");
+        for file in &last.files {
+            let _ = writeln!(text, "  - {}", plain_or(file, quoted));
+        }
+    }
+    text.push_str("---\n");
+    for output in &log.outputs {
+        let fence = fence_for(&output.text);
+        let _ = write!(text, "\n## {}\n{fence}\n{}\n{fence}\n", output.title, output.text);
+    }
+    text.push_str("\n## Attempt History\n| # | Gate | Error Hash | Strategy Shift |\n|---|------|------------|----------------|\n");
+    let first = log.failed as usize + 1 - log.recent.len();
+    for (place, attempt) in log.recent.iter().enumerate() {
+        let shift = match attempt.escalation {
+            Escalation::StrategyShift => "yes",
+            Escalation::None | Escalation::ContextExpansion | Escalation::HardStop => "no",
+        };
+        let gate = attempt.gate.replace('|', "\\|");
+        let _ = writeln!(text, "| {} | {gate} | {} | {shift} |", first + place, attempt.hash.0);
+    }
+    Some(text)
+}
+
+/// Returns a word as it is where YAML reads it as itself, else quoted.
+fn plain_or(word: &str, quoted: impl Fn(&str) -> String) -> String {
+    let is_plain = word.starts_with(|c: char| c.is_ascii_alphabetic())
+        && word.chars().all(|c| c.is_alphanumeric() || "-_./ ".contains(c))
+        && !word.ends_with(' ')
+        && !["null", "true", "false", "yes", "no", "on", "off"]
+            .contains(&word.to_ascii_lowercase().as_str());
+    if is_plain { word.to_owned() } else { quoted(word) }
+}
+
+/// Returns a fence that the text itself does not close.
+fn fence_for(text: &str) -> String {
+    let longest = text
+        .lines()
+        .map(|line| line.trim_start().bytes().take_while(|byte| *byte == b'`').count())
+        .max()
+        .unwrap_or(0);
+    "`".repeat(longest.max(2) + 1)
+}
+
+/// Returns an output as it joins the record: whole, or its beginning and end.
+pub fn verbatim(text: &str) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    if lines.len() <= LONGEST_OUTPUT {
+        return lines.join("\n");
+    }
+    let half = LONGEST_OUTPUT / 2;
+    let cut = lines.len() - LONGEST_OUTPUT;
+    let head = lines[..half].join("\n");
+    let tail = lines[lines.len() - half..].join("\n");
+    format!("{head}\n[... {cut} lines truncated ...]\n{tail}")
+}
+
+#[cfg(test)]
+mod tests;

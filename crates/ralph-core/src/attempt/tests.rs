@@ -1,0 +1,173 @@
+use super::*;
+
+const POLICY: StuckPolicy = StuckPolicy { after: 3, strategy_shifts: 2 };
+
+fn attempt(hash: &str) -> Attempt {
+    Attempt {
+        iteration: IterationNumber(1),
+        gate: "tests".into(),
+        exit_code: 1,
+        hash: ErrorHash(hash.into()),
+        failing: Vec::new(),
+        tree: None,
+        summary: String::new(),
+        files: vec!["src/auth.ts".into()],
+        escalation: Escalation::None,
+    }
+}
+
+fn output(text: &str) -> Vec<FailedOutput> {
+    vec![FailedOutput { title: "Test Output (verbatim)".into(), text: text.into() }]
+}
+
+/// Fails again and again, and returns what each failure led to.
+fn escalate(attempts: &[Attempt], text: &str) -> Vec<Escalation> {
+    let mut log = AttemptLog::default();
+    let mut led_to = Vec::new();
+    for attempt in attempts {
+        let next = log.assess(attempt, &output(text), POLICY);
+        log.add(attempt.clone(), output(text), next);
+        led_to.push(next);
+    }
+    led_to
+}
+
+#[test]
+fn the_same_failure_escalates_by_tiers() {
+    use Escalation::{ContextExpansion, HardStop, None, StrategyShift};
+    let same = vec![attempt("a"); 6];
+    assert_eq!(
+        escalate(&same, "boom"),
+        [None, None, StrategyShift, StrategyShift, HardStop, HardStop]
+    );
+    assert_eq!(
+        escalate(&same, "NameError: name 'x' is not defined"),
+        [None, None, StrategyShift, StrategyShift, ContextExpansion, HardStop]
+    );
+}
+
+#[test]
+fn different_failures_do_not() {
+    let attempts = ["a", "b", "a", "b", "c"].map(attempt);
+    assert_eq!(escalate(&attempts, "boom"), [Escalation::None; 5]);
+}
+
+#[test]
+fn a_plateau_is_stuck_whatever_the_words() {
+    let trees =
+        ["a", "b", "c"].map(|hash| Attempt { tree: Some(TreeId("t".into())), ..attempt(hash) });
+    assert_eq!(escalate(&trees, "boom")[2], Escalation::StrategyShift);
+    let tests = ["a", "b", "c"].map(|hash| Attempt { failing: vec!["t1".into()], ..attempt(hash) });
+    assert_eq!(escalate(&tests, "boom")[2], Escalation::StrategyShift);
+}
+
+#[test]
+fn memory_of_attempts_is_bounded() {
+    let mut log = AttemptLog::default();
+    for number in 0..50 {
+        log.add(attempt(&number.to_string()), output("x"), Escalation::None);
+    }
+    assert_eq!((log.failed, log.recent.len(), log.outputs.len()), (50, 3, 1));
+}
+
+#[test]
+fn the_record_is_word_for_word() {
+    let mut log = AttemptLog::default();
+    for _ in 0..2 {
+        log.add(attempt("a3f2b7c1"), output("old"), Escalation::None);
+    }
+    let shifted = Attempt {
+        escalation: Escalation::StrategyShift,
+        gate: "spec".into(),
+        ..attempt("c4d5e6f7")
+    };
+    let outputs = vec![
+        FailedOutput {
+            title: "Spec Reviewer Output (verbatim)".into(),
+            text: "Missing: reset".into(),
+        },
+        FailedOutput { title: "Test Output (verbatim)".into(), text: "has\n```\nfences".into() },
+    ];
+    log.add(shifted, outputs, Escalation::None);
+    let text = record(Record {
+        task: &TaskId("auth-feature".into()),
+        limit: 5,
+        log: &log,
+        at: Timestamp(1_768_991_400_000),
+    });
+    expect_test::expect![[r#"
+        ---
+        task_id: auth-feature
+        iteration: 3
+        max_iterations: 5
+        last_gate: spec
+        exit_code: 1
+        error_hash: c4d5e6f7
+        timestamp: 2026-01-21T10:30:00Z
+        stuck_count: 1
+        strategy_shifts: 0
+        files_modified:
+          - src/auth.ts
+        ---
+
+        ## Spec Reviewer Output (verbatim)
+        ```
+        Missing: reset
+        ```
+
+        ## Test Output (verbatim)
+        ````
+        has
+        ```
+        fences
+        ````
+
+        ## Attempt History
+        | # | Gate | Error Hash | Strategy Shift |
+        |---|------|------------|----------------|
+        | 1 | tests | a3f2b7c1 | no |
+        | 2 | tests | a3f2b7c1 | no |
+        | 3 | spec | c4d5e6f7 | yes |
+    "#]]
+    .assert_eq(&text.expect("there were attempts"));
+    assert_eq!(
+        record(Record {
+            task: &TaskId("t".into()),
+            limit: 5,
+            log: &AttemptLog::default(),
+            at: Timestamp(0)
+        }),
+        None
+    );
+}
+
+#[test]
+fn odd_names_are_quoted() {
+    let quoted = |word: &str| serde_json::Value::from(word).to_string();
+    for (word, expect) in [
+        ("TASK-001", "TASK-001"),
+        ("a: b", "\"a: b\""),
+        ("", "\"\""),
+        ("yes", "\"yes\""),
+        ("12", "\"12\""),
+        ("- x", "\"- x\""),
+        ("src/a b.rs", "src/a b.rs"),
+    ] {
+        assert_eq!(plain_or(word, quoted), expect, "{word:?}");
+    }
+}
+
+#[test]
+fn long_outputs_keep_both_ends() {
+    let long: Vec<String> = (1..=130).map(|line| line.to_string()).collect();
+    let cut = verbatim(&long.join("\n"));
+    assert!(cut.starts_with("1\n2\n") && cut.ends_with("129\n130"), "{cut}");
+    assert!(cut.contains("\n50\n[... 30 lines truncated ...]\n81\n"), "{cut}");
+    assert_eq!(verbatim("a\nb\n\n"), "a\nb");
+}
+
+#[test]
+fn errors_name_paths() {
+    let text = "error: src/a.rs:12:3 is bad\n  File \"lib/b.py\", line 2\n/etc/x.conf ../up.rs 1.5 v1.2.3 a.rs a.rs";
+    assert_eq!(named_paths(&output(text)), ["src/a.rs", "lib/b.py", "a.rs"]);
+}

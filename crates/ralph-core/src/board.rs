@@ -1,0 +1,153 @@
+//! The task list of a run, and what is remembered of the work on its tasks.
+//!
+//! Part of the state, so it changes only by events. Not here: the file of the list.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::attempt::AttemptLog;
+use crate::event::TreeId;
+use crate::ids::TaskId;
+use crate::recipe::TaskWork;
+use crate::review::ReviewStatus;
+use crate::settle::Settled;
+use crate::task::{Next, Retrying, Task, TaskChange, TaskList, TaskStatus};
+use crate::units::Millis;
+
+/// The task list of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Board {
+    /// The list.
+    pub list: TaskList,
+    /// What is remembered of tasks whose last attempt failed.
+    pub logs: BTreeMap<TaskId, AttemptLog>,
+    /// The trees before and after the work on tasks that wait for a review.
+    pub work: BTreeMap<TaskId, (TreeId, TreeId)>,
+    /// What the last review of a task wanted to be mended.
+    pub wanted: BTreeMap<TaskId, String>,
+    /// Whether the file says what the list says.
+    pub file: FileState,
+}
+
+/// Whether the task file says what the list says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileState {
+    /// It does.
+    InStep,
+    /// It is to be written.
+    Behind,
+}
+
+/// What there is to do on a board.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turn<'a> {
+    /// This.
+    Next(Next<'a>),
+    /// The one task that was asked for is done, or left out.
+    OnlyDone,
+    /// The one task that was asked for waits for these.
+    OnlyWaits(Vec<TaskId>),
+    /// The one task that was asked for has failed.
+    OnlyFailed,
+}
+
+impl Board {
+    /// Returns the board of a list that was just read.
+    pub fn new(list: TaskList) -> Self {
+        Self {
+            list,
+            logs: BTreeMap::new(),
+            work: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            file: FileState::InStep,
+        }
+    }
+
+    /// Returns what there is to do.
+    pub fn turn(&self, work: &TaskWork) -> Turn<'_> {
+        let Some(only) = work.only.as_ref().and_then(|id| self.list.task(id)) else {
+            return Turn::Next(self.list.next(work.review, Retrying::Never));
+        };
+        match only.status {
+            TaskStatus::Done | TaskStatus::Skipped => return Turn::OnlyDone,
+            TaskStatus::Failed => return Turn::OnlyFailed,
+            TaskStatus::Pending | TaskStatus::InProgress => {}
+        }
+        let waits_for = self.list.waits_for(only);
+        let alone = TaskList {
+            tasks: vec![Task { depends_on: Vec::new(), ..only.clone() }],
+            ..TaskList::default()
+        };
+        match alone.next(work.review, Retrying::Never) {
+            Next::Fix(_) => Turn::Next(Next::Fix(only)),
+            Next::Review(_) => Turn::Next(Next::Review(only)),
+            Next::Implement(_) if waits_for.is_empty() => Turn::Next(Next::Implement(only)),
+            Next::Implement(_) => Turn::OnlyWaits(waits_for),
+            Next::Nothing { .. } | Next::AllDone => Turn::OnlyDone,
+        }
+    }
+
+    /// Returns what is remembered of a task.
+    pub fn log(&self, task: &TaskId) -> AttemptLog {
+        self.logs.get(task).cloned().unwrap_or_default()
+    }
+
+    /// Notes that work on a task begins.
+    pub(crate) fn begin(&mut self, id: &TaskId) {
+        if let Some(task) = self.list.tasks.iter_mut().find(|task| task.id == *id)
+            && task.status == TaskStatus::Pending
+        {
+            task.status = TaskStatus::InProgress;
+            self.file = FileState::Behind;
+        }
+    }
+
+    /// Takes over a list that was edited.
+    pub(crate) fn take_over(&mut self, list: TaskList) {
+        self.logs.retain(|id, _| list.task(id).is_some());
+        self.list = list;
+        self.file = FileState::Behind;
+    }
+
+    /// Notes the work on a task that was just committed; fixes go on from its first beginning.
+    pub(crate) fn committed(&mut self, task: &TaskId, from: TreeId, to: TreeId) {
+        let work = self.work.entry(task.clone()).or_insert_with(|| (from, to.clone()));
+        work.1 = to;
+    }
+
+    /// Takes in what an iteration came to.
+    pub(crate) fn settle(&mut self, task: &TaskId, settled: Settled, spent: Millis) {
+        let Settled { changes, attempt, written } = settled;
+        for change in &changes {
+            // A change that does not fit was refused when it was weighed.
+            let _ = self.list.apply(change);
+            if let TaskChange::SetReview { task, review } = change
+                && review.status == ReviewStatus::ChangesRequested
+            {
+                self.wanted.insert(task.clone(), review.feedback.clone());
+            }
+        }
+        match attempt {
+            Some(failed) => {
+                let log = self.logs.entry(task.clone()).or_default();
+                log.spent = log.spent.plus(spent);
+                log.warnings += failed.warnings;
+                log.blocked = failed.blocked;
+                log.add(failed.attempt, failed.outputs, failed.next);
+            }
+            None => drop(self.logs.remove(task)),
+        }
+        let status = self.list.task(task).map(|task| task.status);
+        match status {
+            Some(TaskStatus::Pending | TaskStatus::InProgress) => {}
+            Some(TaskStatus::Done | TaskStatus::Failed | TaskStatus::Skipped) | None => {
+                self.logs.remove(task);
+                self.work.remove(task);
+                self.wanted.remove(task);
+            }
+        }
+        self.file = written;
+    }
+}

@@ -1,0 +1,174 @@
+//! Which gate comes next: which are due after this iteration, which may be taken as passed, and
+//! what is refused before any of them.
+
+use super::{Step, ask, give_up};
+use crate::asking::AskingEnd;
+use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use crate::event::{Observation, Purpose};
+use crate::gate::{Check, Gate, GateResult, GateStatus, Persistence, Reuse, Severity};
+use crate::ids::Role;
+use crate::ports::Moment;
+use crate::recipe::{CommitPolicy, Recipe, Work};
+use crate::run::{Iteration, RunState};
+use crate::stuck::ErrorHasher;
+use crate::units::Millis;
+
+/// The name under which a change of protected paths counts as a failed gate.
+pub(crate) const PROTECTED: &str = "protected paths";
+
+/// Chooses the next gate, or nothing when all have spoken.
+pub(super) fn check(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
+    if current.judgement.is_some() {
+        return None;
+    }
+    let recipe = &state.recipe;
+    // A review is about words; what it did to the tree is undone.
+    if current.role == Role::Review {
+        return None;
+    }
+    if current.observed.is_none() && is_observed(recipe, current.role) {
+        return Some(Step::Observe);
+    }
+    let observation = current.observation();
+    if let Some(step) = refuse(state, current, observation) {
+        return Some(step);
+    }
+    let has_failed = current.gates.iter().any(GateResult::is_hard_failure);
+    let (gate, spec, severity) = due(recipe, current.role, observation)
+        .filter(|(_, gate, _)| !has_failed || gate.persistence == Persistence::Always)
+        .find(|(_, gate, _)| current.gates.iter().all(|result| result.gate != gate.name))?;
+    let tree = observation.map(|observation| &observation.tree);
+    let is_green = tree.is_some() && state.green.get(&spec.name) == tree;
+    Some(match (spec.reuse, &spec.check) {
+        (Reuse::SameTree, _) if is_green => Step::Reuse { gate, severity },
+        (Reuse::SameTree | Reuse::Never, Check::Command(_)) => Step::Check { gate, severity },
+        (Reuse::SameTree | Reuse::Never, Check::Agent(_)) => match (&current.gate.end, severity) {
+            (None, _) => ask(state, current, Purpose::Gate(spec.name.clone()), moment),
+            // Without the verdict of a hard gate nothing can be kept.
+            (Some(AskingEnd::Hopeless(failure)), Severity::Hard) => give_up(current, failure),
+            (Some(_), _) => Step::Hear { gate, severity },
+        },
+    })
+}
+
+/// Returns the gates that are run after a role, with their place and severity.
+fn due<'a>(
+    recipe: &'a Recipe,
+    role: Role,
+    observation: Option<&'a Observation>,
+) -> impl Iterator<Item = (usize, &'a Gate, Severity)> {
+    recipe.gates.iter().enumerate().filter_map(move |(place, gate)| {
+        let severity = recipe.strategy.severity(gate)?;
+        let is_for_role = gate.roles.is_empty() || gate.roles.contains(&role);
+        (is_for_role && is_for_paths(gate, observation)).then_some((place, gate, severity))
+    })
+}
+
+/// Without knowing what changed, or if more changed than can be named, a gate is run.
+fn is_for_paths(gate: &Gate, observation: Option<&Observation>) -> bool {
+    let Some(observation) = observation else { return true };
+    gate.paths.is_empty()
+        || observation.more_files > 0
+        || observation
+            .files
+            .iter()
+            .any(|file| gate.paths.iter().any(|pattern| pattern.matches(&file.path)))
+}
+
+/// Returns the gates that are run before any agent: the hard commands.
+pub(super) fn of_baseline(recipe: &Recipe) -> impl Iterator<Item = (usize, &Gate, Severity)> {
+    recipe.gates.iter().enumerate().filter_map(|(place, gate)| {
+        let severity = recipe.strategy.severity(gate)?;
+        let is_command = match gate.check {
+            Check::Command(_) => true,
+            Check::Agent(_) => false,
+        };
+        (severity == Severity::Hard && is_command).then_some((place, gate, severity))
+    })
+}
+
+/// Returns whether anybody needs to know what became of the tree: a gate that may be taken as
+/// passed, or somebody who judges the work by its changes.
+fn is_observed(recipe: &Recipe, role: Role) -> bool {
+    let may_reuse = due(recipe, role, None).any(|(_, gate, _)| gate.reuse == Reuse::SameTree);
+    let is_task = match recipe.work {
+        Work::Tasks(_) => true,
+        Work::Prompt(_) => false,
+    };
+    let only_ralph_commits = recipe.landing.commit == CommitPolicy::Ralph;
+    may_reuse || is_task || only_ralph_commits || looks_at_changes(recipe)
+}
+
+/// Returns whether a recipe has rules about which paths change.
+pub(super) fn looks_at_changes(recipe: &Recipe) -> bool {
+    !recipe.protect.is_empty() || recipe.gates.iter().any(|gate| !gate.paths.is_empty())
+}
+
+/// Refuses work that changed what it may not change, unless its task speaks of it.
+fn refuse(
+    state: &RunState,
+    current: &Iteration,
+    observation: Option<&Observation>,
+) -> Option<Step> {
+    if current.gates.iter().any(|result| result.gate == PROTECTED) {
+        return None;
+    }
+    let task = current
+        .task
+        .as_ref()
+        .and_then(|id| state.board.as_ref().and_then(|board| board.list.task(id)));
+    let is_named = |path: &str| {
+        task.is_some_and(|task| {
+            let texts = [&task.title, &task.description].into_iter();
+            texts.chain(&task.acceptance_criteria).any(|text| text.contains(path))
+        })
+    };
+    let is_protected = |path: &str| state.recipe.protect.iter().any(|it| it.matches(path));
+    let paths: Vec<String> = observation?
+        .files
+        .iter()
+        .map(|file| file.path.as_str())
+        .filter(|path| is_protected(path) && !is_named(path))
+        .map(str::to_owned)
+        .collect();
+    (!paths.is_empty()).then_some(Step::Refuse { paths })
+}
+
+/// Returns the result of a gate that is taken as passed.
+pub fn reused(gate: &Gate, severity: Severity) -> GateResult {
+    GateResult {
+        gate: gate.name.clone(),
+        command: gate.check.label().to_owned(),
+        severity,
+        status: GateStatus::Cached,
+        end: None,
+        log: None,
+        output: String::new(),
+        hash: None,
+        failing: Vec::new(),
+        reason: None,
+    }
+}
+
+/// Returns a failure that no command found: it is told and remembered like that of a gate.
+pub fn not_a_gate(name: &str, output: String) -> GateResult {
+    let mut hasher = ErrorHasher::new(name);
+    hasher.feed(&output);
+    GateResult {
+        gate: name.to_owned(),
+        command: name.to_owned(),
+        severity: Severity::Hard,
+        status: GateStatus::Failed,
+        end: Some(ChildEnd {
+            ending: Ending::Exited { code: 1 },
+            ran: Millis::ZERO,
+            soft_limit: SoftLimit::Kept,
+            leftovers: Leftovers::default(),
+        }),
+        log: None,
+        output,
+        hash: Some(hasher.finish()),
+        failing: Vec::new(),
+        reason: None,
+    }
+}

@@ -1,0 +1,155 @@
+//! The steps of a landing: what becomes of the work tree and of the task list once the
+//! iteration is judged.
+
+use super::{Step, ask, give_up};
+use crate::asking::AskingEnd;
+use crate::board::FileState;
+use crate::event::{Changes, Landed, Purpose};
+use crate::ids::Role;
+use crate::judge::{Judgement, Landing, Verdict};
+use crate::outcome::Outcome;
+use crate::ports::Moment;
+use crate::recipe::{CommitPolicy, ScmTask};
+use crate::review::ReviewVerdict;
+use crate::run::{Iteration, RunState};
+use crate::scm;
+use crate::settle::{self, Settled};
+
+/// Chooses the next step of the landing, or nothing when it is done.
+pub(super) fn land(
+    state: &RunState,
+    current: &Iteration,
+    judgement: &Judgement,
+    moment: Moment,
+) -> Option<Step> {
+    // A reviewer's own changes are undone before anything else; nobody asked for them.
+    if current.role == Role::Review && !has(current, |it| matches!(it, Landed::RolledBack { .. })) {
+        return Some(Step::Rollback);
+    }
+    match judgement.landing {
+        Landing::Keep => write(state, current),
+        Landing::Rollback => {
+            let is_back = has(current, |it| matches!(it, Landed::RolledBack { .. }));
+            if is_back { write(state, current) } else { Some(Step::Rollback) }
+        }
+        Landing::Shelve => {
+            let is_shelved = has(current, |it| matches!(it, Landed::Shelved { .. }));
+            if is_shelved { write(state, current) } else { Some(Step::Shelve) }
+        }
+        Landing::Commit => commit(state, current, moment),
+    }
+}
+
+fn has(current: &Iteration, is_it: impl Fn(&Landed) -> bool) -> bool {
+    current.landed.iter().any(is_it)
+}
+
+/// Chooses to write the task file, if it does not say yet what the iteration comes to.
+fn write(state: &RunState, current: &Iteration) -> Option<Step> {
+    let settled = settled(state, current)?;
+    (settled.written == FileState::Behind).then_some(Step::WriteList)
+}
+
+/// Returns what the iteration comes to, as far as it has landed.
+pub(crate) fn settled(state: &RunState, current: &Iteration) -> Option<Settled> {
+    let (board, work, task) =
+        (state.board.as_ref()?, state.recipe.task_work()?, current.task.as_ref()?);
+    Some(settle::settle(work, board.log(task).failed, &board.list, current))
+}
+
+fn commit(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
+    // A commit that was refused is a failed attempt, and it may have been the last one.
+    if has(current, |it| matches!(it, Landed::CommitRefused { .. })) {
+        let gives_up = settled(state, current)
+            .and_then(|settled| settled.attempt)
+            .is_some_and(|attempt| attempt.gives_up.is_some());
+        let is_shelved = has(current, |it| matches!(it, Landed::Shelved { .. }));
+        if gives_up && !is_shelved {
+            return Some(Step::Shelve);
+        }
+        return write(state, current);
+    }
+    // What is committed says what it comes to.
+    if let Some(step) = write(state, current) {
+        return Some(step);
+    }
+    let Some(changes) = surveyed(current) else { return Some(Step::Survey) };
+    let done = current.landed.iter().filter(|it| is_of_commit(it)).count();
+    match &state.recipe.landing.commit {
+        CommitPolicy::Agent | CommitPolicy::Nobody => None,
+        CommitPolicy::Ralph => match (changes, done) {
+            (Changes::Some, 0) => Some(Step::Commit {
+                message: own_subject(state, current),
+                command: "git".to_owned(),
+            }),
+            (Changes::Some | Changes::None, _) => None,
+        },
+        CommitPolicy::Scm(scm) => Some(match (scm.tasks.get(done)?, changes) {
+            (ScmTask::Run(words), _) => {
+                Step::Scm { command: scm.command.clone(), words: words.clone() }
+            }
+            (ScmTask::Commit, Changes::None) => {
+                Step::Commit { message: String::new(), command: scm.command.clone() }
+            }
+            (ScmTask::Commit, Changes::Some) => match &current.message.end {
+                None => ask(state, current, Purpose::Message, moment),
+                Some(AskingEnd::Answered(reply)) => match scm::commit_message(&reply.text) {
+                    Some(message) => Step::Commit { message, command: scm.command.clone() },
+                    None => Step::Finish(Outcome::NoCommitMessage),
+                },
+                Some(AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure)) => {
+                    give_up(current, failure)
+                }
+            },
+        }),
+    }
+}
+
+/// Returns whether something is a step of the recipe's commit policy.
+fn is_of_commit(landed: &Landed) -> bool {
+    match landed {
+        Landed::Committed { .. }
+        | Landed::NothingToCommit
+        | Landed::CommitRefused { .. }
+        | Landed::ScmRan { .. } => true,
+        Landed::Surveyed { .. }
+        | Landed::ListWritten
+        | Landed::Shelved { .. }
+        | Landed::RolledBack { .. } => false,
+    }
+}
+
+fn surveyed(current: &Iteration) -> Option<Changes> {
+    current.landed.iter().find_map(|landed| match landed {
+        Landed::Surveyed { changes, .. } => Some(*changes),
+        Landed::Committed { .. }
+        | Landed::NothingToCommit
+        | Landed::CommitRefused { .. }
+        | Landed::ScmRan { .. }
+        | Landed::ListWritten
+        | Landed::Shelved { .. }
+        | Landed::RolledBack { .. } => None,
+    })
+}
+
+/// Returns the subject of a commit that ralph words itself.
+fn own_subject(state: &RunState, current: &Iteration) -> String {
+    let title = current
+        .task
+        .as_ref()
+        .and_then(|id| state.board.as_ref()?.list.task(id))
+        .map(|task| task.title.lines().next().unwrap_or_default().trim().to_owned());
+    let about = match (&current.task, title) {
+        (Some(task), Some(title)) => format!("{task} — {title}"),
+        (Some(task), None) => task.0.clone(),
+        (None, _) => current.role.name().to_owned(),
+    };
+    let what = match current.judgement.as_ref().map(|judgement| &judgement.verdict) {
+        Some(Verdict::Reviewed { verdict: ReviewVerdict::Approved, .. }) => "review: approve ",
+        Some(Verdict::Reviewed { verdict: ReviewVerdict::ChangesRequested, .. }) => {
+            "review: ask for changes in "
+        }
+        Some(_) | None => "",
+    };
+    format!("{}[{}]: {what}{about}", state.recipe.landing.commit_prefix, current.number)
+}

@@ -1,0 +1,254 @@
+//! A task list that changed while a run was using it: what of the change is taken over.
+//!
+//! A person may edit the list during a run, and so may an agent, and nobody can tell which of
+//! the two it was. So what a person would want to do is taken over, and what would let an agent
+//! get away with something is put back: how far tasks are, what reviews said, and the words of
+//! the task being worked on are ralph's for the time of the run. Not here: finding the change.
+
+use std::collections::BTreeMap;
+
+use crate::ids::TaskId;
+use crate::task::{Task, TaskChange, TaskFields, TaskList, TaskStatus};
+
+/// What an edit comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Merged {
+    /// The list to go on with.
+    pub list: TaskList,
+    /// What was taken over.
+    pub taken: Vec<String>,
+    /// What was put back, and why.
+    pub put_back: Vec<String>,
+}
+
+/// Merges the list that is in the file with the one ralph knows.
+pub fn merge(known: &TaskList, found: &TaskList, current: Option<&TaskId>) -> Merged {
+    let mut taken = Vec::new();
+    let mut put_back = Vec::new();
+    let mut tasks: Vec<Task> = Vec::with_capacity(found.tasks.len());
+    for task in &found.tasks {
+        match known.task(&task.id) {
+            Some(ours) => tasks.push(edited(ours, task, current, &mut taken, &mut put_back)),
+            None => {
+                taken.push(format!("task `{}` is new", task.id));
+                tasks.push(begun_anew(task, &mut put_back));
+            }
+        }
+    }
+    for (at, ours) in known.tasks.iter().enumerate() {
+        if found.task(&ours.id).is_some() {
+            continue;
+        }
+        let is_current = current == Some(&ours.id);
+        if ours.status == TaskStatus::Pending && !is_current {
+            taken.push(format!("task `{}` was removed", ours.id));
+        } else {
+            put_back.push(format!(
+                "task `{}` was removed, but it is {}",
+                ours.id,
+                if is_current { "being worked on" } else { ours.status.name() }
+            ));
+            tasks.insert(at.min(tasks.len()), ours.clone());
+        }
+    }
+    let list = TaskList { tasks, ..known.clone() };
+    let problems = list.validate();
+    if problems.len() > known.validate().len() {
+        let said = problems.iter().map(|it| format!("task `{}` {}", it.id, it.fault));
+        return Merged { list: known.clone(), taken: Vec::new(), put_back: said.collect() };
+    }
+    Merged { list, taken, put_back }
+}
+
+/// Returns the changes that make one list of another.
+pub fn changes(from: &TaskList, to: &TaskList) -> Vec<TaskChange> {
+    let gone = from.tasks.iter().filter(|task| to.task(&task.id).is_none());
+    let mut changes: Vec<TaskChange> =
+        gone.map(|task| TaskChange::Remove { task: task.id.clone() }).collect();
+    let places: BTreeMap<&TaskId, &Task> =
+        from.tasks.iter().rev().map(|task| (&task.id, task)).collect();
+    let mut after: Option<&TaskId> = None;
+    for task in &to.tasks {
+        match places.get(&task.id) {
+            Some(old) => differences(old, task, &mut changes),
+            None => changes
+                .push(TaskChange::Add { task: Box::new(task.clone()), after: after.cloned() }),
+        }
+        after = Some(&task.id);
+    }
+    changes
+}
+
+fn differences(old: &Task, new: &Task, changes: &mut Vec<TaskChange>) {
+    let task = || new.id.clone();
+    if old.status != new.status {
+        changes.push(TaskChange::SetStatus { task: task(), status: new.status });
+    }
+    if old.attempts != new.attempts {
+        changes.push(TaskChange::SetAttempts { task: task(), attempts: new.attempts });
+    }
+    if old.review != new.review {
+        changes.push(TaskChange::SetReview { task: task(), review: new.review.clone() });
+    }
+    if old.notes != new.notes {
+        changes.push(TaskChange::SetNotes { task: task(), notes: new.notes.clone() });
+    }
+    fn differing<T: PartialEq + Clone>(old: &T, new: &T) -> Option<T> {
+        (old != new).then(|| new.clone())
+    }
+    let fields = TaskFields {
+        title: differing(&old.title, &new.title),
+        description: differing(&old.description, &new.description),
+        acceptance_criteria: differing(&old.acceptance_criteria, &new.acceptance_criteria),
+        order: differing(&old.order, &new.order).flatten(),
+        depends_on: differing(&old.depends_on, &new.depends_on),
+        skills: differing(&old.skills, &new.skills),
+        libraries: differing(&old.libraries, &new.libraries),
+        needs_docs: differing(&old.needs_docs, &new.needs_docs),
+        max_turns: differing(&old.max_turns, &new.max_turns).flatten(),
+        max_retries: differing(&old.max_retries, &new.max_retries).flatten(),
+    };
+    if fields != TaskFields::default() {
+        changes.push(TaskChange::Modify { task: task(), fields: Box::new(fields) });
+    }
+}
+
+fn edited(
+    ours: &Task,
+    found: &Task,
+    current: Option<&TaskId>,
+    taken: &mut Vec<String>,
+    put_back: &mut Vec<String>,
+) -> Task {
+    let id = &ours.id;
+    if (found.status, &found.review, found.attempts, &found.notes)
+        != (ours.status, &ours.review, ours.attempts, &ours.notes)
+    {
+        put_back.push(format!(
+            "how far task `{id}` is, and what is noted of it, is kept by ralph during a run"
+        ));
+    }
+    let words_of_found = Task {
+        status: ours.status,
+        review: ours.review.clone(),
+        attempts: ours.attempts,
+        notes: ours.notes.clone(),
+        ..found.clone()
+    };
+    if words_of_found == *ours {
+        return ours.clone();
+    }
+    if current == Some(id) || ours.status == TaskStatus::Done {
+        put_back.push(format!(
+            "what task `{id}` says was changed, but it is {}",
+            if current == Some(id) { "being worked on" } else { "done" }
+        ));
+        return ours.clone();
+    }
+    taken.push(format!("what task `{id}` says was changed"));
+    words_of_found
+}
+
+fn begun_anew(found: &Task, put_back: &mut Vec<String>) -> Task {
+    let fresh = Task::new(found.id.0.clone(), found.title.clone());
+    let may_stay = matches!(found.status, TaskStatus::Pending | TaskStatus::Skipped);
+    if !may_stay || found.review != fresh.review {
+        put_back.push(format!("task `{}` is new and cannot be {} yet", found.id, found.status));
+        return Task {
+            status: TaskStatus::Pending,
+            review: fresh.review,
+            attempts: 0,
+            ..found.clone()
+        };
+    }
+    found.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::review::ReviewStatus;
+
+    fn task(id: &str, status: TaskStatus) -> Task {
+        Task {
+            description: "d".into(),
+            acceptance_criteria: vec!["c".into()],
+            status,
+            ..Task::new(id, "t")
+        }
+    }
+
+    fn known() -> TaskList {
+        let tasks = vec![
+            task("done", TaskStatus::Done),
+            task("now", TaskStatus::InProgress),
+            task("later", TaskStatus::Pending),
+        ];
+        TaskList { tasks, ..TaskList::default() }
+    }
+
+    fn edit(change: impl FnOnce(&mut Vec<Task>)) -> Merged {
+        let mut found = known();
+        change(&mut found.tasks);
+        merge(&known(), &found, Some(&TaskId("now".into())))
+    }
+
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut Vec<Task>), taken: usize, put_back: usize) -> TaskList {
+        let merged = edit(change);
+        assert_eq!((merged.taken.len(), merged.put_back.len()), (taken, put_back), "{merged:?}");
+        merged.list
+    }
+
+    #[test]
+    fn what_a_person_would_do_is_taken_over() {
+        let list = check(|tasks| tasks.push(task("new", TaskStatus::Pending)), 1, 0);
+        assert_eq!(list.tasks.len(), 4);
+        let list = check(|tasks| tasks[2].title = "better".into(), 1, 0);
+        assert_eq!(list.tasks[2].title, "better");
+        let list = check(|tasks| drop(tasks.remove(2)), 1, 0);
+        assert_eq!(list.tasks.len(), 2);
+        assert_eq!(check(|_| (), 0, 0), known());
+    }
+
+    #[test]
+    fn what_would_help_a_cheat_is_put_back() {
+        assert_eq!(check(|tasks| tasks[1].status = TaskStatus::Done, 0, 1), known());
+        assert_eq!(check(|tasks| tasks[2].status = TaskStatus::Skipped, 0, 1), known());
+        assert_eq!(check(|tasks| tasks[2].review.status = ReviewStatus::Approved, 0, 1), known());
+        assert_eq!(
+            check(|tasks| tasks[1].acceptance_criteria = vec!["less".into()], 0, 1),
+            known()
+        );
+        assert_eq!(check(|tasks| tasks[0].description = "other".into(), 0, 1), known());
+        assert_eq!(check(|tasks| drop(tasks.remove(1)), 0, 1), known());
+        assert_eq!(check(|tasks| drop(tasks.remove(0)), 0, 1), known());
+        let list = check(|tasks| tasks.push(task("new", TaskStatus::Done)), 1, 1);
+        assert_eq!(list.tasks[3].status, TaskStatus::Pending);
+    }
+
+    #[test]
+    fn changes_make_one_list_of_another() {
+        let mut to = known();
+        to.tasks[0].notes = "n".into();
+        to.tasks[1].review.count = 2;
+        to.tasks[2].title = "other".into();
+        to.tasks.insert(1, task("new", TaskStatus::Pending));
+        to.tasks.remove(3);
+        let mut from = known();
+        for change in changes(&from.clone(), &to) {
+            from.apply(&change).expect("possible");
+        }
+        // What has no order of its own gets that of its place.
+        to.tasks[1].order = from.tasks[1].order;
+        assert_eq!(from, to);
+        assert_eq!(changes(&to, &to), []);
+    }
+
+    #[test]
+    fn an_edit_that_breaks_the_list_is_put_back_whole() {
+        let merged = edit(|tasks| tasks[2].depends_on = vec![TaskId("later".into())]);
+        assert_eq!(merged.list, known());
+        assert!(merged.put_back[0].contains("waits for itself"), "{merged:?}");
+    }
+}

@@ -1,0 +1,358 @@
+//! Asking agents: the prompt, the call, and the reply to a call that a crash cut off.
+
+use super::{Engine, Trouble};
+use crate::attempt::{self, AttemptLog, Record};
+use crate::capability::Support;
+use crate::event::{Checkpoint, Event, Purpose};
+use crate::gate::{Check, Gate, GateKind, GateStatus};
+use crate::handoff::{Handoff, read};
+use crate::ids::{AskNumber, IterationNumber, Role};
+use crate::ports::{Moment, Request};
+use crate::prompt::task::{self as task_prompt, Commits, Focus, ReviewParts, TaskParts};
+use crate::prompt::{self, Parts};
+use crate::recipe::{AgentChoice, CommitPolicy, PromptSource, Work};
+use crate::review;
+use crate::run::PromptSize;
+use crate::scm;
+use crate::settle;
+use crate::stuck::Escalation;
+use crate::task::Task;
+use crate::text;
+use crate::units::Millis;
+
+/// How much of a patch a reviewer is shown. The rest is in the work tree.
+const REVIEWED_PATCH: usize = 30_000;
+
+/// How much of the patch that keeps failing an agent is shown again.
+const FAILED_PATCH: usize = 4_000;
+
+/// How many files that an error names join a prompt, and how much of each.
+const CONTEXT_FILES: usize = 5;
+const CONTEXT_CHARS: usize = 4_000;
+
+impl Engine<'_> {
+    /// Asks an agent, and records the call before and the reply after it.
+    pub(super) fn ask(
+        &mut self,
+        ask: AskNumber,
+        purpose: Purpose,
+        size: PromptSize,
+        moment: Moment,
+    ) -> Result<(), Trouble> {
+        let prompt = self.prompt(&purpose, size, moment)?;
+        let mut request = self.request(ask, purpose.clone(), prompt, moment);
+        self.add_instructions(&mut request)?;
+        if let Some(schema) = request.schema.take() {
+            request = request.wanting(schema);
+        }
+        self.record(Event::Asked {
+            ask,
+            role: request.role,
+            purpose,
+            agent: request.agent.kind,
+            command: self.ports.agent.command_line(&request),
+            prompt_chars: request.prompt.chars().count(),
+            prompt_start: text::glance(&request.prompt, 200),
+        })?;
+        let ui = &mut *self.ports.ui;
+        let reply = self.ports.agent.ask(&request, &mut |event| ui.hear(event));
+        self.record(Event::Replied { ask, reply: Box::new(reply) })?;
+        Ok(())
+    }
+
+    /// Looks for the reply to a call that was begun before a crash, and asks again only if it
+    /// was not received completely.
+    pub(super) fn recover(
+        &mut self,
+        ask: AskNumber,
+        purpose: Purpose,
+        moment: Moment,
+    ) -> Result<(), Trouble> {
+        let request = self.request(ask, purpose.clone(), String::new(), moment);
+        if let Some(reply) = self.ports.agent.recover(&request) {
+            self.record(Event::Replied { ask, reply: Box::new(reply) })?;
+            return Ok(());
+        }
+        let size = self.current(|current| current.asking(&purpose).size).unwrap_or_default();
+        self.ask(AskNumber(ask.0 + 1), purpose, size, moment)
+    }
+
+    fn request(&self, ask: AskNumber, purpose: Purpose, prompt: String, moment: Moment) -> Request {
+        let limits = &self.state.recipe.limits;
+        let gate = self.gate_of(&purpose);
+        let role = match &purpose {
+            Purpose::Work => self.current(|current| current.role).unwrap_or(Role::Prompt),
+            Purpose::Gate(_) => Role::Review,
+            Purpose::Message => Role::Message,
+        };
+        let (soft_limit, hard_limit) = match gate {
+            Some(gate) => (gate.soft_limit, gate.hard_limit),
+            None => (limits.ask_soft, limits.ask_hard),
+        };
+        // An agent may not run past the end of the run's time, nor past that of its task.
+        let left = [limits.budget.time_left(moment.ran), self.task_time_left()];
+        let hard_limit = left
+            .into_iter()
+            .flatten()
+            .fold(hard_limit, |limit, left| limit.min(left))
+            .max(Millis(1));
+        let agent = self.agent_for(role, gate);
+        let cost_left = match agent.capabilities.cost_limit {
+            Support::Yes => limits.budget.cost_left(self.state.totals.usage),
+            Support::No => None,
+        };
+        Request {
+            run: self.state.run.clone(),
+            iteration: IterationNumber(self.state.iterations),
+            ask,
+            role,
+            task: self.current(|current| current.task.clone()).flatten(),
+            agent,
+            prompt,
+            schema: match (&purpose, role) {
+                (Purpose::Gate(_), _) | (Purpose::Work, Role::Review) => Some(review::schema()),
+                (Purpose::Work, Role::Implement | Role::Fix) => Some(read::schema()),
+                (Purpose::Work | Purpose::Message, _) => None,
+            },
+            purpose,
+            soft_limit,
+            hard_limit,
+            idle_limit: limits.ask_idle,
+            cost_left,
+        }
+    }
+
+    /// Puts standing instructions in front of the prompt of an agent that has no other place for
+    /// them.
+    fn add_instructions(&mut self, request: &mut Request) -> Result<(), Trouble> {
+        match (&request.agent.system_prompt, request.agent.capabilities.system_prompt) {
+            (Some(file), Support::No) => {
+                let instructions = self.ports.store.read_prompt(file)?;
+                request.prompt = format!("{}\n\n{}", instructions.trim_end(), request.prompt);
+            }
+            (Some(_), Support::Yes) | (None, _) => {}
+        }
+        Ok(())
+    }
+
+    fn gate_of(&self, purpose: &Purpose) -> Option<&Gate> {
+        match purpose {
+            Purpose::Gate(name) => self.state.recipe.gates.iter().find(|gate| gate.name == *name),
+            Purpose::Work | Purpose::Message => None,
+        }
+    }
+
+    fn agent_for(&self, role: Role, gate: Option<&Gate>) -> AgentChoice {
+        let recipe = &self.state.recipe;
+        if let Some(Check::Agent(agent)) = gate.map(|gate| &gate.check) {
+            return (**agent).clone();
+        }
+        let is_attempt = matches!(role, Role::Implement | Role::Fix);
+        let agent = match (&recipe.escalate, self.log().escalation) {
+            (Some(agent), Escalation::StrategyShift | Escalation::ContextExpansion)
+                if is_attempt =>
+            {
+                agent
+            }
+            (_, _) => recipe.agent_for(role),
+        };
+        let turns = self.task().filter(|_| is_attempt).and_then(|task| task.max_turns);
+        AgentChoice { max_turns: turns.or(agent.max_turns), ..agent.clone() }
+    }
+
+    /// Returns how much time is left for the task that is being worked on.
+    fn task_time_left(&self) -> Option<Millis> {
+        let limit = self.state.recipe.task_work()?.hard_limit;
+        self.task()?;
+        let used = self.log().spent.plus(self.state.ran_in_iteration());
+        Some(Millis(limit.0.saturating_sub(used.0)))
+    }
+
+    /// Returns the task of the open iteration.
+    pub(super) fn task(&self) -> Option<&Task> {
+        let id = self.state.current.as_ref()?.task.as_ref()?;
+        self.state.board.as_ref()?.list.task(id)
+    }
+
+    /// Returns what is remembered of the task of the open iteration.
+    pub(super) fn log(&self) -> AttemptLog {
+        match (&self.state.board, self.task()) {
+            (Some(board), Some(task)) => board.log(&task.id),
+            (_, _) => AttemptLog::default(),
+        }
+    }
+
+    fn prompt(
+        &mut self,
+        purpose: &Purpose,
+        size: PromptSize,
+        moment: Moment,
+    ) -> Result<String, Trouble> {
+        let role = self.current(|current| current.role);
+        let base = match (purpose, role) {
+            (Purpose::Message, _) => return Ok(scm::MESSAGE_PROMPT.to_owned()),
+            (Purpose::Gate(name), _) => return self.gate_prompt(name),
+            (Purpose::Work, Some(Role::Review)) => return self.review_prompt(),
+            (Purpose::Work, Some(Role::Implement | Role::Fix)) => self.task_prompt(moment),
+            (Purpose::Work, _) => self.base_text()?,
+        };
+        let parts = Parts {
+            base: &base,
+            feedback: &self.state.feedback,
+            iteration: IterationNumber(self.state.iterations),
+            limit: self.state.recipe.limits.iterations,
+            size,
+        };
+        Ok(prompt::assemble(&self.state.recipe.prompt, parts))
+    }
+
+    /// Returns the text of work that is a prompt; nothing where it is a task list.
+    fn base_text(&mut self) -> Result<String, Trouble> {
+        match &self.state.recipe.work {
+            Work::Prompt(PromptSource::Text(text)) => Ok(text.clone()),
+            Work::Prompt(PromptSource::File(path)) => Ok(self.ports.store.read_prompt(path)?),
+            Work::Tasks(_) => Ok(String::new()),
+        }
+    }
+
+    fn task_prompt(&mut self, moment: Moment) -> String {
+        let Some(task) = self.task().cloned() else { return String::new() };
+        let log = self.log();
+        let recipe = &self.state.recipe;
+        let limit = match (recipe.task_work(), &self.state.board) {
+            (Some(work), Some(board)) => settle::limit(work, &board.list, &task.id),
+            (_, _) => 1,
+        };
+        let heading = AttemptLog { outputs: Vec::new(), ..log.clone() };
+        let record =
+            attempt::record(Record { task: &task.id, limit, log: &heading, at: moment.now });
+        let gates: Vec<String> = recipe
+            .gates
+            .iter()
+            .filter_map(|gate| match &gate.check {
+                Check::Command(command) => Some(command.clone()),
+                Check::Agent(_) => None,
+            })
+            .collect();
+        let broken: Vec<String> = (self.state.baseline.iter())
+            .flat_map(|baseline| &baseline.results)
+            .filter(|result| result.status == GateStatus::Failed)
+            .map(|result| result.gate.clone())
+            .collect();
+        let commits = match recipe.landing.commit {
+            CommitPolicy::Agent => Commits::Agent,
+            CommitPolicy::Ralph | CommitPolicy::Nobody | CommitPolicy::Scm(_) => Commits::Ralph,
+        };
+        let skills = self.skills(&task);
+        let patch = match log.escalation {
+            Escalation::StrategyShift | Escalation::ContextExpansion => {
+                self.patch_of_last_attempt(&log)
+            }
+            Escalation::None | Escalation::HardStop => String::new(),
+        };
+        let context = match log.escalation {
+            Escalation::ContextExpansion => self.context(&log),
+            Escalation::None | Escalation::StrategyShift | Escalation::HardStop => Vec::new(),
+        };
+        task_prompt::attempt(&TaskParts {
+            task: &task,
+            review_feedback: &task.review.feedback,
+            record: record.as_deref(),
+            outputs: &log.outputs,
+            attempts: &log.recent,
+            escalation: log.escalation,
+            patch: &patch,
+            context: &context,
+            handoffs: &self.state.handoffs,
+            skills: &skills,
+            broken_before: &broken,
+            gates: &gates,
+            commits,
+        })
+    }
+
+    fn skills(&mut self, task: &Task) -> Vec<(String, String)> {
+        let store = &mut *self.ports.store;
+        let named = task.skills.iter();
+        named.filter_map(|name| Some((name.clone(), store.skill(name)?))).collect()
+    }
+
+    /// Returns the change that keeps failing. A patch that cannot be had is no reason to stop.
+    fn patch_of_last_attempt(&mut self, log: &AttemptLog) -> String {
+        let last = log.recent.last().and_then(|attempt| attempt.tree.clone());
+        match (&self.state.base, last) {
+            (Some(Checkpoint::Git { tree: Some(base), .. }), Some(last)) => {
+                self.ports.vcs.diff(base, &last, FAILED_PATCH).unwrap_or_default()
+            }
+            (_, _) => String::new(),
+        }
+    }
+
+    /// Reads the files that the last failure names.
+    fn context(&mut self, log: &AttemptLog) -> Vec<(String, String)> {
+        let store = &mut *self.ports.store;
+        attempt::named_paths(&log.outputs)
+            .into_iter()
+            .filter_map(|path| {
+                let content = store.read_file(&path, CONTEXT_CHARS)?;
+                Some((path, content))
+            })
+            .take(CONTEXT_FILES)
+            .collect()
+    }
+
+    /// Returns the prompt for the verdict of a gate on work that is not landed yet.
+    fn gate_prompt(&mut self, name: &str) -> Result<String, Trouble> {
+        let asked = self.base_text()?;
+        let gate = self.state.recipe.gates.iter().find(|gate| gate.name == name);
+        let focus = match gate.map(|gate| gate.kind) {
+            Some(GateKind::Quality) => Focus::Quality,
+            Some(GateKind::Test | GateKind::Lint | GateKind::Spec | GateKind::Custom) | None => {
+                Focus::Criteria
+            }
+        };
+        let hint = gate.and_then(|gate| gate.hint.clone());
+        let tree = self.current(|current| current.observed_tree().cloned()).flatten();
+        let patch = match (&self.state.base, tree) {
+            (Some(Checkpoint::Git { tree: Some(base), .. }), Some(tree)) => {
+                self.ports.vcs.diff(base, &tree, REVIEWED_PATCH)?
+            }
+            (_, _) => String::new(),
+        };
+        Ok(task_prompt::review(&ReviewParts {
+            task: self.task(),
+            asked: &asked,
+            focus,
+            patch: &patch,
+            account: None,
+            last_feedback: "",
+            hint: hint.as_deref(),
+        }))
+    }
+
+    /// Returns the prompt for the review of a task that waits for it.
+    fn review_prompt(&mut self) -> Result<String, Trouble> {
+        let task = self.task().cloned();
+        let board = self.state.board.as_ref();
+        let work = task.as_ref().and_then(|task| board?.work.get(&task.id).cloned());
+        let patch = match work {
+            Some((from, to)) => self.ports.vcs.diff(&from, &to, REVIEWED_PATCH)?,
+            None => String::new(),
+        };
+        let board = self.state.board.as_ref();
+        let wanted = task.as_ref().and_then(|task| board?.wanted.get(&task.id));
+        let wanted = wanted.cloned().unwrap_or_default();
+        let account: Option<&Handoff> = self.state.handoffs.iter().rev().find(|handoff| {
+            task.as_ref().is_some_and(|task| task.id == handoff.task_completed.task_id)
+        });
+        Ok(task_prompt::review(&ReviewParts {
+            task: task.as_ref(),
+            asked: "",
+            focus: Focus::Criteria,
+            patch: &patch,
+            account,
+            last_feedback: &wanted,
+            hint: None,
+        }))
+    }
+}

@@ -1,0 +1,193 @@
+//! Checking what an agent left: looking at it, running gates on it, hearing the verdict of an
+//! agent about it.
+
+use super::{Engine, EngineError, Trouble, ViewKind};
+use crate::asking::AskingEnd;
+use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use crate::choose;
+use crate::event::{Checkpoint, Event, History};
+use crate::gate::{GateResult, GateStatus, Severity};
+use crate::ids::IterationNumber;
+use crate::judge;
+use crate::outcome::Outcome;
+use crate::ports::{Activity, GateOrder, View};
+use crate::recipe::CommitPolicy;
+use crate::review::{self, ReviewVerdict};
+use crate::stuck::ErrorHasher;
+use crate::units::Millis;
+
+impl Engine<'_> {
+    /// Looks at what the agent left. Where only ralph commits, commits of the agent's are taken
+    /// back into the work tree: they never passed a gate.
+    pub(super) fn observe(&mut self) -> Result<(), Trouble> {
+        let base = self.state.base.clone().unwrap_or(Checkpoint::None);
+        let mut observation = self.ports.vcs.observe(&base)?;
+        let mut kept = None;
+        if let Some(seen) = &observation
+            && seen.history != History::Same
+            && self.state.recipe.landing.commit == CommitPolicy::Ralph
+        {
+            kept = self.ports.vcs.put_history_back(&self.mark(), &base)?;
+            let said = match seen.history {
+                History::Advanced { commits: 1 } => "the agent made a commit".to_owned(),
+                History::Advanced { commits } => format!("the agent made {commits} commits"),
+                History::Rewritten => {
+                    "the agent rewrote the history or switched the branch".to_owned()
+                }
+                History::Same => String::new(),
+            };
+            let place = kept.as_ref().map(|kept| format!("; kept on {kept}")).unwrap_or_default();
+            self.record(Event::Warned {
+                text: format!(
+                    "{said}, which only ralph does here: the history was put back{place}"
+                ),
+            })?;
+            observation = self.ports.vcs.observe(&base)?;
+        }
+        self.record(Event::Observed { observation, kept })?;
+        Ok(())
+    }
+
+    /// Runs a gate on what the run starts from.
+    pub(super) fn baseline(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
+        let result = self.run_gate(gate, severity, IterationNumber(0))?;
+        self.record(Event::BaselineChecked { result })?;
+        self.publish(ViewKind::Gates)?;
+        Ok(())
+    }
+
+    /// Runs a gate on what the agent left.
+    pub(super) fn check(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
+        let iteration = IterationNumber(self.state.iterations);
+        let result = self.run_gate(gate, severity, iteration)?;
+        self.record(Event::GateChecked { result })?;
+        self.publish(ViewKind::Gates)?;
+        Ok(())
+    }
+
+    fn run_gate(
+        &mut self,
+        gate: usize,
+        severity: Severity,
+        iteration: IterationNumber,
+    ) -> Result<GateResult, Trouble> {
+        let recipe = &self.state.recipe;
+        let gate = &recipe.gates[gate];
+        self.ports.ui.doing(&Activity::Gate(gate));
+        let result = self.ports.gates.check(&GateOrder {
+            run: &self.state.run,
+            iteration,
+            gate,
+            command: gate.check.label(),
+            severity,
+            output_chars: recipe.prompt.output_chars,
+        });
+        // A gate that the user ended has not spoken: it is run again when the run goes on.
+        if let Some(end) = &result.end
+            && matches!(end.ending, Ending::Interrupted { .. })
+        {
+            return Err(Trouble::Outcome(Outcome::Interrupted));
+        }
+        Ok(result)
+    }
+
+    /// Notes what an agent said that was asked for the verdict of a gate. What it did to the
+    /// tree is undone first: a verdict is words.
+    pub(super) fn hear_verdict(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
+        let seen = self.current(|current| current.observed_tree().cloned()).flatten();
+        let now = self.ports.vcs.survey()?.map(|survey| survey.tree);
+        if let (Some(seen), Some(now), Some(Checkpoint::Git { head, branch, .. })) =
+            (seen, now, &self.state.base)
+            && seen != now
+        {
+            let as_seen =
+                Checkpoint::Git { head: head.clone(), branch: branch.clone(), tree: Some(seen) };
+            let kept = self.ports.vcs.rollback(&self.mark(), &as_seen)?;
+            let place = kept.map(|kept| format!("; kept on {kept}")).unwrap_or_default();
+            let name = &self.state.recipe.gates[gate].name;
+            let text = format!("the reviewer of `{name}` changed files, which was undone{place}");
+            self.record(Event::Warned { text })?;
+        }
+        let end = self.current(|current| current.gate.end.clone()).flatten();
+        let result = verdict(&self.state.recipe.gates[gate], severity, end.as_ref());
+        self.record(Event::GateChecked { result })?;
+        self.publish(ViewKind::Gates)?;
+        Ok(())
+    }
+
+    /// Refuses work that changed what it may not change.
+    pub(super) fn refuse(&mut self, paths: &[String]) -> Result<(), EngineError> {
+        let list: Vec<String> = paths.iter().map(|path| format!("- {path}")).collect();
+        let output = format!(
+            "These paths are protected and were changed. Put them back as they were, and do the task without touching them:\n{}",
+            list.join("\n")
+        );
+        let result = choose::not_a_gate(choose::PROTECTED, output);
+        self.record(Event::GateChecked { result })?;
+        self.publish(ViewKind::Gates)
+    }
+
+    pub(super) fn judge(&mut self) -> Result<(), EngineError> {
+        let judgement = self.current(|current| judge::judge(&self.state, current)).flatten();
+        let Some(judgement) = judgement else { return Ok(()) };
+        let (handoff, amended) = (judgement.handoff.clone(), judgement.amended.clone());
+        self.record(Event::Judged { judgement })?;
+        let iteration = IterationNumber(self.state.iterations);
+        if let Some(handoff) = handoff {
+            let view = View::Handoff { iteration, handoff: &handoff };
+            let published = self.ports.store.publish(&view);
+            self.told(published)?;
+        }
+        if !amended.is_empty() {
+            let at = self.ports.clock.moment().now;
+            let view = View::Amendments { iteration, at, log: &amended };
+            let published = self.ports.store.publish(&view);
+            self.told(published)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the result of a gate from what its agent said.
+fn verdict(gate: &crate::gate::Gate, severity: Severity, end: Option<&AskingEnd>) -> GateResult {
+    let (status, code, output) = match end {
+        Some(AskingEnd::Answered(reply)) => match review::answer(reply) {
+            Some(answer) if answer.verdict == ReviewVerdict::Approved => {
+                (GateStatus::Passed, 0, answer.feedback)
+            }
+            Some(answer) => (GateStatus::Failed, 1, answer.feedback),
+            None => (GateStatus::Failed, 1, "the reviewer gave no verdict".to_owned()),
+        },
+        Some(AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure)) => {
+            let output = format!(
+                "the reviewer did not answer ({}): {}",
+                failure.class.name(),
+                failure.words
+            );
+            (GateStatus::Failed, 1, output)
+        }
+        None => (GateStatus::Failed, 1, String::new()),
+    };
+    let hash = (status == GateStatus::Failed).then(|| {
+        let mut hasher = ErrorHasher::new(&gate.name);
+        hasher.feed(&output);
+        hasher.finish()
+    });
+    GateResult {
+        gate: gate.name.clone(),
+        command: gate.name.clone(),
+        severity,
+        status,
+        end: Some(ChildEnd {
+            ending: Ending::Exited { code },
+            ran: Millis::ZERO,
+            soft_limit: SoftLimit::Kept,
+            leftovers: Leftovers::default(),
+        }),
+        log: None,
+        output,
+        hash,
+        failing: Vec::new(),
+        reason: None,
+    }
+}

@@ -1,0 +1,141 @@
+//! The task list: reading and writing its file, taking over edits, and putting work aside.
+
+use super::{Engine, EngineError, Trouble};
+use crate::attempt::{self, Record};
+use crate::choose;
+use crate::edits;
+use crate::event::{Checkpoint, Event, Landed};
+use crate::ports::{Moment, ShelveOrder, TasksFound, View};
+use crate::recipe::TaskWork;
+use crate::settle::{self, FailedAttempt};
+use crate::shelf;
+use crate::task::TaskStatus;
+
+/// The file that explains a shelved branch.
+pub(super) const DIAGNOSTICS: &str = "ralph-failure.md";
+
+impl Engine<'_> {
+    /// Reads the task list.
+    pub(super) fn read_tasks(&mut self) -> Result<(), Trouble> {
+        let Some(work) = self.work() else { return Ok(()) };
+        let mut list = Box::new(self.ports.store.read_tasks(&work.file)?);
+        let mut is_changed = false;
+        for task in &mut list.tasks {
+            if task.status == TaskStatus::Failed && work.retry.includes(&task.id) {
+                (task.status, task.attempts, is_changed) = (TaskStatus::Pending, 0, true);
+            }
+        }
+        self.record(Event::TasksRead { list, remarks: Vec::new() })?;
+        if is_changed {
+            self.write_tasks()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the task file say what the list says. If that fails, the list is still in the
+    /// journal, and the run goes on.
+    pub(super) fn write_tasks(&mut self) -> Result<(), EngineError> {
+        if let (Some(work), Some(board)) = (self.work(), &self.state.board) {
+            let written = self.ports.store.write_tasks(&work.file, &board.list);
+            self.told(written)?;
+        }
+        self.record(Event::TasksWritten)
+    }
+
+    /// Makes the task file say what the list will say once this landing is done.
+    pub(super) fn write_list(&mut self) -> Result<(), EngineError> {
+        let settled = self.current(|current| choose::settled(&self.state, current)).flatten();
+        if let (Some(work), Some(board), Some(settled)) = (self.work(), &self.state.board, settled)
+        {
+            let mut list = board.list.clone();
+            for change in &settled.changes {
+                // A change that does not fit was refused when it was weighed.
+                let _ = list.apply(change);
+            }
+            let written = self.ports.store.write_tasks(&work.file, &list);
+            self.told(written)?;
+        }
+        self.record(Event::Landed { landed: Landed::ListWritten })
+    }
+
+    /// Looks whether somebody edited the task file, and takes over what may be taken over.
+    pub(super) fn tasks_were_edited(&mut self) -> Result<bool, EngineError> {
+        let (Some(work), Some(board)) = (self.work(), &self.state.board) else {
+            return Ok(false);
+        };
+        let current = self.state.current.as_ref().and_then(|current| current.task.as_ref());
+        let (list, remarks) = match self.ports.store.look_at_tasks(&work.file, &board.list) {
+            TasksFound::Same => return Ok(false),
+            TasksFound::Edited(found) => {
+                let merged = edits::merge(&board.list, &found, current);
+                let taken = merged.taken.iter().map(|it| format!("the task list was edited: {it}"));
+                let back = merged
+                    .put_back
+                    .iter()
+                    .map(|it| format!("the task list was edited, and this was put back: {it}"));
+                (merged.list, taken.chain(back).collect())
+            }
+            TasksFound::Broken { message } => (
+                board.list.clone(),
+                vec![format!("the task list was damaged and is written anew: {message}")],
+            ),
+        };
+        self.record(Event::TasksRead { list: Box::new(list), remarks })?;
+        self.write_tasks()?;
+        Ok(true)
+    }
+
+    /// Puts the work on a branch of its own, with an account of why it failed.
+    pub(super) fn shelve(&mut self, moment: Moment) -> Result<(), Trouble> {
+        let (Some(work), Some(task)) = (self.work(), self.task().cloned()) else { return Ok(()) };
+        let settled = self.current(|current| choose::settled(&self.state, current)).flatten();
+        let Some(failed) = settled.and_then(|settled| settled.attempt) else { return Ok(()) };
+        let limit = self
+            .state
+            .board
+            .as_ref()
+            .map_or(1, |board| settle::limit(&work, &board.list, &task.id));
+        let mut log = self.log();
+        let FailedAttempt { attempt, outputs, next, gives_up, .. } = failed;
+        let message = format!(
+            "{} failed: {}\n\nIterations: {}/{limit}\nLast gate: {}\nError hash: {}\n\nSee {DIAGNOSTICS} for the full history.",
+            task.id,
+            task.title.lines().next().unwrap_or_default(),
+            log.failed + 1,
+            attempt.gate,
+            attempt.hash.0,
+        );
+        log.add(attempt, outputs, next);
+        let record = attempt::record(Record { task: &task.id, limit, log: &log, at: moment.now });
+        let why = gives_up.map(|why| why.words()).unwrap_or_default();
+        let account =
+            format!("# {} — {}\n\n{why}\n\n{}", task.id, task.title, record.unwrap_or_default());
+        let started = self.current(|current| current.started).unwrap_or(moment.now);
+        let order = ShelveOrder {
+            mark: self.mark(),
+            checkpoint: self.state.base.clone().unwrap_or(Checkpoint::None),
+            branch: shelf::failure_branch(&task.id, &started.stamp()),
+            message,
+            files: vec![(DIAGNOSTICS.to_owned(), account)],
+        };
+        let shelved = self.ports.vcs.shelve(&order)?;
+        let landed = Landed::Shelved { branch: shelved.branch, commit: shelved.commit };
+        self.record(Event::Landed { landed })?;
+        Ok(())
+    }
+
+    /// Writes down the record of the attempts at the task that is being worked on.
+    pub(super) fn publish_attempts(&mut self, moment: Moment) -> Result<(), EngineError> {
+        let (Some(work), Some(board)) = (self.work(), &self.state.board) else { return Ok(()) };
+        let record = board.logs.iter().next_back().and_then(|(task, log)| {
+            let limit = settle::limit(&work, &board.list, task);
+            attempt::record(Record { task, limit, log, at: moment.now })
+        });
+        let published = self.ports.store.publish(&View::Attempts(record.as_deref()));
+        self.told(published)
+    }
+
+    fn work(&self) -> Option<TaskWork> {
+        self.state.recipe.task_work().cloned()
+    }
+}

@@ -1,0 +1,200 @@
+//! Finding the handoff in an answer, tolerantly: agents leave out fields, misname priorities
+//! and misremember files. What cannot be read of it is left out; where there is nothing to
+//! read, ralph derives an account from git and the agent's last words.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{FileTouched, Handoff, TaskCompleted};
+use crate::ids::TaskId;
+use crate::text;
+
+/// A derived summary is the beginning of the last words.
+const SUMMARY_CHARS: usize = 500;
+
+/// Returns the account of an iteration: the first candidate that is one, else a derived one.
+/// The files are always git's.
+pub fn read(
+    candidates: impl IntoIterator<Item = Value>,
+    words: &str,
+    task: &TaskId,
+    files: &[FileTouched],
+) -> Handoff {
+    let found = candidates.into_iter().find_map(|value| from_value(&value, task));
+    let handoff = found.unwrap_or_else(|| derived(words, task));
+    Handoff { files_touched: files.to_vec(), ..handoff }
+}
+
+fn from_value(value: &Value, task: &TaskId) -> Option<Handoff> {
+    let done = value.get("task_completed")?;
+    let summary = done.get("summary")?.as_str()?.to_owned();
+    Some(Handoff {
+        task_completed: TaskCompleted {
+            // An agent that names another task has still worked on this one.
+            task_id: task.clone(),
+            summary,
+            fully_complete: done.get("fully_complete").and_then(Value::as_bool).unwrap_or(false),
+        },
+        deviations: all(value, "deviations"),
+        bugs_encountered: all(value, "bugs_encountered"),
+        architectural_notes: all(value, "architectural_notes"),
+        unfinished_business: all(value, "unfinished_business"),
+        recommendations: all(value, "recommendations"),
+        files_touched: Vec::new(),
+        plan_amendments: all(value, "plan_amendments"),
+        tests_added: all(value, "tests_added"),
+        constraints_discovered: all(value, "constraints_discovered"),
+        blocked: value
+            .get("blocked")
+            .and_then(|blocked| serde_json::from_value(blocked.clone()).ok()),
+        derived: false,
+    })
+}
+
+/// Returns the entries of a list that can be read.
+fn all<T: DeserializeOwned>(value: &Value, key: &str) -> Vec<T> {
+    let entries = value.get(key).and_then(Value::as_array).into_iter().flatten();
+    entries.filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect()
+}
+
+fn derived(words: &str, task: &TaskId) -> Handoff {
+    Handoff {
+        task_completed: TaskCompleted {
+            task_id: task.clone(),
+            summary: text::glance(words, SUMMARY_CHARS),
+            fully_complete: false,
+        },
+        deviations: Vec::new(),
+        bugs_encountered: Vec::new(),
+        architectural_notes: Vec::new(),
+        unfinished_business: Vec::new(),
+        recommendations: Vec::new(),
+        files_touched: Vec::new(),
+        plan_amendments: Vec::new(),
+        tests_added: Vec::new(),
+        constraints_discovered: Vec::new(),
+        blocked: None,
+        derived: true,
+    }
+}
+
+/// Returns the JSON Schema that agents are held to.
+pub fn schema() -> Value {
+    let text = || json!({"type": "string"});
+    let texts = || json!({"type": "array", "items": {"type": "string"}});
+    let object = |properties: Value, required: &[&str]| json!({"type": "object", "properties": properties, "required": required});
+    let list = |items: Value| json!({"type": "array", "items": items});
+    let task = object(
+        json!({
+            "id": text(), "title": text(), "description": text(), "skills": texts(),
+            "needs_docs": {"type": "boolean"}, "libraries": texts(),
+            "acceptance_criteria": texts(), "depends_on": texts(),
+        }),
+        &[],
+    );
+    object(
+        json!({
+            "task_completed": object(
+                json!({"task_id": text(), "summary": text(), "fully_complete": {"type": "boolean"}}),
+                &["task_id", "summary", "fully_complete"],
+            ),
+            "deviations": list(object(
+                json!({"planned": text(), "actual": text(), "reason": text()}),
+                &["planned", "actual", "reason"],
+            )),
+            "bugs_encountered": list(object(
+                json!({"description": text(), "resolution": text(), "resolved": {"type": "boolean"}}),
+                &["description", "resolution", "resolved"],
+            )),
+            "architectural_notes": texts(),
+            "unfinished_business": list(object(
+                json!({"item": text(), "reason": text(), "priority": {"type": "string", "enum": ["high", "medium", "low"]}}),
+                &["item", "reason", "priority"],
+            )),
+            "recommendations": texts(),
+            "files_touched": list(object(
+                json!({"path": text(), "action": {"type": "string", "enum": ["created", "modified", "deleted"]}}),
+                &["path", "action"],
+            )),
+            "plan_amendments": list(object(
+                json!({
+                    "action": {"type": "string", "enum": ["add", "modify", "remove"]},
+                    "task_id": text(), "task": task, "changes": {"type": "object"},
+                    "after": text(), "reason": text(),
+                }),
+                &["action", "reason"],
+            )),
+            "tests_added": list(object(
+                json!({"file": text(), "test_names": texts()}),
+                &["file", "test_names"],
+            )),
+            "constraints_discovered": list(object(
+                json!({"constraint": text(), "impact": text(), "workaround": text()}),
+                &["constraint", "impact"],
+            )),
+            "blocked": object(json!({"needs": text(), "why": text()}), &["needs", "why"]),
+        }),
+        &[
+            "task_completed",
+            "deviations",
+            "bugs_encountered",
+            "architectural_notes",
+            "files_touched",
+            "plan_amendments",
+            "tests_added",
+            "constraints_discovered",
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handoff::{FileAction, Priority};
+
+    fn task() -> TaskId {
+        TaskId("T1".into())
+    }
+
+    #[test]
+    fn what_can_be_read_is_read() {
+        let value = json!({
+            "task_completed": {"task_id": "T7", "summary": "Did it."},
+            "unfinished_business": [
+                {"item": "a", "reason": "b", "priority": "low"},
+                {"item": "a", "reason": "b", "priority": "whenever"},
+            ],
+            "architectural_notes": ["n", 3],
+            "files_touched": [{"path": "lie.rs", "action": "created"}],
+            "plan_amendments": "none",
+            "blocked": {"needs": "a key", "why": "no access"},
+        });
+        let files = [FileTouched { path: "true.rs".into(), action: FileAction::Modified }];
+        let handoff = read([json!({"other": 1}), value], "words", &task(), &files);
+        assert_eq!(handoff.task_completed.task_id, task());
+        assert_eq!(handoff.task_completed.summary, "Did it.");
+        assert!(!handoff.derived);
+        assert_eq!(handoff.unfinished_business.len(), 1);
+        assert_eq!(handoff.unfinished_business[0].priority, Priority::Low);
+        assert_eq!(handoff.architectural_notes, ["n"]);
+        assert_eq!(handoff.files_touched, files);
+        assert_eq!(handoff.blocked.expect("it says so").needs, "a key");
+    }
+
+    #[test]
+    fn without_an_account_one_is_derived() {
+        let handoff = read([], "I changed\nthings.", &task(), &[]);
+        assert!(handoff.derived);
+        assert_eq!(handoff.task_completed.summary, text::glance("I changed\nthings.", 500));
+    }
+
+    #[test]
+    fn the_schema_describes_what_is_read() {
+        let schema = schema();
+        let properties = schema["properties"].as_object().expect("an object");
+        for required in schema["required"].as_array().expect("a list") {
+            assert!(properties.contains_key(required.as_str().expect("a name")));
+        }
+        assert_eq!(properties.len(), 11);
+    }
+}

@@ -1,0 +1,197 @@
+//! What an iteration on a task comes to in the end, once it has landed or failed to.
+//!
+//! The judgement says what ought to become of the list; a commit hook may still refuse the
+//! work. Both the file that is written before a commit and the state after the iteration follow
+//! from here, so they cannot disagree. Not here: judging.
+
+use serde::{Deserialize, Serialize};
+
+use crate::attempt::{Attempt, FailedOutput, verbatim};
+use crate::board::FileState;
+use crate::event::Landed;
+use crate::handoff::Blocked;
+use crate::ids::TaskId;
+use crate::judge::Judgement;
+use crate::recipe::TaskWork;
+use crate::run::Iteration;
+use crate::stuck::{ErrorHasher, Escalation};
+use crate::task::{TaskChange, TaskList, TaskStatus};
+
+/// A failed attempt as the judgement sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedAttempt {
+    /// What is remembered of it.
+    pub attempt: Attempt,
+    /// What the gates said.
+    pub outputs: Vec<FailedOutput>,
+    /// What it leads to.
+    pub next: Escalation,
+    /// What the agent says it needs of a person.
+    pub blocked: Option<Blocked>,
+    /// Failures of soft gates.
+    pub warnings: u32,
+    /// Why the task is given up, if it is.
+    pub gives_up: Option<GiveUp>,
+}
+
+/// Why a task is given up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GiveUp {
+    /// All attempts failed.
+    AttemptsUsed {
+        /// How many there were.
+        limit: u32,
+    },
+    /// The same failure came again and again, whatever was tried.
+    Stuck {
+        /// How often in a row.
+        alike: u32,
+    },
+    /// It took too long.
+    TimeUp,
+    /// The agent needs something of a person.
+    Blocked(Blocked),
+}
+
+impl GiveUp {
+    /// Returns the reason as it is noted in the list.
+    pub fn words(&self) -> String {
+        match self {
+            Self::AttemptsUsed { limit: 1 } => "failed: its one attempt did not pass".to_owned(),
+            Self::AttemptsUsed { limit } => format!("failed: none of {limit} attempts passed"),
+            Self::Stuck { alike } => format!("failed: stuck, the same failure {alike} times"),
+            Self::TimeUp => "failed: the time for the task was used up".to_owned(),
+            Self::Blocked(blocked) => {
+                format!("blocked: needs {} ({})", blocked.needs.trim(), blocked.why.trim())
+            }
+        }
+    }
+}
+
+/// What an iteration comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settled {
+    /// What becomes of the list.
+    pub changes: Vec<TaskChange>,
+    /// The attempt, if it failed.
+    pub attempt: Option<FailedAttempt>,
+    /// Whether the file says so already.
+    pub written: FileState,
+}
+
+/// Returns what an iteration comes to, as far as it has landed.
+pub fn settle(work: &TaskWork, log_failed: u32, list: &TaskList, current: &Iteration) -> Settled {
+    let (Some(judgement), Some(task)) = (&current.judgement, &current.task) else {
+        return Settled { changes: Vec::new(), attempt: None, written: FileState::InStep };
+    };
+    let refusal = refusal(current);
+    let attempt = match (&judgement.failed, refusal) {
+        (Some(failed), _) => Some(failed.clone()),
+        (None, Some(output)) => {
+            Some(refused(current, task, output, log_failed, limit(work, list, task)))
+        }
+        (None, None) => None,
+    };
+    let changes = match &attempt {
+        None => judgement.changes.clone(),
+        Some(FailedAttempt { gives_up: Some(why), .. }) => {
+            given_up(current, task, why, log_failed + 1)
+        }
+        Some(FailedAttempt { gives_up: None, .. }) => Vec::new(),
+    };
+    let written = written(current, &changes, refusal.is_some());
+    Settled { changes, attempt, written }
+}
+
+/// Returns how many attempts a task gets.
+pub fn limit(work: &TaskWork, list: &TaskList, task: &TaskId) -> u32 {
+    list.task(task).map_or(work.attempts, |task| task.attempts_allowed(work.attempts)).max(1)
+}
+
+fn refusal(current: &Iteration) -> Option<&str> {
+    current.landed.iter().find_map(|landed| match landed {
+        Landed::CommitRefused { output } => Some(output.as_str()),
+        Landed::Surveyed { .. }
+        | Landed::Committed { .. }
+        | Landed::NothingToCommit
+        | Landed::ScmRan { .. }
+        | Landed::ListWritten
+        | Landed::Shelved { .. }
+        | Landed::RolledBack { .. } => None,
+    })
+}
+
+/// The name under which a refused commit counts as a failed gate.
+const COMMIT_HOOK: &str = "commit hook";
+
+fn refused(
+    current: &Iteration,
+    task: &TaskId,
+    output: &str,
+    failed_before: u32,
+    limit: u32,
+) -> FailedAttempt {
+    let judgement: Option<&Judgement> = current.judgement.as_ref();
+    let handoff = judgement.and_then(|judgement| judgement.handoff.as_ref());
+    let mut hasher = ErrorHasher::new(COMMIT_HOOK);
+    hasher.feed(output);
+    let _ = task;
+    FailedAttempt {
+        attempt: Attempt {
+            iteration: current.number,
+            gate: COMMIT_HOOK.to_owned(),
+            exit_code: 1,
+            hash: hasher.finish(),
+            failing: Vec::new(),
+            tree: current.observed_tree().cloned(),
+            summary: handoff
+                .map(|handoff| handoff.task_completed.summary.clone())
+                .unwrap_or_default(),
+            files: current.observed_files(),
+            escalation: Escalation::None,
+        },
+        outputs: vec![FailedOutput {
+            title: "Commit Hook Output (verbatim)".to_owned(),
+            text: verbatim(output),
+        }],
+        next: Escalation::None,
+        blocked: None,
+        warnings: 0,
+        gives_up: (failed_before + 1 >= limit).then_some(GiveUp::AttemptsUsed { limit }),
+    }
+}
+
+fn given_up(current: &Iteration, task: &TaskId, why: &GiveUp, attempts: u32) -> Vec<TaskChange> {
+    let branch = current.landed.iter().find_map(|landed| match landed {
+        Landed::Shelved { branch, .. } => Some(branch),
+        Landed::Surveyed { .. }
+        | Landed::Committed { .. }
+        | Landed::NothingToCommit
+        | Landed::CommitRefused { .. }
+        | Landed::ScmRan { .. }
+        | Landed::ListWritten
+        | Landed::RolledBack { .. } => None,
+    });
+    let place = branch.map(|branch| format!("; its work is on {branch}")).unwrap_or_default();
+    vec![
+        TaskChange::SetStatus { task: task.clone(), status: TaskStatus::Failed },
+        TaskChange::SetAttempts { task: task.clone(), attempts },
+        TaskChange::SetNotes { task: task.clone(), notes: format!("{}{place}", why.words()) },
+    ]
+}
+
+/// The file is in step if it was written after the last thing that decides what it says, or if
+/// nothing it says has changed.
+fn written(current: &Iteration, changes: &[TaskChange], is_refused: bool) -> FileState {
+    let decides = |landed: &Landed| {
+        matches!(
+            landed,
+            Landed::CommitRefused { .. } | Landed::Shelved { .. } | Landed::RolledBack { .. }
+        )
+    };
+    let after = current.landed.iter().rposition(decides).map_or(0, |at| at + 1);
+    let is_written = current.landed[after..].contains(&Landed::ListWritten);
+    let must_be = !changes.is_empty() || is_refused;
+    if is_written || !must_be { FileState::InStep } else { FileState::Behind }
+}

@@ -1,0 +1,187 @@
+//! The task file as a run uses it, and the views of the work on tasks.
+//!
+//! The file is the user's and in the work tree, where agents can reach it: what ralph knows of
+//! it is kept with the run, and a file that was damaged or deleted is written anew from there.
+//! Not here: the format of task files.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use ralph_core::amend::Amended;
+use ralph_core::edits;
+use ralph_core::ids::IterationNumber;
+use ralph_core::ports::{StoreError, TasksError, TasksFound};
+use ralph_core::task::TaskList;
+use ralph_core::text;
+use ralph_core::units::Timestamp;
+use rustix::fs::OFlags;
+
+use super::atomic;
+use super::files::{RunStore, open_for_adding};
+use crate::formats::TaskFile;
+
+/// What is read of a file for a prompt, at most, before it is cut to size.
+const LARGEST_READ: u64 = 1024 * 1024;
+
+impl RunStore {
+    pub(super) fn read_task_file(&mut self, path: &Path) -> Result<TaskList, TasksError> {
+        let file = self.open_tasks(path)?;
+        let list = file.list().clone();
+        self.remember(file);
+        Ok(list)
+    }
+
+    fn open_tasks(&self, path: &Path) -> Result<TaskFile, TasksError> {
+        TaskFile::read(&self.layout.project().join(path)).map_err(|problems| TasksError {
+            message: problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+        })
+    }
+
+    /// A file that is byte for byte what ralph read or wrote is not read anew.
+    pub(super) fn look_at_task_file(&mut self, path: &Path, known: &TaskList) -> TasksFound {
+        if self.tasks.as_ref().is_some_and(TaskFile::is_current) {
+            return TasksFound::Same;
+        }
+        let file = match self.open_tasks(path) {
+            Ok(file) => file,
+            Err(TasksError { message }) => return TasksFound::Broken { message },
+        };
+        let list = file.list().clone();
+        self.remember(file);
+        if list == *known { TasksFound::Same } else { TasksFound::Edited(Box::new(list)) }
+    }
+
+    pub(super) fn write_task_file(
+        &mut self,
+        path: &Path,
+        list: &TaskList,
+    ) -> Result<(), StoreError> {
+        let refused = |error: &dyn std::error::Error| StoreError {
+            message: match error.source() {
+                Some(source) => format!("{error}: {source}"),
+                None => error.to_string(),
+            },
+        };
+        let mut file = match self.tasks.take().filter(TaskFile::is_current) {
+            Some(file) => file,
+            None => match self.open_tasks(path) {
+                Ok(file) => file,
+                Err(_) => {
+                    let place = self.layout.project().join(path);
+                    self.restore(&place).map_err(|error| refused(&error))?;
+                    self.open_tasks(path)
+                        .map_err(|TasksError { message }| StoreError { message })?
+                }
+            },
+        };
+        let changes = edits::changes(file.list(), list);
+        file.apply(&changes).map_err(|error| refused(&error))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let backup = self.place(&[], &format!("{name}.bak"))?;
+        file.write_keeping(&backup).map_err(|error| refused(&error))?;
+        self.remember(file);
+        Ok(())
+    }
+
+    /// Writes the file as it was when ralph last saw it well. What is there now is kept beside
+    /// the backup.
+    fn restore(&self, place: &Path) -> io::Result<()> {
+        let good = fs::read_to_string(self.files.tasks())?;
+        if let (Ok(bad), Ok(aside)) = (fs::read(place), self.place(&[], "damaged-tasks.json")) {
+            // It is kept if that is possible; the run does not depend on it.
+            let _ = atomic::replace(&aside, &bad);
+        }
+        if let Some(directory) = place.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        fs::write(place, good)
+    }
+
+    /// Remembers the file as it is now, also for a run that goes on after a crash.
+    fn remember(&mut self, file: TaskFile) {
+        // Without this copy only a file that is damaged later cannot be restored.
+        let _ = atomic::replace(&self.files.tasks(), file.text().as_bytes());
+        self.tasks = Some(file);
+    }
+
+    pub(super) fn project_file(&self, path: &str, chars: usize) -> Option<String> {
+        let project = self.layout.project().canonicalize().ok()?;
+        let real = project.join(path).canonicalize().ok()?;
+        // A link may lead anywhere; a prompt goes to a stranger.
+        if !real.starts_with(&project) {
+            return None;
+        }
+        read_text(&real).map(|text| text::excerpt_of(&text, chars))
+    }
+
+    pub(super) fn skill_text(&self, name: &str) -> Option<String> {
+        let is_name =
+            !name.is_empty() && !name.contains(['/', '\\', '\0']) && !name.starts_with('.');
+        let path = self.layout.project().join(&self.skills).join(format!("{name}.md"));
+        is_name.then(|| read_text(&path)).flatten()
+    }
+
+    pub(super) fn publish_attempts(&self, record: Option<&str>) -> Result<(), StoreError> {
+        let path = self.place(&[], "state.md")?;
+        let done = match record {
+            Some(record) => atomic::replace(&path, record.as_bytes()),
+            None => match fs::remove_file(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                done => done,
+            },
+        };
+        done.map_err(|error| StoreError {
+            message: format!("cannot write `{}`: {error}", path.display()),
+        })
+    }
+
+    pub(super) fn log_amendments(
+        &self,
+        iteration: IterationNumber,
+        at: Timestamp,
+        log: &[Amended],
+    ) -> Result<(), StoreError> {
+        let path = self.place(&["logs"], "amendments.log")?;
+        let lines: String = log
+            .iter()
+            .map(|amended| {
+                let fate = match &amended.refusal {
+                    None => "applied".to_owned(),
+                    Some(refusal) => format!("refused: {refusal}"),
+                };
+                let line = format!(
+                    "{} iteration {iteration}: {} ({}): {fate}",
+                    at.utc(),
+                    amended.proposal,
+                    amended.reason
+                );
+                // One amendment, one line, whatever an agent puts into its words.
+                format!("{}\n", line.replace(['\n', '\r'], " "))
+            })
+            .collect();
+        let written =
+            open_for_adding(&path).map_err(|error| error.to_string()).and_then(|mut file| {
+                file.write_all(lines.as_bytes()).map_err(|error| error.to_string())
+            });
+        written.map_err(|error| StoreError {
+            message: format!("cannot write `{}`: {error}", path.display()),
+        })
+    }
+}
+
+/// Reads the beginning of an ordinary text file. A pipe is not waited for.
+fn read_text(path: &Path) -> Option<String> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST_READ).read_to_end(&mut bytes).ok()?;
+    if bytes.contains(&0) {
+        return None;
+    }
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,472 @@
+//! Task lists in a scripted world: choosing, attempts, being stuck, reviews, amendments, edits,
+//! and a death at every port call.
+
+use ralph_core::event::{Event, Landed};
+use ralph_core::failure::FailureClass;
+use ralph_core::gate::{Check, Gate, GateKind, Severity};
+use ralph_core::glob::Pattern;
+use ralph_core::ids::{Role, TaskId};
+use ralph_core::outcome::{Outcome, Waits};
+use ralph_core::ports::Request;
+use ralph_core::recipe::{
+    AgentChoice, AgentKind, BaselinePolicy, CommitPolicy, OnFailure, Recipe, TaskWork, Work,
+};
+use ralph_core::review::{ReviewPolicy, ReviewStatus};
+use ralph_core::run::RunState;
+use ralph_core::task::{Task, TaskList, TaskStatus};
+use ralph_testkit::world::{Deed, Shared};
+use serde_json::{Value, json};
+
+fn id(name: &str) -> TaskId {
+    TaskId(name.into())
+}
+
+fn task(name: &str, depends_on: &[&str]) -> Task {
+    Task {
+        description: format!("Make {name}."),
+        acceptance_criteria: vec![format!("{name} is there")],
+        depends_on: depends_on.iter().map(|name| id(name)).collect(),
+        ..Task::new(name, format!("The {name}"))
+    }
+}
+
+fn list(tasks: Vec<Task>) -> TaskList {
+    TaskList { project: "p".into(), tasks, ..TaskList::default() }
+}
+
+fn work() -> TaskWork {
+    TaskWork::new("plan.json")
+}
+
+fn recipe(work: TaskWork, gates: Vec<Gate>) -> Recipe {
+    let agent = AgentChoice::new(AgentKind::Text, "agent");
+    let mut recipe = Recipe { gates, ..Recipe::new(Work::Tasks(work), agent) };
+    recipe.landing.commit = CommitPolicy::Ralph;
+    recipe.limits.iterations = 50;
+    recipe
+}
+
+fn gate(word: &str) -> Gate {
+    Gate::command(GateKind::Test, word)
+}
+
+fn run(tasks: TaskList, recipe: &Recipe, script: fn(&Request, &str) -> Deed) -> (Shared, Outcome) {
+    let world = Shared::new(script);
+    world.0.borrow_mut().tasks = Some(tasks);
+    let outcome = world.run(recipe).expect("it runs");
+    (world, outcome)
+}
+
+fn says(text: impl Into<String>) -> Deed {
+    Deed { tree: None, text: text.into(), failure: None }
+}
+
+fn handoff(task: &str, more: &Value) -> String {
+    let mut value = json!({
+        "task_completed": {"task_id": task, "summary": format!("Did {task}."), "fully_complete": true},
+    });
+    for (key, entry) in more.as_object().into_iter().flatten() {
+        value[key] = entry.clone();
+    }
+    format!("Done.\n```json\n{value}\n```\n")
+}
+
+fn task_of(request: &Request) -> String {
+    request.task.as_ref().map(|task| task.0.clone()).unwrap_or_default()
+}
+
+/// Adds a word for its task to the tree.
+fn honest(request: &Request, tree: &str) -> Deed {
+    let task = task_of(request);
+    match request.role {
+        Role::Review => says(r#"{"verdict": "approved", "feedback": "", "criteria": []}"#),
+        Role::Prompt
+        | Role::Plan
+        | Role::Build
+        | Role::Implement
+        | Role::Fix
+        | Role::Compact
+        | Role::Message => {
+            Deed { tree: Some(format!("{tree} {task}")), ..says(handoff(&task, &json!({}))) }
+        }
+    }
+}
+
+fn statuses(world: &Shared) -> Vec<(String, TaskStatus)> {
+    let world = world.0.borrow();
+    let tasks = world.tasks.as_ref().expect("there is a list").tasks.iter();
+    tasks.map(|task| (task.id.0.clone(), task.status)).collect()
+}
+
+fn subjects(world: &Shared) -> Vec<String> {
+    world.0.borrow().commits.iter().map(|commit| commit.1.clone()).collect()
+}
+
+fn warnings(world: &Shared) -> Vec<String> {
+    let world = world.0.borrow();
+    let remarks = world.journal.iter().flat_map(|recorded| match &recorded.event {
+        Event::Warned { text } => vec![text.clone()],
+        Event::TasksRead { remarks, .. } => remarks.clone(),
+        _ => Vec::new(),
+    });
+    remarks.collect()
+}
+
+#[test]
+fn a_list_becomes_one_commit_a_task() {
+    let tasks = list(vec![task("b", &["a"]), task("a", &[]), task("c", &["b"])]);
+    let (world, outcome) = run(tasks, &recipe(work(), vec![gate("start")]), honest);
+    assert_eq!(outcome, Outcome::Complete);
+    assert_eq!(
+        subjects(&world),
+        ["ralph[1]: a — The a", "ralph[2]: b — The b", "ralph[3]: c — The c"]
+    );
+    assert!(statuses(&world).iter().all(|(_, status)| *status == TaskStatus::Done));
+    let world = world.0.borrow();
+    assert!(world.prompts[1].1.contains("[a] Did a. Complete. 1 file."), "{}", world.prompts[1].1);
+    assert_eq!(world.commits[2].2.task, Some(id("c")));
+}
+
+#[test]
+fn a_failed_task_is_shelved_and_what_waits_for_it_is_named() {
+    fn script(request: &Request, tree: &str) -> Deed {
+        if task_of(request) == "a" {
+            let tree = Some(format!("{tree} bad{}", request.iteration));
+            return Deed { tree, ..says(handoff("a", &json!({}))) };
+        }
+        honest(request, tree)
+    }
+    let tasks = list(vec![task("a", &[]), task("b", &["a"]), task("c", &[])]);
+    let mut recipe = recipe(TaskWork { attempts: 2, ..work() }, vec![gate("c")]);
+    recipe.gates[0].name = "tests".into();
+    let (world, outcome) = run(tasks, &recipe, script);
+    assert_eq!(
+        outcome,
+        Outcome::TasksLeft {
+            failed: vec![id("a")],
+            waiting: vec![Waits { task: id("b"), on: id("a") }]
+        }
+    );
+    assert_eq!(outcome.to_string(), "not complete: task a failed; b waits for a");
+    assert_eq!(subjects(&world), ["ralph[3]: c — The c"]);
+    let world = world.0.borrow();
+    let (tree, shelf) = &world.shelves[0];
+    assert_eq!(tree, "start bad1 bad2");
+    assert!(shelf.branch.starts_with("wip/ralph-fail-a-"), "{}", shelf.branch);
+    assert!(shelf.message.contains("Iterations: 2/2\nLast gate: tests\nError hash: "));
+    assert!(shelf.files[0].1.contains("## Attempt History"), "{}", shelf.files[0].1);
+    assert_eq!(world.tree, "start c");
+    let notes = &world.tasks.as_ref().expect("a list").tasks[0].notes;
+    assert!(notes.starts_with("failed: none of 2 attempts passed; its work is on wip/"), "{notes}");
+    assert!(world.prompts[1].1.contains("error_hash: "), "{}", world.prompts[1].1);
+    assert!(world.prompts[1].1.contains("Guardrail \"c\" failed with exit code 1."));
+}
+
+#[test]
+fn the_same_failure_leads_to_another_approach_and_another_agent() {
+    fn script(request: &Request, tree: &str) -> Deed {
+        let stronger = request.agent.command == "stronger";
+        let word = if stronger { "good" } else { "same" };
+        let tree = format!("{tree} {word}{}", request.iteration);
+        Deed { tree: Some(tree), ..says(handoff("a", &json!({}))) }
+    }
+    let mut recipe = recipe(work(), vec![gate("good")]);
+    recipe.escalate = Some(AgentChoice::new(AgentKind::Text, "stronger"));
+    let (world, outcome) = run(list(vec![task("a", &[])]), &recipe, script);
+    assert_eq!(outcome, Outcome::Complete);
+    let world = world.0.borrow();
+    let shifted: Vec<bool> = world
+        .prompts
+        .iter()
+        .map(|(_, prompt)| prompt.contains("## Another approach is required"))
+        .collect();
+    assert_eq!(shifted, [false, false, false, true]);
+    assert!(world.prompts[3].1.contains("Do NOT do any of this again:\n- Did a. (in tree)"));
+}
+
+#[test]
+fn stuck_for_good_ends_before_the_attempts_do() {
+    fn script(_: &Request, _: &str) -> Deed {
+        Deed { tree: Some("start same".into()), ..says("tried") }
+    }
+    let recipe = recipe(TaskWork { attempts: 20, ..work() }, vec![gate("never")]);
+    let (world, outcome) = run(list(vec![task("a", &[])]), &recipe, script);
+    assert!(matches!(outcome, Outcome::TasksLeft { .. }));
+    // Three alike, two shifts, and the hard stop.
+    assert_eq!(world.0.borrow().prompts.len(), 5);
+    let notes = world.0.borrow().tasks.as_ref().expect("a list").tasks[0].notes.clone();
+    assert!(notes.starts_with("failed: stuck, the same failure 5 times"), "{notes}");
+}
+
+#[test]
+fn an_attempt_that_changes_nothing_has_failed() {
+    fn script(request: &Request, tree: &str) -> Deed {
+        if request.iteration.0 == 1 {
+            says("All was there already.")
+        } else {
+            honest(request, tree)
+        }
+    }
+    let (world, outcome) = run(list(vec![task("a", &[])]), &recipe(work(), vec![]), script);
+    assert_eq!(outcome, Outcome::Complete);
+    assert!(world.0.borrow().prompts[1].1.contains("changed nothing in the work tree"));
+}
+
+#[test]
+fn blocked_is_believed_the_second_time() {
+    fn script(request: &Request, tree: &str) -> Deed {
+        if task_of(request) == "a" {
+            let blocked = json!({"blocked": {"needs": "an API key", "why": "there is none"}});
+            return says(handoff("a", &blocked));
+        }
+        honest(request, tree)
+    }
+    let tasks = list(vec![task("a", &[]), task("b", &[])]);
+    let (world, outcome) = run(tasks, &recipe(work(), vec![]), script);
+    assert!(matches!(outcome, Outcome::TasksLeft { .. }));
+    let world = world.0.borrow();
+    assert_eq!(world.prompts.len(), 3);
+    assert!(world.prompts[1].1.contains("it needs an API key (there is none)"));
+    let notes = &world.tasks.as_ref().expect("a list").tasks[0].notes;
+    assert!(notes.starts_with("blocked: needs an API key (there is none)"), "{notes}");
+    assert_eq!(world.commits.len(), 1);
+}
+
+#[test]
+fn timeouts_count_as_attempts_and_limits_do_not() {
+    fn script(request: &Request, tree: &str) -> Deed {
+        match (request.iteration.0, request.ask.0) {
+            (1, 1) => Deed { failure: Some(FailureClass::HardTimeout), ..says("") },
+            (2, 1) => {
+                Deed { failure: Some(FailureClass::RateLimited { resets_at: None }), ..says("") }
+            }
+            _ => honest(request, tree),
+        }
+    }
+    let tasks = list(vec![task("a", &[])]);
+    let (world, outcome) = run(tasks, &recipe(TaskWork { attempts: 2, ..work() }, vec![]), script);
+    assert_eq!(outcome, Outcome::Complete);
+    assert_eq!(world.0.borrow().tasks.as_ref().expect("a list").tasks[0].attempts, 1);
+}
+
+#[test]
+fn reviews_by_a_fresh_agent_decide() {
+    fn script(request: &Request, tree: &str) -> Deed {
+        match (request.role, request.iteration.0) {
+            (Role::Review, 2) => Deed {
+                tree: Some("meddled".into()),
+                ..says(
+                    r#"{"verdict": "changes_requested", "feedback": "Mend x:3.", "criteria": []}"#,
+                )
+            },
+            (Role::Fix, _) => Deed { tree: Some(format!("{tree} fixed")), ..says("fixed") },
+            _ => honest(request, tree),
+        }
+    }
+    let work = TaskWork { review: ReviewPolicy::Fresh { cap: 5 }, ..work() };
+    let (world, outcome) = run(list(vec![task("a", &[])]), &recipe(work, vec![]), script);
+    assert_eq!(outcome, Outcome::Complete);
+    let world = world.0.borrow();
+    let roles: Vec<Role> = world.prompts.iter().map(|(role, _)| *role).collect();
+    assert_eq!(roles, [Role::Implement, Role::Review, Role::Fix, Role::Review]);
+    assert!(world.prompts[1].1.contains("    -start\n    +start a"), "{}", world.prompts[1].1);
+    assert!(world.prompts[2].1.contains("Mend x:3."));
+    assert!(world.prompts[3].1.contains("## What the last review wanted\nMend x:3."));
+    let review = &world.tasks.as_ref().expect("a list").tasks[0].review;
+    assert_eq!((review.status, review.count), (ReviewStatus::Approved, 2));
+    // What the reviewer did to the tree is gone.
+    assert_eq!(world.tree, "start a fixed");
+    assert!(world.kept.contains(&"meddled".to_owned()));
+}
+
+#[test]
+fn the_last_review_approves_and_says_so() {
+    fn script(request: &Request, tree: &str) -> Deed {
+        match request.role {
+            Role::Review => {
+                says(r#"{"verdict": "changes_requested", "feedback": "More.", "criteria": []}"#)
+            }
+            _ => Deed { tree: Some(format!("{tree}+")), ..says("done") },
+        }
+    }
+    let work = TaskWork { review: ReviewPolicy::Fresh { cap: 2 }, ..work() };
+    let (world, outcome) = run(list(vec![task("a", &[])]), &recipe(work, vec![]), script);
+    assert_eq!(outcome, Outcome::Complete);
+    let review = world.0.borrow().tasks.as_ref().expect("a list").tasks[0].review.clone();
+    assert_eq!(review.feedback, "[AUTO-APPROVED AT CAP] More.");
+}
+
+#[test]
+fn agent_gates_judge_the_work_of_others() {
+    fn script(request: &Request, tree: &str) -> Deed {
+        match (request.role, request.iteration.0) {
+            (Role::Review, 1) => Deed {
+                tree: Some("meddled".into()),
+                ..says(
+                    r#"{"verdict": "changes_requested", "feedback": "No reset flow.", "criteria": []}"#,
+                )
+            },
+            _ => honest(request, tree),
+        }
+    }
+    let reviewer = AgentChoice::new(AgentKind::Text, "reviewer");
+    let spec = Gate {
+        name: "spec".into(),
+        kind: GateKind::Spec,
+        check: Check::Agent(Box::new(reviewer)),
+        ..gate("x")
+    };
+    let (world, outcome) = run(list(vec![task("a", &[])]), &recipe(work(), vec![spec]), script);
+    assert_eq!(outcome, Outcome::Complete);
+    let world = world.0.borrow();
+    assert_eq!(world.tree, "start a a");
+    assert!(world.prompts[1].1.contains("    +start a"), "{}", world.prompts[1].1);
+    assert!(world.prompts[2].1.contains("No reset flow."), "{}", world.prompts[2].1);
+}
+
+#[test]
+fn a_soft_gate_only_warns() {
+    let soft = Gate { severity: Severity::Soft, ..gate("never") };
+    let (_, outcome) = run(list(vec![task("a", &[])]), &recipe(work(), vec![soft]), honest);
+    assert_eq!(outcome, Outcome::Complete);
+}
+
+#[test]
+fn amendments_change_the_list_once_the_gates_pass() {
+    fn script(request: &Request, tree: &str) -> Deed {
+        let task = task_of(request);
+        let more = if task == "a" {
+            json!({"plan_amendments": [
+                {"action": "add", "after": "a", "reason": "needed",
+                    "task": {"id": "n", "title": "The n", "description": "Make n."}},
+                {"action": "remove", "task_id": "a", "reason": "cheating"},
+            ]})
+        } else {
+            json!({})
+        };
+        Deed { tree: Some(format!("{tree} {task}")), ..says(handoff(&task, &more)) }
+    }
+    let tasks = list(vec![task("a", &[]), task("b", &[])]);
+    let (world, outcome) = run(tasks, &recipe(work(), vec![]), script);
+    assert_eq!(outcome, Outcome::Complete);
+    assert_eq!(statuses(&world).len(), 3);
+    assert!(world.0.borrow().prompts[1].1.contains("- remove a: the task that is being worked on"));
+}
+
+#[test]
+fn protected_paths_stay_as_they_are() {
+    fn script(request: &Request, tree: &str) -> Deed {
+        honest(request, tree)
+    }
+    let mut guarded = recipe(TaskWork { attempts: 1, ..work() }, vec![]);
+    guarded.protect = vec![Pattern::new("tree").expect("a pattern")];
+    let (world, outcome) = run(list(vec![task("a", &[])]), &guarded, script);
+    assert!(matches!(outcome, Outcome::TasksLeft { .. }));
+    assert_eq!(world.0.borrow().tree, "start");
+    let speaks = Task { description: "Change tree.".into(), ..task("a", &[]) };
+    let (_, outcome) = run(list(vec![speaks]), &guarded, script);
+    assert_eq!(outcome, Outcome::Complete);
+}
+
+#[test]
+fn the_baseline_tells_what_was_broken_before() {
+    let mut noted = recipe(work(), vec![gate("a")]);
+    noted.baseline = BaselinePolicy::Note;
+    let (world, outcome) = run(list(vec![task("a", &[])]), &noted, honest);
+    // The word occurs in the tree from the start on.
+    assert_eq!(outcome, Outcome::Complete);
+    let mut noted = recipe(work(), vec![gate("b")]);
+    noted.baseline = BaselinePolicy::Note;
+    let tasks = list(vec![task("b", &[])]);
+    drop(world);
+    let (world, outcome) = run(tasks.clone(), &noted, honest);
+    assert_eq!(outcome, Outcome::Complete);
+    assert!(world.0.borrow().prompts[0].1.contains("## Broken before\n"));
+    noted.baseline = BaselinePolicy::Require;
+    let (world, outcome) = run(tasks, &noted, honest);
+    assert_eq!(outcome, Outcome::BaselineBroken { gates: vec!["b".into()] });
+    assert_eq!(world.0.borrow().prompts.len(), 0);
+}
+
+#[test]
+fn a_refused_commit_is_a_failed_attempt() {
+    let world = Shared::new(honest);
+    world.0.borrow_mut().tasks = Some(list(vec![task("a", &[])]));
+    world.0.borrow_mut().hook = Some("no ticket".into());
+    let outcome = world.run(&recipe(TaskWork { attempts: 2, ..work() }, vec![])).expect("runs");
+    assert!(matches!(outcome, Outcome::TasksLeft { .. }));
+    assert_eq!(statuses(&world), [("a".to_owned(), TaskStatus::Failed)]);
+    let world = world.0.borrow();
+    assert!(world.prompts[1].1.contains("no ticket"));
+    assert_eq!(world.shelves.len(), 1);
+    assert_eq!(world.tree, "start");
+}
+
+#[test]
+fn commits_of_the_agent_are_taken_back() {
+    let world = Shared::new(honest);
+    world.0.borrow_mut().tasks = Some(list(vec![task("a", &[])]));
+    world.0.borrow_mut().foreign_commits = 2;
+    let outcome = world.run(&recipe(work(), vec![])).expect("it runs");
+    assert_eq!(outcome, Outcome::Complete);
+    let said = warnings(&world);
+    assert!(said[0].contains("made 2 commits"), "{said:?}");
+}
+
+#[test]
+fn one_task_alone() {
+    let tasks = list(vec![task("a", &[]), task("b", &["a"]), task("c", &[])]);
+    let only = |name: &str| TaskWork { only: Some(id(name)), ..work() };
+    let (world, outcome) = run(tasks.clone(), &recipe(only("c"), vec![]), honest);
+    assert_eq!((outcome, subjects(&world).len()), (Outcome::Complete, 1));
+    let (_, outcome) = run(tasks, &recipe(only("b"), vec![]), honest);
+    assert_eq!(
+        outcome,
+        Outcome::TasksLeft { failed: vec![], waiting: vec![Waits { task: id("b"), on: id("a") }] }
+    );
+}
+
+#[test]
+fn a_death_anywhere_changes_nothing() {
+    fn script(request: &Request, tree: &str) -> Deed {
+        match (task_of(request).as_str(), request.role, request.iteration.0) {
+            ("a", Role::Review, 2) => {
+                says(r#"{"verdict": "changes_requested", "feedback": "More.", "criteria": []}"#)
+            }
+            ("b", Role::Implement, _) => {
+                Deed { tree: Some(format!("bad{}", request.iteration)), ..says("b") }
+            }
+            _ => honest(request, tree),
+        }
+    }
+    let tasks = || list(vec![task("a", &[]), task("b", &[]), task("c", &[])]);
+    for on_failure in [OnFailure::Keep, OnFailure::Rollback] {
+        let work = TaskWork { attempts: 2, review: ReviewPolicy::Fresh { cap: 3 }, ..work() };
+        // The second task never passes this.
+        let mut recipe = recipe(work, vec![gate("start")]);
+        recipe.baseline = BaselinePolicy::Note;
+        recipe.landing.on_failure = on_failure;
+        let (calm, expected) = run(tasks(), &recipe, script);
+        assert_eq!(calm.0.borrow().shelves.len(), 1);
+        let calls = calm.0.borrow().calls;
+        assert!(calls > 100, "{calls}");
+        for die_at in 1..=calls {
+            let world = Shared::new(script);
+            world.0.borrow_mut().tasks = Some(tasks());
+            world.0.borrow_mut().die_at = Some(die_at);
+            let outcome = world.run(&recipe).expect("it runs");
+            assert_eq!(outcome, expected, "dead at {die_at}");
+            assert_eq!(subjects(&world), subjects(&calm), "dead at {die_at}");
+            assert_eq!(statuses(&world), statuses(&calm), "dead at {die_at}");
+            let (one, two) = (world.0.borrow(), calm.0.borrow());
+            assert_eq!(one.tree, two.tree, "dead at {die_at}");
+            assert_eq!(one.shelves.len(), two.shelves.len(), "dead at {die_at}");
+            let state = RunState::fold(&one.journal).expect("it folds");
+            assert_eq!(state.outcome, Some(expected.clone()));
+            let landed = one.journal.iter().filter(|recorded| {
+                matches!(recorded.event, Event::Landed { landed: Landed::Committed { .. } })
+            });
+            assert_eq!(landed.count(), one.commits.len(), "dead at {die_at}");
+        }
+    }
+}

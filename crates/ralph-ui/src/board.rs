@@ -1,0 +1,210 @@
+//! What people see of a task list: what there is to do, how each attempt went, how far it is.
+//!
+//! Not here: the lines that every kind of work has (`lines`), and the report.
+
+use std::io::Write;
+
+use ralph_core::gate::{GateResult, GateStatus};
+use ralph_core::ids::Role;
+use ralph_core::judge::{Judgement, Verdict};
+use ralph_core::review::{ReviewPolicy, ReviewVerdict};
+use ralph_core::run::RunState;
+use ralph_core::settle;
+use ralph_core::stuck::Escalation;
+use ralph_core::task::{TaskList, TaskStatus};
+use ralph_core::units::Millis;
+
+use crate::lines::{gate_output, warn, words};
+use crate::page::Page;
+use crate::stream::plural;
+use crate::style::{Mark, Paint};
+
+/// Tells of a list that was read, with an estimate of what it will take.
+pub(crate) fn read<W: Write>(
+    page: &mut Page<W>,
+    list: &TaskList,
+    remarks: &[String],
+    state: &RunState,
+) {
+    for remark in remarks {
+        warn(page, remark);
+    }
+    if state.iterations > 0 {
+        return;
+    }
+    let progress = list.progress();
+    let open = progress.pending + progress.in_progress;
+    let mut text = format!("{} task{}, {open} to do", progress.total, plural(progress.total));
+    let iterations = estimate(list, state);
+    if open > 0 {
+        text.push_str(&format!(
+            "; about {iterations} iteration{} if all goes well, {} allowed",
+            plural(iterations),
+            state.recipe.limits.iterations
+        ));
+    }
+    page.say(Mark::Todo, Paint::None, &text);
+}
+
+/// Returns how many iterations the rest takes if every attempt and every review passes.
+fn estimate(list: &TaskList, state: &RunState) -> usize {
+    let has_review = state
+        .recipe
+        .task_work()
+        .is_some_and(|work| matches!(work.review, ReviewPolicy::Fresh { .. }));
+    list.tasks
+        .iter()
+        .map(|task| match (task.status, task.review.status.is_open()) {
+            (TaskStatus::Done | TaskStatus::Failed | TaskStatus::Skipped, _) => 0,
+            (_, true) => 1,
+            (TaskStatus::Pending | TaskStatus::InProgress, false) => 1 + usize::from(has_review),
+        })
+        .sum()
+}
+
+/// Tells which task an iteration is for, and which attempt at it this is.
+pub(crate) fn begun<W: Write>(page: &mut Page<W>, state: &RunState) {
+    let (Some(board), Some(work), Some(current)) =
+        (&state.board, state.recipe.task_work(), &state.current)
+    else {
+        return;
+    };
+    let Some(task) = current.task.as_ref().and_then(|id| board.list.task(id)) else { return };
+    let log = board.log(&task.id);
+    let title = words(page, &task.title);
+    let attempt = match (current.role, log.failed) {
+        (Role::Review, _) => {
+            format!(" (review {})", task.review.count.saturating_add(1))
+        }
+        (_, 0) => String::new(),
+        (_, failed) => {
+            let limit = settle::limit(work, &board.list, &task.id);
+            format!(" (attempt {} of {limit})", failed + 1)
+        }
+    };
+    page.add(2, Paint::None, &format!("{title}{attempt}"));
+    match log.escalation {
+        Escalation::None | Escalation::HardStop => {}
+        Escalation::StrategyShift => {
+            let text = "The same failure again: asking for another approach";
+            page.say(Mark::Warn, Paint::Warn, text);
+        }
+        Escalation::ContextExpansion => {
+            let text = "The same failure again: giving the agent the files it speaks of";
+            page.say(Mark::Warn, Paint::Warn, text);
+        }
+    }
+}
+
+/// Tells what a gate said before any work.
+pub(crate) fn baseline_checked<W: Write>(page: &mut Page<W>, result: &GateResult) {
+    let gate = words(page, &result.gate);
+    match result.status {
+        GateStatus::Passed | GateStatus::Cached => {
+            page.say(Mark::Pass, Paint::Good, &format!("Gate {gate}: green before any work"));
+        }
+        GateStatus::Failed => {
+            page.say(Mark::Warn, Paint::Warn, &format!("Gate {gate}: broken before any work"));
+            gate_output(page, result);
+        }
+    }
+}
+
+/// Tells what was decided about a task. Returns whether there was one.
+pub(crate) fn judged<W: Write>(
+    page: &mut Page<W>,
+    judgement: &Judgement,
+    state: &RunState,
+) -> bool {
+    let Some(task) = state.current.as_ref().and_then(|current| current.task.as_ref()) else {
+        return false;
+    };
+    let task = words(page, &task.0);
+    if let Some(gives_up) = judgement.failed.as_ref().and_then(|failed| failed.gives_up.as_ref()) {
+        let why = words(page, &gives_up.words());
+        page.say(Mark::Fail, Paint::Bad, &format!("Task {task} {why}"));
+        return true;
+    }
+    let (mark, paint, text) = match &judgement.verdict {
+        Verdict::Complete | Verdict::Passed { .. } => {
+            let waits = state
+                .recipe
+                .task_work()
+                .is_some_and(|work| matches!(work.review, ReviewPolicy::Fresh { .. }));
+            let then = if waits { "passed, waits for its review" } else { "done" };
+            (Mark::Pass, Paint::Good, format!("Task {task}: {then}"))
+        }
+        Verdict::Reviewed { verdict: ReviewVerdict::Approved, .. } => {
+            (Mark::Pass, Paint::Good, format!("Task {task}: approved by the review"))
+        }
+        Verdict::Reviewed { verdict: ReviewVerdict::ChangesRequested, feedback } => {
+            let feedback = words(page, feedback);
+            (Mark::Step, Paint::Warn, format!("Task {task}: the review wants changes: {feedback}"))
+        }
+        Verdict::GatesFailed { gates } => {
+            let gates = words(page, &gates.join(", "));
+            (Mark::Fail, Paint::Bad, format!("Task {task}: attempt failed at {gates}"))
+        }
+        Verdict::AttemptFailed { failure } => {
+            let name = failure.class.name();
+            (Mark::Fail, Paint::Bad, format!("Task {task}: attempt failed, {name}"))
+        }
+        Verdict::NothingChanged => {
+            (Mark::Fail, Paint::Bad, format!("Task {task}: attempt failed, nothing was changed"))
+        }
+        Verdict::Blocked { blocked } => {
+            let needs = words(page, &blocked.needs);
+            (Mark::Fail, Paint::Bad, format!("Task {task}: says it is blocked, needs {needs}"))
+        }
+    };
+    page.say(mark, paint, &text);
+    for amended in &judgement.amended {
+        let proposal = words(page, &amended.proposal);
+        match &amended.refusal {
+            None => page.add(2, Paint::None, &format!("the list: {proposal}")),
+            Some(refusal) => {
+                let refusal = words(page, refusal);
+                page.add(2, Paint::Warn, &format!("refused: {proposal} ({refusal})"));
+            }
+        }
+    }
+    true
+}
+
+/// Returns how far the list is, with the rest estimated from this run's own pace.
+pub(crate) fn progress(state: &RunState) -> Option<String> {
+    let board = state.board.as_ref()?;
+    let progress = board.list.progress();
+    let mut text = format!("Progress: {}/{} tasks done", progress.done, progress.total);
+    if progress.failed > 0 {
+        text.push_str(&format!(", {} failed", progress.failed));
+    }
+    let left = estimate(&board.list, state);
+    if left > 0 && state.iterations > 0 {
+        let each = state.ran.0 / u64::from(state.iterations);
+        let rest = Millis(each.saturating_mul(left as u64));
+        text.push_str(&format!(", about {rest} to go"));
+    }
+    Some(text)
+}
+
+/// Tells at the end what became of the tasks.
+pub(crate) fn summary<W: Write>(page: &mut Page<W>, state: &RunState) {
+    let Some(board) = &state.board else { return };
+    let progress = board.list.progress();
+    let mut text = format!("tasks: {} of {} done", progress.done, progress.total);
+    for (count, what) in [
+        (progress.failed, "failed"),
+        (progress.skipped, "skipped"),
+        (progress.pending + progress.in_progress, "left"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!(", {count} {what}"));
+        }
+    }
+    page.add(2, Paint::None, &text);
+    for task in board.list.tasks.iter().filter(|task| task.status == TaskStatus::Failed) {
+        let (id, notes) = (words(page, &task.id.0), words(page, &task.notes));
+        page.add(2, Paint::Bad, &format!("{id} {notes}"));
+    }
+}

@@ -1,0 +1,108 @@
+//! `ralph build`: do the tasks of a list, one verified commit at a time.
+
+use std::path::Path;
+
+use ralph_core::ids::TaskId;
+use ralph_core::nearest::nearest;
+use ralph_core::outcome::ExitStatus;
+use ralph_core::recipe::Retry;
+use ralph_core::task::{TaskList, TaskStatus};
+use ralph_io::formats::TaskFile;
+use serde_json::{Value, json};
+
+use super::{dry_run, run};
+use crate::cli::{BuildArgs, CommonArgs};
+use crate::complaint::Complaint;
+use crate::desk::{ShelfPlan, Shelved};
+use crate::equip::{Asking, equipped};
+use crate::project::Project;
+use crate::recipe;
+use crate::session::{self, Wishes};
+use crate::settings::FlagValue;
+use crate::task_file;
+
+/// Runs the command.
+pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, Complaint> {
+    let project = Project::open(common)?;
+    let loaded = run::load(&project, &args.start, flags(args)?)?;
+    let file = task_file::open(&project, &loaded.settings, args.plan.as_deref())?;
+    if file.list().tasks.is_empty() {
+        return Err(Complaint::input(format!("`{}` has no tasks", shown(&project, &file)))
+            .hint("`ralph tasks add` adds one"));
+    }
+    let only = args.task.as_ref().map(|name| known(file.list(), name)).transpose()?;
+    let retry = match (&only, args.retry_failed) {
+        (Some(task), _) => Retry::Only(task.clone()),
+        (None, true) => Retry::All,
+        (None, false) => Retry::Nothing,
+    };
+    let path = file.path().to_owned();
+    let recipe = recipe::for_tasks(&loaded, path, file.list(), only.clone(), retry)?;
+    if args.start.dry_run {
+        let recipe = equipped(&project, recipe, Asking::Memory);
+        return dry_run::main(&project, &loaded, &recipe);
+    }
+    let has_failed =
+        |id: &TaskId| file.list().task(id).is_some_and(|task| task.status == TaskStatus::Failed);
+    let shelf = only.filter(has_failed).map(|task| Shelved { task, plan: shelf_plan(args) });
+    let wishes = Wishes { shelf, ..run::wishes(&args.start) };
+    session::start(common, &project, &loaded, recipe, wishes)
+}
+
+fn shelf_plan(args: &BuildArgs) -> ShelfPlan {
+    match (args.from_shelf, args.fresh) {
+        (true, _) => ShelfPlan::Take,
+        (false, true) => ShelfPlan::Archive,
+        (false, false) => ShelfPlan::Ask,
+    }
+}
+
+fn shown(project: &Project, file: &TaskFile) -> String {
+    let path: &Path = file.path();
+    path.strip_prefix(&project.directory).unwrap_or(path).display().to_string()
+}
+
+/// Returns the task that a flag names.
+fn known(list: &TaskList, name: &str) -> Result<TaskId, Complaint> {
+    let id = TaskId(name.to_owned());
+    if list.task(&id).is_some() {
+        return Ok(id);
+    }
+    let complaint = Complaint::input(format!("there is no task `{name}`"));
+    Err(match nearest(name, list.tasks.iter().map(|task| task.id.0.as_str())) {
+        Some(meant) => complaint.hint(format!("did you mean `{meant}`?")),
+        None => complaint.hint("`ralph tasks list` shows the tasks there are"),
+    })
+}
+
+/// Returns what the flags set, as the last layer of the settings.
+fn flags(args: &BuildArgs) -> Result<Vec<FlagValue>, Complaint> {
+    let mut flags = run::start_flags(&args.start)?;
+    let mut set = |name: &str, path: &str, value: Value| {
+        flags.push(FlagValue { name: name.to_owned(), path: path.to_owned(), value });
+    };
+    match (args.count, &args.task, args.start.limits.maximum_iterations) {
+        (Some(attempts), Some(_), _) => set("N", "tasks.maxAttempts", json!(attempts)),
+        (Some(_), None, Some(_)) => {
+            return Err(Complaint::input("the number of iterations is given twice")
+                .hint("either `ralph build N` or `ralph build -m N`"));
+        }
+        (Some(iterations), None, None) => set("N", "maximumIterations", json!(iterations)),
+        (None, _, _) => {}
+    }
+    if args.skip_review {
+        set("--skip-review", "review.enabled", json!(false));
+    }
+    if let Some(cap) = args.review_cap {
+        set("--review-cap", "review.cap", json!(cap));
+    }
+    if let Some(factor) = args.timeout_multiplier {
+        if !(factor.is_finite() && (0.01..=1000.0).contains(&factor)) {
+            return Err(Complaint::input(format!(
+                "--timeout-multiplier {factor} is not between 0.01 and 1000"
+            )));
+        }
+        set("--timeout-multiplier", "timeoutMultiplier", json!(factor));
+    }
+    Ok(flags)
+}
