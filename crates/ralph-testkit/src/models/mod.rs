@@ -1,0 +1,14 @@
+//! Stand-ins for the servers behind real agent CLIs: scripted, on loopback only, with no network
+//! and no account.
+//!
+//! Not here: how a CLI is pointed at one; that belongs to the test of the CLI.
+
+mod anthropic;
+mod gemini;
+mod http;
+mod openai;
+mod server;
+mod turn;
+
+pub use server::{Asked, Dialect, ModelServer};
+pub use turn::{Answer, Refusal, ToolUse, Turn};
