@@ -180,8 +180,10 @@ impl Stream {
             TextForm::Message => {
                 page.close();
                 self.speaking = Some(speaker);
-                page.text(indent_of(speaker), text.trim_end().trim_start_matches('\n'));
-                // Left open otherwise: the rest of the message may follow in pieces.
+                // Only line breaks: the rest of the message may follow in pieces, and a space
+                // between two of them belongs to the text.
+                page.text(indent_of(speaker), text.trim_matches('\n'));
+                // Left open otherwise, for the same reason.
                 if text.ends_with('\n') {
                     page.close();
                 }

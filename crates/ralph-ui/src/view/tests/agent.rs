@@ -83,6 +83,16 @@ fn check(events: &[AgentEvent], expect: &Expect) {
 }
 
 #[test]
+fn a_message_in_pieces_keeps_the_spaces_between_them() {
+    check(
+        &[text("All is ", TextForm::Message), text("well.", TextForm::Delta)],
+        &expect![[r#"
+            All is well.
+        "#]],
+    );
+}
+
+#[test]
 fn a_turn_is_shown_as_it_happens() {
     check(
         &turn(),
