@@ -139,6 +139,24 @@ fn a_success_needs_every_sign_of_it() {
 }
 
 #[test]
+fn a_turn_that_was_broken_off_is_no_success_whatever_its_result_says() {
+    let abort = r#"{"type":"abort","data":{"reason":"user_initiated"}}"#;
+    let words = delta("<promise>DONE</promise>");
+    let lines = [START, &words, abort, RESULT];
+    check(&lines, "", IDLE, Some(FailureClass::IdleTimeout));
+    check(&lines, "", FINE, Some(FailureClass::Malformed));
+    check(
+        &lines,
+        "",
+        Ending::Interrupted { force: Force::Terminated },
+        Some(FailureClass::Interrupted),
+    );
+    check_signal(&lines, None);
+    // What begins after it counts again.
+    check(&[START, &words, abort, START, DONE, RESULT], "", FINE, None);
+}
+
+#[test]
 fn a_bad_call_is_told_on_stderr() {
     check(&[], "error: unknown option '--frobnicate'", BAD, Some(FailureClass::BadCall));
     check(&[], "Error: No authentication information found.", BAD, Some(FailureClass::NotLoggedIn));

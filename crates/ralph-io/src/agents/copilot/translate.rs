@@ -22,6 +22,7 @@ pub(in crate::agents) struct CopilotTranslator {
     turn: Turn,
     speech: Speech,
     prompt: Prompt,
+    work: Work,
     /// The error of the session that no new turn has followed yet.
     trouble: Option<Trouble>,
     /// The failed request that nothing useful has followed yet.
@@ -35,6 +36,13 @@ enum Prompt {
     Echoed,
 }
 
+/// Whether the turn was broken off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Going,
+    BrokenOff,
+}
+
 impl CopilotTranslator {
     pub(in crate::agents) fn new(_request: &Request) -> Self {
         Self {
@@ -42,6 +50,7 @@ impl CopilotTranslator {
             turn: Turn::Open,
             speech: Speech::default(),
             prompt: Prompt::Awaited,
+            work: Work::Going,
             trouble: None,
             retrying: None,
         }
@@ -72,6 +81,7 @@ impl CopilotTranslator {
             "user.message" => self.user(&data),
             "assistant.turn_start" => {
                 self.turn = Turn::Open;
+                self.work = Work::Going;
                 self.trouble = None;
                 Heard::of(self.speech.withdraw().into_iter().collect())
             }
@@ -94,6 +104,11 @@ impl CopilotTranslator {
             "session.info" => Heard::of(info(&data).into_iter().collect()),
             "model.call_failure" => self.call_failure(data),
             "session.error" => self.session_error(data),
+            "abort" => {
+                self.work = Work::BrokenOff;
+                let events = self.speech.withdraw().into_iter().collect();
+                Heard { events, weight: Weight::Noise }
+            }
             // Reasoning comes with its message as well.
             "assistant.reasoning"
             | "assistant.turn_end"
@@ -204,6 +219,13 @@ impl CopilotTranslator {
     fn result(&mut self, line: wire::Line<'_>) -> Heard {
         let mut events = self.session(None, line.session);
         self.speech.close();
+        // A signal makes it give up what it was saying, and report a success all the same. How
+        // it was ended tells why; the turn itself has no end.
+        if self.work == Work::BrokenOff && self.trouble.is_none() {
+            let status = ResultStatus::Failed("it was broken off".to_owned());
+            events.push(AgentEvent::Result { status, text: None, structured: None });
+            return Heard { events, weight: Weight::Final };
+        }
         let trouble = match (self.trouble.take(), line.exit) {
             (None, Some(0)) => None,
             (Some(trouble), _) => Some(trouble),
