@@ -66,6 +66,18 @@ impl Turn {
         Self::Says(Answer::calling(name, input))
     }
 
+    /// Returns the same turn with other words, where it has any.
+    #[must_use]
+    pub fn saying(mut self, text: &str) -> Self {
+        match &mut self {
+            Self::Says(answer) | Self::Drops(answer) | Self::HangsAfter(answer) => {
+                text.clone_into(&mut answer.text);
+            }
+            Self::Refuses(_) | Self::Limited { .. } | Self::Hangs => {}
+        }
+        self
+    }
+
     /// Returns an HTTP error.
     pub fn refuses(status: u16, message: impl Into<String>) -> Self {
         Self::Refuses(Refusal { status, message: message.into(), headers: Vec::new() })

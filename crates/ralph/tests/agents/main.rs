@@ -1,0 +1,81 @@
+//! Whole runs with the real agent CLIs, at the versions of the lock file beside this one, against
+//! scripted models on loopback: dummy keys, a home of their own, no network.
+
+mod cli;
+mod scenes;
+mod stage;
+
+/// Makes a test of each scene that a CLI plays: those of all CLIs, and its own.
+macro_rules! plays {
+    ($($module:ident as $cli:ident { $($own:ident,)* })*) => { $(
+        mod $module {
+            plays!(@each $cli:
+                tools_fail_recover_and_write_what_the_gate_checks,
+                only_the_last_words_complete,
+                failing_servers_are_asked_again,
+                a_refused_key_stops_the_run,
+                silence_ends_the_tree_and_the_loop_goes_on,
+                the_first_signal_lets_the_agent_finish,
+                the_second_signal_ends_the_tree,
+                $($own,)*
+            );
+        }
+    )* };
+    (@each $cli:ident: $($scene:ident,)*) => { $(
+        #[test]
+        fn $scene() {
+            crate::scenes::$scene(crate::cli::Cli::$cli);
+        }
+    )* };
+}
+
+// What differs from CLI to CLI, and why:
+//
+// - Only Claude Code and Codex tell when a limit resets, and can be told not to repeat requests
+//   themselves. Gemini CLI and pi give up at a limit without telling a reset. Of the others a
+//   short limit is their own business; at a long one they repeat without a word, for longer than
+//   a test can wait, until the idle limit ends them as it does in the scene of silence.
+// - Gemini CLI repeats a broken stream in the same turn and joins the words of both attempts
+//   without a mark between them, so a tag in lost words cannot be told from one in the answer.
+// - A start of the others costs three to six seconds of a processor: they show the plain answer
+//   and the process that is left in scenes of other things.
+plays! {
+    claude as Claude {
+        an_answer_completes_the_work,
+        what_is_left_running_is_ended_and_said,
+        a_usage_limit_is_waited_for,
+        a_limit_without_a_reset_is_waited_for,
+        a_broken_stream_completes_nothing,
+    }
+    codex as Codex {
+        an_answer_completes_the_work,
+        what_is_left_running_is_ended_and_said,
+        a_usage_limit_is_waited_for,
+        a_limit_without_a_reset_is_waited_for,
+        a_broken_stream_completes_nothing,
+    }
+    gemini as Gemini {
+        a_limit_without_a_reset_is_waited_for,
+        a_broken_stream_is_repeated,
+    }
+    qwen as Qwen {
+        a_short_limit_is_the_agents_own_business,
+        a_broken_stream_completes_nothing,
+    }
+    opencode as Opencode {
+        a_short_limit_is_the_agents_own_business,
+        a_broken_stream_completes_nothing,
+    }
+    cline as Cline {
+        a_short_limit_is_the_agents_own_business,
+        a_broken_stream_completes_nothing,
+    }
+    copilot as Copilot {
+        a_short_limit_is_the_agents_own_business,
+        a_broken_stream_completes_nothing,
+    }
+    pi as Pi {
+        a_limit_without_a_reset_is_waited_for,
+        a_broken_stream_completes_nothing,
+    }
+}

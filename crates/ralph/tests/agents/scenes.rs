@@ -1,0 +1,217 @@
+//! The scenes: whole runs of the built binary with a real CLI and a scripted model.
+//!
+//! Not here: which CLI plays which scene; that is the table in `main.rs`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ralph_testkit::models::{Answer, Turn};
+use ralph_testkit::sealed::Finished;
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::cli::Cli;
+use crate::stage::{DONE, Stage};
+
+/// A command that starts a process in a session of its own and does not wait for it.
+const LEAVES_A_PROCESS: &str = "setsid sleep 300 >/dev/null 2>&1 & echo left";
+
+#[track_caller]
+fn expect_end(stage: &Stage, end: &Finished, code: i32) {
+    assert_eq!(end.code, Some(code), "{}\n{}", end.stderr, stage.account());
+    stage.expect_silence();
+}
+
+/// A plain answer with the tag completes the work.
+pub(crate) fn an_answer_completes_the_work(cli: Cli) {
+    let Some(stage) = Stage::new(cli, |_| vec![Turn::says(DONE)], &json!({})) else { return };
+    let end = stage.run();
+    expect_end(&stage, &end, 0);
+    stage.expect_events(&[("asked", 1), ("iteration_started", 1)]);
+    assert!(end.stderr.contains("All is well."), "{}", end.stderr);
+}
+
+/// A command that fails is told to the model, which goes on; what it then writes with its own
+/// tool is there for the gate.
+pub(crate) fn tools_fail_recover_and_write_what_the_gate_checks(cli: Cli) {
+    let turns = |project: &Path| {
+        let fails = cli.runs("ls /no-such-place; exit 3");
+        vec![fails, cli.writes(&project.join("made.txt"), "hello"), done()]
+    };
+    let settings = json!({ "guardrails": [{ "command": "grep -q hello made.txt" }] });
+    let Some(stage) = Stage::new(cli, turns, &settings) else { return };
+    let end = stage.run();
+    expect_end(&stage, &end, 0);
+    stage.expect_events(&[("asked", 1), ("iteration_started", 1)]);
+    let asked = stage.model.turns();
+    assert_eq!(asked.len(), 3, "{}", stage.account());
+    let told = asked[1].body.to_string();
+    assert!(told.contains("No such file"), "the model sees the error: {told}");
+    assert!(end.stderr.contains("made.txt"), "the call is shown: {}", end.stderr);
+}
+
+/// The tag in the prompt, in a tool's output and in words before the last completes nothing.
+pub(crate) fn only_the_last_words_complete(cli: Cli) {
+    let turns = |_: &Path| {
+        let shown = cli.runs(&format!("echo '{DONE}'")).saying(DONE);
+        vec![shown, Turn::says("I have seen it.")]
+    };
+    let Some(stage) = Stage::new(cli, turns, &json!({ "maximumIterations": 1 })) else { return };
+    let end = stage.run();
+    expect_end(&stage, &end, 1);
+    assert!(end.stderr.contains("not complete after 1 iteration"), "{}", end.stderr);
+    stage.expect_events(&[("asked", 1)]);
+}
+
+/// A usage limit that names its reset is waited for; it costs no iteration and no retry.
+pub(crate) fn a_usage_limit_is_waited_for(cli: Cli) {
+    let turns = |_: &Path| vec![Turn::Limited { resets_in: Duration::from_secs(3) }, done()];
+    let settings = json!({ "maximumIterations": 1, "retries": { "max": 0 } });
+    let Some(stage) = Stage::new(cli, turns, &settings) else { return };
+    let end = stage.run();
+    expect_end(&stage, &end, 0);
+    stage.expect_events(&[("asked", 2), ("waiting", 1), ("iteration_started", 1)]);
+    assert!(end.stderr.to_lowercase().contains("usage limit"), "{}", end.stderr);
+}
+
+/// A usage limit that names no reset is waited for as well, and the wait can be ended.
+pub(crate) fn a_limit_without_a_reset_is_waited_for(cli: Cli) {
+    let turns = |_: &Path| vec![Turn::Limited { resets_in: Duration::ZERO }; 30];
+    let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
+    let mut running = stage.start();
+    running.wait_for("waiting");
+    running.signal(Signal::INT);
+    expect_end(&stage, &running.wait(), 130);
+    stage.expect_events(&[("asked", 1), ("waiting", 1)]);
+}
+
+/// A limit that is over soon is waited out by the agent itself; ralph sees one call.
+pub(crate) fn a_short_limit_is_the_agents_own_business(cli: Cli) {
+    let turns = |_: &Path| vec![Turn::refuses(429, "Slow down."), done()];
+    let Some(stage) = Stage::new(cli, turns, &json!({ "maximumIterations": 1 })) else { return };
+    expect_end(&stage, &stage.run(), 0);
+    stage.expect_events(&[("asked", 1), ("iteration_started", 1)]);
+    assert_eq!(stage.model.turns().len(), 2, "{}", stage.account());
+}
+
+/// Servers that fail or are overloaded are asked again, within the same iteration; the plain
+/// answer that comes at last completes the work.
+pub(crate) fn failing_servers_are_asked_again(cli: Cli) {
+    let turns = |_: &Path| {
+        vec![Turn::refuses(500, "Internal error"), Turn::refuses(529, "Overloaded"), done()]
+    };
+    let settings = json!({ "maximumIterations": 1, "retries": { "max": 2, "backoff": "50ms" } });
+    let Some(stage) = Stage::new(cli, turns, &settings) else { return };
+    expect_end(&stage, &stage.run(), 0);
+    let asked = if cli.repeats_by_itself() { 1 } else { 3 };
+    stage.expect_events(&[("asked", asked), ("iteration_started", 1)]);
+}
+
+/// What was said before a connection broke is no answer, even with the tag in it.
+pub(crate) fn a_broken_stream_completes_nothing(cli: Cli) {
+    let turns = |_: &Path| {
+        let answer = Answer { text: DONE.to_owned(), tools: Vec::new() };
+        vec![Turn::Drops(answer), Turn::says("Not yet.")]
+    };
+    let settings = json!({ "maximumIterations": 1 });
+    let Some(stage) = Stage::new(cli, turns, &settings) else { return };
+    expect_end(&stage, &stage.run(), 1);
+    stage.expect_events(&[("iteration_started", 1)]);
+    assert_eq!(stage.model.turns().len(), 2, "{}", stage.account());
+}
+
+/// A broken stream is repeated within the same call, and what follows completes the work.
+pub(crate) fn a_broken_stream_is_repeated(cli: Cli) {
+    let turns = |_: &Path| {
+        let half = Answer { text: "Half a sen".to_owned(), tools: Vec::new() };
+        vec![Turn::Drops(half), done()]
+    };
+    let Some(stage) = Stage::new(cli, turns, &json!({ "maximumIterations": 1 })) else { return };
+    expect_end(&stage, &stage.run(), 0);
+    stage.expect_events(&[("asked", 1), ("iteration_started", 1)]);
+}
+
+/// A key that is refused stops the run at once, with the words of the agent.
+pub(crate) fn a_refused_key_stops_the_run(cli: Cli) {
+    let turns = |_: &Path| vec![Turn::refuses(401, "This key opens nothing."); 10];
+    let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
+    let end = stage.run();
+    expect_end(&stage, &end, 4);
+    stage.expect_events(&[("asked", 1)]);
+    let words = cli.words_for_a_refused_key();
+    assert!(end.stderr.contains(words), "no {words:?} in {}", end.stderr);
+}
+
+/// A model that falls silent is given up with the agent's whole tree; the loop goes on.
+pub(crate) fn silence_ends_the_tree_and_the_loop_goes_on(cli: Cli) {
+    let half = Turn::HangsAfter(Answer { text: DONE.to_owned(), tools: Vec::new() });
+    for silent in cli.all_or_first([half, Turn::Hangs]) {
+        let turns = |_: &Path| vec![cli.runs(LEAVES_A_PROCESS), silent, done()];
+        let idle = format!("{}s", cli.slowest_start().as_secs());
+        let settings = json!({ "timeouts": { "idle": idle } });
+        let Some(stage) = Stage::new(cli, turns, &settings) else { return };
+        let end = stage.run();
+        expect_end(&stage, &end, 0);
+        stage.expect_events(&[("asked", 2), ("iteration_started", 2)]);
+        assert_eq!(stage.model.turns().len(), 3, "{}", stage.account());
+    }
+}
+
+/// The first signal lets the agent end its work; its answer is kept for `ralph resume`. What it
+/// leaves running is ended all the same, and said.
+pub(crate) fn the_first_signal_lets_the_agent_finish(cli: Cli) {
+    for signal in cli.all_or_first([Signal::INT, Signal::TERM]) {
+        let command =
+            format!("{LEAVES_A_PROCESS}; touch begun; until test -f go-on; do sleep 0.1; done");
+        let turns = |_: &Path| vec![cli.runs(&command), done()];
+        let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
+        let mut running = stage.start();
+        stage.sealed.wait_for("begun");
+        running.signal(signal);
+        running.wait_for("Received signal, shutting down...");
+        stage.sealed.write("go-on", "");
+        let end = running.wait();
+        expect_end(&stage, &end, 130);
+        let is_said = end.stderr.contains("left behind");
+        assert!(is_said || cli.ends_its_children(), "{}", end.stderr);
+        stage.expect_events(&[("replied", 1)]);
+        stage.sealed.ralph(&["resume"]).expect_code(0);
+        stage.expect_events(&[("asked", 1)]);
+    }
+}
+
+/// The second signal ends the agent in the middle of a command, with everything it started;
+/// `ralph resume` asks again.
+pub(crate) fn the_second_signal_ends_the_tree(cli: Cli) {
+    for signal in cli.all_or_first([Signal::TERM, Signal::INT]) {
+        let command = format!("{LEAVES_A_PROCESS}; touch begun; sleep 300");
+        let turns = |_: &Path| vec![cli.runs(&command), done()];
+        let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
+        let mut running = stage.start();
+        stage.sealed.wait_for("begun");
+        running.signal(signal);
+        running.wait_for("shutting down");
+        running.signal(signal);
+        expect_end(&stage, &running.wait(), 130);
+        stage.sealed.ralph(&["resume"]).expect_code(0);
+        stage.expect_events(&[("asked", 2), ("iteration_started", 1)]);
+        stage.expect_silence();
+    }
+}
+
+/// What the agent leaves running is ended, and said.
+pub(crate) fn what_is_left_running_is_ended_and_said(cli: Cli) {
+    let turns = |_: &Path| vec![cli.runs(LEAVES_A_PROCESS), done()];
+    let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
+    if cli == Cli::Codex {
+        let unboxed = json!({ "agent": { "flags": ["--yolo"] } });
+        stage.sealed.write(".ralph/settings.local.json", &unboxed.to_string());
+    }
+    let end = stage.run();
+    expect_end(&stage, &end, 0);
+    assert!(end.stderr.contains("left behind"), "{}", end.stderr);
+}
+
+fn done() -> Turn {
+    Turn::says(DONE)
+}

@@ -1,0 +1,149 @@
+//! A stage for one scene: a sealed environment with one real CLI on the `PATH`, and a scripted
+//! model behind it.
+//!
+//! Not here: what happens on it.
+
+use std::env;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use ralph_testkit::models::{ModelServer, Turn};
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+use serde_json::{Value, json};
+
+use crate::cli::Cli;
+
+/// Names the directory with the programs of the CLIs.
+const AGENTS: &str = "RALPH_TEST_AGENTS";
+
+/// What says that the work is done.
+pub(crate) const DONE: &str = "All is well. <response>DONE</response>";
+
+/// A stage.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    /// The environment.
+    pub(crate) sealed: Sealed,
+    /// The model.
+    pub(crate) model: ModelServer,
+}
+
+impl Stage {
+    /// Returns the stage for a CLI whose model plays these turns, with further settings; none
+    /// where the CLIs are not installed and that may be.
+    pub(crate) fn new(
+        cli: Cli,
+        turns: impl FnOnce(&Path) -> Vec<Turn>,
+        further: &Value,
+    ) -> Option<Self> {
+        let agents = agents(cli)?;
+        let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+        link(&sealed, &agents.join(cli.name()), cli.name());
+        link(&sealed, &find("node"), "node");
+        let model = ModelServer::start(cli.dialect(), turns(&sealed.project()));
+        let agent = cli.set_up(&sealed.root().join("home"), &model.url());
+        let mut settings = json!({
+            "agent": agent,
+            "retries": { "backoff": "50ms" },
+            "preventSleep": false,
+            "maximumIterations": 2,
+        });
+        if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
+            settings.extend(further.clone());
+        }
+        sealed.write(".ralph/settings.json", &format!("{settings:#}"));
+        Some(Self { sealed, model })
+    }
+
+    /// Runs the loop to its end. The prompt says the tag, too.
+    pub(crate) fn run(&self) -> Finished {
+        self.start().wait()
+    }
+
+    /// Starts the loop.
+    pub(crate) fn start(&self) -> Running {
+        self.sealed.start(&["run", "-p", "Do the work. Then say <response>DONE</response>."])
+    }
+
+    /// Asserts how often each of these happened in the last run.
+    #[track_caller]
+    pub(crate) fn expect_events(&self, counts: &[(&str, usize)]) {
+        for &(kind, count) in counts {
+            assert_eq!(self.sealed.events_of(kind).len(), count, "{kind}: {}", self.account());
+        }
+    }
+
+    /// Asserts that nothing of this environment is left running: nothing that names its
+    /// directory, and nothing that carries the id of one of its runs.
+    #[track_caller]
+    pub(crate) fn expect_silence(&self) {
+        assert_eq!(self.sealed.survivors(), [""; 0]);
+        for run in self.sealed.runs() {
+            let id = run.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let mark = format!("RALPH_RUN_ID={id}");
+            let marked = fs::read_dir("/proc").into_iter().flatten().flatten().filter(|process| {
+                let environment = fs::read(process.path().join("environ")).unwrap_or_default();
+                environment.split(|&byte| byte == 0).any(|pair| pair == mark.as_bytes())
+            });
+            let marked: Vec<PathBuf> = marked.map(|process| process.path()).collect();
+            assert!(marked.is_empty(), "{marked:?}");
+        }
+    }
+
+    /// Returns what happened, for the message of a test that failed.
+    pub(crate) fn account(&self) -> String {
+        let events: Vec<String> =
+            self.sealed.events().iter().map(|event| format!("  {event}")).collect();
+        let asked: Vec<String> = self
+            .model
+            .requests()
+            .iter()
+            .map(|asked| format!("  {:?} {} {}", asked.turn, asked.path, last_message(&asked.body)))
+            .collect();
+        let raw = self.sealed.ralph(&["log", "--raw"]).stdout;
+        format!(
+            "events:\n{}\nrequests:\n{}\nwhat the agent wrote:\n{raw}",
+            events.join("\n"),
+            asked.join("\n")
+        )
+    }
+}
+
+/// Returns the beginning of the last message of a request, whatever its dialect.
+fn last_message(body: &Value) -> String {
+    let message = ["messages", "input", "contents"]
+        .iter()
+        .find_map(|key| body[key].as_array()?.last())
+        .unwrap_or(&Value::Null);
+    message.to_string().chars().take(400).collect()
+}
+
+/// Returns the directory of the CLIs. In CI nothing may be left out.
+fn agents(cli: Cli) -> Option<PathBuf> {
+    if let Some(agents) = env::var_os(AGENTS).filter(|agents| !agents.is_empty()) {
+        return Some(agents.into());
+    }
+    assert!(env::var_os("CI").is_none(), "{AGENTS} is not set; run scripts/install-agents");
+    // Not by a macro: the test harness keeps to itself what a passing test prints.
+    let _ = writeln!(
+        std::io::stderr(),
+        "LEFT OUT: a test with the real `{}`; {AGENTS} is not set (see scripts/install-agents)",
+        cli.name()
+    );
+    None
+}
+
+fn link(sealed: &Sealed, program: &Path, name: &str) {
+    assert!(program.exists(), "there is no {}", program.display());
+    symlink(program, sealed.bin().join(name)).expect("a link");
+}
+
+fn find(program: &str) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|program| program.exists())
+        .unwrap_or_else(|| panic!("{program} is not on the PATH"))
+}
