@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Budget;
 use crate::recipe::{AgentChoice, AgentOutput, Recipe};
 
 /// What an agent can do. An agent of which nothing is known can do nothing of all this.
@@ -202,7 +203,7 @@ impl AgentChoice {
 pub fn concerns(recipe: &Recipe) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for agent in recipe.asked() {
-        for concern in concerns_of(agent, recipe) {
+        for concern in concerns_of(agent, &recipe.limits.budget) {
             if !found.contains(&concern) {
                 found.push(concern);
             }
@@ -211,10 +212,10 @@ pub fn concerns(recipe: &Recipe) -> Vec<String> {
     found
 }
 
-fn concerns_of(agent: &AgentChoice, recipe: &Recipe) -> Vec<String> {
+/// Returns the same for one agent under a budget.
+pub fn concerns_of(agent: &AgentChoice, budget: &Budget) -> Vec<String> {
     let can = agent.capabilities;
     let who = agent.shown();
-    let budget = &recipe.limits.budget;
     let mut found = Vec::new();
     let because = match (agent.output, can.usage) {
         // It would, if it were asked for its events.

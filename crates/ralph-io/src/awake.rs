@@ -3,11 +3,11 @@
 //! Not here: what happens when it sleeps all the same. Running time stands still then.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ralph_core::child::NotStarted;
 
-use crate::process::{Companion, Limits, Spawn, Stdin};
+use crate::process::{Companion, Limits, Spawn, Stdin, find_program};
 
 /// While this lives, the machine does not go to sleep by itself.
 #[derive(Debug)]
@@ -18,16 +18,24 @@ pub struct Awake {
 impl Awake {
     /// Asks the system to stay awake, where there is a program for that.
     pub fn keep(cwd: &Path, env: &[(OsString, OsString)]) -> Result<Self, NotStarted> {
-        let (program, args) = inhibitor(std::process::id());
-        let spawn = Spawn {
-            program: program.into(),
-            args: args.into_iter().map(OsString::from).collect(),
-            cwd: cwd.to_owned(),
-            env: env.to_vec(),
-            stdin: Stdin::Null,
-            limits: Limits::default(),
-        };
-        Companion::start(&spawn).map(|companion| Self { _companion: companion })
+        Companion::start(&spawn(cwd, env)).map(|companion| Self { _companion: companion })
+    }
+
+    /// Returns the program that would be asked, if it is there.
+    pub fn program(cwd: &Path, env: &[(OsString, OsString)]) -> Result<PathBuf, NotStarted> {
+        find_program(&spawn(cwd, env))
+    }
+}
+
+fn spawn(cwd: &Path, env: &[(OsString, OsString)]) -> Spawn {
+    let (program, args) = inhibitor(std::process::id());
+    Spawn {
+        program: program.into(),
+        args: args.into_iter().map(OsString::from).collect(),
+        cwd: cwd.to_owned(),
+        env: env.to_vec(),
+        stdin: Stdin::Null,
+        limits: Limits::default(),
     }
 }
 

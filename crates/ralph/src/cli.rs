@@ -38,6 +38,12 @@ Exit codes:
     5  a git operation failed
   130  interrupted";
 
+const DOCTOR_CODES: &str = "\
+Exit codes:
+    0  every agent in the settings can be asked
+    2  there are mistakes in the settings
+    4  no agent is set, or one is not installed or cannot run";
+
 /// What `ralph` alone prints.
 pub(crate) const WELCOME: &str = "\
 ralph drives any coding-agent CLI in a loop until the work is really done.
@@ -102,6 +108,9 @@ pub(crate) enum Command {
     Log(LogArgs),
     /// List, show, add and mend the tasks of a task file, in either of its forms.
     Tasks(TasksArgs),
+    /// Look at agents, git and this machine, and say how to mend what is wrong.
+    #[command(after_help = DOCTOR_CODES)]
+    Doctor(DoctorArgs),
     /// Watch a complete loop in a throw-away repository with the built-in scripted agent.
     Demo(DemoArgs),
     /// Print what settings files may contain, as a JSON Schema.
@@ -352,6 +361,17 @@ pub(crate) struct TasksStatusArgs {
     /// What to note about it, after what is noted already.
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
+}
+
+/// Options of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print facts as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Read settings from this file instead of .ralph/settings.json.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 /// Options of `demo`.

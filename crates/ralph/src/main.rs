@@ -3,11 +3,13 @@
 //! Flags and settings become a recipe, the parts are connected, and the outcome becomes an exit
 //! code. Not here: any decision about the work itself.
 
+mod calls;
 mod cli;
 mod commands;
 mod complaint;
 mod desk;
 mod equip;
+mod machine;
 mod project;
 mod recipe;
 mod screen;

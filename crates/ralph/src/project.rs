@@ -7,8 +7,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ralph_core::child::NotStarted;
 use ralph_core::gate::Check;
 use ralph_core::outcome::ExitStatus;
+use ralph_core::ports::VcsError;
 use ralph_core::recipe::{AgentChoice, AgentKind, Recipe};
 use ralph_io::agents;
 use ralph_io::git::{Discovery, Repository};
@@ -99,13 +101,11 @@ impl Project {
             | AgentKind::Copilot
             | AgentKind::Qwen
             | AgentKind::Pi
-            | AgentKind::Text => {
-                process::find_program(&self.program(&agent.command)).map_err(|reason| {
-                    let message = format!("the agent cannot run: {reason}");
-                    Complaint::new(ExitStatus::AgentFailed, message)
-                        .hint(agents::install_hint(agent.kind, &agent.command))
-                })
-            }
+            | AgentKind::Text => self.find_program(&agent.command).map_err(|reason| {
+                let message = format!("the agent cannot run: {reason}");
+                Complaint::new(ExitStatus::AgentFailed, message)
+                    .hint(agents::install_hint(agent.kind, &agent.command))
+            }),
         }
     }
 
@@ -143,13 +143,18 @@ impl Project {
                 Check::Agent(_) => continue,
             };
             let Some(program) = plain_program(command) else { continue };
-            if process::find_program(&self.program(program)).is_err() {
+            if self.find_program(program).is_err() {
                 let message = format!("the gate `{command}` cannot run: `{program}` was not found");
                 return Err(Complaint::input(message)
                     .hint(format!("install `{program}`, or mend the command in the settings")));
             }
         }
         Ok(())
+    }
+
+    /// Returns the file of a program on the `PATH`.
+    pub(crate) fn find_program(&self, name: &str) -> Result<PathBuf, NotStarted> {
+        process::find_program(&self.program(name))
     }
 
     fn program(&self, name: &str) -> Spawn {
@@ -165,12 +170,16 @@ impl Project {
 
     /// Looks for the repository that the project lies in.
     pub(crate) fn repository(&self, watch: &Watch) -> Result<Option<Repository>, Complaint> {
-        let found = Repository::discover(&self.directory, self.env.clone(), watch.clone());
-        match found {
+        match self.discover(watch) {
             Ok(Discovery::Repository(repository)) => Ok(Some(repository)),
             Ok(Discovery::None | Discovery::NoGit) => Ok(None),
             Err(error) => Err(Complaint::new(ExitStatus::GitFailed, error.message)),
         }
+    }
+
+    /// Looks for git and for the repository.
+    pub(crate) fn discover(&self, watch: &Watch) -> Result<Discovery, VcsError> {
+        Repository::discover(&self.directory, self.env.clone(), watch.clone())
     }
 
     /// Returns where the state and the files of the project are.

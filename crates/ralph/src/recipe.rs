@@ -27,6 +27,9 @@ use crate::complaint::Complaint;
 use crate::settings::types::{agent as agents_in, gate as gates_in, sandbox, sections};
 use crate::settings::{Loaded, Settings};
 
+/// The limit of iterations of a prompt when neither flags nor settings name one.
+pub(crate) const PROMPT_ITERATIONS: u32 = 10;
+
 /// Every role.
 const ROLES: [Role; 8] = [
     Role::Prompt,
@@ -74,7 +77,7 @@ pub(crate) fn for_prompt(loaded: &Loaded, source: PromptSource) -> Result<Recipe
             workflow: "prompt",
             work: Work::Prompt(source),
             role: Role::Prompt,
-            iterations: 10,
+            iterations: PROMPT_ITERATIONS,
             completion_response: "DONE",
             commit: sections::Commit::None,
             baseline: sections::Baseline::Off,
@@ -143,7 +146,6 @@ pub(crate) fn for_tasks(
 fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
     let settings = &loaded.settings;
     refuse_what_is_not_there(loaded)?;
-    let factor = settings.timeout_multiplier;
     let mut agent = agent(loaded, flow.role)?;
     let mut agents = agents(loaded)?;
     if flow.turns == Turns::Bounded {
@@ -197,19 +199,25 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
             wait: if settings.rate_limit.wait { Patience::Wait } else { Patience::Stop },
             max_wait: settings.rate_limit.max_wait.0,
         },
-        limits: RunLimits {
-            iterations: settings.maximum_iterations.unwrap_or(flow.iterations),
-            budget: Budget {
-                cost: settings.budget.max_cost_usd.map(UsdMicros::from_dollars),
-                tokens: settings.budget.max_tokens.map(Tokens),
-                time: settings.budget.max_time.map(|span| span.0),
-            },
-            ask_soft: settings.timeouts.implement.soft.0.times(factor),
-            ask_hard: settings.timeouts.implement.hard.0.times(factor),
-            ask_idle: settings.timeouts.idle.0.times(factor),
-            delay: Millis::from_secs(u64::from(settings.delay_seconds)),
-        },
+        limits: limits(settings, flow.iterations),
     })
+}
+
+/// Returns what bounds a run.
+pub(crate) fn limits(settings: &Settings, iterations: u32) -> RunLimits {
+    let factor = settings.timeout_multiplier;
+    RunLimits {
+        iterations: settings.maximum_iterations.unwrap_or(iterations),
+        budget: Budget {
+            cost: settings.budget.max_cost_usd.map(UsdMicros::from_dollars),
+            tokens: settings.budget.max_tokens.map(Tokens),
+            time: settings.budget.max_time.map(|span| span.0),
+        },
+        ask_soft: settings.timeouts.implement.soft.0.times(factor),
+        ask_hard: settings.timeouts.implement.hard.0.times(factor),
+        ask_idle: settings.timeouts.idle.0.times(factor),
+        delay: Millis::from_secs(u64::from(settings.delay_seconds)),
+    }
 }
 
 /// Refuses settings that people rely on and that this version does not carry out.

@@ -296,6 +296,13 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> 
     atomic::replace(path, &text)
 }
 
+/// Tries whether files can be made in a directory, or in the first one above it that is there.
+/// Nothing is left behind.
+pub fn try_writing(path: &Path) -> io::Result<()> {
+    let there = path.ancestors().find(|directory| directory.is_dir()).unwrap_or(path);
+    tempfile::Builder::new().prefix(".ralph-try-").tempfile_in(there).map(drop)
+}
+
 /// Makes a directory and those above it, for the owner only.
 pub(crate) fn private_directories(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)

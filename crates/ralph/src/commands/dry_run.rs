@@ -1,25 +1,25 @@
 //! `--dry-run`: what a run would do, without doing it.
 
 use ralph_core::board::{Board, Turn};
+use ralph_core::capability;
 use ralph_core::choose::{self, Step};
-use ralph_core::event::Purpose;
 use ralph_core::gate::{Check, Severity};
 use ralph_core::handoff::read;
-use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_core::ids::{IterationNumber, Role, RunId};
 use ralph_core::outcome::ExitStatus;
-use ralph_core::ports::{Agent as _, Moment, Request, StopWish};
+use ralph_core::ports::{Moment, StopWish};
 use ralph_core::prompt::task::{self as task_prompt, TaskParts};
 use ralph_core::prompt::{self, Parts};
 use ralph_core::recipe::{CommitPolicy, OnFailure, PromptSource, Recipe, ScmTask, TaskWork, Work};
 use ralph_core::run::PromptSize;
 use ralph_core::scm;
-use ralph_io::caller::AgentCaller;
+use ralph_io::agents;
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
-use ralph_io::process::Watch;
 use ralph_io::store::files::read_prompt;
-use ralph_io::store::{Layout, RunDir, journal};
+use ralph_io::store::{Layout, journal};
 
+use crate::calls::{self, Calls, quoted};
 use crate::complaint::Complaint;
 use crate::project::Project;
 use crate::screen;
@@ -33,22 +33,26 @@ pub(crate) fn main(
     recipe: &Recipe,
 ) -> Result<ExitStatus, Complaint> {
     let Opening { until, role, prompt, schema } = opening(project, recipe)?;
-    let caller = caller(project)?;
+    let calls = Calls::of(project)?;
     let mut text = String::from("Dry run: no agent is started and nothing is changed.\n");
     for path in &loaded.files {
         text.push_str(&format!("\nSettings from {}\n", path.display()));
     }
     text.push_str(&format!("\nUp to {} iterations, until {until}.\n", recipe.limits.iterations));
-    let request = request(recipe, role, &prompt);
+    let request = calls::request(recipe.agent_for(role), role, &prompt, &recipe.limits);
     let request = match schema {
         Some(schema) => request.wanting(schema),
         None => request,
     };
-    let command = quoted(&caller.command_line(&request));
+    let command = quoted(&calls.words_of(&request));
     text.push_str(&format!("\nEach iteration asks\n  {command}\n"));
     text.push_str(&format!("with the prompt\n{}\n", indented(&request.prompt)));
     text.push_str(&gates(recipe));
-    text.push_str(&landing(recipe, &caller));
+    text.push_str(&landing(recipe, &calls));
+    let old = recipe.asked().into_iter().flat_map(agents::version_warnings);
+    for warning in capability::concerns(recipe).into_iter().chain(old) {
+        text.push_str(&format!("\nwarning: {warning}\n"));
+    }
     screen::print_data(&text);
     Ok(ExitStatus::Complete)
 }
@@ -159,38 +163,6 @@ pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complai
     Ok(ExitStatus::Complete)
 }
 
-fn caller(project: &Project) -> Result<AgentCaller, Complaint> {
-    let self_exe = std::env::current_exe().map_err(|error| {
-        Complaint::input(format!("cannot find ralph's own executable: {error}"))
-    })?;
-    Ok(AgentCaller {
-        watch: Watch::detached(),
-        project: project.directory.clone(),
-        files: RunDir::at("<state>"),
-        env: project.env.clone(),
-        self_exe,
-        zone: jiff::tz::TimeZone::system(),
-    })
-}
-
-fn request(recipe: &Recipe, role: Role, prompt: &str) -> Request {
-    Request {
-        run: RunId("<run>".to_owned()),
-        iteration: IterationNumber(1),
-        ask: AskNumber(1),
-        role,
-        purpose: Purpose::Work,
-        agent: recipe.agent_for(role).clone(),
-        prompt: prompt.to_owned(),
-        soft_limit: recipe.limits.ask_soft,
-        hard_limit: recipe.limits.ask_hard,
-        idle_limit: recipe.limits.ask_idle,
-        cost_left: recipe.limits.budget.cost,
-        task: None,
-        schema: None,
-    }
-}
-
 fn gates(recipe: &Recipe) -> String {
     if recipe.gates.is_empty() {
         return "\nThere are no gates: the agent's word alone completes the work.\n".to_owned();
@@ -215,7 +187,7 @@ fn gates(recipe: &Recipe) -> String {
     text
 }
 
-fn landing(recipe: &Recipe, caller: &AgentCaller) -> String {
+fn landing(recipe: &Recipe, calls: &Calls) -> String {
     let failure = match recipe.landing.on_failure {
         OnFailure::Keep => "Work that fails stays in the tree for the next iteration.\n",
         OnFailure::Rollback => {
@@ -235,11 +207,12 @@ fn landing(recipe: &Recipe, caller: &AgentCaller) -> String {
                     ScmTask::Commit => text.push_str(&format!(
                         "  {} commit, with the message that\n    {}\n    answers to \"{}\"\n",
                         scm.command,
-                        quoted(&caller.command_line(&request(
-                            recipe,
+                        quoted(&calls.words(
+                            recipe.agent_for(Role::Message),
                             Role::Message,
-                            scm::MESSAGE_PROMPT
-                        ))),
+                            scm::MESSAGE_PROMPT,
+                            &recipe.limits,
+                        )),
                         scm::MESSAGE_PROMPT
                     )),
                     ScmTask::Run(words) => {
@@ -251,17 +224,6 @@ fn landing(recipe: &Recipe, caller: &AgentCaller) -> String {
         }
     };
     format!("\n{success}{failure}")
-}
-
-fn quoted(words: &[String]) -> String {
-    let quote = |word: &String| {
-        let is_plain = !word.is_empty()
-            && word.chars().all(|character| {
-                character.is_ascii_alphanumeric() || "-_./=:,@%+{}".contains(character)
-            });
-        if is_plain { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
-    };
-    words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
 fn indented(text: &str) -> String {

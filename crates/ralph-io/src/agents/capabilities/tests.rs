@@ -129,3 +129,34 @@ fn an_old_version_is_not_given_what_it_does_not_know() {
         gemini -o stream-json --yolo
     "#]].assert_eq(&shown);
 }
+
+/// Returns a table of everything that agents can do.
+fn table() -> String {
+    let kinds = [
+        AgentKind::Claude,
+        AgentKind::Codex,
+        AgentKind::Gemini,
+        AgentKind::Qwen,
+        AgentKind::Opencode,
+        AgentKind::Copilot,
+        AgentKind::Cline,
+        AgentKind::Amp,
+        AgentKind::Pi,
+        AgentKind::Text,
+    ];
+    let columns = kinds.map(|kind| capabilities(kind, None).in_words());
+    let mut shown = format!("| | {} |\n", kinds.map(AgentKind::name).join(" | "));
+    let _ = writeln!(shown, "|---{}|", "|---".repeat(kinds.len()));
+    for (row, (name, _)) in columns[0].iter().enumerate() {
+        let cells = columns.each_ref().map(|column| column[row].1);
+        let _ = writeln!(shown, "| {name} | {} |", cells.join(" | "));
+    }
+    shown
+}
+
+#[test]
+fn the_documentation_has_the_table() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agents.md");
+    let text = std::fs::read_to_string(path).expect("the documentation is there");
+    assert!(text.contains(&table()), "docs/agents.md should hold\n{}", table());
+}

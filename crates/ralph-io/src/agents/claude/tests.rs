@@ -255,6 +255,25 @@ fn a_bad_call_is_told_on_stderr() {
 }
 
 #[test]
+fn an_answer_of_a_schema_is_the_agents_own_or_in_its_words() {
+    let mut request = request(AgentKind::Claude, &[], "Do it.");
+    request.schema = Some(serde_json::json!({ "type": "object" }));
+    let read = |stream: &str, code| {
+        let reply = recorded::read(&request, stream, "", exit(code), NOW).1;
+        (reply.structured, reply.failure.map(|failure| failure.class))
+    };
+    let (own, failure) = read(&recorded("structured-output"), 0);
+    assert!(own.is_some_and(|own| own.is_object()) && failure.is_none());
+    // It ends well although it never gave the answer.
+    assert_eq!(read(&recorded("structured-output-missing"), 0), (None, None));
+    let (none, failure) = read(&recorded("structured-output-retries"), 1);
+    assert_eq!((none, failure), (None, Some(FailureClass::Malformed)));
+    let words = said("a", &text("So: {\\\"status\\\": \\\"done\\\"}"));
+    let (found, _) = read(&format!("{words}\n{SUCCESS}"), 0);
+    assert_eq!(found, Some(serde_json::json!({ "status": "done" })));
+}
+
+#[test]
 fn words_of_a_limit_in_the_work_are_no_limit() {
     let talk = r#"{"type":"assistant","message":{"id":"m","model":"claude","content":[{"type":"text","text":"You've hit your usage limit · resets 3pm"}]}}"#;
     check(&format!("{talk}\n{SUCCESS}"), "", exit(0), None);

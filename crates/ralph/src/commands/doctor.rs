@@ -1,0 +1,267 @@
+//! `ralph doctor`: what is installed, how it would be called, and how to mend what is wrong.
+//!
+//! Agents are looked at, not asked: only `--version` is run, and of logins only the names of
+//! variables and files are told. Not here: how findings look.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use ralph_core::capability;
+use ralph_core::ids::Role;
+use ralph_core::outcome::ExitStatus;
+use ralph_core::recipe::{AgentChoice, AgentKind};
+use ralph_io::agents::{self, Login};
+use ralph_io::clock;
+use ralph_io::process::Watch;
+use ralph_ui::checkup::{self, Detail, Finding, Health};
+use ralph_ui::time::WallClock;
+use ralph_ui::view::Verbosity;
+use serde_json::{Value, json};
+
+use crate::calls::{Calls, quoted};
+use crate::cli::{CommonArgs, DoctorArgs};
+use crate::complaint::Complaint;
+use crate::equip::{Asking, equip};
+use crate::machine;
+use crate::project::Project;
+use crate::recipe;
+use crate::screen::{self, Screen};
+use crate::settings::Loaded;
+
+/// The agents that are looked at although no setting names them.
+const KNOWN: [AgentKind; 9] = [
+    AgentKind::Claude,
+    AgentKind::Codex,
+    AgentKind::Gemini,
+    AgentKind::Opencode,
+    AgentKind::Copilot,
+    AgentKind::Qwen,
+    AgentKind::Cline,
+    AgentKind::Amp,
+    AgentKind::Pi,
+];
+
+/// A prompt to show a call with.
+const SAMPLE: &str = "the prompt";
+
+/// Looks at everything and says what it found.
+pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus, Complaint> {
+    let project = Project::open(common)?;
+    let loaded = project.settings(args.config.as_deref(), Vec::new())?;
+    let mut patients = configured(&loaded)?;
+    let named: BTreeSet<AgentKind> = patients.iter().map(|patient| patient.agent.kind).collect();
+    patients.extend(KNOWN.into_iter().filter(|kind| !named.contains(kind)).map(|kind| Patient {
+        uses: Vec::new(),
+        role: Role::Prompt,
+        agent: AgentChoice::new(kind, kind.name()),
+    }));
+    equip(
+        &project,
+        patients.iter_mut().map(|patient| &mut patient.agent),
+        Asking::Programs(&Watch::detached()),
+    );
+    let calls = Calls::of(&project)?;
+    let examined: Vec<Examined> =
+        patients.into_iter().map(|patient| examine(patient, &project, &calls, &loaded)).collect();
+    let has_agent = examined.iter().any(|it| !it.uses.is_empty());
+    let is_usable = has_agent && examined.iter().all(|it| it.uses.is_empty() || it.is_usable());
+    let machine = machine::look(&project, &loaded);
+    if args.json {
+        let facts = json!({
+            "version": 1,
+            "usable": is_usable,
+            "agents": examined.iter().map(Examined::facts).collect::<Vec<_>>(),
+            "checks": machine.iter().map(machine::Check::facts).collect::<Vec<_>>(),
+        });
+        screen::print_data(&format!("{facts:#}\n"));
+    } else {
+        let screen = Screen::for_stdout(common, &loaded.settings.ui);
+        let clock = || WallClock::system(clock::now);
+        let mut findings: Vec<Finding> =
+            examined.iter().map(|it| it.finding(screen.verbosity)).collect();
+        if !has_agent {
+            findings.insert(0, no_agent());
+        }
+        checkup::print("Agents", &findings, &screen.style, clock(), screen::stdout());
+        let findings: Vec<Finding> = machine.into_iter().map(|check| check.finding).collect();
+        checkup::print("Machine", &findings, &screen.style, clock(), screen::stdout());
+    }
+    Ok(if is_usable { ExitStatus::Complete } else { ExitStatus::AgentFailed })
+}
+
+fn no_agent() -> Finding {
+    Finding {
+        health: Health::Bad,
+        title: "no agent is set".to_owned(),
+        details: Vec::new(),
+        hints: vec![
+            "name one as `agent.command` in .ralph/settings.json, or with --agent".to_owned(),
+            "`ralph demo` shows the loop without an agent".to_owned(),
+        ],
+    }
+}
+
+/// An agent to look at.
+struct Patient {
+    /// The settings that name it.
+    uses: Vec<String>,
+    role: Role,
+    agent: AgentChoice,
+}
+
+/// Returns the agents of the settings, each once.
+fn configured(loaded: &Loaded) -> Result<Vec<Patient>, Complaint> {
+    let mut found: Vec<Patient> = Vec::new();
+    if loaded.settings.agent.command.is_none()
+        && loaded.settings.agents.sections().iter().all(|(_, section)| section.command.is_none())
+    {
+        return Ok(found);
+    }
+    let mut add = |name: String, role: Role, agent: AgentChoice| match found
+        .iter_mut()
+        .find(|patient| patient.agent == agent)
+    {
+        Some(patient) => patient.uses.push(name),
+        None => found.push(Patient { uses: vec![name], role, agent }),
+    };
+    add("agent".to_owned(), Role::Prompt, recipe::agent(loaded, Role::Prompt)?);
+    for (role, agent) in recipe::agents(loaded)? {
+        let is_set = loaded.is_set(&format!("agents.{role}"));
+        if is_set {
+            add(format!("agents.{role}"), role, agent);
+        }
+    }
+    if let Some(agent) = recipe::escalation(loaded)? {
+        add("agents.escalate".to_owned(), Role::Implement, agent);
+    }
+    Ok(found)
+}
+
+/// What was found about an agent.
+struct Examined {
+    uses: Vec<String>,
+    agent: AgentChoice,
+    program: Result<PathBuf, Complaint>,
+    login: Login,
+    call: Vec<String>,
+    warnings: Vec<String>,
+    is_too_old: bool,
+}
+
+fn examine(patient: Patient, project: &Project, calls: &Calls, loaded: &Loaded) -> Examined {
+    let Patient { uses, role, agent } = patient;
+    let limits = recipe::limits(&loaded.settings, recipe::PROMPT_ITERATIONS);
+    let env = ralph_io::environment::adjusted(&project.env, &agent.env_deny, &agent.env);
+    let variable = |name: &str| {
+        let found = env.iter().find(|(it, value)| it == name && !value.is_empty());
+        found.map(|(_, value)| PathBuf::from(value))
+    };
+    let login = agents::login(agent.kind, variable, Path::is_file);
+    let is_too_old = match (agents::oldest(agent.kind), agent.version) {
+        (Some(oldest), Some(version)) => version < oldest,
+        (Some(_) | None, _) => false,
+    };
+    let mut warnings = agents::version_warnings(&agent);
+    if !uses.is_empty() {
+        warnings.extend(capability::concerns_of(&agent, &limits.budget));
+        warnings.extend(agents::billing_warning(agent.kind, &project.env, &agent.env));
+    }
+    Examined {
+        program: project.find_agent(&agent),
+        call: calls.words(&agent, role, SAMPLE, &limits),
+        uses,
+        agent,
+        login,
+        warnings,
+        is_too_old,
+    }
+}
+
+impl Examined {
+    fn is_usable(&self) -> bool {
+        let has_login = match &self.login {
+            Login::Missing { .. } => false,
+            Login::Found { .. } | Login::Unknown | Login::NotNeeded => true,
+        };
+        self.program.is_ok() && has_login && !self.is_too_old
+    }
+
+    fn health(&self) -> Health {
+        match (self.is_usable(), self.uses.is_empty()) {
+            (true, _) if self.warnings.is_empty() => Health::Good,
+            (true, _) => Health::Doubtful,
+            (false, false) => Health::Bad,
+            (false, true) if self.program.is_ok() => Health::Doubtful,
+            (false, true) => Health::Absent,
+        }
+    }
+
+    fn finding(&self, verbosity: Verbosity) -> Finding {
+        let agent = &self.agent;
+        let version = match (&self.program, agent.version) {
+            (_, Some(version)) => format!(" {version}"),
+            (Ok(_), None) => String::new(),
+            (Err(_), None) => " is not installed".to_owned(),
+        };
+        let uses = match self.uses.as_slice() {
+            [] => String::new(),
+            uses => format!(" ({})", uses.join(", ")),
+        };
+        let mut details = Vec::new();
+        match &self.program {
+            Ok(path) => details.push(Detail::Verbatim(path.display().to_string())),
+            Err(complaint) if !self.uses.is_empty() => {
+                details.push(Detail::Words(complaint.message.clone()));
+            }
+            Err(_) => {}
+        }
+        if self.program.is_ok() {
+            details.push(Detail::Words(match &self.login {
+                Login::Found { by } => format!("login: found ({by})"),
+                Login::Missing { .. } => "login: missing".to_owned(),
+                Login::Unknown => "login: unknown".to_owned(),
+                Login::NotNeeded => "login: not needed".to_owned(),
+            }));
+        }
+        let is_asked_for = verbosity == Verbosity::Verbose && self.program.is_ok();
+        if !self.uses.is_empty() || is_asked_for {
+            details.push(Detail::Verbatim(quoted(&self.call)));
+            let can = agent.capabilities.in_words();
+            let can: Vec<String> = can.iter().map(|(name, how)| format!("{name}: {how}")).collect();
+            details.push(Detail::Words(can.join("; ")));
+        }
+        details.extend(self.warnings.iter().map(|it| Detail::Words(format!("warning: {it}"))));
+        Finding {
+            health: self.health(),
+            title: format!("{}{version}{uses}", agent.command),
+            details,
+            hints: self.hints(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        let install = self.program.as_ref().err().map(|complaint| complaint.hints.clone());
+        let login = match (&self.login, &self.program) {
+            (Login::Missing { hint }, Ok(_)) => Some(hint.clone()),
+            (Login::Missing { .. }, Err(_))
+            | (Login::Found { .. } | Login::Unknown | Login::NotNeeded, _) => None,
+        };
+        install.into_iter().flatten().chain(login).collect()
+    }
+
+    fn facts(&self) -> Value {
+        json!({
+            "uses": self.uses,
+            "kind": self.agent.kind,
+            "command": self.agent.command,
+            "path": self.program.as_ref().ok(),
+            "version": self.agent.version,
+            "login": self.login,
+            "call": self.call,
+            "capabilities": self.agent.capabilities,
+            "usable": self.is_usable(),
+            "warnings": self.warnings,
+            "hints": self.hints(),
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! What a run needs of the machine beside its agents: git, a place for its state, staying awake.
+//!
+//! Not here: agents, and how findings look.
+
+use ralph_io::awake::Awake;
+use ralph_io::git::Discovery;
+use ralph_io::process::Watch;
+use ralph_io::store::layout::try_writing;
+use ralph_io::versions::{Place, Versions};
+use ralph_ui::checkup::{Detail, Finding, Health};
+use serde_json::{Value, json};
+
+use crate::project::Project;
+use crate::settings::Loaded;
+
+/// One thing of the machine.
+pub(crate) struct Check {
+    /// Its name for scripts.
+    pub(crate) name: &'static str,
+    /// What was found.
+    pub(crate) finding: Finding,
+}
+
+impl Check {
+    fn new(name: &'static str, health: Health, title: impl Into<String>) -> Self {
+        let title = title.into();
+        let finding = Finding { health, title, details: Vec::new(), hints: Vec::new() };
+        Self { name, finding }
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.finding.hints.push(hint.into());
+        self
+    }
+
+    /// Returns the check for scripts.
+    pub(crate) fn facts(&self) -> Value {
+        let Finding { health, title, details, hints } = &self.finding;
+        let health = match health {
+            Health::Good => "good",
+            Health::Doubtful => "doubtful",
+            Health::Bad => "bad",
+            Health::Absent => "absent",
+        };
+        let details: Vec<&String> = details
+            .iter()
+            .map(|detail| match detail {
+                Detail::Words(text) | Detail::Verbatim(text) => text,
+            })
+            .collect();
+        json!({
+            "name": self.name,
+            "health": health,
+            "title": title,
+            "details": details,
+            "hints": hints,
+        })
+    }
+}
+
+/// Looks at the machine.
+pub(crate) fn look(project: &Project, loaded: &Loaded) -> Vec<Check> {
+    vec![git(project), repository(project), state(project, loaded), sleep(project, loaded)]
+}
+
+fn git(project: &Project) -> Check {
+    let watch = Watch::detached();
+    let place = Place { directory: &project.directory, env: &project.env, watch: &watch };
+    // It is asked each time: it answers within milliseconds.
+    match (project.find_program("git"), Versions::open(None).of("git", place)) {
+        (Ok(_), Some(version)) => Check::new("git", Health::Good, format!("git {version}")),
+        (Ok(_), None) => Check::new("git", Health::Doubtful, "git does not say its version")
+            .hint("reinstall git"),
+        (Err(reason), _) => Check::new("git", Health::Bad, format!("git cannot run: {reason}"))
+            .hint("install git: without it nothing is committed, compared or undone"),
+    }
+}
+
+fn repository(project: &Project) -> Check {
+    const NAME: &str = "repository";
+    match project.discover(&Watch::detached()) {
+        Ok(Discovery::Repository(repository)) => {
+            let top = repository.top().display();
+            Check::new(NAME, Health::Good, format!("the repository is {top}"))
+        }
+        Ok(Discovery::None | Discovery::NoGit) => {
+            Check::new(NAME, Health::Doubtful, "this is no git repository")
+                .hint("run `git init`, so that work can be compared, committed and undone")
+        }
+        Err(error) => Check::new(NAME, Health::Bad, error.message),
+    }
+}
+
+fn state(project: &Project, loaded: &Loaded) -> Check {
+    const NAME: &str = "state";
+    let root = match project.state_root(loaded) {
+        Ok(root) => root,
+        Err(complaint) => return Check::new(NAME, Health::Bad, complaint.message),
+    };
+    let shown = root.display();
+    match try_writing(&root) {
+        Ok(()) => Check::new(NAME, Health::Good, format!("state is kept in {shown}")),
+        Err(error) => {
+            Check::new(NAME, Health::Bad, format!("state cannot be kept in {shown}: {error}"))
+                .hint("make it writable, or name another place as `stateDir`")
+        }
+    }
+}
+
+fn sleep(project: &Project, loaded: &Loaded) -> Check {
+    const NAME: &str = "sleep";
+    if !loaded.settings.prevent_sleep {
+        let title = "the machine may sleep during a run: `preventSleep` is off";
+        return Check::new(NAME, Health::Absent, title);
+    }
+    match Awake::program(&project.directory, &project.env) {
+        Ok(program) => {
+            let program = program.display();
+            Check::new(NAME, Health::Good, format!("the machine is kept awake by {program}"))
+        }
+        Err(reason) => {
+            let title = format!("the machine may sleep during a run: {reason}");
+            Check::new(NAME, Health::Doubtful, title).hint("switch off sleep before a long run")
+        }
+    }
+}

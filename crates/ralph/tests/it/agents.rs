@@ -1,0 +1,325 @@
+//! Agents through the built binary: which version is there, how it is called, how it fails, and
+//! `ralph doctor`. Stand-ins on the `PATH` say what the real programs say.
+
+use std::fs;
+
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+use serde_json::{Value, json};
+
+use crate::{repository, sealed};
+
+/// What Claude Code prints when it is done.
+const CLAUDE_DONE: &str = r#"echo '{"type":"assistant","message":{"id":"m","model":"x","content":[{"type":"text","text":"<response>DONE</response>"}]}}'
+echo '{"type":"result","subtype":"success","is_error":false,"terminal_reason":"completed","result":"<response>DONE</response>"}'"#;
+
+/// Writes a program that says its version, and else notes its arguments and does something.
+fn stand_in(sealed: &Sealed, name: &str, version: &str, body: &str) {
+    sealed.program(
+        name,
+        &format!(
+            "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '{version}'; echo {name} >> ../versions; exit; fi\n\
+             echo \"$@\" >> ../argv\ncat > ../stdin\n{body}\n"
+        ),
+    );
+}
+
+fn noted(sealed: &Sealed, file: &str) -> String {
+    fs::read_to_string(sealed.root().join(file)).unwrap_or_default()
+}
+
+fn settings(sealed: &Sealed, settings: &Value) {
+    sealed.write(".ralph/settings.json", &settings.to_string());
+}
+
+fn run(sealed: &Sealed, words: &[&str]) -> Finished {
+    sealed.ralph(&[&["run", "-p", "base"], words].concat())
+}
+
+fn doctor(sealed: &Sealed, env: &[(&str, &str)]) -> (Finished, Value) {
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(["doctor", "--json"]).envs(env.iter().copied());
+    let end = Running::start(command).wait();
+    let facts = serde_json::from_str(&end.stdout).unwrap_or(Value::Null);
+    (end, facts)
+}
+
+#[test]
+fn a_version_is_asked_once_and_decides_on_flags() {
+    let sealed = sealed();
+    stand_in(&sealed, "claude", "2.0.20 (Claude Code)", CLAUDE_DONE);
+    run(&sealed, &["--agent", "claude", "--max-cost", "5"]).expect_code(0);
+    run(&sealed, &["--agent", "claude", "--max-cost", "5"]).expect_code(0);
+    assert_eq!(noted(&sealed, "versions"), "claude\n");
+    assert!(!noted(&sealed, "argv").contains("--max-budget-usd"), "{}", noted(&sealed, "argv"));
+    stand_in(&sealed, "claude", "2.1.325 (Claude Code)", CLAUDE_DONE);
+    run(&sealed, &["--agent", "claude", "--max-cost", "5"]).expect_code(0);
+    assert_eq!(noted(&sealed, "versions"), "claude\nclaude\n");
+    assert!(noted(&sealed, "argv").contains("--max-budget-usd 5"), "{}", noted(&sealed, "argv"));
+    let cache = noted(&sealed, "home/.cache/ralph/agents.json");
+    assert!(cache.contains("2.1.325"), "{cache}");
+    fs::write(sealed.root().join("home/.cache/ralph/agents.json"), "garbage").expect("written");
+    run(&sealed, &["--agent", "claude"]).expect_code(0);
+}
+
+#[test]
+fn any_other_command_is_not_asked_for_its_version() {
+    let sealed = sealed();
+    stand_in(&sealed, "helper", "1.2.3", "echo '<response>DONE</response>'");
+    let end = run(&sealed, &["--agent", "helper", "--max-cost", "5"]).expect_code(0);
+    assert_eq!(noted(&sealed, "versions"), "");
+    let warned = end.stderr.replace("\n  ", " ");
+    assert!(warned.contains("`helper` does not report what it costs"), "{}", end.stderr);
+}
+
+#[test]
+fn a_flag_that_is_gone_is_replaced_with_a_word_about_it() {
+    let sealed = sealed();
+    let done = r#"echo '{"type":"thread.started","thread_id":"t"}'
+echo '{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"<response>DONE</response>"}}'
+echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'"#;
+    stand_in(&sealed, "codex", "codex-cli 0.166.0", done);
+    settings(&sealed, &json!({ "agent": { "command": "codex", "flags": ["--full-auto"] } }));
+    run(&sealed, &[]).expect_code(0).expect_stderr("`--full-auto` is gone");
+    let argv = noted(&sealed, "argv");
+    assert!(argv.contains("-s workspace-write") && !argv.contains("--full-auto"), "{argv}");
+    stand_in(&sealed, "codex", "codex-cli 0.120.0", done);
+    let end = run(&sealed, &[]).expect_code(0);
+    assert!(!end.stderr.contains("is gone"), "{}", end.stderr);
+    assert!(noted(&sealed, "argv").contains("--full-auto"));
+}
+
+#[test]
+fn an_agent_that_does_not_understand_its_call_is_asked_once() {
+    let claude = "echo \"error: unknown option '--mine'\" >&2; exit 1";
+    let codex = "printf \"error: unexpected argument '--mine' found\\n\\nUsage: codex exec\\n\" >&2; exit 2";
+    let ours = "echo \"error: unknown option '--strict-mcp-config'\" >&2; exit 1";
+    let help = "printf 'Usage: helper [options]\\n\\nOptions:\\n  -h\\n'; exit 1";
+    for (name, body, words, hint) in [
+        ("claude", claude, "unknown option '--mine'", "remove it from `agent.flags`"),
+        ("codex", codex, "unexpected argument '--mine'", "remove it from `agent.flags`"),
+        ("claude", ours, "--strict-mcp-config", "does not take `--strict-mcp-config`: update it"),
+        ("helper", claude, "unknown option '--mine'", "remove it from `agent.flags`"),
+        ("helper", help, "Usage: helper", "`ralph doctor` shows how"),
+    ] {
+        let sealed = sealed();
+        stand_in(&sealed, name, "9.9.9", body);
+        let agent = json!({ "command": name, "flags": ["--mine"] });
+        settings(&sealed, &json!({ "agent": agent, "retries": { "backoff": "1ms" } }));
+        let end = run(&sealed, &[]).expect_code(4).expect_stderr(words);
+        assert_eq!(sealed.events_of("asked").len(), 1, "{name}: {body}");
+        let told = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.contains(hint), "{name}: {}", end.stderr);
+    }
+}
+
+#[test]
+fn streams_of_nothing_and_of_garbage_are_no_answers() {
+    for (name, body) in [
+        ("claude", "true"),
+        ("claude", "echo '<html>502</html>'"),
+        ("claude", "head -c 3000 /dev/zero | tr '\\0' '\\377'"),
+        ("codex", "true"),
+        ("codex", "echo not json; echo '{\"type\":'"),
+        ("gemini", "true"),
+        ("helper", "true"),
+    ] {
+        let sealed = sealed();
+        stand_in(&sealed, name, "9.9.9", body);
+        settings(
+            &sealed,
+            &json!({ "agent": { "command": name }, "retries": { "max": 1, "backoff": "1ms" } }),
+        );
+        let end = run(&sealed, &[]);
+        assert_eq!(end.code, Some(4), "{name} {body}:\n{}", end.stderr);
+        assert_eq!(sealed.events_of("asked").len(), 2, "{name} {body}");
+    }
+}
+
+#[test]
+fn plain_text_of_codex_counts_by_its_file() {
+    let sealed = sealed();
+    let file = "while [ $# -gt 1 ]; do [ \"$1\" = -o ] && file=$2; shift; done\n";
+    let claim = "echo '<response>DONE</response>'";
+    stand_in(&sealed, "codex", "codex-cli 0.166.0", &format!("{file}{claim} | tee \"$file\""));
+    let words = ["--agent", "codex", "--no-stream-agent-output"];
+    run(&sealed, &words).expect_code(0);
+    let argv = noted(&sealed, "argv");
+    assert!(argv.contains(" -o ") && !argv.contains("--json"), "{argv}");
+    let run_directory = sealed.runs().pop().expect("a run");
+    let left: Vec<String> = fs::read_dir(run_directory)
+        .expect("readable")
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.contains("answer"))
+        .collect();
+    assert_eq!(left, [""; 0]);
+    // The same words without the file are no answer.
+    stand_in(&sealed, "codex", "codex-cli 0.166.0", claim);
+    settings(&sealed, &json!({ "retries": { "max": 0 } }));
+    run(&sealed, &words).expect_code(4).expect_stderr("it left no answer");
+}
+
+#[test]
+fn another_kind_of_agent_writes_the_commit_message() {
+    let sealed = repository();
+    stand_in(
+        &sealed,
+        "claude",
+        "2.1.325 (Claude Code)",
+        &format!("echo x > new.txt\n{CLAUDE_DONE}"),
+    );
+    stand_in(&sealed, "scribe", "1.0.0", "echo \"Add a file, says $1\"");
+    settings(
+        &sealed,
+        &json!({
+            "agent": { "command": "claude", "flags": ["--verbose"], "model": "opus" },
+            "agents": {
+                "message": { "command": "scribe", "flags": ["the scribe"] },
+                "review": { "command": "never-installed" },
+                "escalate": { "command": "codex" },
+            },
+            "scm": { "command": "git", "tasks": ["commit"] },
+        }),
+    );
+    run(&sealed, &["--include-dirty"]).expect_code(0);
+    assert_eq!(sealed.subjects()[0], "Add a file, says the scribe");
+    let argv = noted(&sealed, "argv");
+    assert!(argv.ends_with("\nthe scribe\n"), "{argv}");
+    let recipe = sealed.events_of("run_started")[0]["recipe"].clone();
+    assert_eq!(recipe["agent"]["kind"], "claude");
+    assert_eq!(recipe["agents"]["message"]["kind"], "text");
+    assert_eq!(recipe["agents"]["message"]["model"], Value::Null);
+    assert_eq!(recipe["agents"]["review"]["command"], "never-installed");
+    assert_eq!(recipe["escalate"]["kind"], "codex");
+    assert_eq!(recipe["escalate"]["capabilities"]["usage"], "tokens");
+}
+
+#[test]
+fn servers_and_instructions_reach_the_agent() {
+    let sealed = sealed();
+    stand_in(&sealed, "claude", "2.1.325 (Claude Code)", CLAUDE_DONE);
+    stand_in(&sealed, "helper", "", "echo '<response>DONE</response>'");
+    sealed.write("mcp.json", r#"{"mcpServers": {"memory": {"command": "ralph"}}}"#);
+    sealed.write("RULES.md", "Be brief.\n");
+    let of = |command: &str, servers: &str, rules: &str| {
+        json!({
+            "agent": { "command": command, "systemPromptFile": rules },
+            "mcp": { "coding": servers },
+        })
+    };
+    settings(&sealed, &of("claude", "mcp.json", "RULES.md"));
+    run(&sealed, &[]).expect_code(0);
+    let argv = noted(&sealed, "argv");
+    for words in ["--mcp-config /", "/mcp.json", "--append-system-prompt-file /", "/RULES.md"] {
+        assert!(argv.contains(words), "{words}: {argv}");
+    }
+    assert_eq!(noted(&sealed, "stdin"), "base");
+    settings(&sealed, &of("helper", "mcp.json", "RULES.md"));
+    let end = run(&sealed, &[]).expect_code(0);
+    assert_eq!(noted(&sealed, "stdin"), "Be brief.\n\nbase");
+    assert!(end.stderr.contains("takes no MCP servers"), "{}", end.stderr);
+    for (servers, rules, expect) in [
+        ("missing.json", "RULES.md", "missing.json"),
+        ("RULES.md", "RULES.md", "`mcpServers`"),
+        ("mcp.json", "missing.md", "missing.md"),
+    ] {
+        settings(&sealed, &of("claude", servers, rules));
+        run(&sealed, &[]).expect_code(2).expect_stderr(expect);
+    }
+}
+
+#[test]
+fn a_dry_run_starts_nothing_and_warns() {
+    let sealed = sealed();
+    stand_in(&sealed, "codex", "codex-cli 0.166.0", "exit 1");
+    let words = ["--agent", "codex", "--max-cost", "5", "--dry-run"];
+    let end = run(&sealed, &words).expect_code(0);
+    assert!(end.stdout.contains("codex exec --json -s workspace-write"), "{}", end.stdout);
+    assert!(end.stdout.contains("warning: `codex` does not report"), "{}", end.stdout);
+    assert_eq!(noted(&sealed, "versions") + &noted(&sealed, "argv"), "");
+}
+
+#[test]
+fn doctor_tells_what_is_there_and_how_it_is_called() {
+    let sealed = repository();
+    stand_in(&sealed, "claude", "2.1.325 (Claude Code)", "exit 1");
+    settings(
+        &sealed,
+        &json!({
+            "agent": { "command": "claude", "model": "opus", "flags": ["--token", "s3cret"] },
+            "agents": { "message": { "model": "haiku" }, "fix": { "model": "opus" } },
+        }),
+    );
+    let (end, facts) = doctor(&sealed, &[("ANTHROPIC_API_KEY", "s3cret-key")]);
+    assert_eq!(end.code, Some(0), "{}{}", end.stdout, end.stderr);
+    assert!(!end.stdout.contains("s3cret"), "{}", end.stdout);
+    let claude = &facts["agents"][0];
+    assert_eq!(claude["uses"], json!(["agent", "agents.fix"]));
+    assert_eq!(claude["version"], "2.1.325");
+    assert_eq!(claude["login"], json!({ "state": "found", "by": "ANTHROPIC_API_KEY" }));
+    assert_eq!(claude["capabilities"]["schema"], "enforced");
+    assert!(claude["path"].as_str().is_some_and(|path| path.ends_with("/bin/claude")));
+    let call = claude["call"].to_string();
+    assert!(call.contains("\"--model\",\"opus\""), "{call}");
+    assert_eq!(facts["agents"][1]["uses"], json!(["agents.message"]));
+    let agents = facts["agents"].as_array().expect("a list");
+    let codex = agents.iter().find(|agent| agent["kind"] == "codex").expect("it is known");
+    assert_eq!((&codex["path"], &codex["usable"]), (&Value::Null, &json!(false)));
+    assert!(codex["hints"][0].to_string().contains("@openai/codex"));
+    let checks = facts["checks"].as_array().expect("a list");
+    let names: Vec<&Value> = checks.iter().map(|check| &check["name"]).collect();
+    assert_eq!(names, ["git", "repository", "state", "sleep"]);
+    assert_eq!(noted(&sealed, "argv"), "", "it was not asked");
+    let end = sealed.ralph(&["doctor"]).expect_code(0);
+    for text in ["claude 2.1.325 (agent, agents.fix)", "login: unknown", "schema output: enforced"]
+    {
+        assert!(end.stdout.contains(text), "{text}:\n{}", end.stdout);
+    }
+    assert_eq!(noted(&sealed, "versions"), "claude\n", "it was remembered");
+    // What would be run is what is run.
+    let shown = end.stdout.lines().find(|line| line.contains("claude -p")).expect("the call");
+    let dry = run(&sealed, &["--dry-run"]).stdout;
+    assert!(dry.contains(shown.trim()), "{shown}\n{dry}");
+}
+
+#[test]
+fn doctor_fails_where_an_agent_cannot_run() {
+    let sealed = sealed();
+    let (end, facts) = doctor(&sealed, &[]);
+    assert_eq!((end.code, &facts["usable"]), (Some(4), &json!(false)));
+    let end = sealed.ralph(&["doctor"]).expect_code(4);
+    assert!(end.stdout.contains("no agent is set"), "{}", end.stdout);
+    settings(&sealed, &json!({ "agent": { "command": "claude" } }));
+    let end = sealed.ralph(&["doctor"]).expect_code(4);
+    assert!(end.stdout.contains("claude is not installed (agent)"), "{}", end.stdout);
+    assert!(end.stdout.contains("npm install -g @anthropic-ai/claude-code"), "{}", end.stdout);
+    // Without a key it would wait for ever.
+    stand_in(&sealed, "amp", "0.0.1790142911-g1a2b", "exit 1");
+    settings(&sealed, &json!({ "agent": { "command": "amp" } }));
+    let (end, facts) = doctor(&sealed, &[]);
+    assert_eq!((end.code, &facts["agents"][0]["login"]["state"]), (Some(4), &json!("missing")));
+    assert_eq!(doctor(&sealed, &[("AMP_API_KEY", "x")]).0.code, Some(0));
+    stand_in(&sealed, "gemini", "0.9.0", "exit 1");
+    settings(&sealed, &json!({ "agent": { "command": "gemini" } }));
+    let (end, facts) = doctor(&sealed, &[]);
+    assert_eq!(end.code, Some(4));
+    assert!(facts["agents"][0]["warnings"][0].to_string().contains("too old"), "{facts}");
+    settings(&sealed, &json!({ "agent": { "comand": "claude" } }));
+    sealed.ralph(&["doctor"]).expect_code(2).expect_stderr("agent.comand");
+}
+
+#[test]
+fn doctor_finds_a_state_that_cannot_be_kept() {
+    let sealed = sealed();
+    settings(&sealed, &json!({ "stateDir": "/proc/ralph", "preventSleep": false }));
+    let (_, facts) = doctor(&sealed, &[]);
+    let of = |name: &str| {
+        let checks = facts["checks"].as_array().expect("a list");
+        checks.iter().find(|check| check["name"] == name).expect("it was looked at")["health"]
+            .clone()
+    };
+    assert_eq!(
+        (of("state"), of("sleep"), of("repository")),
+        ("bad".into(), "absent".into(), "doubtful".into())
+    );
+}
