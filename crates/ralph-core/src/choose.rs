@@ -2,7 +2,7 @@
 //!
 //! Every step leaves events behind, and those alone decide the step after it. So a run that
 //! died anywhere goes on where its journal ends: there is no other memory of where it was.
-//! The gates are chosen in [`gates`], the steps of a landing in [`landing`]. Not here: doing
+//! The gates are chosen in `gates`, the steps of a landing in `landing`. Not here: doing
 //! the step.
 
 mod gates;

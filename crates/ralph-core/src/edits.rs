@@ -27,12 +27,11 @@ pub fn merge(known: &TaskList, found: &TaskList, current: Option<&TaskId>) -> Me
     let mut put_back = Vec::new();
     let mut tasks: Vec<Task> = Vec::with_capacity(found.tasks.len());
     for task in &found.tasks {
-        match known.task(&task.id) {
-            Some(ours) => tasks.push(edited(ours, task, current, &mut taken, &mut put_back)),
-            None => {
-                taken.push(format!("task `{}` is new", task.id));
-                tasks.push(begun_anew(task, &mut put_back));
-            }
+        if let Some(ours) = known.task(&task.id) {
+            tasks.push(edited(ours, task, current, &mut taken, &mut put_back));
+        } else {
+            taken.push(format!("task `{}` is new", task.id));
+            tasks.push(begun_anew(task, &mut put_back));
         }
     }
     for (at, ours) in known.tasks.iter().enumerate() {
@@ -79,6 +78,10 @@ pub fn changes(from: &TaskList, to: &TaskList) -> Vec<TaskChange> {
     changes
 }
 
+fn differing<T: PartialEq + Clone>(old: &T, new: &T) -> Option<T> {
+    (old != new).then(|| new.clone())
+}
+
 fn differences(old: &Task, new: &Task, changes: &mut Vec<TaskChange>) {
     let task = || new.id.clone();
     if old.status != new.status {
@@ -92,9 +95,6 @@ fn differences(old: &Task, new: &Task, changes: &mut Vec<TaskChange>) {
     }
     if old.notes != new.notes {
         changes.push(TaskChange::SetNotes { task: task(), notes: new.notes.clone() });
-    }
-    fn differing<T: PartialEq + Clone>(old: &T, new: &T) -> Option<T> {
-        (old != new).then(|| new.clone())
     }
     let fields = TaskFields {
         title: differing(&old.title, &new.title),

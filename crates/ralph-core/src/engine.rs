@@ -3,7 +3,7 @@
 //! One short function over six ports: look at the moment, choose the next step, do it, and
 //! record what came of it. Everything that decides is pure and lives elsewhere in this crate;
 //! everything that acts is behind a port. The steps that take more than a few lines are in
-//! [`asking`], [`checking`] and [`tasks`].
+//! `asking`, `checking` and `tasks`.
 
 mod asking;
 mod checking;

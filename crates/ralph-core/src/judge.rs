@@ -1,7 +1,7 @@
 //! The judgement: what follows from an iteration once the gates have spoken.
 //!
 //! Pure, and recorded before anything is done to the tree. Iterations on a task are judged in
-//! [`task`], reviews in [`review`]. Not here: doing what follows.
+//! `task`, reviews in `review`. Not here: doing what follows.
 
 mod review;
 mod task;

@@ -331,12 +331,12 @@ impl RunState {
                 }
                 current.landed.push(landed.clone());
             }
-            Event::TasksRead { .. }
-            | Event::TasksWritten
-            | Event::BaselineStarted { .. }
-            | Event::BaselineChecked { .. } => {}
             Event::RunStarted { .. }
             | Event::RunResumed { .. }
+            | Event::TasksRead { .. }
+            | Event::TasksWritten
+            | Event::BaselineStarted { .. }
+            | Event::BaselineChecked { .. }
             | Event::IterationStarted { .. }
             | Event::Waiting { .. }
             | Event::Warned { .. }

@@ -81,13 +81,12 @@ impl Lines {
                 waiting(page, *until, *reason, recorded.at, state);
             }
             Event::TasksRead { list, remarks } => board::read(page, list, remarks, state),
-            Event::TasksWritten => {}
             Event::BaselineStarted { .. } => {
                 page.gap();
                 page.add(0, Paint::Strong, "Baseline: the gates before any work");
             }
             Event::BaselineChecked { result } => board::baseline_checked(page, result),
-            Event::Observed { .. } => {}
+            Event::TasksWritten | Event::Observed { .. } => {}
             Event::GateChecked { result } => gate_checked(page, result, &state.recipe),
             Event::Judged { judgement } => judged(page, judgement, state),
             Event::Landed { landed } => tell_landed(page, landed),

@@ -203,8 +203,8 @@ impl Desk {
     }
 
     /// Looks after the work of a task that failed before and is tried again.
-    pub(crate) fn unshelve(&self, run: &RunId, shelved: Option<&Shelved>) -> Result<(), Complaint> {
-        let (Some(mut git), Some(Shelved { task, plan })) = (self.git(run), shelved) else {
+    pub(crate) fn unshelve(&self, run: &RunId, former: Option<&Shelved>) -> Result<(), Complaint> {
+        let (Some(mut git), Some(Shelved { task, plan })) = (self.git(run), former) else {
             return Ok(());
         };
         let failed = |error: VcsError| Complaint::new(ExitStatus::GitFailed, error.message);

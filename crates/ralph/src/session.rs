@@ -64,7 +64,7 @@ pub(crate) fn start(
     project: &Project,
     loaded: &Loaded,
     recipe: Recipe,
-    wishes: Wishes,
+    wishes: &Wishes,
 ) -> Result<ExitStatus, Complaint> {
     project.agents_are_there(&recipe)?;
     project.gates_are_there(&recipe)?;
@@ -105,7 +105,7 @@ pub(crate) fn resume(
     loaded: &Loaded,
     run: &RunId,
     change: impl FnOnce(&Recipe) -> Result<Option<Recipe>, Complaint>,
-    wishes: Wishes,
+    wishes: &Wishes,
 ) -> Result<ExitStatus, Complaint> {
     let desk = Desk::open(common, project, loaded)?;
     let path = desk.layout.run(run).journal();

@@ -1,3 +1,5 @@
+//! What is remembered of attempts, and where it leads.
+
 use super::*;
 
 const POLICY: StuckPolicy = StuckPolicy { after: 3, strategy_shifts: 2 };
@@ -95,7 +97,7 @@ fn the_record_is_word_for_word() {
         log: &log,
         at: Timestamp(1_768_991_400_000),
     });
-    expect_test::expect![[r#"
+    expect_test::expect![[r"
         ---
         task_id: auth-feature
         iteration: 3
@@ -128,7 +130,7 @@ fn the_record_is_word_for_word() {
         | 1 | tests | a3f2b7c1 | no |
         | 2 | tests | a3f2b7c1 | no |
         | 3 | spec | c4d5e6f7 | yes |
-    "#]]
+    "]]
     .assert_eq(&text.expect("there were attempts"));
     assert_eq!(
         record(Record {

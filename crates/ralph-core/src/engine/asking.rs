@@ -91,11 +91,7 @@ impl Engine<'_> {
         };
         // An agent may not run past the end of the run's time, nor past that of its task.
         let left = [limits.budget.time_left(moment.ran), self.task_time_left()];
-        let hard_limit = left
-            .into_iter()
-            .flatten()
-            .fold(hard_limit, |limit, left| limit.min(left))
-            .max(Millis(1));
+        let hard_limit = left.into_iter().flatten().fold(hard_limit, Ord::min).max(Millis(1));
         let agent = self.agent_for(role, gate);
         let cost_left = match agent.capabilities.cost_limit {
             Support::Yes => limits.budget.cost_left(self.state.totals.usage),

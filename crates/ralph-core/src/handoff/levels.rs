@@ -99,7 +99,7 @@ mod tests {
         });
         let files = [FileTouched { path: "a".into(), action: FileAction::Created }];
         let handoff = read::read([value], "", &TaskId("TASK-003".into()), &files);
-        expect_test::expect![[r#"
+        expect_test::expect![[r"
             [TASK-003] Wrote it. Complete. 1 file.
             Decisions:
             - One loop
@@ -111,7 +111,7 @@ mod tests {
             Unresolved bugs:
             - open
             Unfinished:
-            - docs (high)"#]]
+            - docs (high)"]]
         .assert_eq(&handoff.decisions());
     }
 }

@@ -28,7 +28,7 @@ const MOST_LINES: usize = 16 * 1024;
 /// Takes the hash of a failing gate's output as it comes.
 ///
 /// The lines count as a set: parallel runners print them in any order, and what waits for
-/// something prints the same line more or less often. Past [`MOST_LINES`] different lines the
+/// something prints the same line more or less often. Past some thousand different lines the
 /// repetitions count as well; the memory stays bounded.
 #[derive(Debug, Clone)]
 pub struct ErrorHasher {

@@ -64,18 +64,16 @@ impl RunStore {
                 None => error.to_string(),
             },
         };
-        let mut file = match self.tasks.take().filter(TaskFile::is_current) {
-            Some(file) => file,
-            None => match self.open_tasks(path) {
-                Ok(file) => file,
-                Err(_) => {
-                    let place = self.layout.project().join(path);
-                    self.restore(&place).map_err(|error| refused(&error))?;
-                    self.open_tasks(path)
-                        .map_err(|TasksError { message }| StoreError { message })?
-                }
-            },
-        };
+        if !self.tasks.as_ref().is_some_and(TaskFile::is_current) {
+            if self.open_tasks(path).is_err() {
+                let place = self.layout.project().join(path);
+                self.restore(&place).map_err(|error| refused(&error))?;
+            }
+            let file =
+                self.open_tasks(path).map_err(|TasksError { message }| StoreError { message })?;
+            self.tasks = Some(file);
+        }
+        let Some(mut file) = self.tasks.take() else { return Ok(()) };
         let changes = edits::changes(file.list(), list);
         file.apply(&changes).map_err(|error| refused(&error))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -144,23 +142,18 @@ impl RunStore {
         log: &[Amended],
     ) -> Result<(), StoreError> {
         let path = self.place(&["logs"], "amendments.log")?;
-        let lines: String = log
-            .iter()
-            .map(|amended| {
-                let fate = match &amended.refusal {
-                    None => "applied".to_owned(),
-                    Some(refusal) => format!("refused: {refusal}"),
-                };
-                let line = format!(
-                    "{} iteration {iteration}: {} ({}): {fate}",
-                    at.utc(),
-                    amended.proposal,
-                    amended.reason
-                );
-                // One amendment, one line, whatever an agent puts into its words.
-                format!("{}\n", line.replace(['\n', '\r'], " "))
-            })
-            .collect();
+        let mut lines = String::new();
+        for amended in log {
+            let fate = match &amended.refusal {
+                None => "applied".to_owned(),
+                Some(refusal) => format!("refused: {refusal}"),
+            };
+            let (at, proposal, reason) = (at.utc(), &amended.proposal, &amended.reason);
+            let line = format!("{at} iteration {iteration}: {proposal} ({reason}): {fate}");
+            // One amendment, one line, whatever an agent puts into its words.
+            lines.push_str(&line.replace(['\n', '\r'], " "));
+            lines.push('\n');
+        }
         let written =
             open_for_adding(&path).map_err(|error| error.to_string()).and_then(|mut file| {
                 file.write_all(lines.as_bytes()).map_err(|error| error.to_string())

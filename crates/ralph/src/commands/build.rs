@@ -46,7 +46,7 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
         |id: &TaskId| file.list().task(id).is_some_and(|task| task.status == TaskStatus::Failed);
     let shelf = only.filter(has_failed).map(|task| Shelved { task, plan: shelf_plan(args) });
     let wishes = Wishes { shelf, ..run::wishes(&args.start) };
-    session::start(common, &project, &loaded, recipe, wishes)
+    session::start(common, &project, &loaded, recipe, &wishes)
 }
 
 fn shelf_plan(args: &BuildArgs) -> ShelfPlan {

@@ -78,7 +78,7 @@ pub(crate) fn main(common: &CommonArgs, args: &DemoArgs) -> Result<ExitStatus, C
     let recipe = recipe::for_prompt(&loaded, PromptSource::Text(PROMPT.to_owned()))?;
     screen::print_data(&introduction(&project.directory));
     let wishes = Wishes { dirty: DirtyPlan::Refuse, incomplete: Incomplete::Fails, shelf: None };
-    let status = session::start(&common, &project, &loaded, recipe, wishes)?;
+    let status = session::start(&common, &project, &loaded, recipe, &wishes)?;
     screen::print_data(&account(&project, &loaded, &place)?);
     place.leave(args);
     Ok(status)

@@ -44,7 +44,7 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
     };
     let change = |recipe: &Recipe| changed(recipe, &args.limits);
     let wishes = Wishes { dirty, incomplete: args.limits.allow_incomplete.into(), shelf: None };
-    session::resume(common, &project, &loaded, &chosen, change, wishes)
+    session::resume(common, &project, &loaded, &chosen, change, &wishes)
 }
 
 /// Chooses the run that is named, or the last one that can go on.

@@ -41,7 +41,7 @@ pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Co
         let recipe = equipped(&project, recipe, Asking::Memory);
         return dry_run::main(&project, &loaded, &recipe);
     }
-    session::start(common, &project, &loaded, recipe, wishes(&args.start))
+    session::start(common, &project, &loaded, recipe, &wishes(&args.start))
 }
 
 /// Returns how the user wants a run to be treated.

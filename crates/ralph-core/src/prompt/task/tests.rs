@@ -1,3 +1,5 @@
+//! The prompts as agents get them.
+
 use super::*;
 use crate::handoff::read;
 use crate::ids::{IterationNumber, TaskId};
@@ -15,7 +17,7 @@ fn task() -> Task {
 fn a_first_attempt_is_told_the_task() {
     let task = task();
     let gates = ["cargo test".to_owned()];
-    expect_test::expect![[r#"
+    expect_test::expect![[r"
         ## Current task
         ID: T-1
         Title: Login
@@ -40,7 +42,7 @@ fn a_first_attempt_is_told_the_task() {
 
         ## Your answer
         End with a handoff: what you did, where you left the plan and why, bugs, decisions, constraints, tests added, and what is left. Be exact; the next iteration knows nothing but this.
-    "#]].assert_eq(&attempt(&TaskParts { gates: &gates, ..TaskParts::first(&task) }));
+    "]].assert_eq(&attempt(&TaskParts { gates: &gates, ..TaskParts::first(&task) }));
 }
 
 #[test]
@@ -87,7 +89,7 @@ fn a_stuck_task_is_told_what_not_to_do() {
 fn a_review_is_told_to_look_for_itself() {
     let task = task();
     let account = read::read([], "All done.", &TaskId("T-1".into()), &[]);
-    expect_test::expect![[r#"
+    expect_test::expect![[r"
         You review the work of somebody else. You did not write it, and you change nothing: do not edit, create or delete files, and do not commit. Whatever you change is undone.
 
         ## Current task
@@ -120,7 +122,7 @@ fn a_review_is_told_to_look_for_itself() {
 
         ## Your answer
         Answer with `verdict` (`approved` or `changes_requested`), `feedback` (what to mend; empty if approved) and `criteria` (each criterion with `met` and the `evidence` you found).
-    "#]].assert_eq(&review(&ReviewParts {
+    "]].assert_eq(&review(&ReviewParts {
         task: Some(&task),
         asked: "",
         focus: Focus::Criteria,

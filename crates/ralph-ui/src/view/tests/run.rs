@@ -203,7 +203,7 @@ fn a_verbose_run_says_why() {
         I tried.
         [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
         [ralph] Agent ended: exit code 0 (6m 7s), model opus
-        [ralph] Running guardrails on tree 7e7e7e7
+        [ralph] Running guardrails on tree 7e7e7e7, 2 paths changed
         [ralph] Running guardrail: make lint
         [..] Gate lint: running make lint
         [ralph] Guardrail exited with code 0 (1.2s)
