@@ -181,7 +181,8 @@ pub struct Observation {
     pub tree: TreeId,
     /// Whether it differs from the commit that is checked out.
     pub changes: Changes,
-    /// What differs from the checkpoint, sorted; at most [`OBSERVED_FILES`].
+    /// What differs from the checkpoint, as paths from the project directory, the watched ones
+    /// first; at most [`OBSERVED_FILES`].
     pub files: Vec<FileTouched>,
     /// How many more there are.
     pub more_files: u32,

@@ -98,6 +98,18 @@ enum Within {
 }
 
 impl Pattern {
+    /// Returns the pattern that matches one path and nothing else; none if the path is empty.
+    pub fn exactly(path: &str) -> Option<Self> {
+        let mut pattern = String::from("/");
+        for character in path.chars() {
+            if "\\*?[]{},!".contains(character) {
+                pattern.push('\\');
+            }
+            pattern.push(character);
+        }
+        Self::new(&pattern).ok()
+    }
+
     /// Reads a pattern.
     pub fn new(text: &str) -> Result<Self, GlobError> {
         let mut parser = Parser { chars: text.chars().collect(), at: 0, program: Vec::new() };

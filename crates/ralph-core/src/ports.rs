@@ -10,6 +10,7 @@ use crate::capability::SchemaOutput;
 use crate::event::{Changes, Checkpoint, CommitId, Purpose, Recorded, TreeId};
 pub use crate::event::{OBSERVED_FILES, Observation};
 use crate::gate::{Gate, GateResult, Severity};
+use crate::glob::Pattern;
 use crate::handoff::Handoff;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use crate::reading::{AgentEvent, Reply};
@@ -127,8 +128,13 @@ pub trait Vcs {
     fn survey(&mut self) -> Result<Option<Survey>, VcsError>;
 
     /// Looks at what became of the work tree and of the history since a checkpoint. Nothing
-    /// without a repository.
-    fn observe(&mut self, since: &Checkpoint) -> Result<Option<Observation>, VcsError>;
+    /// without a repository. Paths that are watched are named before all others, so that no
+    /// number of other changes can hide them.
+    fn observe(
+        &mut self,
+        since: &Checkpoint,
+        watched: &[Pattern],
+    ) -> Result<Option<Observation>, VcsError>;
 
     /// Commits exactly the surveyed tree. If a commit with this mark is already there, it is
     /// returned and nothing is done.

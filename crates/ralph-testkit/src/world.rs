@@ -13,6 +13,7 @@ use ralph_core::engine::{Engine, EngineError, Start};
 use ralph_core::event::{Changes, Checkpoint, CommitId, History, Recorded, TreeId};
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::gate::{GateResult, GateStatus};
+use ralph_core::glob::Pattern;
 use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::ids::{Role, RunId};
 use ralph_core::outcome::Outcome;
@@ -276,7 +277,11 @@ impl Vcs for Shared {
     }
 
     /// The tree is one file to the world, named `tree`.
-    fn observe(&mut self, since: &Checkpoint) -> Result<Option<Observation>, VcsError> {
+    fn observe(
+        &mut self,
+        since: &Checkpoint,
+        _watched: &[Pattern],
+    ) -> Result<Option<Observation>, VcsError> {
         self.step();
         let Checkpoint::Git { head, tree, .. } = since else {
             return Ok(None);

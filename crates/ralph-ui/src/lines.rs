@@ -89,7 +89,7 @@ impl Lines {
             Event::TasksWritten | Event::Observed { .. } => {}
             Event::GateChecked { result } => gate_checked(page, result, &state.recipe),
             Event::Judged { judgement } => judged(page, judgement, state),
-            Event::Landed { landed } => tell_landed(page, landed),
+            Event::Landed { landed } => tell_landed(page, landed, state),
             Event::IterationEnded { iteration } => iteration_ended(page, *iteration, state),
             Event::Warned { text } => warn(page, text),
             Event::RunEnded { outcome } => crate::ending::tell(page, outcome, recorded.at, state),
@@ -478,8 +478,15 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
     page.say(mark, paint, &text);
 }
 
-fn tell_landed<W: Write>(page: &mut Page<W>, landed: &Landed) {
+fn tell_landed<W: Write>(page: &mut Page<W>, landed: &Landed, state: &RunState) {
+    let is_review = state.current.as_ref().is_some_and(|current| current.role == Role::Review);
     match landed {
+        // A review changes nothing; only one that did is worth a line.
+        Landed::RolledBack { kept: None } if is_review => {}
+        Landed::RolledBack { kept: Some(kept) } if is_review => {
+            let kept = words(page, kept);
+            warn(page, &format!("the reviewer changed files, which was undone; kept on {kept}"));
+        }
         Landed::Surveyed { .. } | Landed::ListWritten => {}
         Landed::Shelved { branch, .. } => {
             let text = format!("Shelved on {}", words(page, branch));

@@ -140,7 +140,7 @@ fn compare(place: &Place, files: usize, rounds: usize) {
         let (bare_took, bare_tree) = timed(|| bare_checkpoint(place, "refs/bare/checkpoint"));
         assert_eq!(*tree, bare_tree);
         change(&path);
-        let (observing, seen) = timed(|| git.observe(&checkpoint).expect("an observation"));
+        let (observing, seen) = timed(|| git.observe(&checkpoint, &[]).expect("an observation"));
         assert_eq!(seen.expect("a repository").files.len(), 1);
         let (bare_observing, lines) = timed(|| bare_observation(place, tree));
         assert_eq!(lines, 1);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::child::NotStarted;
 use ralph_core::gate::Check;
+use ralph_core::glob::Pattern;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::VcsError;
 use ralph_core::recipe::{AgentChoice, AgentKind, Recipe};
@@ -155,6 +156,31 @@ impl Project {
     /// Returns the file of a program on the `PATH`.
     pub(crate) fn find_program(&self, name: &str) -> Result<PathBuf, NotStarted> {
         process::find_program(&self.program(name))
+    }
+
+    /// Returns what a task may not change whatever the settings say: the settings themselves, and
+    /// the scripts that gates run. Somebody who could change those could make anything green.
+    pub(crate) fn always_protected(&self, recipe: &Recipe, loaded: &Loaded) -> Vec<Pattern> {
+        let settings = [".ralph/settings.json", ".ralph/settings.local.json"].map(str::to_owned);
+        let named = loaded.files.iter().filter_map(|file| {
+            Some(file.strip_prefix(&self.directory).ok()?.to_string_lossy().into_owned())
+        });
+        let scripts = recipe
+            .gates
+            .iter()
+            .filter_map(|gate| match &gate.check {
+                Check::Command(command) => Some(command),
+                Check::Agent(_) => None,
+            })
+            .flat_map(|command| {
+                command.split(|c: char| c.is_whitespace() || ";&|()<>\"'".contains(c))
+            })
+            .map(|word| word.trim_start_matches("./").to_owned())
+            .filter(|word| !word.is_empty() && self.directory.join(word).is_file());
+        let mut paths: Vec<String> = settings.into_iter().chain(named).chain(scripts).collect();
+        paths.sort();
+        paths.dedup();
+        paths.iter().filter_map(|path| Pattern::exactly(path)).collect()
     }
 
     fn program(&self, name: &str) -> Spawn {

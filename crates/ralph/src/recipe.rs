@@ -149,9 +149,11 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
     let mut agent = agent(loaded, flow.role)?;
     let mut agents = agents(loaded)?;
     if flow.turns == Turns::Bounded {
-        agent.max_turns = Some(settings.max_turns);
-        for role in [Role::Implement, Role::Fix] {
-            if let Some(agent) = agents.get_mut(&role) {
+        let worked = [Role::Implement, Role::Fix];
+        let working = agents.iter_mut().filter(|(role, _)| worked.contains(role));
+        for agent in working.map(|(_, agent)| agent).chain([&mut agent]) {
+            // A limit that nobody set is nothing to miss in an agent that has none.
+            if agent.capabilities.turn_limit.is_there() {
                 agent.max_turns = Some(settings.max_turns);
             }
         }

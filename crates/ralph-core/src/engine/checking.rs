@@ -21,7 +21,8 @@ impl Engine<'_> {
     /// back into the work tree: they never passed a gate.
     pub(super) fn observe(&mut self) -> Result<(), Trouble> {
         let base = self.state.base.clone().unwrap_or(Checkpoint::None);
-        let mut observation = self.ports.vcs.observe(&base)?;
+        let watched = self.state.recipe.protect.clone();
+        let mut observation = self.ports.vcs.observe(&base, &watched)?;
         let mut kept = None;
         if let Some(seen) = &observation
             && seen.history != History::Same
@@ -42,7 +43,7 @@ impl Engine<'_> {
                     "{said}, which only ralph does here: the history was put back{place}"
                 ),
             })?;
-            observation = self.ports.vcs.observe(&base)?;
+            observation = self.ports.vcs.observe(&base, &watched)?;
         }
         self.record(Event::Observed { observation, kept })?;
         Ok(())

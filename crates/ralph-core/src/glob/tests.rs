@@ -121,3 +121,14 @@ proptest::proptest! {
         proptest::prop_assert!(Pattern::new(&path).expect("a pattern").matches(&path));
     }
 }
+
+#[test]
+fn a_path_as_it_is_matches_itself_alone() {
+    for path in ["check", "tests/a b.sh", "a[1]*?.sh", "{x,y}!", "-x", "\\odd"] {
+        let pattern = Pattern::exactly(path).expect("a path");
+        assert!(pattern.matches(path), "{path}");
+        assert!(!pattern.matches(&format!("deeper/{path}")), "{path}");
+        assert!(!pattern.matches(&format!("{path}x")), "{path}");
+    }
+    assert!(Pattern::exactly("").is_none());
+}

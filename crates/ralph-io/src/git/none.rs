@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use ralph_core::event::{Checkpoint, TreeId};
+use ralph_core::glob::Pattern;
 use ralph_core::ports::{
     CommitOrder, CommitResult, Depth, Mark, Observation, ScmResult, ShelveOrder, Shelved, Survey,
     Vcs, VcsError,
@@ -45,7 +46,7 @@ impl Vcs for NoRepository {
         Ok(None)
     }
 
-    fn observe(&mut self, _: &Checkpoint) -> Result<Option<Observation>, VcsError> {
+    fn observe(&mut self, _: &Checkpoint, _: &[Pattern]) -> Result<Option<Observation>, VcsError> {
         Ok(None)
     }
 

@@ -2,7 +2,10 @@
 //!
 //! Not here: what follows from it.
 
+use std::path::Path;
+
 use ralph_core::event::{Changes, Checkpoint, CommitId, History, TreeId};
+use ralph_core::glob::Pattern;
 use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::ports::{OBSERVED_FILES, Observation, VcsError};
 use ralph_core::text::TRUNCATED;
@@ -16,6 +19,7 @@ impl Git {
     pub(super) fn observe_since(
         &mut self,
         since: &Checkpoint,
+        watched: &[Pattern],
     ) -> Result<Option<Observation>, VcsError> {
         let (commit, branch, tree) = match since {
             Checkpoint::None => return Ok(None),
@@ -29,11 +33,15 @@ impl Git {
             None if commit == head.commit.as_deref() => head.tree.clone(),
             None => self.repository.tree_of(commit)?,
         };
-        let mut touched = self.repository.diff_trees(&before, &now)?;
-        let more = touched.len().saturating_sub(OBSERVED_FILES);
-        touched.truncate(OBSERVED_FILES);
-        let mut files: Vec<FileTouched> = touched.iter().map(file_touched).collect();
-        files.sort_by(|one, other| one.path.cmp(&other.path));
+        let touched = self.repository.diff_trees(&before, &now)?;
+        let below = self.repository.project.strip_prefix(&self.repository.top);
+        let below = below.unwrap_or(Path::new("")).to_string_lossy().into_owned();
+        let mut files: Vec<FileTouched> =
+            touched.iter().map(|change| file_touched(change, &below)).collect();
+        let is_watched = |path: &str| watched.iter().any(|pattern| pattern.matches(path));
+        files.sort_by_cached_key(|file| (!is_watched(&file.path), file.path.clone()));
+        let more = files.len().saturating_sub(OBSERVED_FILES);
+        files.truncate(OBSERVED_FILES);
         Ok(Some(Observation {
             changes: if now == head.tree { Changes::None } else { Changes::Some },
             tree: TreeId(now),
@@ -99,9 +107,17 @@ impl Repository {
     }
 }
 
-fn file_touched(change: &Change) -> FileTouched {
+/// Names a changed file from the project directory, which lies `below` the top.
+fn file_touched(change: &Change, below: &str) -> FileTouched {
+    let path = String::from_utf8_lossy(&change.path);
+    let inside = path.strip_prefix(below).and_then(|rest| rest.strip_prefix('/'));
+    let path = match (below.is_empty(), inside) {
+        (true, _) => path.into_owned(),
+        (false, Some(inside)) => inside.to_owned(),
+        (false, None) => format!("{}{path}", "../".repeat(below.split('/').count())),
+    };
     FileTouched {
-        path: String::from_utf8_lossy(&change.path).into_owned(),
+        path,
         action: match (&change.before, &change.after) {
             (None, _) => FileAction::Created,
             (Some(_), Some(_)) => FileAction::Modified,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use ralph_core::event::{Changes, Checkpoint, CommitId, TreeId};
+use ralph_core::glob::Pattern;
 use ralph_core::ids::TaskId;
 use ralph_core::ports::{
     CommitOrder, CommitResult, Depth, Mark, Observation, ScmResult, ShelveOrder, Shelved, Survey,
@@ -173,9 +174,13 @@ impl Vcs for Git {
         Ok(Some(Survey { tree: TreeId(tree), changes }))
     }
 
-    fn observe(&mut self, since: &Checkpoint) -> Result<Option<Observation>, VcsError> {
+    fn observe(
+        &mut self,
+        since: &Checkpoint,
+        watched: &[Pattern],
+    ) -> Result<Option<Observation>, VcsError> {
         self.make_ready(since);
-        self.observe_since(since)
+        self.observe_since(since, watched)
     }
 
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {

@@ -37,7 +37,8 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
         (None, false) => Retry::Nothing,
     };
     let path = file.path().to_owned();
-    let recipe = recipe::for_tasks(&loaded, path, file.list(), only.clone(), retry)?;
+    let mut recipe = recipe::for_tasks(&loaded, path, file.list(), only.clone(), retry)?;
+    recipe.protect.extend(project.always_protected(&recipe, &loaded));
     if args.start.dry_run {
         let recipe = equipped(&project, recipe, Asking::Memory);
         return dry_run::main(&project, &loaded, &recipe);

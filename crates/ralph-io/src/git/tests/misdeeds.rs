@@ -250,7 +250,8 @@ fn every_misdeed_is_seen_and_nothing_is_touched() {
     let rich = rich();
     for misdeed in &MISDEEDS {
         let mut after = after(&rich, misdeed);
-        let seen = after.git.observe(&after.checkpoint).expect(misdeed.name).expect("a repository");
+        let seen =
+            after.git.observe(&after.checkpoint, &[]).expect(misdeed.name).expect("a repository");
         assert_eq!(seen.history, misdeed.history, "{}", misdeed.name);
         assert_eq!(after.world.users(), after.worst, "{}", misdeed.name);
     }
@@ -360,7 +361,7 @@ fn a_head_that_is_gone_or_garbled_is_written_again() {
             let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
             let before = world.users();
             deed(&world.at(".git/HEAD"));
-            let seen = git.observe(&checkpoint).expect(name).expect("a repository");
+            let seen = git.observe(&checkpoint, &[]).expect(name).expect("a repository");
             assert_eq!(seen.history, History::Same, "{name} {detached}");
             assert_eq!(git.rollback(&mark(3), &checkpoint), Ok(None), "{name} {detached}");
             assert_eq!(world.users(), before, "{name} {detached}");
@@ -377,6 +378,6 @@ fn a_lock_from_before_the_checkpoint_stays() {
     git.survey().expect("surveyed");
     git.survey().expect("surveyed");
     let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
-    git.observe(&checkpoint).expect("observed");
+    git.observe(&checkpoint, &[]).expect("observed");
     assert!(world.at(".git/index.lock").exists());
 }

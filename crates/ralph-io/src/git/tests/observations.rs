@@ -1,6 +1,7 @@
 //! What an agent did to tree and history, and patches.
 
 use ralph_core::event::History;
+use ralph_core::glob::Pattern;
 use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::ports::{OBSERVED_FILES, Observation};
 
@@ -8,7 +9,7 @@ use super::*;
 
 #[track_caller]
 fn observe(git: &mut Git, since: &Checkpoint) -> Observation {
-    git.observe(since).expect("observed").expect("a repository")
+    git.observe(since, &[]).expect("observed").expect("a repository")
 }
 
 fn touched(path: &str, action: FileAction) -> FileTouched {
@@ -48,7 +49,7 @@ fn files_are_compared_with_the_checkpoint_and_not_with_the_commit() {
     );
     assert_eq!(seen.tree, git.survey().expect("surveyed").expect("a repository").tree);
     assert_eq!((world.users(), fs::read(world.at(".git/index")).expect("readable")), before);
-    assert_eq!(git.observe(&Checkpoint::None), Ok(None));
+    assert_eq!(git.observe(&Checkpoint::None, &[]), Ok(None));
 }
 
 #[test]
@@ -62,6 +63,12 @@ fn a_long_list_of_files_is_cut() {
     let seen = observe(&mut git, &checkpoint);
     assert_eq!((seen.files.len(), seen.more_files), (OBSERVED_FILES, 7));
     assert_eq!(seen.files.last(), Some(&touched("many/199", FileAction::Created)));
+    // No number of other changes hides a watched path.
+    world.write("zz/watched", "x");
+    let watched = [Pattern::new("zz/*").expect("a pattern")];
+    let seen = git.observe(&checkpoint, &watched).expect("observed").expect("a repository");
+    assert_eq!(seen.files.first(), Some(&touched("zz/watched", FileAction::Created)));
+    assert_eq!((seen.files.len(), seen.more_files), (OBSERVED_FILES, 8));
 }
 
 #[test]
@@ -101,7 +108,7 @@ fn a_repository_further_up_is_not_taken_for_a_removed_one() {
     let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
     world.git_in(world.directory.path(), &["init", "--quiet"]);
     fs::remove_dir_all(world.at(".git")).expect("removed");
-    let error = git.observe(&checkpoint).expect_err("refused").to_string();
+    let error = git.observe(&checkpoint, &[]).expect_err("refused").to_string();
     assert!(error.contains("not a git repository"), "{error}");
     git.rollback(&mark(1), &checkpoint).expect_err("refused");
     git.shelve(&shelve_order(1, &checkpoint)).expect_err("refused");

@@ -203,7 +203,8 @@ fn no_agent_makes_the_way_back_lose_anything() {
 fn no_agent_makes_a_shelf_lose_anything() {
     for seed in 100..100 + WORLDS {
         let mut after = Aftermath::new(seed);
-        let seen = after.git.observe(&after.checkpoint).expect("observed").expect("a repository");
+        let seen =
+            after.git.observe(&after.checkpoint, &[]).expect("observed").expect("a repository");
         let TreeId(work) = seen.tree;
         let order = shelve_order(3, &after.checkpoint);
         let shelved =
