@@ -8,10 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::attempt::AttemptLog;
 use crate::event::TreeId;
+use crate::given_up::GivenUp;
 use crate::ids::TaskId;
 use crate::recipe::TaskWork;
 use crate::review::ReviewStatus;
-use crate::settle::Settled;
+use crate::run::Iteration;
+use crate::settle::{self, Settled};
 use crate::task::{Next, Retrying, Task, TaskChange, TaskList, TaskStatus};
 use crate::units::Millis;
 
@@ -26,6 +28,9 @@ pub struct Board {
     pub work: BTreeMap<TaskId, (TreeId, TreeId)>,
     /// What the last review of a task wanted to be mended.
     pub wanted: BTreeMap<TaskId, String>,
+    /// The tasks that this run gave up.
+    #[serde(default)]
+    pub given_up: BTreeMap<TaskId, GivenUp>,
     /// Whether the file says what the list says.
     pub file: FileState,
 }
@@ -61,6 +66,7 @@ impl Board {
             logs: BTreeMap::new(),
             work: BTreeMap::new(),
             wanted: BTreeMap::new(),
+            given_up: BTreeMap::new(),
             file: FileState::InStep,
         }
     }
@@ -107,6 +113,8 @@ impl Board {
     /// Takes over a list that was edited.
     pub(crate) fn take_over(&mut self, list: TaskList) {
         self.logs.retain(|id, _| list.task(id).is_some());
+        let status = |id: &TaskId| list.task(id).map(|task| task.status);
+        self.given_up.retain(|id, _| status(id) == Some(TaskStatus::Failed));
         self.list = list;
         self.file = FileState::Behind;
     }
@@ -118,8 +126,16 @@ impl Board {
     }
 
     /// Takes in what an iteration came to.
-    pub(crate) fn settle(&mut self, task: &TaskId, settled: Settled, spent: Millis) {
+    pub(crate) fn settle(
+        &mut self,
+        work: &TaskWork,
+        settled: Settled,
+        current: &Iteration,
+        spent: Millis,
+    ) {
+        let Some(task) = &current.task else { return };
         let Settled { changes, attempt, written } = settled;
+        let limit = settle::limit(work, &self.list, task);
         for change in &changes {
             // A change that does not fit was refused when it was weighed.
             let _ = self.list.apply(change);
@@ -136,6 +152,10 @@ impl Board {
                 log.warnings += failed.warnings;
                 log.blocked = failed.blocked;
                 log.add(failed.attempt, failed.outputs, failed.next);
+                if let Some(why) = failed.gives_up {
+                    let given_up = GivenUp::new(why, limit, work.stuck.after, log, current);
+                    self.given_up.insert(task.clone(), given_up);
+                }
             }
             None => drop(self.logs.remove(task)),
         }

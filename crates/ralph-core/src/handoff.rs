@@ -189,6 +189,13 @@ pub struct Blocked {
     pub why: String,
 }
 
+impl Blocked {
+    /// Returns what is needed and why, as a person is told.
+    pub fn words(&self) -> String {
+        format!("needs {} ({})", self.needs.trim(), self.why.trim())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

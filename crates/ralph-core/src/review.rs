@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 use crate::answer;
 use crate::reading::Reply;
 
+/// How the feedback of a review begins that approved only because it was the last one.
+pub const AT_CAP: &str = "[AUTO-APPROVED AT CAP]";
+
 /// What the reviews of a task have come to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReviewState {
@@ -17,6 +20,13 @@ pub struct ReviewState {
     pub count: u32,
     /// What the last one asked for; empty unless changes were requested.
     pub feedback: String,
+}
+
+impl ReviewState {
+    /// Returns whether the last review approved only because it was the last one.
+    pub fn is_approved_at_cap(&self) -> bool {
+        self.status == ReviewStatus::Approved && self.feedback.starts_with(AT_CAP)
+    }
 }
 
 /// Where the review of a task stands.

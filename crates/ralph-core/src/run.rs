@@ -429,7 +429,7 @@ impl RunState {
             (&mut self.board, self.recipe.task_work(), &current.task)
         {
             let settled = settle::settle(work, board.log(task).failed, &board.list, &current);
-            board.settle(task, settled, ran);
+            board.settle(work, settled, &current, ran);
         }
         let refusal = current.refusal();
         let Some(judgement) = current.judgement else {

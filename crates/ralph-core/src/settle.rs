@@ -54,6 +54,9 @@ pub enum GiveUp {
     Blocked(Blocked),
 }
 
+/// How the note of a task begins that needs something of a person.
+pub const BLOCKED: &str = "blocked: ";
+
 impl GiveUp {
     /// Returns the reason as it is noted in the list.
     pub fn words(&self) -> String {
@@ -62,9 +65,7 @@ impl GiveUp {
             Self::AttemptsUsed { limit } => format!("failed: none of {limit} attempts passed"),
             Self::Stuck { alike } => format!("failed: stuck, the same failure {alike} times"),
             Self::TimeUp => "failed: the time for the task was used up".to_owned(),
-            Self::Blocked(blocked) => {
-                format!("blocked: needs {} ({})", blocked.needs.trim(), blocked.why.trim())
-            }
+            Self::Blocked(blocked) => format!("{BLOCKED}{}", blocked.words()),
         }
     }
 }

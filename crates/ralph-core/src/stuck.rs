@@ -9,6 +9,7 @@ mod volatile;
 
 pub use failing::FailingChecks;
 pub use hash::{ErrorHash, ErrorHasher};
+pub(crate) use noise::bearing;
 
 use serde::{Deserialize, Serialize};
 

@@ -103,6 +103,7 @@ pub enum Keeper {
 
 /// How far a list is, in tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Progress {
     /// All of them.
     pub total: usize,

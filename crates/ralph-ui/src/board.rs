@@ -7,6 +7,7 @@ use std::io::Write;
 use ralph_core::gate::{GateResult, GateStatus};
 use ralph_core::ids::Role;
 use ralph_core::judge::{Judgement, Verdict};
+use ralph_core::report;
 use ralph_core::review::{ReviewPolicy, ReviewVerdict};
 use ralph_core::run::RunState;
 use ralph_core::settle;
@@ -188,6 +189,15 @@ pub(crate) fn progress(state: &RunState) -> Option<String> {
     Some(text)
 }
 
+/// Tells at the end what waits for a person.
+pub(crate) fn questions<W: Write>(page: &mut Page<W>, state: &RunState) {
+    let Some(board) = &state.board else { return };
+    for question in report::questions(board) {
+        let (task, needs) = (words(page, &question.task.0), words(page, &question.needs));
+        page.add(2, Paint::Warn, &format!("blocked: {task} {needs}"));
+    }
+}
+
 /// Tells at the end what became of the tasks.
 pub(crate) fn summary<W: Write>(page: &mut Page<W>, state: &RunState) {
     let Some(board) = &state.board else { return };
@@ -206,5 +216,16 @@ pub(crate) fn summary<W: Write>(page: &mut Page<W>, state: &RunState) {
     for task in board.list.tasks.iter().filter(|task| task.status == TaskStatus::Failed) {
         let (id, notes) = (words(page, &task.id.0), words(page, &task.notes));
         page.add(2, Paint::Bad, &format!("{id} {notes}"));
+        if let Some(given_up) = board.given_up.get(&task.id)
+            && let (None, Some(error)) = (given_up.question(), &given_up.error)
+        {
+            let (gate, error) = (words(page, &given_up.gate), words(page, error));
+            page.add(4, Paint::None, &format!("{gate}: {error}"));
+        }
+    }
+    for task in board.list.tasks.iter().filter(|task| task.review.is_approved_at_cap()) {
+        let id = words(page, &task.id.0);
+        let text = format!("{id} was approved at the cap of reviews: look at it by hand");
+        page.add(2, Paint::Warn, &text);
     }
 }

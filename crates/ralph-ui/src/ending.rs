@@ -11,6 +11,7 @@ use ralph_core::units::{Millis, Timestamp};
 
 use crate::lines::words;
 use crate::page::Page;
+use crate::report::next_for;
 use crate::safe;
 use crate::stream::{plural, tokens};
 use crate::style::{Mark, Paint};
@@ -28,6 +29,7 @@ pub(crate) fn tell<W: Write>(
 ) {
     page.gap();
     tell_briefly(page, outcome);
+    crate::board::questions(page, state);
     page.add(2, Paint::None, &figures(state));
     crate::board::summary(page, state);
     if state.totals.usage.tokens().0 > 0 {
@@ -117,13 +119,20 @@ fn next_commands<W: Write>(
         | Outcome::BaselineBroken { .. }
         | Outcome::TasksLost { .. }
         | Outcome::PromptLost { .. } => Some(resume("", "go on, once that is mended")),
-        Outcome::TasksLeft { failed, .. } => failed.first().map(|task| {
-            let command = format!("ralph build --task {}", crate::verbose::quoted(&task.0));
-            (command, "try the first failed task again".to_owned())
-        }),
+        Outcome::TasksLeft { .. } => None,
         Outcome::Interrupted => Some(resume("", "go on where it stopped")),
     };
     let mut commands: Vec<_> = first.into_iter().collect();
+    if let (Outcome::TasksLeft { failed, .. }, Some(board)) = (outcome, &state.board) {
+        // The report has them for every task.
+        let about = failed.first().map(|task| {
+            let given_up = board.given_up.get(task);
+            let branch = given_up.and_then(|given_up| given_up.branch.as_deref());
+            next_for(task, branch, given_up.and_then(|given_up| given_up.onto.as_deref()))
+        });
+        let about = about.into_iter().flatten();
+        commands.extend(about.map(|(command, what)| (command, what.to_owned())));
+    }
     if state.totals.commits > 0 {
         let command = format!("git log -n {}", state.totals.commits);
         commands.push((command, "see the commits of this run".to_owned()));

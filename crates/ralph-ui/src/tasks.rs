@@ -21,7 +21,7 @@ pub fn list(list: &TaskList, next: &Next<'_>, style: &Style) -> String {
     let widest = |words: &dyn Fn(&Task) -> String| {
         tasks.iter().map(|task| safe::columns(&words(task))).max().unwrap_or_default()
     };
-    let columns = (widest(&|task| name(&task.id)), widest(&|task| state(task).1.to_owned()));
+    let columns = (widest(&|task| name(&task.id)), widest(&|task| state_of(task).1.to_owned()));
     if !tasks.is_empty() {
         text.push('\n');
     }
@@ -45,7 +45,7 @@ pub fn show(task: &Task, list: &TaskList, style: &Style) -> String {
             text.push_str(&format!("{label:<12}{value}\n"));
         }
     };
-    fact("Status", state(task).1.to_owned());
+    fact("Status", state_of(task).1.to_owned());
     let attempts = match task.max_retries {
         Some(retries) => format!("{} failed, {} allowed", task.attempts, u64::from(retries) + 1),
         None if task.attempts > 0 => format!("{} failed", task.attempts),
@@ -54,7 +54,7 @@ pub fn show(task: &Task, list: &TaskList, style: &Style) -> String {
     fact("Attempts", attempts);
     fact("Order", task.order.map(|order| order.to_string()).unwrap_or_default());
     let standing = |id: &TaskId| {
-        let status = list.task(id).map_or("unknown", |task| state(task).1);
+        let status = list.task(id).map_or("unknown", |task| state_of(task).1);
         format!("{} ({status})", name(id))
     };
     fact("Depends on", task.depends_on.iter().map(standing).collect::<Vec<_>>().join(", "));
@@ -103,7 +103,7 @@ fn heading(list: &TaskList) -> String {
 }
 
 fn row(task: &Task, (ids, states): (usize, usize), style: &Style) -> String {
-    let (mark, words, paint) = state(task);
+    let (mark, words, paint) = state_of(task);
     let mark = style.mark(mark);
     let words = padded(words, states);
     let id = padded(&name(&task.id), ids);
@@ -177,8 +177,13 @@ fn blocking(blockage: &Blockage) -> String {
 }
 
 /// Returns how far a task is: its mark, the words for it and their color.
-fn state(task: &Task) -> (Mark, &'static str, Paint) {
-    match (task.status, task.review.status) {
+fn state_of(task: &Task) -> (Mark, &'static str, Paint) {
+    state(task.status, task.review.status)
+}
+
+/// Returns the same for a status and where the review stands.
+pub(crate) fn state(status: TaskStatus, review: ReviewStatus) -> (Mark, &'static str, Paint) {
+    match (status, review) {
         (TaskStatus::Done, _) => (Mark::TaskDone, "done", Paint::Good),
         (TaskStatus::Failed, _) => (Mark::TaskFailed, "failed", Paint::Bad),
         (TaskStatus::Skipped, _) => (Mark::TaskSkipped, "skipped", Paint::Dim),
@@ -197,7 +202,8 @@ fn state(task: &Task) -> (Mark, &'static str, Paint) {
     }
 }
 
-fn name(id: &TaskId) -> String {
+/// Returns the name of a task, harmless.
+pub(crate) fn name(id: &TaskId) -> String {
     // A name longer than this is none.
     safe::one_line(&id.0, 40, "…")
 }
@@ -206,7 +212,8 @@ fn joined(words: &[String]) -> String {
     safe::one_line(&words.join(", "), LONGEST, "…")
 }
 
-fn padded(text: &str, width: usize) -> String {
+/// Returns a text with spaces behind it, up to this many columns.
+pub(crate) fn padded(text: &str, width: usize) -> String {
     format!("{text}{:1$}", "", width.saturating_sub(safe::columns(text)))
 }
 

@@ -106,6 +106,8 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Show the journal of a run.
     Log(LogArgs),
+    /// Give the account of a run: what was done, what failed and why, what it took.
+    Report(ReportArgs),
     /// List, show, add and mend the tasks of a task file, in either of its forms.
     Tasks(TasksArgs),
     /// Look at agents, git and this machine, and say how to mend what is wrong.
@@ -285,6 +287,16 @@ pub(crate) struct LogArgs {
     /// Print what the agent itself wrote.
     #[arg(long, conflicts_with = "follow")]
     pub(crate) raw: bool,
+}
+
+/// Options of `report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// The run; without it, the last one of this directory.
+    pub(crate) run: Option<String>,
+    /// Print facts as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Options of `tasks`.

@@ -4,12 +4,9 @@ use super::{Feedback, Judgement, Landing, Verdict, cut_off};
 use crate::board::Board;
 use crate::ids::TaskId;
 use crate::recipe::TaskWork;
-use crate::review::{self, ReviewPolicy, ReviewState, ReviewStatus, ReviewVerdict};
+use crate::review::{self, AT_CAP, ReviewPolicy, ReviewState, ReviewStatus, ReviewVerdict};
 use crate::run::AskingEnd;
 use crate::task::{TaskChange, TaskStatus};
-
-/// How the feedback of a review begins that approved only because it was the last one.
-pub(super) const AT_CAP: &str = "[AUTO-APPROVED AT CAP]";
 
 /// Judges a review. The tree goes back to what was reviewed, whatever the reviewer did to it.
 pub(super) fn judge(board: &Board, work: &TaskWork, task: &TaskId, end: &AskingEnd) -> Judgement {

@@ -4,7 +4,7 @@
 //! within a line.
 
 /// Returns the part of a line that bears on a failure, if it has one.
-pub(super) fn bearing(line: &str) -> Option<&str> {
+pub(crate) fn bearing(line: &str) -> Option<&str> {
     let text = line.trim_start_matches(is_frame).trim_end();
     let first = text.bytes().next()?;
     if is_progress(line, text, first) || is_passed(text, first) || is_dots(text) {

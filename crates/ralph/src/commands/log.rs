@@ -69,16 +69,18 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Co
     }
 }
 
-fn choose(state: &Path, named: Option<&str>) -> Result<RunId, Complaint> {
+/// Returns the run that is named, or the last one.
+pub(super) fn choose(state: &Path, named: Option<&str>) -> Result<RunId, Complaint> {
     let known = runs::runs(state);
     let mut begun = known.into_iter().filter(|run| run.started.is_some());
     match named {
         None => {
             begun.next().ok_or_else(|| Complaint::input("there is no run in this directory yet"))
         }
-        Some(name) => begun
-            .find(|run| run.id.0 == name)
-            .ok_or_else(|| Complaint::input(format!("there is no run `{name}` in this directory"))),
+        Some(name) => begun.find(|run| run.id.0 == name).ok_or_else(|| {
+            Complaint::input(format!("there is no run `{name}` in this directory"))
+                .hint("`ralph status` names the last one, which is meant without a name")
+        }),
     }
     .map(|run| run.id)
 }

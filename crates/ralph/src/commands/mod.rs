@@ -6,6 +6,7 @@ mod doctor;
 mod dry_run;
 mod init;
 mod log;
+mod report;
 mod resume;
 mod run;
 mod status;
@@ -42,6 +43,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Resume(args)) => finish(&cli.common, resume::main(&cli.common, &args)),
         Some(Command::Status(args)) => finish(&cli.common, status::main(&cli.common, &args)),
         Some(Command::Log(args)) => finish(&cli.common, log::main(&cli.common, &args)),
+        Some(Command::Report(args)) => finish(&cli.common, report::main(&cli.common, &args)),
         Some(Command::Tasks(args)) => finish(&cli.common, tasks::main(&cli.common, &args)),
         Some(Command::Doctor(args)) => finish(&cli.common, doctor::main(&cli.common, &args)),
         Some(Command::Demo(args)) => finish(&cli.common, demo::main(&cli.common, &args)),

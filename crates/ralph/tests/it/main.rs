@@ -8,6 +8,7 @@ mod claude;
 mod failures;
 mod landing;
 mod loops;
+mod report;
 mod repository;
 mod resume;
 mod signals;

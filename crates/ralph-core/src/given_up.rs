@@ -1,0 +1,172 @@
+//! Tasks that were given up in a run: why, after what, and where their work is.
+//!
+//! Part of the state, so that the end of a run, `status` and the report say the same. Not here:
+//! the decision to give up, which is `judge`'s.
+
+use serde::{Deserialize, Serialize};
+
+use crate::attempt::{AttemptLog, FailedOutput};
+use crate::event::{Checkpoint, Landed};
+use crate::run::Iteration;
+use crate::settle::GiveUp;
+use crate::stuck;
+
+/// As much of an error as people read in one line.
+const LONGEST_ERROR: usize = 300;
+
+/// How many failing checks are named.
+const MOST_FAILING: usize = 20;
+
+/// A task that was given up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenUp {
+    /// Why.
+    pub why: GiveUp,
+    /// How many attempts failed.
+    pub attempts: u32,
+    /// How many it had.
+    pub limit: u32,
+    /// What the last one failed at.
+    pub gate: String,
+    /// The line of its output that says most, if it says anything.
+    pub error: Option<String>,
+    /// The checks that failed, where the output names them; the first of them.
+    pub failing: Vec<String>,
+    /// How often in a row the same failure came.
+    pub alike: u32,
+    /// How often that counts as stuck.
+    pub stuck_after: u32,
+    /// How often another strategy was demanded.
+    pub shifts: u32,
+    /// The branch that keeps its work, if there is one.
+    pub branch: Option<String>,
+    /// The branch that the run was on, where it was on one.
+    pub onto: Option<String>,
+}
+
+impl GivenUp {
+    /// Returns what is known of a task whose last attempt was just taken in.
+    pub(crate) fn new(
+        why: GiveUp,
+        limit: u32,
+        stuck_after: u32,
+        log: &AttemptLog,
+        current: &Iteration,
+    ) -> Self {
+        let last = log.recent.last();
+        let failing = last.map(|last| last.failing.as_slice()).unwrap_or_default();
+        Self {
+            why,
+            attempts: log.failed,
+            limit,
+            gate: last.map(|last| last.gate.clone()).unwrap_or_default(),
+            error: telling_line(&log.outputs),
+            failing: failing.iter().take(MOST_FAILING).cloned().collect(),
+            alike: log.alike,
+            stuck_after,
+            shifts: log.shifts,
+            branch: current.landed.iter().find_map(|landed| match landed {
+                Landed::Shelved { branch, .. } => Some(branch.clone()),
+                Landed::Surveyed { .. }
+                | Landed::Committed { .. }
+                | Landed::NothingToCommit
+                | Landed::CommitRefused { .. }
+                | Landed::ScmRan { .. }
+                | Landed::ListWritten
+                | Landed::RolledBack { .. } => None,
+            }),
+            onto: match &current.checkpoint {
+                Some(Checkpoint::Git { branch: Some(branch), .. }) => {
+                    Some(branch.strip_prefix("refs/heads/").unwrap_or(branch).to_owned())
+                }
+                Some(Checkpoint::Git { branch: None, .. } | Checkpoint::None) | None => None,
+            },
+        }
+    }
+
+    /// Returns whether the last failures were the same one often enough to count as stuck. To say
+    /// twice that a person is needed is not.
+    pub fn is_stuck(&self) -> bool {
+        match self.why {
+            GiveUp::Blocked(_) => false,
+            GiveUp::AttemptsUsed { .. } | GiveUp::Stuck { .. } | GiveUp::TimeUp => {
+                self.alike >= self.stuck_after
+            }
+        }
+    }
+
+    /// Returns what a person is asked, if that is why it was given up.
+    pub fn question(&self) -> Option<String> {
+        match &self.why {
+            GiveUp::Blocked(blocked) => Some(blocked.words()),
+            GiveUp::AttemptsUsed { .. } | GiveUp::Stuck { .. } | GiveUp::TimeUp => None,
+        }
+    }
+}
+
+/// Words by which tools say that this is the line to look at.
+const TELLING: [&str; 12] = [
+    "error",
+    "fail",
+    "panick",
+    "exception",
+    "assert",
+    "expected",
+    "missing",
+    "cannot",
+    "not found",
+    "undefined",
+    "unresolved",
+    "refused",
+];
+
+/// Returns the first line of the outputs that says what is wrong, or else the first that is not
+/// progress.
+pub fn telling_line(outputs: &[FailedOutput]) -> Option<String> {
+    let lines = || outputs.iter().flat_map(|output| output.text.lines()).filter_map(meaning);
+    let is_telling = |line: &&str| {
+        let line = line.to_lowercase();
+        TELLING.iter().any(|word| line.contains(word))
+    };
+    let line = lines().find(is_telling).or_else(|| lines().next())?;
+    let mut kept: String = line.chars().take(LONGEST_ERROR).collect();
+    if kept.len() < line.len() {
+        kept.push('…');
+    }
+    Some(kept)
+}
+
+/// Returns what a line says, unless it is progress, a frame, or nothing.
+fn meaning(line: &str) -> Option<&str> {
+    stuck::bearing(line)
+        .map(str::trim)
+        .filter(|line| line.chars().any(char::is_alphanumeric) && !line.starts_with("```"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expect: Option<&str>) {
+        let outputs = [FailedOutput { title: "Test Output".into(), text: text.into() }];
+        assert_eq!(telling_line(&outputs).as_deref(), expect);
+    }
+
+    #[test]
+    fn the_line_that_says_most_is_found() {
+        check("", None);
+        check("\n---\n====\n", None);
+        check("boom\n", Some("boom"));
+        check(
+            "reading a\nreading b\nTypeError: x is no function\n",
+            Some("TypeError: x is no function"),
+        );
+        check(
+            "   Compiling a v0.1.0\nerror[E0425]: cannot find value `x`\n --> src/a.rs:1:1\n",
+            Some("error[E0425]: cannot find value `x`"),
+        );
+        check("test a ... ok\nMissing password reset flow\n", Some("Missing password reset flow"));
+        check(&"x".repeat(400), Some(&format!("{}…", "x".repeat(300))));
+    }
+}

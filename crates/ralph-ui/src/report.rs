@@ -1,0 +1,184 @@
+//! The account of a run as a Markdown page: what needs a person first, then what was done and
+//! what it took, and what to type next.
+//!
+//! Titles, errors and questions were written by agents and tools, so each becomes one harmless
+//! line in which Markdown means nothing. Not here: counting.
+
+mod markdown;
+mod sections;
+
+use ralph_core::ids::TaskId;
+use ralph_core::outcome::Outcome;
+use ralph_core::report::{Stuck, Summary};
+use ralph_core::task::Progress;
+
+use crate::safe;
+use crate::verbose::quoted;
+use markdown::{code, plain};
+
+/// Returns the account of a run as Markdown.
+pub fn markdown(summary: &Summary) -> String {
+    let mut page = String::from("# Execution summary\n\n");
+    page.push_str(&heading(summary));
+    questions(&mut page, summary);
+    page.push_str(&completed(summary));
+    failed(&mut page, summary);
+    sections::auto_approved(&mut page, summary);
+    sections::reviews(&mut page, summary);
+    sections::tasks(&mut page, summary);
+    sections::roles(&mut page, summary);
+    sections::gates(&mut page, summary);
+    sections::events(&mut page, summary);
+    sections::commits(&mut page, summary);
+    sections::notes(&mut page, summary);
+    next(&mut page, summary);
+    page
+}
+
+fn heading(summary: &Summary) -> String {
+    let ending = match &summary.ending {
+        Some(ending) => plain(ending),
+        None => "not ended: it is running, or it was cut off".to_owned(),
+    };
+    let mut text = format!(
+        "- Run: {}\n- Started: {}\n- Last event: {}\n- Ending: {ending}\n",
+        plain(&summary.run.0),
+        summary.started.utc(),
+        summary.last.utc()
+    );
+    if summary.resumed > 0 {
+        text.push_str(&format!("- Resumed: {}\n", times(summary.resumed)));
+    }
+    text
+}
+
+fn questions(page: &mut String, summary: &Summary) {
+    if summary.questions.is_empty() {
+        return;
+    }
+    page.push_str("\n## Questions (they wait for you)\n\n");
+    for question in &summary.questions {
+        let (task, title) = (plain(&question.task.0), plain(&question.title));
+        page.push_str(&format!("- **{task}** ({title}): {}\n", plain(&question.needs)));
+    }
+}
+
+fn completed(summary: &Summary) -> String {
+    let Some(Progress { total, done, failed, skipped, pending, in_progress }) = summary.progress
+    else {
+        let is_complete = matches!(summary.outcome, Some(Outcome::Complete));
+        let word = if is_complete { "yes" } else { "no" };
+        return format!("\n## Completed: {word}\n");
+    };
+    let mut text = format!("\n## Completed: {done}/{total} tasks\n");
+    let others: Vec<String> =
+        [(failed, "failed"), (skipped, "skipped"), (pending + in_progress, "left")]
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect();
+    if !others.is_empty() {
+        text.push_str(&format!("\n{}.\n", others.join(", ")));
+    }
+    for waits in &summary.waiting {
+        text.push_str(&format!("\n- {} waits for {}", plain(&waits.task.0), plain(&waits.on.0)));
+    }
+    if !summary.waiting.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+fn failed(page: &mut String, summary: &Summary) {
+    if summary.failed.is_empty() {
+        return;
+    }
+    page.push_str("\n## Failed tasks (they need you)\n");
+    for task in &summary.failed {
+        page.push_str(&format!("\n### {}: {}\n\n", plain(&task.id.0), plain(&task.title)));
+        let mut fact = |label: &str, value: String| {
+            if !value.is_empty() {
+                page.push_str(&format!("- {label}: {value}\n"));
+            }
+        };
+        fact("Attempts", format!("{}/{}", task.attempts, task.attempts_allowed));
+        fact("Last gate", plain(task.last_gate.as_deref().unwrap_or_default()));
+        fact("Branch", task.branch.as_deref().map(code).unwrap_or_default());
+        let is_question = summary.questions.iter().any(|question| question.task == task.id);
+        let error = task.error.as_deref().filter(|_| !is_question);
+        fact("Error", plain(error.unwrap_or_default()));
+        fact("Failing", plain(&task.failing.join(", ")));
+        fact("Reason", plain(&task.reason));
+        fact("Stuck", task.stuck.map(stuck).unwrap_or_default());
+        fact("Quality warnings", task.quality_warnings.to_string());
+    }
+}
+
+/// Returns `Yes (same error 3x, 2 strategy shifts failed)`.
+fn stuck(stuck: Stuck) -> String {
+    if !stuck.is_stuck {
+        return "No".to_owned();
+    }
+    let shifts = match stuck.strategy_shifts {
+        0 => String::new(),
+        1 => ", strategy shift failed".to_owned(),
+        shifts => format!(", {shifts} strategy shifts failed"),
+    };
+    format!("Yes (same error {}x{shifts})", stuck.alike)
+}
+
+/// Adds what to type next. Text of others stands in it only quoted for a shell.
+fn next(page: &mut String, summary: &Summary) {
+    let mut commands: Vec<(String, &str)> = Vec::new();
+    for task in &summary.failed {
+        commands.extend(next_for(&task.id, task.branch.as_deref(), task.onto.as_deref()));
+    }
+    // Tasks that failed stay failed, so that going on would end at once.
+    let is_over = matches!(summary.outcome, Some(Outcome::Complete | Outcome::TasksLeft { .. }));
+    if !is_over {
+        commands.push(("ralph resume".to_owned(), "go on where it stopped"));
+    }
+    for task in &summary.auto_approved {
+        let show = format!("ralph tasks show {}", word(&task.id.0));
+        commands.push((show, "what the last review still wanted"));
+    }
+    commands.push((format!("ralph log {}", word(&summary.run.0)), "everything that happened"));
+    page.push_str("\n## Next\n\n```sh\n");
+    for (command, what) in commands {
+        page.push_str(&format!("{command}  # {what}\n"));
+    }
+    page.push_str("```\n");
+}
+
+/// Returns what may be done about a task that failed.
+pub(crate) fn next_for(
+    task: &TaskId,
+    branch: Option<&str>,
+    onto: Option<&str>,
+) -> Vec<(String, &'static str)> {
+    let id = word(&task.0);
+    match branch {
+        Some(branch) => {
+            let branch = word(branch);
+            let onto = onto.map_or_else(|| "HEAD".to_owned(), word);
+            vec![
+                (format!("git diff {onto}...{branch}"), "see what was tried"),
+                (format!("ralph build --task {id} --from-shelf"), "go on from that"),
+                (format!("ralph build --task {id} --fresh"), "try it afresh"),
+            ]
+        }
+        None => vec![(format!("ralph build --task {id}"), "try it again")],
+    }
+}
+
+/// Returns a name as a shell would need it, on one line.
+fn word(name: &str) -> String {
+    quoted(&safe::one_line(name, 300, ""))
+}
+
+fn times(count: u32) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
+#[cfg(test)]
+mod tests;

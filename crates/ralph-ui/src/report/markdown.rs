@@ -1,0 +1,67 @@
+//! Text of others as part of a Markdown page: one line, harmless, and without meaning to Markdown.
+
+use crate::safe;
+
+/// More than any title or error line needs.
+const LONGEST: usize = 400;
+
+/// Returns a text as plain words of a page.
+///
+/// Nothing in it begins a line, so that marks of headings and lists need no care; what is left
+/// is what means something in the middle of a line.
+pub(super) fn plain(text: &str) -> String {
+    let line = safe::one_line(text, LONGEST, "…");
+    let letters: Vec<char> = line.chars().collect();
+    let mut escaped = String::with_capacity(line.len());
+    for (at, character) in letters.iter().enumerate() {
+        let is_inside_word = || {
+            let is_letter = |it: Option<&char>| it.is_some_and(|it| it.is_alphanumeric());
+            is_letter(at.checked_sub(1).and_then(|at| letters.get(at)))
+                && is_letter(letters.get(at + 1))
+        };
+        let means = match character {
+            '\\' | '`' | '*' | '<' | '|' => true,
+            // Brackets alone link to nothing, for no line of the page defines a link.
+            ']' => matches!(letters.get(at + 1), Some('(' | '[')),
+            '~' => letters.get(at + 1) == Some(&'~'),
+            // `snake_case` is plain to Markdown, and stays readable.
+            '_' => !is_inside_word(),
+            '&' => letters.get(at + 1).is_some_and(|it| it.is_alphanumeric() || *it == '#'),
+            _ => false,
+        };
+        if means {
+            escaped.push('\\');
+        }
+        escaped.push(*character);
+    }
+    escaped
+}
+
+/// Returns a text as code within a line. A bar is escaped for tables, where it would end a cell.
+pub(super) fn code(text: &str) -> String {
+    let line = safe::one_line(text, LONGEST, "…").replace('|', "\\|");
+    let (mut longest, mut run) = (0, 0);
+    for character in line.chars() {
+        run = if character == '`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    let fence = "`".repeat(longest + 1);
+    let gap = if line.starts_with('`') || line.ends_with('`') { " " } else { "" };
+    if line.is_empty() { String::new() } else { format!("{fence}{gap}{line}{gap}{fence}") }
+}
+
+/// Adds a table. Cells must be escaped already.
+pub(super) fn table(page: &mut String, head: &[&str], rows: &[Vec<String>]) {
+    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+        page.push('|');
+        for cell in cells {
+            page.push_str(&format!(" {cell} |"));
+        }
+        page.push('\n');
+    };
+    line(&mut head.iter().copied());
+    line(&mut head.iter().map(|_| "---"));
+    for row in rows {
+        line(&mut row.iter().map(String::as_str));
+    }
+}

@@ -1,0 +1,379 @@
+//! The account of a constructed journal: one task done, one stuck, one blocked, all of it told
+//! by an agent that does not mean well.
+
+use expect_test::expect;
+use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_core::event::{
+    Changes, Checkpoint, CommitId, Event, History, JOURNAL_VERSION, Landed, Observation, Purpose,
+    Recorded, TreeId,
+};
+use ralph_core::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
+use ralph_core::handoff::{FileAction, FileTouched};
+use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
+use ralph_core::judge::judge;
+use ralph_core::outcome::Outcome;
+use ralph_core::reading::{Reply, Usage};
+use ralph_core::recipe::{AgentChoice, AgentKind, CommitPolicy, Recipe, TaskWork, Work};
+use ralph_core::report::{Report, Summary};
+use ralph_core::review::ReviewPolicy;
+use ralph_core::run::RunState;
+use ralph_core::task::{Task, TaskList};
+use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A journal in the making.
+#[derive(Default)]
+struct Journal {
+    report: Report,
+    seq: u64,
+}
+
+impl Journal {
+    fn tell(&mut self, event: Event) {
+        self.seq += 1;
+        let ran = Millis::from_secs(self.seq);
+        let at = Timestamp(1_794_698_100_000).plus(ran);
+        let recorded = Recorded { seq: self.seq, at, ran, event };
+        self.report.apply(&recorded).expect("the event fits");
+    }
+
+    fn state(&self) -> &RunState {
+        self.report.state().expect("it has begun")
+    }
+
+    /// Plays an iteration up to its judgement.
+    fn iterate(
+        &mut self,
+        number: u32,
+        role: Role,
+        task: &str,
+        answer: &Value,
+        gates: &[GateResult],
+    ) {
+        let (iteration, task) = (IterationNumber(number), Some(TaskId(task.into())));
+        self.tell(Event::IterationStarted { iteration, role, task });
+        let checkpoint = Checkpoint::Git {
+            head: Some(CommitId("1a2b3c4d5e".into())),
+            branch: Some("refs/heads/main".into()),
+            tree: Some(TreeId("start".into())),
+        };
+        self.tell(Event::Checkpointed { checkpoint });
+        self.tell(Event::Asked {
+            ask: AskNumber(1),
+            role,
+            purpose: Purpose::Work,
+            agent: AgentKind::Text,
+            command: vec!["agent".into()],
+            prompt_chars: 5,
+            prompt_start: "Do it".into(),
+        });
+        self.tell(Event::Replied { ask: AskNumber(1), reply: Box::new(reply(answer)) });
+        if role != Role::Review {
+            let file = FileTouched { path: "a.rs".into(), action: FileAction::Modified };
+            let observation = Some(Observation {
+                tree: TreeId(format!("tree{number}")),
+                changes: Changes::Some,
+                files: vec![file],
+                more_files: 0,
+                history: History::Same,
+            });
+            self.tell(Event::Observed { observation, kept: None });
+        }
+        for result in gates {
+            self.tell(Event::GateChecked { result: result.clone() });
+        }
+        let current = self.state().current.as_ref().expect("it is open");
+        let judgement = judge(self.state(), current).expect("it was answered");
+        self.tell(Event::Judged { judgement });
+    }
+
+    fn land(&mut self, number: u32, landed: Landed) {
+        self.tell(Event::Landed { landed });
+        self.tell(Event::IterationEnded { iteration: IterationNumber(number) });
+    }
+
+    fn shelve(&mut self, number: u32, branch: &str) {
+        let commit = CommitId("deadbeef00".into());
+        self.land(number, Landed::Shelved { branch: branch.into(), commit });
+    }
+}
+
+fn ended(ran: u64) -> ChildEnd {
+    ChildEnd {
+        ending: Ending::Exited { code: 0 },
+        ran: Millis(ran),
+        soft_limit: SoftLimit::Kept,
+        leftovers: Leftovers::default(),
+    }
+}
+
+fn reply(answer: &Value) -> Reply {
+    let usage = Usage {
+        input: Tokens(1_000),
+        output: Tokens(100),
+        cost: Some(UsdMicros(20_000)),
+        ..Usage::default()
+    };
+    Reply {
+        text: String::new(),
+        signal: None,
+        structured: Some(answer.clone()),
+        usage,
+        session: None,
+        model: None,
+        tools: 1,
+        tool_errors: 0,
+        unparsed: 0,
+        end: ended(900),
+        failure: None,
+    }
+}
+
+fn gate(name: &str, severity: Severity, failure: Option<&str>) -> GateResult {
+    GateResult {
+        gate: name.into(),
+        command: "make".into(),
+        severity,
+        status: if failure.is_some() { GateStatus::Failed } else { GateStatus::Passed },
+        end: Some(ended(1_500)),
+        log: None,
+        output: failure.unwrap_or_default().into(),
+        hash: None,
+        failing: Vec::new(),
+        reason: None,
+    }
+}
+
+fn handoff(task: &str) -> Value {
+    json!({"task_completed": {"task_id": task, "summary": "Did it.", "fully_complete": true}})
+}
+
+fn task(id: &str, title: &str) -> Task {
+    let acceptance_criteria = vec!["it works".into()];
+    Task { description: "d".into(), acceptance_criteria, ..Task::new(id, title) }
+}
+
+const HOSTILE: &str = "\u{1b}[2J# x | `y` <script> [z](http://z)\n\n## Completed: 9/9 tasks";
+
+fn night() -> Summary {
+    let mut work = TaskWork::new("plan.json");
+    work.attempts = 5;
+    work.review = ReviewPolicy::Fresh { cap: 2 };
+    work.stuck.after = 2;
+    work.stuck.strategy_shifts = 1;
+    let agent = AgentChoice::new(AgentKind::Text, "agent");
+    let gates = vec![Gate::command(GateKind::Test, "make test")];
+    let mut recipe = Recipe { gates, ..Recipe::new(Work::Tasks(work), agent) };
+    recipe.landing.commit = CommitPolicy::Ralph;
+    recipe.limits.iterations = 20;
+    let mut journal = Journal::default();
+    journal.tell(Event::RunStarted {
+        journal: JOURNAL_VERSION,
+        version: "0.1.0".into(),
+        run: RunId("20261114-231500-k3f9".into()),
+        project: "/home/ada/project".into(),
+        recipe: Box::new(recipe),
+    });
+    let tasks =
+        vec![task("T1", "Write the parser"), task("T2", HOSTILE), task("T3", "Send the mail")];
+    let list = Box::new(TaskList { project: "p".into(), tasks, ..TaskList::default() });
+    journal.tell(Event::TasksRead { list, remarks: Vec::new() });
+    journal.tell(Event::BaselineStarted { tree: None });
+    journal.tell(Event::BaselineChecked { result: gate("tests", Severity::Hard, None) });
+    let (green, style) =
+        (gate("tests", Severity::Hard, None), gate("style", Severity::Soft, Some("long line")));
+    let commit = |number: u32| Landed::Committed {
+        commit: CommitId(format!("{number}abcdef012345")),
+        subject: format!("ralph[{number}]: T1 — Write the parser"),
+    };
+    journal.iterate(1, Role::Implement, "T1", &handoff("T1"), &[green.clone(), style]);
+    journal.land(1, commit(1));
+    let wants = json!({"verdict": "changes_requested", "feedback": "No tests.", "criteria": []});
+    journal.iterate(2, Role::Review, "T1", &wants, &[]);
+    journal.land(2, Landed::NothingToCommit);
+    journal.iterate(3, Role::Fix, "T1", &handoff("T1"), std::slice::from_ref(&green));
+    journal.land(3, commit(3));
+    journal.iterate(4, Role::Review, "T1", &wants, &[]);
+    journal.land(4, Landed::NothingToCommit);
+    let red = gate("tests", Severity::Hard, Some(&format!("running 1 test\nerror: {HOSTILE}")));
+    for number in 5..=7 {
+        journal.iterate(number, Role::Implement, "T2", &handoff("T2"), std::slice::from_ref(&red));
+        if number == 7 {
+            journal.shelve(number, "wip/ralph-fail-T2-20261114-231600");
+        } else {
+            journal.tell(Event::IterationEnded { iteration: IterationNumber(number) });
+        }
+    }
+    let mut blocked = handoff("T3");
+    blocked["blocked"] = json!({"needs": "an API key", "why": "there is none"});
+    journal.iterate(8, Role::Implement, "T3", &blocked, std::slice::from_ref(&green));
+    journal.land(8, Landed::RolledBack { kept: Some("refs/ralph/kept/k3f9/8".into()) });
+    journal.iterate(9, Role::Implement, "T3", &blocked, std::slice::from_ref(&green));
+    journal.shelve(9, "wip/ralph-fail-T3-20261114-231700");
+    journal.tell(Event::Warned { text: "the disk is nearly full".into() });
+    let failed = vec![TaskId("T2".into()), TaskId("T3".into())];
+    let outcome = Outcome::TasksLeft { failed, waiting: Vec::new() };
+    journal.tell(Event::RunEnded { outcome });
+    journal.report.summary().expect("it has begun")
+}
+
+#[test]
+fn the_page_says_what_needs_a_person_first() {
+    expect![[r#"
+        # Execution summary
+
+        - Run: 20261114-231500-k3f9
+        - Started: 2026-11-14T23:15:01Z
+        - Last event: 2026-11-14T23:16:22Z
+        - Ending: not complete: 2 tasks failed: T2, T3
+
+        ## Questions (they wait for you)
+
+        - **T3** (Send the mail): needs an API key (there is none)
+
+        ## Completed: 1/3 tasks
+
+        2 failed.
+
+        ## Failed tasks (they need you)
+
+        ### T2: # x \| \`y\` \<script> [z\](http://z) ## Completed: 9/9 tasks
+
+        - Attempts: 3/5
+        - Last gate: tests
+        - Branch: `wip/ralph-fail-T2-20261114-231600`
+        - Error: error: # x \| \`y\` \<script> [z\](http://z)
+        - Reason: failed: stuck, the same failure 3 times
+        - Stuck: Yes (same error 3x, strategy shift failed)
+        - Quality warnings: 0
+
+        ### T3: Send the mail
+
+        - Attempts: 2/5
+        - Last gate: blocked
+        - Branch: `wip/ralph-fail-T3-20261114-231700`
+        - Reason: blocked: needs an API key (there is none)
+        - Stuck: No
+        - Quality warnings: 0
+
+        ## Approved at the cap (look at them by hand)
+
+        - **T1** (Write the parser), after 2 reviews: [AUTO-APPROVED AT CAP] No tests.
+
+        ## Reviews
+
+        | Reviews | Tasks |
+        | --- | --- |
+        | 2 | 1 |
+
+        Some tasks needed a second look.
+        1 task hit the cap of reviews: look at the work by hand.
+
+        ## Tasks
+
+        | Task | Title | Status | Failed attempts | Reviews | Commits | Iterations | Time | Cost | Tokens |
+        | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+        | T1 | Write the parser | done | 0 | 2 | 2 | 4 | 29.0s | $0.08 | 4.0K in / 400 out |
+        | T2 | # x \| \`y\` \<script> [z\](http://z) ## Completed: 9/9 tasks | failed | 3 | 0 | 0 | 3 | 22.0s | $0.06 | 3.0K in / 300 out |
+        | T3 | Send the mail | failed | 2 | 0 | 0 | 2 | 16.0s | $0.04 | 2.0K in / 200 out |
+        | all |  |  |  |  | 2 | 9 | 1m 22s | $0.18 | 9.0K in / 900 out |
+
+        Quality warnings of T1: style (1x)
+
+        ## Iterations by role
+
+        | Role | Calls | Iterations | Time | Cost | Tokens |
+        | --- | --- | --- | --- | --- | --- |
+        | fix | 1 | 1 | 8.0s | $0.02 | 1.0K in / 100 out |
+        | implement | 6 | 6 | 47.0s | $0.12 | 6.0K in / 600 out |
+        | review | 2 | 2 | 12.0s | $0.04 | 2.0K in / 200 out |
+        | all | 9 | 9 | 1m 22s | $0.18 | 9.0K in / 900 out |
+
+        ## Gates
+
+        | Gate | Severity | Runs | Passed | Time | Before | Regressions |
+        | --- | --- | --- | --- | --- | --- | --- |
+        | style | soft | 1 | 0% | 1.5s |  |  |
+        | tests | hard | 7 | 57% | 10.5s | green | 3 |
+
+        ## Commits
+
+        - `1abcdef` ralph[1]: T1 — Write the parser
+        - `3abcdef` ralph[3]: T1 — Write the parser
+
+        ## Shelved work
+
+        - `wip/ralph-fail-T2-20261114-231600` T2
+        - `wip/ralph-fail-T3-20261114-231700` T3
+
+        ## Kept refs
+
+        - `refs/ralph/kept/k3f9/8`
+
+        ## Warnings
+
+        - the disk is nearly full
+
+        ## Next
+
+        ```sh
+        git diff main...wip/ralph-fail-T2-20261114-231600  # see what was tried
+        ralph build --task T2 --from-shelf  # go on from that
+        ralph build --task T2 --fresh  # try it afresh
+        git diff main...wip/ralph-fail-T3-20261114-231700  # see what was tried
+        ralph build --task T3 --from-shelf  # go on from that
+        ralph build --task T3 --fresh  # try it afresh
+        ralph tasks show T1  # what the last review still wanted
+        ralph log 20261114-231500-k3f9  # everything that happened
+        ```
+    "#]].assert_eq(&markdown(&night()));
+}
+
+#[test]
+fn text_of_others_does_not_break_the_page() {
+    let page = markdown(&night());
+    assert!(!page.contains('\u{1b}'), "{page}");
+    let completed: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("## Completed")).collect();
+    assert_eq!(completed, ["## Completed: 1/3 tasks"]);
+    assert!(!page.contains(" <script>") && !page.contains("[z]"), "{page}");
+    let bars = |line: &str| line.replace("\\|", "").matches('|').count();
+    let rows: Vec<usize> = page.lines().filter(|line| line.starts_with("| T")).map(bars).collect();
+    assert_eq!(rows, [11, 11, 11, 11]);
+}
+
+#[test]
+fn names_become_code_that_nothing_closes() {
+    for (text, expect) in
+        [("a", "`a`"), ("a`b", "``a`b``"), ("`a", "`` `a ``"), ("a|b", "`a\\|b`"), ("", "")]
+    {
+        assert_eq!(code(text), expect, "{text}");
+    }
+}
+
+#[test]
+fn the_status_has_questions_on_top_and_a_line_for_each_task() {
+    let around = crate::style::tests::pipe();
+    let style = crate::style::Style::choose(&crate::style::Wishes::default(), &around);
+    expect![[r#"
+        Blocked    T3 needs an API key (there is none)
+
+        Run        20261114-231500-k3f9
+        State      not complete
+        Iteration  9 of 20
+        Ran        1m 22s
+        Cost       $0.18, 9.9K tokens
+        Gates      8 run, 4 failed
+        Last gates tests passed
+        Commits    2
+        Tasks      1 of 3 done, 2 failed
+
+        ✔ T1  done    Write the parser (2 reviews, 1 quality warning, $0.08)
+        ✘ T2  failed  # x | `y` <script> [z](http://z) ## Completed: 9/9 tasks (3 of 5 attempts failed, $0.06)
+        ✘ T3  failed  Send the mail (2 of 5 attempts failed, $0.04)
+
+        T1 was approved at the cap of reviews: look at it by hand
+    "#]].assert_eq(&crate::status::describe(&night(), "not complete", &style));
+}

@@ -1,0 +1,132 @@
+//! Where a run stands, for `ralph status`: open questions first, then the run, then its tasks.
+//!
+//! Not here: whether it is active, which only the lock says.
+
+use ralph_core::gate::GateStatus;
+use ralph_core::report::{Summary, TaskSummary};
+use ralph_core::task::Progress;
+
+use crate::safe;
+use crate::stream::plural;
+use crate::style::{Paint, Style};
+use crate::tasks;
+
+/// A line of a terminal or two.
+const LONGEST: usize = 200;
+
+/// Returns where a run stands.
+pub fn describe(summary: &Summary, standing: &str, style: &Style) -> String {
+    let mut text = String::new();
+    for question in &summary.questions {
+        let line = format!("{} {}", tasks::name(&question.task), line(&question.needs));
+        text.push_str(&format!("{}    {line}\n", style.paint(Paint::Warn, "Blocked")));
+    }
+    if !summary.questions.is_empty() {
+        text.push('\n');
+    }
+    let total = &summary.total;
+    text.push_str(&format!(
+        "Run        {}\nState      {}\nIteration  {} of {}\nRan        {}\n",
+        line(&summary.run.0),
+        line(standing),
+        total.iterations,
+        summary.maximum_iterations,
+        total.ran
+    ));
+    let cost = total.cost.map_or_else(|| "not reported".to_owned(), |cost| cost.to_string());
+    text.push_str(&format!("Cost       {cost}, {} tokens\n", total.usage().tokens()));
+    text.push_str(&gates(summary));
+    text.push_str(&format!("Commits    {}\n", summary.commits.count));
+    if let Some(current) = &summary.current {
+        let task = current.task.as_ref().map(|task| format!(" {}", tasks::name(task)));
+        let attempt = match (current.attempt, current.attempts_allowed) {
+            (Some(attempt), Some(allowed)) => format!(", attempt {attempt} of {allowed}"),
+            (_, _) => String::new(),
+        };
+        let task = task.unwrap_or_default();
+        text.push_str(&format!(
+            "Doing      {}{task}{attempt} (call {})\n",
+            current.role, current.asks
+        ));
+    }
+    if let Some(Progress { done, total, failed, .. }) = summary.progress {
+        let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+        text.push_str(&format!("Tasks      {done} of {total} done{failed}\n\n"));
+        text.push_str(&table(&summary.tasks, style));
+    }
+    for task in &summary.auto_approved {
+        let id = tasks::name(&task.id);
+        text.push_str(&format!("\n{id} was approved at the cap of reviews: look at it by hand\n"));
+    }
+    text
+}
+
+fn gates(summary: &Summary) -> String {
+    let (runs, failed) = summary
+        .gates
+        .iter()
+        .fold((0, 0), |(runs, failed), gate| (runs + gate.runs, failed + gate.failed));
+    let mut text = format!("Gates      {runs} run, {failed} failed\n");
+    let last: Vec<String> = summary
+        .gates
+        .iter()
+        .filter_map(|gate| {
+            let word = match gate.last? {
+                GateStatus::Passed | GateStatus::Cached => "passed",
+                GateStatus::Failed => "failed",
+            };
+            Some(format!("{} {word}", line(&gate.name)))
+        })
+        .collect();
+    if !last.is_empty() {
+        text.push_str(&format!("Last gates {}\n", last.join(", ")));
+    }
+    text
+}
+
+fn table(list: &[TaskSummary], style: &Style) -> String {
+    let widest = |words: &dyn Fn(&TaskSummary) -> String| {
+        list.iter().map(|task| safe::columns(&words(task))).max().unwrap_or_default()
+    };
+    let word = |task: &TaskSummary| tasks::state(task.status, task.review).1.to_owned();
+    let (ids, states) = (widest(&|task| tasks::name(&task.id)), widest(&word));
+    let mut text = String::new();
+    for task in list {
+        let (mark, words, paint) = tasks::state(task.status, task.review);
+        let id = tasks::padded(&tasks::name(&task.id), ids);
+        let state = style.paint(paint, &tasks::padded(words, states));
+        let facts = facts(task).join(", ");
+        let facts = if facts.is_empty() { facts } else { format!(" ({facts})") };
+        let row = format!(
+            "{} {id}  {state}  {}{}",
+            style.mark(mark),
+            line(&task.title),
+            style.paint(Paint::Dim, &facts)
+        );
+        text.push_str(&format!("{}\n", row.trim_end()));
+    }
+    text
+}
+
+/// Returns what there is to say of the work on a task.
+fn facts(task: &TaskSummary) -> Vec<String> {
+    let counted = |count: u32, word: &str| {
+        (count > 0).then(|| format!("{count} {word}{}", plural(count as usize)))
+    };
+    let failed = (task.failed_attempts > 0)
+        .then(|| format!("{} of {} attempts failed", task.failed_attempts, task.attempts_allowed));
+    let warnings = task.quality_warnings.values().sum();
+    [
+        failed,
+        counted(task.reviews, "review"),
+        counted(warnings, "quality warning"),
+        task.spent.cost.map(|cost| cost.to_string()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn line(text: &str) -> String {
+    safe::one_line(text, LONGEST, "…")
+}

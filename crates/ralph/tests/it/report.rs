@@ -1,0 +1,154 @@
+//! The account of a run over a task list: one task done, one failed, one blocked.
+
+use ralph_testkit::sealed::{Finished, Sealed};
+use serde_json::{Value, json};
+
+use crate::{done, repository, run, sealed};
+
+const PLAN: &str = r#"{
+  "project": "compass",
+  "tasks": [
+    {"id": "T1", "title": "Write the parser", "description": "d", "status": "pending",
+     "order": 1, "acceptance_criteria": ["it parses"], "depends_on": []},
+    {"id": "T2", "title": "Limit the rate", "description": "d", "status": "pending",
+     "order": 2, "acceptance_criteria": ["it limits"], "depends_on": []},
+    {"id": "T3", "title": "Send the mail", "description": "d", "status": "pending",
+     "order": 3, "acceptance_criteria": ["it sends"], "depends_on": []},
+    {"id": "T4", "title": "Use the limit", "description": "d", "status": "pending",
+     "order": 4, "acceptance_criteria": ["it is used"], "depends_on": ["T2"]}
+  ]
+}
+"#;
+
+fn build() -> (Sealed, Finished) {
+    let sealed = repository();
+    let handoff = |task: &str| json!({"task_completed": {"task_id": task, "summary": "Did it.", "fully_complete": true}});
+    let mut blocked = handoff("T3");
+    blocked["blocked"] = json!({"needs": "an API key", "why": "there is none"});
+    let usage = json!({"usage": {"input": 1000, "output": 100, "cost": 0.02}});
+    let calls = json!([
+        {"when": {"task": "T1"},
+         "do": [{"write": {"path": "parser", "text": "x"}}, usage, {"handoff": handoff("T1")}]},
+        {"when": {"task": "T2"},
+         "do": [{"append": {"path": "bad", "text": "x"}}, usage, {"handoff": handoff("T2")}]},
+        {"when": {"task": "T3"}, "do": [usage, {"handoff": blocked}]},
+    ]);
+    let gates =
+        json!([{"command": "test ! -f bad || { echo 'error: race in the bucket'; exit 1; }"}]);
+    sealed.script(&calls, &json!({"guardrails": gates, "tasks": {"maxAttempts": 2}}));
+    sealed.write("plan.json", PLAN);
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-q", "-m", "plan"]);
+    let end = sealed.ralph(&["build", "--skip-review"]).expect_code(1);
+    (sealed, end)
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+#[track_caller]
+fn check_in_order(text: &str, parts: &[&str]) {
+    let mut from = 0;
+    for part in parts {
+        let at = text[from..].find(part);
+        from += at.unwrap_or_else(|| panic!("`{part}` is missing, or comes too early:\n{text}"));
+    }
+}
+
+#[test]
+fn a_run_over_a_list_is_accounted_for() {
+    let (sealed, end) = build();
+    let branch =
+        sealed.git(&["branch", "--list", "--format=%(refname:short)", "wip/ralph-fail-T2-*"]);
+    let branch = branch.trim();
+    check_in_order(
+        &end.stderr,
+        &[
+            "Run ended: not complete",
+            "blocked: T3 needs an API key (there is none)",
+            "tasks: 1 of 4 done, 2 failed, 1 left",
+            "T2 failed: none of 2 attempts passed",
+            "error: race in the bucket",
+            &format!("git diff main...{branch}"),
+            "ralph build --task T2 --from-shelf",
+            "ralph report",
+        ],
+    );
+    let report = sealed.ralph(&["report"]).expect_code(0).stdout;
+    check_in_order(
+        &report,
+        &[
+            "# Execution summary\n",
+            "## Questions (they wait for you)\n\n- **T3** (Send the mail): needs an API key (there is none)\n",
+            "## Completed: 1/4 tasks\n",
+            "- T4 waits for T2\n",
+            "## Failed tasks (they need you)\n\n### T2: Limit the rate\n\n- Attempts: 2/2\n- Last gate: ",
+            &format!("- Branch: `{branch}`\n- Error: error: race in the bucket\n"),
+            "- Stuck: No\n- Quality warnings: 0\n",
+            "### T3: Send the mail\n",
+            "## Tasks\n",
+            "| T1 | Write the parser | done | 0 | 0 | 1 | 1 |",
+            "$0.02 | 1.0K in / 100 out |",
+            "## Iterations by role\n",
+            "| implement | 5 | 5 |",
+            "## Gates\n",
+            "## Commits\n\n- `",
+            "T1 — Write the parser",
+            "## Shelved work\n",
+            "## Next\n\n```sh\ngit diff main...",
+        ],
+    );
+    let named = parsed(&sealed.ralph(&["report", "--json"]).expect_code(0).stdout);
+    let run = named["run"].as_str().expect("an id");
+    assert_eq!(sealed.ralph(&["report", run]).expect_code(0).stdout, report);
+    assert_eq!(named["progress"]["done"], json!(1));
+    assert_eq!(named["failed"][0]["branch"], json!(branch));
+    assert_eq!(named["failed"][0]["error"], json!("error: race in the bucket"));
+    assert_eq!(named["questions"][0]["needs"], json!("needs an API key (there is none)"));
+    assert_eq!(named["waiting"], json!([{"task": "T4", "on": "T2"}]));
+    assert_eq!(named["total"]["costUsdMicros"], json!(100_000));
+    assert_eq!(named["tasks"][1]["spent"]["iterations"], json!(2));
+}
+
+#[test]
+fn the_status_of_a_list_begins_with_what_is_asked_of_a_person() {
+    let (sealed, _) = build();
+    let status = sealed.ralph(&["status"]).expect_code(0).stdout;
+    assert!(status.starts_with("Blocked    T3 needs an API key (there is none)\n"), "{status}");
+    check_in_order(
+        &status,
+        &[
+            "State      not complete",
+            "Cost       $0.10",
+            "Tasks      1 of 4 done, 2 failed\n",
+            "T1  done     Write the parser ($0.02)\n",
+            "T2  failed   Limit the rate (2 of 2 attempts failed, $0.04)\n",
+            "T4  pending  Use the limit\n",
+        ],
+    );
+    let facts = parsed(&sealed.ralph(&["status", "--json"]).expect_code(0).stdout);
+    assert_eq!(facts["questions"][0]["task"], json!("T3"));
+    assert_eq!(facts["progress"]["failed"], json!(2));
+    assert_eq!(facts["tasks"][1]["failedAttempts"], json!(2));
+}
+
+#[test]
+fn a_prompt_has_an_account_too() {
+    let sealed = sealed();
+    sealed.ralph(&["report"]).expect_code(2).expect_stderr("no run in this directory yet");
+    sealed.script(&done(), &json!({ "guardrails": [{ "command": "true" }] }));
+    run(&sealed, &[]).expect_code(0);
+    let report = sealed.ralph(&["report"]).expect_code(0).stdout;
+    check_in_order(
+        &report,
+        &[
+            "- Ending: complete\n",
+            "## Completed: yes\n",
+            "| prompt | 1 | 1 |",
+            "| true | hard | 1 | 100% |",
+        ],
+    );
+    let end = sealed.ralph(&["report", "20000101-000000-none"]).expect_code(2);
+    end.expect_stderr("no run `20000101-000000-none`").expect_stderr("hint: ");
+}
