@@ -2,7 +2,7 @@
 //! left, whatever they do.
 //!
 //! Agents, gates and git commands all go through [`supervise()`] or, for short output,
-//! [`capture()`]. [`Watch`] connects them to ralph's own signals, and [`Guard`] ends what is
+//! [`capture()`]; a child that is talked with goes through [`converse()`]. [`Watch`] connects them to ralph's own signals, and [`Guard`] ends what is
 //! running should ralph itself be killed.
 //!
 //! Not here: what to run, with which environment, and what an end means. Callers build a
@@ -14,6 +14,7 @@ mod course;
 mod elsewhere;
 pub mod guard;
 mod lines;
+mod mouth;
 mod pipes;
 mod program;
 mod registry;
@@ -30,9 +31,10 @@ pub use course::Heard;
 pub use elsewhere::is_running_in;
 pub use guard::Guard;
 pub use lines::{Line, Lines};
+pub use mouth::{Mouth, Unheard};
 pub use program::find as find_program;
 pub use spawn::{Limits, Spawn, Stdin};
-pub use supervise::{Chunk, supervise};
+pub use supervise::{Chunk, converse, supervise};
 pub use sweep::sweep_run;
 pub use watch::{Stage, Watch, Woken};
 

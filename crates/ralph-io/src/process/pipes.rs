@@ -10,6 +10,8 @@ use std::thread;
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
+use super::mouth;
+
 /// What the threads report.
 #[derive(Debug)]
 pub(super) enum Event {
@@ -72,6 +74,20 @@ pub(super) fn feed(mut pipe: ChildStdin, bytes: Vec<u8>) -> io::Result<()> {
     start("child-stdin", move || {
         let _ = pipe.write_all(&bytes);
     })
+}
+
+/// Feeds the child and then whatever comes through the queue, until all who hold it are gone.
+pub(super) fn talk(mut pipe: ChildStdin, first: Vec<u8>) -> io::Result<SyncSender<Vec<u8>>> {
+    let (queue, messages) = mpsc::sync_channel::<Vec<u8>>(mouth::MESSAGES);
+    start("child-stdin", move || {
+        // A child that has closed its input shows as a queue that nobody reads.
+        for message in std::iter::once(first).chain(messages) {
+            if pipe.write_all(&message).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(queue)
 }
 
 /// Waits for the child's exit without reaping it: its pid stays its own until `supervise` is done

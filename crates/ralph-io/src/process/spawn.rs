@@ -31,6 +31,8 @@ pub enum Stdin {
     Null,
     /// These bytes, then the end of the file. A child that does not read them is no error.
     Bytes(Vec<u8>),
+    /// These bytes, and then what its listener says, until that closes its [`super::Mouth`].
+    Open(Vec<u8>),
 }
 
 /// How long a child may take, in running time: pauses and suspends do not count.

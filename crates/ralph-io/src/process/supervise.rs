@@ -14,6 +14,7 @@ use ralph_core::units::Millis;
 use rustix::process::{Pid, Signal};
 
 use super::course::{Action, Course, Heard, Input, RunningTime};
+use super::mouth::Mouth;
 use super::pipes::{self, Event};
 use super::program;
 use super::registry::{self, Kind, signal_group};
@@ -40,6 +41,17 @@ pub fn supervise(
     watch: &Watch,
     sink: &mut dyn FnMut(Chunk<'_>) -> Heard,
 ) -> ChildEnd {
+    converse(spawn, watch, &mut |chunk, _| sink(chunk))
+}
+
+/// Runs a child like [`supervise`], and lets `sink` answer what it hears.
+///
+/// What is said reaches a child whose input is [`Stdin::Open`]; to any other the mouth is closed.
+pub fn converse(
+    spawn: &Spawn,
+    watch: &Watch,
+    sink: &mut dyn FnMut(Chunk<'_>, &mut Mouth) -> Heard,
+) -> ChildEnd {
     if watch.stage() >= Stage::End {
         return unstarted(Ending::Interrupted { force: Force::Terminated });
     }
@@ -65,7 +77,7 @@ fn follow(
     watch: &Watch,
     mut leader: Leader,
     events: &Receiver<Event>,
-    sink: &mut dyn FnMut(Chunk<'_>) -> Heard,
+    sink: &mut dyn FnMut(Chunk<'_>, &mut Mouth) -> Heard,
 ) -> ChildEnd {
     let mut course = Course::new(spawn.limits);
     let mut running = RunningTime::from(watch.clock());
@@ -82,11 +94,13 @@ fn follow(
                     interrupted = true;
                     Input::Interrupted
                 } else {
-                    listen(events, &course, now, sink)
+                    let mouth = &mut leader.mouth;
+                    listen(events, course.patience(now), &mut |chunk| sink(chunk, mouth))
                 };
                 now = running.advance(watch.clock());
             }
             Action::Terminate => {
+                leader.mouth.close();
                 signal_group(leader.pid, Signal::TERM);
                 // A stopped process, as after reading from a terminal that is not its own, hears
                 // TERM only when it is continued.
@@ -118,11 +132,10 @@ fn follow(
 /// Waits for the next event, and lets the sink hear it.
 fn listen(
     events: &Receiver<Event>,
-    course: &Course,
-    now: Duration,
+    patience: Duration,
     sink: &mut dyn FnMut(Chunk<'_>) -> Heard,
 ) -> Input {
-    match events.recv_timeout(course.patience(now)) {
+    match events.recv_timeout(patience) {
         Ok(Event::Stdout(block)) => {
             let heard = sink(Chunk::Stdout(block.bytes()));
             block.give_back();
@@ -145,6 +158,7 @@ fn listen(
 struct Leader {
     child: Option<Child>,
     pid: Pid,
+    mouth: Mouth,
 }
 
 impl Leader {
@@ -158,14 +172,14 @@ impl Leader {
             .envs(spawn.env.iter().map(|(name, value)| (name, value)))
             .stdin(match spawn.stdin {
                 Stdin::Null => Stdio::null(),
-                Stdin::Bytes(_) => Stdio::piped(),
+                Stdin::Bytes(_) | Stdin::Open(_) => Stdio::piped(),
             })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let (child, pid) = registry::lock()
             .start(&mut command, Kind::Supervised)
             .map_err(|error| program::refusal(spawn, &error))?;
-        let mut leader = Self { child: Some(child), pid };
+        let mut leader = Self { child: Some(child), pid, mouth: Mouth::default() };
         match leader.attend(&spawn.stdin, events) {
             Ok(()) => Ok(leader),
             Err(error) => Err(program::refusal(spawn, &error)),
@@ -182,8 +196,12 @@ impl Leader {
         if let Some(pipe) = child.stderr.take() {
             pipes::listen_to_stderr(pipe, events.clone())?;
         }
-        if let (Some(pipe), Stdin::Bytes(bytes)) = (child.stdin.take(), stdin) {
-            pipes::feed(pipe, bytes.clone())?;
+        match (child.stdin.take(), stdin) {
+            (Some(pipe), Stdin::Bytes(bytes)) => pipes::feed(pipe, bytes.clone())?,
+            (Some(pipe), Stdin::Open(first)) => {
+                self.mouth = Mouth::new(pipes::talk(pipe, first.clone())?);
+            }
+            (Some(_), Stdin::Null) | (None, _) => {}
         }
         pipes::wait_for(self.pid, events.clone())
     }
