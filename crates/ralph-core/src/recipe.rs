@@ -333,6 +333,8 @@ pub enum AgentKind {
     Qwen,
     /// pi.
     Pi,
+    /// Any command that speaks the Agent Client Protocol.
+    Acp,
     /// Any command: prompt in, text out.
     Text,
     /// The built-in scripted agent.
@@ -352,6 +354,7 @@ impl AgentKind {
             Self::Copilot => "copilot",
             Self::Qwen => "qwen",
             Self::Pi => "pi",
+            Self::Acp => "acp",
             Self::Text => "text",
             Self::Sim => "sim",
         }

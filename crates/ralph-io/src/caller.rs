@@ -24,11 +24,14 @@ use ralph_core::text::{Excerpt, Truncate};
 use ralph_core::units::Millis;
 
 use crate::agents::{
-    self, Call, CallContext, Evidence, IdleWatch, Privilege, SystemPrompt, Translator, Weight,
+    self, Answer, Call, CallContext, Evidence, IdleWatch, Input, Privilege, Shown, SystemPrompt,
+    Talk, Told, Translator, Weight,
 };
 use crate::clock;
 use crate::environment::{self, Variables};
-use crate::process::{Chunk, Heard, Limits, Line, Lines, Spawn, Stdin, Watch, supervise};
+use crate::process::{
+    Chunk, Heard, Limits, Line, Lines, Mouth, Spawn, Stdin, Unheard, Watch, converse,
+};
 use crate::store::RunDir;
 use crate::store::raw::{RawReader, RawWriter};
 
@@ -92,15 +95,19 @@ impl Agent for AgentCaller {
                 None
             }
         };
-        let mut listener = Listener::new(request);
-        let end = supervise(&self.spawn(request, call), &self.watch, &mut |chunk| {
+        let mut listener = Listener::new(request, &self.project);
+        let end = converse(&self.spawn(request, call), &self.watch, &mut |chunk, mouth| {
             if let (Chunk::Stdout(bytes), Some(writer)) = (chunk, &mut raw)
                 && let Err(error) = writer.write(bytes).and_then(|()| writer.flush())
             {
                 hear(&AgentEvent::Notice { text: format!("the stream is not kept on: {error}") });
                 raw = None;
             }
-            match listener.hear(chunk, hear) {
+            let (weight, answer) = listener.hear(chunk, hear);
+            if let Err(unheard) = speak(mouth, answer) {
+                hear(&AgentEvent::Notice { text: format!("the agent is left alone: {unheard}") });
+            }
+            match weight {
                 Weight::Noise => Heard::Noise,
                 Weight::Useful => Heard::Useful,
                 Weight::Final => Heard::Final,
@@ -124,7 +131,7 @@ impl Agent for AgentCaller {
         let prompt = fs::read_to_string(self.files.prompt(iteration, ask)).ok()?;
         let request = Request { prompt, ..request.clone() };
         let context = self.context(&request).ok()?;
-        let mut listener = Listener::new(&request);
+        let mut listener = Listener::new(&request, &self.project);
         let mut reader = RawReader::open(&self.files.stream(iteration, ask)).ok()?;
         let mut buffer = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = reader.read(&mut buffer) {
@@ -220,7 +227,11 @@ impl AgentCaller {
             args: call.args.into_iter().map(OsString::from).collect(),
             cwd: self.project.clone(),
             env: environment::adjusted(&self.env, &deny, &call.env),
-            stdin: if call.stdin.is_empty() { Stdin::Null } else { Stdin::Bytes(call.stdin) },
+            stdin: match agents::talk(request.agent.kind) {
+                Talk::Dialog => Stdin::Open(call.stdin),
+                Talk::OneWay if call.stdin.is_empty() => Stdin::Null,
+                Talk::OneWay => Stdin::Bytes(call.stdin),
+            },
             limits: Limits {
                 soft: Some(request.soft_limit.into()),
                 hard: Some(request.hard_limit.into()),
@@ -233,6 +244,16 @@ impl AgentCaller {
             },
         }
     }
+}
+
+/// Tells the agent what its last lines want to be answered.
+fn speak(mouth: &mut Mouth, answer: Answer) -> Result<(), Unheard> {
+    let told = if answer.bytes.is_empty() { Ok(()) } else { mouth.say(answer.bytes) };
+    match answer.input {
+        Input::Open => {}
+        Input::Over => mouth.close(),
+    }
+    told
 }
 
 /// Writes a trace of a call, for the owner only. It need not survive the machine, only ralph.
@@ -273,10 +294,10 @@ struct Listener<'a> {
 }
 
 impl<'a> Listener<'a> {
-    fn new(request: &'a Request) -> Self {
+    fn new(request: &'a Request, directory: &Path) -> Self {
         Self {
             agent: &request.agent,
-            translator: agents::translator(request),
+            translator: agents::translator(request, directory),
             reading: Reading::wanting(request.schema.as_ref()),
             stdout: Lines::default(),
             stderr: Lines::default(),
@@ -286,13 +307,16 @@ impl<'a> Listener<'a> {
     }
 
     /// Takes in a piece of output and returns what it says of the agent's progress: a result
-    /// counts until something useful follows it.
-    fn hear(&mut self, chunk: Chunk<'_>, tell: &mut dyn FnMut(&AgentEvent)) -> Weight {
+    /// counts until something useful follows it. The answer is for an agent that is still there.
+    fn hear(&mut self, chunk: Chunk<'_>, tell: &mut dyn FnMut(&AgentEvent)) -> (Weight, Answer) {
         let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail, agent: _ } = self;
         let mut last = Weight::Noise;
+        let mut answer = Answer::default();
         match chunk {
             Chunk::Stdout(bytes) => stdout.feed(bytes, |line| {
-                match stdout_line(translator, reading, stdout_tail, line, tell) {
+                let told = stdout_line(translator, reading, stdout_tail, line, tell);
+                answer.add(told.answer);
+                match told.heard.weight {
                     Weight::Noise => {}
                     weight @ (Weight::Useful | Weight::Final) => last = weight,
                 }
@@ -301,7 +325,7 @@ impl<'a> Listener<'a> {
                 stderr.feed(bytes, |line| stderr_line(translator, stderr_tail, line, tell));
             }
         }
-        last
+        (last, answer)
     }
 
     /// Takes in what is left when both streams are at their end.
@@ -354,26 +378,30 @@ fn stdout_line(
     tail: &mut Excerpt,
     line: Line<'_>,
     tell: &mut dyn FnMut(&AgentEvent),
-) -> Weight {
-    let heard = match line {
+) -> Told {
+    let told = match line {
         Line::Whole(line) => {
             tail.feed(&line);
             tail.feed("\n");
-            translator.line(&line)
+            translator.take_in(&line)
         }
         Line::TooLong { start, bytes } => {
             let line = format!("[a line of {bytes} bytes, whole in the raw stream] {start}...");
-            let event = AgentEvent::Unparsed { line };
-            reading.hear(&event);
-            tell(&event);
-            return Weight::Noise;
+            let events = vec![AgentEvent::Unparsed { line }];
+            agents::Heard { events, weight: Weight::Noise }.into()
         }
     };
-    for event in &heard.events {
+    for event in &told.heard.events {
         reading.hear(event);
+    }
+    let shown = match &told.shown {
+        Shown::Events => &told.heard.events,
+        Shown::Instead(events) => events,
+    };
+    for event in shown {
         tell(event);
     }
-    heard.weight
+    told
 }
 
 fn stderr_line(

@@ -204,7 +204,9 @@ fn agent_name(recipe: &Recipe) -> String {
         | AgentKind::Copilot
         | AgentKind::Qwen
         | AgentKind::Pi => agent.model.as_ref(),
-        AgentKind::Text | AgentKind::Sim => agent.model.as_ref().or(Some(&agent.command)),
+        AgentKind::Acp | AgentKind::Text | AgentKind::Sim => {
+            agent.model.as_ref().or(Some(&agent.command))
+        }
     };
     let detail = detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
     format!("{}{detail}", agent.kind.name())

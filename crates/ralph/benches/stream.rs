@@ -15,6 +15,7 @@ mod typed;
 use std::fs;
 use std::hint::black_box;
 use std::io;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -93,7 +94,7 @@ fn rounds(sample: &samples::Sample, megabytes: usize) -> usize {
 
 /// Reads the sample over and over, as a call to an agent does.
 fn listen(sample: &samples::Sample, rounds: usize, mut tell: impl FnMut(&AgentEvent)) -> Reading {
-    let mut translator = agents::translator(&request(sample.kind));
+    let mut translator = agents::translator(&request(sample.kind), Path::new("/project"));
     let mut reading = Reading::default();
     let mut tail = Excerpt::new(8_000, Truncate::Tail);
     let mut lines = Lines::default();

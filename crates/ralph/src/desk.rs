@@ -289,7 +289,7 @@ impl Desk {
     /// Returns what the user should know before the run.
     pub(crate) fn warnings(&self, loaded: &Loaded, recipe: &Recipe) -> Vec<String> {
         let mut warnings = loaded.warnings.clone();
-        warnings.extend(recipe::without_effect(loaded));
+        warnings.extend(recipe::without_effect(loaded, recipe));
         if self.repository.is_none() {
             warnings
                 .push("this is no git repository: nothing can be compared or undone".to_owned());

@@ -60,6 +60,6 @@ fn has_version(kind: AgentKind) -> bool {
         | AgentKind::Copilot
         | AgentKind::Qwen
         | AgentKind::Pi => true,
-        AgentKind::Text | AgentKind::Sim => false,
+        AgentKind::Acp | AgentKind::Text | AgentKind::Sim => false,
     }
 }

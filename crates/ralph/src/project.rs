@@ -102,6 +102,7 @@ impl Project {
             | AgentKind::Copilot
             | AgentKind::Qwen
             | AgentKind::Pi
+            | AgentKind::Acp
             | AgentKind::Text => self.find_program(&agent.command).map_err(|reason| {
                 let message = format!("the agent cannot run: {reason}");
                 Complaint::new(ExitStatus::AgentFailed, message)

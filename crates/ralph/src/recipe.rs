@@ -248,12 +248,18 @@ fn refuse_what_is_not_there(loaded: &Loaded) -> Result<(), Complaint> {
 }
 
 /// Returns what is set and has no effect in this version, for a warning.
-pub(crate) fn without_effect(loaded: &Loaded) -> Vec<String> {
-    ["notify", "agent.responseFilter", "agent.displayFilter"]
+pub(crate) fn without_effect(loaded: &Loaded, recipe: &Recipe) -> Vec<String> {
+    let mut warnings: Vec<String> = ["notify", "agent.responseFilter", "agent.displayFilter"]
         .into_iter()
         .filter(|key| loaded.is_set(key))
         .map(|key| format!("`{key}` has no effect yet in this version"))
-        .collect()
+        .collect();
+    if recipe.agent.kind == AgentKind::Acp && recipe.agent.model.is_some() {
+        warnings.push(
+            "the model has no effect on an agent of kind `acp`: name it in `agent.flags`, as its command wants it".to_owned(),
+        );
+    }
+    warnings
 }
 
 /// Returns the agent of every role.
@@ -345,11 +351,10 @@ fn known_kind(kind: agents_in::AgentKind) -> Result<AgentKind, Complaint> {
         agents_in::AgentKind::Copilot => Ok(AgentKind::Copilot),
         agents_in::AgentKind::Qwen => Ok(AgentKind::Qwen),
         agents_in::AgentKind::Pi => Ok(AgentKind::Pi),
+        agents_in::AgentKind::Acp => Ok(AgentKind::Acp),
         agents_in::AgentKind::Text => Ok(AgentKind::Text),
         agents_in::AgentKind::Sim => Ok(AgentKind::Sim),
-        agents_in::AgentKind::Acp | agents_in::AgentKind::Custom => {
-            Err(not_yet(&format!("{kind:?}").to_lowercase()))
-        }
+        agents_in::AgentKind::Custom => Err(not_yet(&format!("{kind:?}").to_lowercase())),
     }
 }
 

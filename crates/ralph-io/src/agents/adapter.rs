@@ -8,12 +8,12 @@ use ralph_core::failure::Failure;
 use ralph_core::ports::Request;
 use ralph_core::recipe::{AgentChoice, AgentKind, AgentOutput};
 
-use super::call::{Call, CallContext};
+use super::call::{Call, CallContext, Talk};
 use super::sim::{self, SimTranslator};
 use super::text::{self, TextTranslator};
 use super::translator::{Dialect, Evidence, Translator};
 use super::usage_error;
-use super::{amp, claude, cline, codex, copilot, gemini, opencode, pi, qwen};
+use super::{acp, amp, claude, cline, codex, copilot, gemini, opencode, pi, qwen};
 
 /// Returns how to call the agent of a request.
 ///
@@ -29,6 +29,7 @@ pub fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
         AgentKind::Copilot => copilot::call(request, context),
         AgentKind::Qwen => qwen::call(request, context),
         AgentKind::Pi => pi::call(request, context),
+        AgentKind::Acp => Ok(acp::call(request)),
         AgentKind::Text => text::call(request, context),
         AgentKind::Sim => sim::call(request, context),
     }
@@ -51,6 +52,7 @@ pub fn answer_file<'a>(request: &Request, context: &'a CallContext) -> Option<&'
             | AgentKind::Copilot
             | AgentKind::Qwen
             | AgentKind::Pi
+            | AgentKind::Acp
             | AgentKind::Text
             | AgentKind::Sim,
             _,
@@ -58,9 +60,27 @@ pub fn answer_file<'a>(request: &Request, context: &'a CallContext) -> Option<&'
     }
 }
 
-/// Returns a translator for the output of one call. Fed with the same lines again, such as those
-/// of a stored stream, a fresh one gives the same events and the same judgement.
-pub fn translator(request: &Request) -> Translator {
+/// Returns whether an agent is talked with while it works.
+pub fn talk(kind: AgentKind) -> Talk {
+    match kind {
+        AgentKind::Acp => Talk::Dialog,
+        AgentKind::Claude
+        | AgentKind::Codex
+        | AgentKind::Amp
+        | AgentKind::Cline
+        | AgentKind::Gemini
+        | AgentKind::Opencode
+        | AgentKind::Copilot
+        | AgentKind::Qwen
+        | AgentKind::Pi
+        | AgentKind::Text
+        | AgentKind::Sim => Talk::OneWay,
+    }
+}
+
+/// Returns a translator for the output of one call in a directory. Fed with the same lines
+/// again, such as those of a stored stream, a fresh one gives the same events and the same judgement.
+pub fn translator(request: &Request, directory: &Path) -> Translator {
     Translator(match (request.agent.kind, claude::output(request)) {
         (AgentKind::Claude, AgentOutput::Events) => Dialect::Claude(Box::default()),
         (AgentKind::Claude, AgentOutput::Text) => Dialect::ClaudeText(TextTranslator::new(request)),
@@ -79,6 +99,7 @@ pub fn translator(request: &Request) -> Translator {
         }
         (AgentKind::Qwen, _) => Dialect::Qwen(Box::new(qwen::QwenTranslator::new(request))),
         (AgentKind::Pi, _) => Dialect::Pi(Box::new(pi::PiTranslator::new(request))),
+        (AgentKind::Acp, _) => Dialect::Acp(Box::new(acp::AcpTranslator::new(request, directory))),
         (AgentKind::Text, _) => Dialect::Text(TextTranslator::new(request)),
         (AgentKind::Sim, _) => Dialect::Sim(SimTranslator),
     })

@@ -21,7 +21,7 @@ pub fn install_hint(kind: AgentKind, command: &str) -> String {
         AgentKind::Copilot => copilot::INSTALL_HINT.to_owned(),
         AgentKind::Qwen => qwen::INSTALL_HINT.to_owned(),
         AgentKind::Pi => pi::INSTALL_HINT.to_owned(),
-        AgentKind::Text | AgentKind::Sim => {
+        AgentKind::Acp | AgentKind::Text | AgentKind::Sim => {
             format!("install `{command}`, or set `agent.command`")
         }
     }
@@ -46,6 +46,7 @@ pub fn billing_warning(
         | AgentKind::Copilot
         | AgentKind::Qwen
         | AgentKind::Pi
+        | AgentKind::Acp
         | AgentKind::Text
         | AgentKind::Sim => return None,
     };

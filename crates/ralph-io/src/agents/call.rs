@@ -93,6 +93,15 @@ pub enum IdleWatch {
     Off,
 }
 
+/// Whether an agent is given its prompt once, or talked with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Talk {
+    /// Its input ends behind the call's own bytes.
+    OneWay,
+    /// Its input stays open for answers, until the translator says that all is said.
+    Dialog,
+}
+
 /// The user's flags with the prompt put in, and what is left for stdin.
 #[derive(Debug)]
 pub(super) struct Delivery {

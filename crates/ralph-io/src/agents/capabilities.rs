@@ -10,6 +10,7 @@ use ralph_core::recipe::AgentKind;
 use ralph_core::version::Version;
 
 /// Returns what an agent can do. Where the version is not known, the newest is assumed.
+#[expect(clippy::too_many_lines, reason = "one arm for each agent")]
 pub fn capabilities(kind: AgentKind, version: Option<Version>) -> Capabilities {
     let since = |major, minor, patch| {
         let first = Version::new(major, minor, patch);
@@ -101,6 +102,13 @@ pub fn capabilities(kind: AgentKind, version: Option<Version>) -> Capabilities {
             echo: Echo::Repeats,
             ..Capabilities::default()
         },
+        // The protocol promises nothing of all this. Every agent that was seen speaking it counts
+        // tokens at the end of a turn; few name their price.
+        AgentKind::Acp => Capabilities {
+            usage: UsageReport::Tokens,
+            echo: Echo::Repeats,
+            ..Capabilities::default()
+        },
         AgentKind::Text => Capabilities { text_mode: TextMode::Plain, ..Capabilities::default() },
         // A scenario reports what it is told to, and is given everything in its prompt.
         AgentKind::Sim => Capabilities {
@@ -131,6 +139,7 @@ pub fn oldest(kind: AgentKind) -> Option<Version> {
         | AgentKind::Copilot
         | AgentKind::Qwen
         | AgentKind::Pi
+        | AgentKind::Acp
         | AgentKind::Text
         | AgentKind::Sim => None,
     }

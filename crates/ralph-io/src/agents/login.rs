@@ -98,7 +98,7 @@ fn places(kind: AgentKind) -> Option<Places> {
             needed: Some("set AMP_API_KEY, or run `amp login`"),
             ..places(&["AMP_API_KEY"], None, ".local/share/amp", &["secrets.json"])
         },
-        AgentKind::Text | AgentKind::Sim => return None,
+        AgentKind::Acp | AgentKind::Text | AgentKind::Sim => return None,
     })
 }
 
@@ -121,6 +121,7 @@ pub fn login(
             | AgentKind::Copilot
             | AgentKind::Qwen
             | AgentKind::Pi
+            | AgentKind::Acp
             | AgentKind::Text => Login::Unknown,
         };
     };
@@ -175,6 +176,7 @@ mod tests {
         check(AgentKind::Codex, &[], &[], &Login::Unknown);
         let hint = "set AMP_API_KEY, or run `amp login`".to_owned();
         check(AgentKind::Amp, &[home], &[], &Login::Missing { hint });
+        check(AgentKind::Acp, &[home], &[], &Login::Unknown);
         check(AgentKind::Text, &[home], &[], &Login::Unknown);
         check(AgentKind::Sim, &[home], &[], &Login::NotNeeded);
     }

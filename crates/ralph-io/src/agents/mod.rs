@@ -3,6 +3,7 @@
 //! Everything here is pure. Not here: starting processes, reading pipes, writing files. The
 //! one who uses [`call`] and [`translator`] does that.
 
+mod acp;
 mod adapter;
 mod advice;
 mod amp;
@@ -35,14 +36,14 @@ mod translator;
 mod turn;
 mod usage_error;
 
-pub use adapter::{answer_file, call, judge, kind_of, translator};
+pub use adapter::{answer_file, call, judge, kind_of, talk, translator};
 pub use advice::{billing_warning, install_hint};
-pub use call::{Call, CallContext, IdleWatch, Privilege, SystemPrompt};
+pub use call::{Call, CallContext, IdleWatch, Privilege, SystemPrompt, Talk};
 pub use capabilities::{capabilities, oldest};
 pub use login::{Login, login};
 pub use mcp::{McpError, McpServer, McpTransport, mcp_servers};
 pub use retired::version_warnings;
-pub use translator::{Evidence, Heard, Translator, Weight};
+pub use translator::{Answer, Evidence, Heard, Input, Shown, Told, Translator, Weight};
 
 #[cfg(test)]
 pub(crate) use call::tests;

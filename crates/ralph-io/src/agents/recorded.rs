@@ -78,7 +78,7 @@ pub(crate) fn read(
     ending: Ending,
     now: Timestamp,
 ) -> (Vec<Heard>, Reply) {
-    let mut translator = translator(request);
+    let mut translator = translator(request, Path::new("/project"));
     let mut reading = Reading::wanting(request.schema.as_ref());
     let mut all: Vec<Heard> = stream.lines().map(|line| translator.line(line)).collect();
     all.push(translator.finish());

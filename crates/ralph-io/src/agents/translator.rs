@@ -8,6 +8,7 @@ use ralph_core::failure::Failure;
 use ralph_core::reading::{AgentEvent, Reading};
 use ralph_core::units::Timestamp;
 
+use super::acp::AcpTranslator;
 use super::amp::AmpTranslator;
 use super::claude::{self, ClaudeTranslator};
 use super::cline::ClineTranslator;
@@ -50,6 +51,8 @@ pub(super) enum Dialect {
     Qwen(Box<QwenTranslator>),
     /// pi's events.
     Pi(Box<PiTranslator>),
+    /// The Agent Client Protocol.
+    Acp(Box<AcpTranslator>),
     /// Any command's plain text.
     Text(TextTranslator),
     /// The scripted agent's own events.
@@ -63,6 +66,63 @@ pub struct Heard {
     pub events: Vec<AgentEvent>,
     /// What the line says about the agent's progress.
     pub weight: Weight,
+}
+
+/// Everything that follows from a line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    /// What it brought. This is what counts.
+    pub heard: Heard,
+    /// What the agent is to be told in return.
+    pub answer: Answer,
+    /// What people see of it.
+    pub shown: Shown,
+}
+
+/// What an agent is to be told in return.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Answer {
+    /// The bytes; often none.
+    pub bytes: Vec<u8>,
+    /// Whether anything may follow them.
+    pub input: Input,
+}
+
+impl Answer {
+    /// Adds what is to be said after this.
+    pub(crate) fn add(&mut self, later: Self) {
+        self.bytes.extend(later.bytes);
+        match later.input {
+            Input::Open => {}
+            Input::Over => self.input = Input::Over,
+        }
+    }
+}
+
+/// Whether an agent's input stays open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Input {
+    /// There may be more to say.
+    #[default]
+    Open,
+    /// All is said.
+    Over,
+}
+
+/// What people see of a line.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shown {
+    /// Its events.
+    Events,
+    /// These in their place.
+    Instead(Vec<AgentEvent>),
+}
+
+impl From<Heard> for Told {
+    /// Returns a line that is shown as it is and needs no answer.
+    fn from(heard: Heard) -> Self {
+        Self { heard, answer: Answer::default(), shown: Shown::Events }
+    }
 }
 
 /// What a line says about an agent's progress.
@@ -124,9 +184,15 @@ pub struct Evidence<'a> {
 }
 
 impl Translator {
-    /// Takes in a line of stdout, without its newline, decoded lossily.
+    /// Takes in a line of stdout, and returns only what it brought.
     pub fn line(&mut self, line: &str) -> Heard {
-        match &mut self.0 {
+        self.take_in(line).heard
+    }
+
+    /// Takes in a line of stdout, without its newline, decoded lossily.
+    pub fn take_in(&mut self, line: &str) -> Told {
+        let heard = match &mut self.0 {
+            Dialect::Acp(translator) => return translator.line(line),
             Dialect::Claude(translator) => translator.line(line),
             Dialect::ClaudeText(translator) | Dialect::Text(translator) => translator.line(line),
             Dialect::Codex(translator) => translator.line(line),
@@ -139,7 +205,8 @@ impl Translator {
             Dialect::Qwen(translator) => translator.line(line),
             Dialect::Pi(translator) => translator.line(line),
             Dialect::Sim(translator) => translator.line(line),
-        }
+        };
+        heard.into()
     }
 
     /// Takes in a line of stderr. It is shown, and never counts as the agent's words or life.
@@ -163,6 +230,7 @@ impl Translator {
             Dialect::Copilot(translator) => translator.finish(),
             Dialect::Qwen(translator) => translator.finish(),
             Dialect::Pi(translator) => translator.finish(),
+            Dialect::Acp(translator) => translator.finish(),
             Dialect::Claude(_) | Dialect::CodexText(_) | Dialect::Sim(_) => {
                 Heard::nothing(Weight::Noise)
             }
@@ -184,6 +252,7 @@ impl Translator {
             | Dialect::Copilot(_)
             | Dialect::Qwen(_)
             | Dialect::Pi(_)
+            | Dialect::Acp(_)
             | Dialect::Text(_)
             | Dialect::Sim(_) => Heard::nothing(Weight::Noise),
         }
@@ -204,6 +273,7 @@ impl Translator {
             Dialect::Copilot(translator) => translator.judge(evidence),
             Dialect::Qwen(translator) => translator.judge(evidence),
             Dialect::Pi(translator) => translator.judge(evidence),
+            Dialect::Acp(translator) => translator.judge(evidence),
             Dialect::Sim(translator) => translator.judge(evidence),
         }
     }

@@ -219,7 +219,8 @@ impl ClaudeWriter {
     }
 }
 
+/// Returns an amount as the dialects print it.
 #[expect(clippy::cast_precision_loss, reason = "a call costs less than 2^53 millionths")]
-fn dollars(micros: u64) -> Value {
+pub(super) fn dollars(micros: u64) -> Value {
     json!(micros as f64 / 1_000_000.0)
 }

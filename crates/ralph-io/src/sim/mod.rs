@@ -5,6 +5,8 @@
 //! leaves behind on purpose where the script says so. Not here: reading its output, which the
 //! adapters do.
 
+mod acp_peer;
+mod acp_writer;
 mod base64;
 mod claude_writer;
 mod deeds;

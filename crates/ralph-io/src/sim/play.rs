@@ -3,7 +3,7 @@
 //! Not here: the format of scenarios, and the dialects.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,10 +11,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ralph_core::reading::{Speaker, TextForm, TodoItem, ToolOutcome, Usage};
 use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
 
+use super::acp_peer;
 use super::base64;
 use super::deeds;
 use super::matching::{Asked, pick};
-use super::scenario::{Bytes, Deed, Flood, Outcome, Resets, Scenario, Show};
+use super::scenario::{Bytes, Deed, Dialect, Flood, Outcome, Resets, Scenario, Show};
 use super::writer::{End, ToolCall, Writer};
 
 /// The exit code when no entry of a scenario matches the call.
@@ -28,21 +29,29 @@ const STATUS_NO_READER: u8 = 74;
 
 /// Plays the entry of a scenario that matches the prompt and the variables `RALPH_ROLE`,
 /// `RALPH_ITERATION`, `RALPH_ASK` and `RALPH_TASK`.
-pub fn play(scenario: &Path, mut prompt: impl Read, env: &BTreeMap<String, String>) -> ExitCode {
-    let mut bytes = Vec::new();
-    let status = match prompt.read_to_end(&mut bytes) {
-        Ok(_) => play_prompt(scenario, &String::from_utf8_lossy(&bytes), env),
-        Err(error) => refuse(STATUS_SCENARIO, &format!("cannot read the prompt: {error}")),
-    };
-    ExitCode::from(status)
+pub fn play(scenario: &Path, input: impl Read, env: &BTreeMap<String, String>) -> ExitCode {
+    ExitCode::from(play_input(scenario, &mut BufReader::new(input), env))
 }
 
-fn play_prompt(path: &Path, prompt: &str, env: &BTreeMap<String, String>) -> u8 {
+fn play_input(path: &Path, input: &mut dyn BufRead, env: &BTreeMap<String, String>) -> u8 {
     let scenario = match Scenario::read(path) {
         Ok(scenario) => scenario,
         Err(error) => return refuse(STATUS_SCENARIO, &error.to_string()),
     };
-    let entry = match pick(&scenario, path, &Asked { prompt, env }) {
+    let session = ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_ASK"]
+        .map(|name| env.get(name).map_or("0", String::as_str))
+        .join("-");
+    let prompt = match scenario.dialect {
+        Dialect::Acp => acp_peer::open(input, &mut io::stdout(), &session),
+        Dialect::Sim | Dialect::Claude | Dialect::Text => whole(input),
+    };
+    let prompt = match prompt {
+        Ok(prompt) => prompt,
+        Err(error) => {
+            return refuse(STATUS_SCENARIO, &format!("cannot read the prompt: {error}"));
+        }
+    };
+    let entry = match pick(&scenario, path, &Asked { prompt: &prompt, env }) {
         Ok(Some(entry)) => entry,
         Ok(None) => {
             let role = env.get("RALPH_ROLE").map_or("?", String::as_str);
@@ -55,17 +64,25 @@ fn play_prompt(path: &Path, prompt: &str, env: &BTreeMap<String, String>) -> u8 
         }
         Err(error) => return refuse(STATUS_SCENARIO, &format!("cannot count calls: {error}")),
     };
-    let session = ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_ASK"]
-        .map(|name| env.get(name).map_or("0", String::as_str))
-        .join("-");
     let writer = Writer::new(scenario.dialect, io::stdout().lock());
-    match Player::new(writer, prompt).play(&session, &entry.deeds) {
+    let played = Player::new(writer, &prompt, input).play(&session, &entry.deeds);
+    match (&played, scenario.dialect) {
+        (Ok(_), Dialect::Acp) => acp_peer::wait_for_the_end(input),
+        (Ok(_), Dialect::Sim | Dialect::Claude | Dialect::Text) | (Err(_), _) => {}
+    }
+    match played {
         Ok(status) | Err(Stop::Exit(status)) => status,
         Err(Stop::NoReader) => STATUS_NO_READER,
         Err(Stop::Undoable(error)) => {
             refuse(STATUS_SCENARIO, &format!("`{}`: {error}", path.display()))
         }
     }
+}
+
+fn whole(input: &mut dyn BufRead) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn refuse(status: u8, words: &str) -> u8 {
@@ -95,6 +112,8 @@ enum Ending {
 struct Player<'a, W> {
     writer: Writer<W>,
     prompt: &'a str,
+    /// Where answers to its own questions come from.
+    input: &'a mut dyn BufRead,
     last_words: String,
     ending: Ending,
     status: u8,
@@ -104,8 +123,9 @@ struct Player<'a, W> {
 const FLOOD_PIECE: usize = 8 << 10;
 
 impl<'a, W: Write> Player<'a, W> {
-    fn new(writer: Writer<W>, prompt: &'a str) -> Self {
-        Self { writer, prompt, last_words: String::new(), ending: Ending::Automatic, status: 0 }
+    fn new(writer: Writer<W>, prompt: &'a str, input: &'a mut dyn BufRead) -> Self {
+        let last_words = String::new();
+        Self { writer, prompt, input, last_words, ending: Ending::Automatic, status: 0 }
     }
 
     /// Returns the exit code of a script that came to its end.
@@ -157,6 +177,7 @@ impl<'a, W: Write> Player<'a, W> {
                 let outcome = *outcome;
                 printed(self.writer.tool(&ToolCall { name, summary, output, outcome }))
             }
+            Deed::Permission(what) => self.ask_for(what),
             Deed::Todo(items) => {
                 let items = items
                     .iter()
@@ -229,6 +250,18 @@ impl<'a, W: Write> Player<'a, W> {
     fn say(&mut self, text: &str) -> Result<(), Stop> {
         text.clone_into(&mut self.last_words);
         printed(self.writer.text(text, Speaker::Agent, TextForm::Message))
+    }
+
+    fn ask_for(&mut self, what: &str) -> Result<(), Stop> {
+        let asked = self.writer.permission(what).map_err(|_| Stop::NoReader)?;
+        let Some(id) = asked else {
+            let outcome = ToolOutcome::Ok;
+            let call = ToolCall { name: "Bash", summary: what, output: "done", outcome };
+            return printed(self.writer.tool(&call));
+        };
+        let answer = acp_peer::permission(self.input, &id)
+            .map_err(|error| Stop::Undoable(format!("no answer: {error}")))?;
+        printed(self.writer.permitted(&id, answer))
     }
 
     fn run(

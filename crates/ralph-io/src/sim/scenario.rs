@@ -83,6 +83,8 @@ pub(super) enum Dialect {
     Claude,
     /// Plain text.
     Text,
+    /// The Agent Client Protocol.
+    Acp,
 }
 
 /// What to do for calls that match.
@@ -168,6 +170,8 @@ pub(super) enum Deed {
         #[serde(default = "went_well")]
         outcome: ToolOutcome,
     },
+    /// Asks for permission to call a tool, where the dialect can ask, and calls it.
+    Permission(String),
     /// Shows a to-do list.
     Todo(Vec<Todo>),
     /// Reports figures of use.

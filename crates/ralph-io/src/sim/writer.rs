@@ -1,6 +1,7 @@
 //! The dialects of the scripted agent: the same deeds, printed as different agents would.
 //!
-//! Not here: Claude Code's lines, which are many and have their own file.
+//! Not here: the lines of Claude Code and of the Agent Client Protocol, which are many and have
+//! their own files.
 
 use std::io::{self, Write};
 
@@ -11,6 +12,8 @@ use ralph_core::reading::{
 };
 use ralph_core::units::Timestamp;
 
+use super::acp_peer::Permission;
+use super::acp_writer::AcpWriter;
 use super::claude_writer::ClaudeWriter;
 use super::scenario::{Dialect, ErrorClass};
 
@@ -44,6 +47,7 @@ enum Style {
     Sim,
     Claude(Box<ClaudeWriter>),
     Text,
+    Acp(Box<AcpWriter>),
 }
 
 impl<W: Write> Writer<W> {
@@ -52,6 +56,7 @@ impl<W: Write> Writer<W> {
             Dialect::Sim => Style::Sim,
             Dialect::Claude => Style::Claude(Box::default()),
             Dialect::Text => Style::Text,
+            Dialect::Acp => Style::Acp(Box::default()),
         };
         Self { out, style, calls: 0 }
     }
@@ -89,7 +94,8 @@ impl<W: Write> Writer<W> {
                 let line = claude.begin(session);
                 self.json(&line)
             }
-            Style::Text => Ok(()),
+            // There the session is an answer to a request.
+            Style::Text | Style::Acp(_) => Ok(()),
         }
     }
 
@@ -103,6 +109,10 @@ impl<W: Write> Writer<W> {
                 let line = claude.text(text, speaker, form);
                 self.json(&line)
             }
+            (Style::Acp(acp), ..) => {
+                let line = acp.text(text, speaker, form);
+                self.json(&line)
+            }
             (Style::Text, Speaker::Agent, TextForm::Message) => {
                 self.raw(format!("{text}\n").as_bytes())
             }
@@ -114,7 +124,7 @@ impl<W: Write> Writer<W> {
     /// Says one message in pieces.
     pub(super) fn pieces(&mut self, pieces: &[String]) -> io::Result<()> {
         let mut form = match self.style {
-            Style::Sim | Style::Claude(_) => TextForm::Message,
+            Style::Sim | Style::Claude(_) | Style::Acp(_) => TextForm::Message,
             Style::Text => TextForm::Delta,
         };
         for piece in pieces {
@@ -122,7 +132,7 @@ impl<W: Write> Writer<W> {
             form = TextForm::Delta;
         }
         match self.style {
-            Style::Sim | Style::Claude(_) => Ok(()),
+            Style::Sim | Style::Claude(_) | Style::Acp(_) => Ok(()),
             Style::Text => self.raw(b"\n"),
         }
     }
@@ -134,6 +144,7 @@ impl<W: Write> Writer<W> {
                 let line = claude.reasoning(text);
                 self.json(&line)
             }
+            Style::Acp(_) => self.json(&AcpWriter::reasoning(text)),
             Style::Text => Self::aside(text),
         }
     }
@@ -156,8 +167,31 @@ impl<W: Write> Writer<W> {
                 let lines = claude.tool(&id, call);
                 self.lines(&lines)
             }
+            Style::Acp(_) => self.lines(&AcpWriter::tool(&id, call)),
             Style::Text => Self::aside(&format!("{}: {}", call.name, call.summary)),
         }
+    }
+
+    /// Asks for permission and returns the id of the question; none if the dialect cannot ask.
+    pub(super) fn permission(&mut self, what: &str) -> io::Result<Option<String>> {
+        match &self.style {
+            Style::Acp(_) => {
+                self.calls += 1;
+                let id = format!("tool_{}", self.calls);
+                self.json(&AcpWriter::permission(&id, what))?;
+                Ok(Some(id))
+            }
+            Style::Sim | Style::Claude(_) | Style::Text => Ok(None),
+        }
+    }
+
+    /// Ends the tool call that permission was asked for.
+    pub(super) fn permitted(&mut self, id: &str, permission: Permission) -> io::Result<()> {
+        let (outcome, output) = match permission {
+            Permission::Given => (ToolOutcome::Ok, "done"),
+            Permission::Refused => (ToolOutcome::Error, "refused"),
+        };
+        self.json(&AcpWriter::tool_over(id, outcome, output))
     }
 
     pub(super) fn todo(&mut self, items: Vec<TodoItem>) -> io::Result<()> {
@@ -168,6 +202,7 @@ impl<W: Write> Writer<W> {
                 let lines = claude.todo(&format!("tool_{}", self.calls), &items);
                 self.lines(&lines)
             }
+            Style::Acp(_) => self.json(&AcpWriter::todo(&items)),
             Style::Text => Ok(()),
         }
     }
@@ -178,6 +213,10 @@ impl<W: Write> Writer<W> {
             Style::Claude(claude) => {
                 claude.usage(usage);
                 Ok(())
+            }
+            Style::Acp(acp) => {
+                let line = acp.usage(usage);
+                self.json(&line)
             }
             Style::Text => Ok(()),
         }
@@ -190,7 +229,7 @@ impl<W: Write> Writer<W> {
                 let line = claude.notice(text);
                 self.json(&line)
             }
-            Style::Text => Self::aside(text),
+            Style::Text | Style::Acp(_) => Self::aside(text),
         }
     }
 
@@ -204,6 +243,10 @@ impl<W: Write> Writer<W> {
             (Style::Claude(claude), _) => {
                 let line = claude.rate_limit(status, resets_at);
                 self.json(&line)
+            }
+            (Style::Acp(acp), _) => {
+                acp.rate_limit(resets_at);
+                Ok(())
             }
             (Style::Text, RateLimitStatus::Rejected) => {
                 let until = resets_at.map(|at| format!("|{}", at.0 / 1000)).unwrap_or_default();
@@ -221,6 +264,7 @@ impl<W: Write> Writer<W> {
                 let line = claude.chatter();
                 self.json(&line)
             }
+            Style::Acp(_) => self.json(&AcpWriter::chatter()),
             Style::Text => self.raw(b"\n"),
         }
     }
@@ -233,6 +277,7 @@ impl<W: Write> Writer<W> {
                 let line = claude.echo(prompt);
                 self.json(&line)
             }
+            Style::Acp(_) => self.json(&AcpWriter::echo(prompt)),
             Style::Text => self.raw(format!("{}\n", prompt.trim_end()).as_bytes()),
         }
     }
@@ -242,6 +287,10 @@ impl<W: Write> Writer<W> {
         match (&mut self.style, end) {
             (Style::Claude(claude), end) => {
                 let lines = claude.end(end, last_words);
+                self.lines(&lines)
+            }
+            (Style::Acp(acp), end) => {
+                let lines = acp.end(end);
                 self.lines(&lines)
             }
             (Style::Sim, End::Success) => {

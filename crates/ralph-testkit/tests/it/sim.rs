@@ -80,7 +80,7 @@ fn read(output: &Output) -> Reading {
         task: None,
         schema: None,
     };
-    let mut translator = agents::translator(&request);
+    let mut translator = agents::translator(&request, Path::new("/project"));
     let mut reading = Reading::default();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         for event in translator.line(line).events {

@@ -29,6 +29,7 @@ pub(crate) fn read(kind: AgentKind, bytes: &[u8]) {
         | AgentKind::Copilot
         | AgentKind::Qwen
         | AgentKind::Pi
+        | AgentKind::Acp
         | AgentKind::Sim => each::<String>(bytes),
     }
 }

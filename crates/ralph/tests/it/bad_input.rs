@@ -66,7 +66,7 @@ fn all_mistakes_in_the_settings_are_told_at_once() {
 fn settings_that_are_not_carried_out_are_refused() {
     for (settings, expect) in [
         (json!({ "sandbox": { "backend": "bwrap" } }), "not available yet"),
-        (json!({ "agent": { "command": "x", "kind": "acp" } }), "not available yet"),
+        (json!({ "agent": { "command": "x", "kind": "custom" } }), "not available yet"),
     ] {
         let sealed = sealed();
         sealed.script(&done(), &settings);

@@ -2,6 +2,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "deeds are written where they are used")]
 
+mod acp;
 mod agents;
 mod bad_input;
 mod claude;

@@ -64,6 +64,7 @@ fn everything_is_given_to_those_that_take_it() {
         AgentKind::Pi,
         AgentKind::Cline,
         AgentKind::Amp,
+        AgentKind::Acp,
         AgentKind::Text,
     ];
     let shown: String = kinds.into_iter().map(|kind| everything(kind, None)).collect();
@@ -88,6 +89,7 @@ fn everything_is_given_to_those_that_take_it() {
         Say "no".
         cline --json Do it.
         amp --stream-json --dangerously-allow-all --mcp-config {"memory":{"command":"ralph","args":[],"env":{}}} -x
+        acp 
         text 
     "#]].assert_eq(&shown);
 }
@@ -142,6 +144,7 @@ fn table() -> String {
         AgentKind::Cline,
         AgentKind::Amp,
         AgentKind::Pi,
+        AgentKind::Acp,
         AgentKind::Text,
     ];
     let columns = kinds.map(|kind| capabilities(kind, None).in_words());

@@ -31,7 +31,7 @@ fn recorded(name: &str) -> String {
 fn translator(output: AgentOutput) -> Translator {
     let mut request = request(AgentKind::Claude, &[], "Do the next task.");
     request.agent.output = output;
-    agents::translator(&request)
+    agents::translator(&request, Path::new("/project"))
 }
 
 fn exit(code: i32) -> Ending {
@@ -392,7 +392,10 @@ fn a_bad_line_costs_only_itself() {
 #[test]
 fn a_format_of_the_users_is_read_as_what_it_is() {
     let reply = |flag: &str, stdout: &str| {
-        let mut translator = agents::translator(&request(AgentKind::Claude, &[flag], "Do it."));
+        let mut translator = agents::translator(
+            &request(AgentKind::Claude, &[flag], "Do it."),
+            Path::new("/project"),
+        );
         let heard = translator.line(stdout);
         heard.events.iter().map(recorded::kind).collect::<Vec<&str>>().join(" ")
     };
@@ -562,7 +565,7 @@ proptest! {
         for output in [AgentOutput::Events, AgentOutput::Text] {
             let _ = read(output, &streams.join("\n"), &line, exit(1));
         }
-        let mut sim = agents::translator(&request(AgentKind::Sim, &[], ""));
+        let mut sim = agents::translator(&request(AgentKind::Sim, &[], ""), Path::new("/project"));
         let _ = sim.line(&line);
     }
 }

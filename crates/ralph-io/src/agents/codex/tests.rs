@@ -406,7 +406,7 @@ fn without_its_file_plain_text_is_no_answer() {
     fn check(answer: Option<&str>, stderr: &str, ending: Ending, expect: Option<FailureClass>) {
         let mut request = request(AgentKind::Codex, &[], "Do it.");
         request.agent.output = AgentOutput::Text;
-        let mut translator = agents::translator(&request);
+        let mut translator = agents::translator(&request, Path::new("/project"));
         let mut reading = ralph_core::reading::Reading::default();
         // What stands on stdout is the answer once more, and counts for nothing.
         let stdout = "All done.\n<promise>COMPLETE</promise>";

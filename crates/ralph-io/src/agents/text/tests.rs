@@ -1,6 +1,8 @@
 //! Plain text agents: what counts, and how their end is judged.
 #![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
+use std::path::Path;
+
 use jiff::tz::TimeZone;
 use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, Limit, NotStarted, SoftLimit};
 use ralph_core::reading::Reading;
@@ -22,7 +24,8 @@ fn ended(ending: Ending) -> ChildEnd {
 }
 
 fn read(prompt: &str, lines: &[&str]) -> (Translator, Reading) {
-    let mut translator = agents::translator(&request(AgentKind::Text, &[], prompt));
+    let mut translator =
+        agents::translator(&request(AgentKind::Text, &[], prompt), Path::new("/project"));
     let mut reading = Reading::default();
     let mut heard: Vec<Heard> = lines.iter().map(|line| translator.line(line)).collect();
     heard.push(translator.finish());

@@ -18,7 +18,17 @@ fn deeds(script: serde_json::Value) -> Vec<Deed> {
 
 /// Plays a script and reads it back as ralph would; with the weights of the lines.
 fn play_back(dialect: Dialect, script: serde_json::Value) -> (Reply, Vec<Weight>) {
-    let mut player = Player::new(Writer::new(dialect, Vec::new()), "the prompt");
+    play_back_to(dialect, "", script)
+}
+
+/// Plays a script to somebody who gives these answers.
+fn play_back_to(
+    dialect: Dialect,
+    answers: &str,
+    script: serde_json::Value,
+) -> (Reply, Vec<Weight>) {
+    let mut input = answers.as_bytes();
+    let mut player = Player::new(Writer::new(dialect, Vec::new()), "the prompt", &mut input);
     let status = match player.play("session", &deeds(script)) {
         Ok(status) | Err(Stop::Exit(status)) => status,
         Err(Stop::Undoable(error)) => panic!("{error}"),
@@ -28,15 +38,23 @@ fn play_back(dialect: Dialect, script: serde_json::Value) -> (Reply, Vec<Weight>
         Dialect::Sim => AgentKind::Sim,
         Dialect::Claude => AgentKind::Claude,
         Dialect::Text => AgentKind::Text,
+        Dialect::Acp => AgentKind::Acp,
     };
-    let output = String::from_utf8_lossy(&player.writer.out).into_owned();
+    let mut output = match dialect {
+        Dialect::Acp => OPENED.to_owned(),
+        Dialect::Sim | Dialect::Claude | Dialect::Text => String::new(),
+    };
+    output.push_str(&String::from_utf8_lossy(&player.writer.out));
     let ending = End::Exited { code: i32::from(status) };
     let request = request(kind, &[], "the prompt");
     let (heard, reply) = recorded::read(&request, &output, "", ending, Timestamp(0));
     (reply, heard.iter().map(|heard| heard.weight).collect())
 }
 
-const ALL: [Dialect; 3] = [Dialect::Sim, Dialect::Claude, Dialect::Text];
+const ALL: [Dialect; 4] = [Dialect::Sim, Dialect::Claude, Dialect::Text, Dialect::Acp];
+
+/// What stands before the turn in a conversation.
+const OPENED: &str = "{\"id\":1,\"result\":{}}\n{\"id\":2,\"result\":{\"sessionId\":\"s\"}}\n";
 
 #[test]
 fn every_dialect_tells_the_same_story() {
@@ -56,7 +74,7 @@ fn every_dialect_tells_the_same_story() {
         assert_eq!(reply.signal.as_deref(), Some("DONE"), "{dialect:?}");
         assert_eq!((&reply.failure, reply.unparsed), (&None, 0), "{dialect:?}");
         let (tools, cost) = match dialect {
-            Dialect::Sim => ((2, 1), Some(UsdMicros(250_000))),
+            Dialect::Sim | Dialect::Acp => ((2, 1), Some(UsdMicros(250_000))),
             // The to-do list is a tool of its own there.
             Dialect::Claude => ((3, 1), Some(UsdMicros(250_000))),
             Dialect::Text => ((0, 0), None),
@@ -79,7 +97,7 @@ fn every_class_of_error_is_recognized() {
         ("badCall", FailureClass::BadCall),
         ("contextExceeded", FailureClass::ContextExceeded),
     ];
-    for dialect in [Dialect::Sim, Dialect::Claude] {
+    for dialect in [Dialect::Sim, Dialect::Claude, Dialect::Acp] {
         for (name, class) in &classes {
             let script = json!([
                 {"text": "<response>DONE</response>"},
@@ -88,7 +106,9 @@ fn every_class_of_error_is_recognized() {
             let reply = play_back(dialect, script).0;
             let failure = reply.failure.expect("an error is no success");
             assert_eq!((&failure.class, reply.signal), (class, None), "{dialect:?}");
-            assert!(failure.words.contains("no luck"), "{failure:?}");
+            // The protocol ends such turns without a word.
+            let is_mute = dialect == Dialect::Acp && ["malformed", "turnLimit"].contains(name);
+            assert!(is_mute || failure.words.contains("no luck"), "{failure:?}");
         }
     }
 }
@@ -99,7 +119,7 @@ fn a_limit_keeps_its_reset_time() {
         {"rateLimit": {"status": "rejected", "resets": {"at": 1_794_710_902}}},
         {"result": {"error": {"class": "rateLimited", "words": "limit"}}},
     ]);
-    for dialect in [Dialect::Sim, Dialect::Claude] {
+    for dialect in [Dialect::Sim, Dialect::Claude, Dialect::Acp] {
         let failure = play_back(dialect, script.clone()).0.failure.expect("it is a limit");
         let resets_at = Some(Timestamp(1_794_710_902_000));
         assert_eq!(failure.class, FailureClass::RateLimited { resets_at }, "{dialect:?}");
@@ -144,11 +164,28 @@ fn chatter_is_noise_and_floods_are_whole() {
     let mut writer = Writer::new(Dialect::Claude, Vec::new());
     writer.chatter().expect("a vector takes everything");
     let line = String::from_utf8(writer.out).expect("JSON is UTF-8");
-    let heard = agents::translator(&request(AgentKind::Claude, &[], "")).line(line.trim());
+    let heard = agents::translator(&request(AgentKind::Claude, &[], ""), Path::new("/project"))
+        .line(line.trim());
     assert_eq!((heard.events, heard.weight), (Vec::<AgentEvent>::new(), Weight::Noise));
     for shape in ["events", "line"] {
         let script = json!([{"flood": {"bytes": 100_000, "shape": shape}}]);
         let (reply, _) = play_back(Dialect::Sim, script);
         assert!(reply.text.len() > 20_000 && reply.failure.is_none(), "{shape}");
+    }
+}
+
+#[test]
+fn a_tool_that_needs_permission_waits_for_the_answer_where_it_can_ask() {
+    for (dialect, answer, tools) in [
+        (Dialect::Acp, r#"{"id":"tool_1","result":{"outcome":{"optionId":"allow_once"}}}"#, (1, 0)),
+        (Dialect::Acp, r#"{"id":"tool_1","result":{"outcome":{"outcome":"cancelled"}}}"#, (1, 1)),
+        (Dialect::Acp, "", (1, 1)),
+        (Dialect::Claude, "", (1, 0)),
+        (Dialect::Sim, "", (1, 0)),
+    ] {
+        let script = json!([{"permission": "rm -r x"}, {"text": "fine"}]);
+        let reply = play_back_to(dialect, answer, script).0;
+        assert_eq!((reply.tools, reply.tool_errors), tools, "{dialect:?} {answer}");
+        assert_eq!((reply.text.as_str(), reply.failure), ("fine", None), "{dialect:?} {answer}");
     }
 }

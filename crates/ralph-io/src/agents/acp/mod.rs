@@ -1,0 +1,21 @@
+//! Any command that speaks the Agent Client Protocol: JSON-RPC on stdin and stdout.
+//!
+//! ralph is the client: it greets, opens one session, gives the prompt, answers what it is asked,
+//! and hangs up when the turn is over. It offers neither files nor terminals: agents then do
+//! their work themselves, where the gates and the sandbox see it. Not here: the flag that makes a
+//! command speak the protocol, which belongs into `agent.flags`, and anything that all agents
+//! share.
+
+mod failure;
+mod say;
+mod talk;
+mod tools;
+mod updates;
+mod usage;
+mod wire;
+
+pub(super) use say::call;
+pub(super) use talk::AcpTranslator;
+
+#[cfg(test)]
+mod tests;
