@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
-use crate::recipe::{AgentChoice, AgentOutput, Recipe};
+use crate::recipe::{AgentChoice, AgentOutput, Recipe, UsageSelectors};
 
 /// What an agent can do. An agent of which nothing is known can do nothing of all this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -175,6 +175,21 @@ impl Capabilities {
             ),
             ("reset times", has(self.reset_times)),
         ]
+    }
+}
+
+impl UsageSelectors {
+    /// Returns what is known of the use of an agent that is read with these filters. One that
+    /// selects the cost alone bounds what people set a budget for most.
+    pub fn reports(&self) -> UsageReport {
+        let tokens = [&self.input, &self.output, &self.cache_read, &self.cache_write];
+        if self.cost.is_some() {
+            UsageReport::Cost
+        } else if tokens.into_iter().any(Option::is_some) {
+            UsageReport::Tokens
+        } else {
+            UsageReport::Nothing
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::failure::{Patience, RateLimitPolicy, Retries};
 use crate::gate::{Check, Gate, ValidationStrategy};
 use crate::glob::Pattern;
 use crate::ids::{Role, TaskId};
+use crate::reading::UsageScope;
 use crate::review::ReviewPolicy;
 use crate::stuck::StuckPolicy;
 use crate::task::Keeper;
@@ -287,6 +288,9 @@ pub struct AgentChoice {
     /// What that version can do.
     #[serde(default)]
     pub capabilities: Capabilities,
+    /// What its lines mean; for the kind `custom`, and for no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selectors: Option<Box<Selectors>>,
 }
 
 impl AgentChoice {
@@ -307,8 +311,41 @@ impl AgentChoice {
             system_prompt: None,
             version: None,
             capabilities: Capabilities::default(),
+            selectors: None,
         }
     }
+}
+
+/// What the lines of an agent mean that no adapter knows: filters, each over one line of JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selectors {
+    /// Selects whole messages of the agent; the last one is its answer.
+    pub response: Option<String>,
+    /// Selects pieces of a message that is being said.
+    pub delta: Option<String>,
+    /// Selects what is shown in place of messages and pieces.
+    pub display: Option<String>,
+    /// Selects the agent's id of its session.
+    pub session: Option<String>,
+    /// Select figures of use.
+    pub usage: UsageSelectors,
+}
+
+/// Filters for figures of use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageSelectors {
+    /// Tokens read afresh.
+    pub input: Option<String>,
+    /// Tokens written.
+    pub output: Option<String>,
+    /// Tokens read from the cache.
+    pub cache_read: Option<String>,
+    /// Tokens written to the cache.
+    pub cache_write: Option<String>,
+    /// Dollars.
+    pub cost: Option<String>,
+    /// Whether the figures of several lines add up.
+    pub scope: UsageScope,
 }
 
 /// The adapters.
@@ -337,6 +374,8 @@ pub enum AgentKind {
     Acp,
     /// Any command: prompt in, text out.
     Text,
+    /// Any command: prompt in, lines of JSON out, read with [`Selectors`].
+    Custom,
     /// The built-in scripted agent.
     Sim,
 }
@@ -356,6 +395,7 @@ impl AgentKind {
             Self::Pi => "pi",
             Self::Acp => "acp",
             Self::Text => "text",
+            Self::Custom => "custom",
             Self::Sim => "sim",
         }
     }

@@ -204,7 +204,7 @@ fn agent_name(recipe: &Recipe) -> String {
         | AgentKind::Copilot
         | AgentKind::Qwen
         | AgentKind::Pi => agent.model.as_ref(),
-        AgentKind::Acp | AgentKind::Text | AgentKind::Sim => {
+        AgentKind::Acp | AgentKind::Text | AgentKind::Custom | AgentKind::Sim => {
             agent.model.as_ref().or(Some(&agent.command))
         }
     };

@@ -38,6 +38,9 @@ pub(crate) fn equip<'a>(
             (false, _) => None,
         };
         agent.capabilities = agents::capabilities(agent.kind, agent.version);
+        if let Some(selectors) = &agent.selectors {
+            agent.capabilities.usage = selectors.usage.reports();
+        }
     }
 }
 
@@ -60,6 +63,6 @@ fn has_version(kind: AgentKind) -> bool {
         | AgentKind::Copilot
         | AgentKind::Qwen
         | AgentKind::Pi => true,
-        AgentKind::Acp | AgentKind::Text | AgentKind::Sim => false,
+        AgentKind::Acp | AgentKind::Text | AgentKind::Custom | AgentKind::Sim => false,
     }
 }

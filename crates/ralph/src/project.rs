@@ -103,7 +103,8 @@ impl Project {
             | AgentKind::Qwen
             | AgentKind::Pi
             | AgentKind::Acp
-            | AgentKind::Text => self.find_program(&agent.command).map_err(|reason| {
+            | AgentKind::Text
+            | AgentKind::Custom => self.find_program(&agent.command).map_err(|reason| {
                 let message = format!("the agent cannot run: {reason}");
                 Complaint::new(ExitStatus::AgentFailed, message)
                     .hint(agents::install_hint(agent.kind, &agent.command))

@@ -12,10 +12,11 @@ use ralph_core::gate::{
 };
 use ralph_core::glob::Pattern;
 use ralph_core::ids::{Role, TaskId};
+use ralph_core::reading::UsageScope;
 use ralph_core::recipe::{
     AgentChoice, AgentKind, AgentOutput, BaselinePolicy, CommitPolicy, IterationCount,
     LandingPolicy, OnFailure, Permissions, PromptPlan, PromptSource, Recipe, Retry, RunLimits, Scm,
-    ScmTask, TaskWork, Work,
+    ScmTask, Selectors, TaskWork, UsageSelectors, Work,
 };
 use ralph_core::review::ReviewPolicy;
 use ralph_core::stuck::StuckPolicy;
@@ -247,14 +248,20 @@ fn refuse_what_is_not_there(loaded: &Loaded) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Returns what is set and has no effect in this version, for a warning.
+/// Returns what is set and has no effect, for a warning.
 pub(crate) fn without_effect(loaded: &Loaded, recipe: &Recipe) -> Vec<String> {
-    let mut warnings: Vec<String> = ["notify", "agent.responseFilter", "agent.displayFilter"]
-        .into_iter()
-        .filter(|key| loaded.is_set(key))
-        .map(|key| format!("`{key}` has no effect yet in this version"))
-        .collect();
-    if recipe.agent.kind == AgentKind::Acp && recipe.agent.model.is_some() {
+    let mut warnings = Vec::new();
+    if loaded.is_set("notify") {
+        warnings.push("`notify` has no effect yet in this version".to_owned());
+    }
+    let kind = recipe.agent.kind;
+    if kind != AgentKind::Custom {
+        for (key, _) in loaded.settings.agent.filters() {
+            let kind = kind.name();
+            warnings.push(format!("`agent.{key}` has no effect on an agent of kind `{kind}`"));
+        }
+    }
+    if kind == AgentKind::Acp && recipe.agent.model.is_some() {
         warnings.push(
             "the model has no effect on an agent of kind `acp`: name it in `agent.flags`, as its command wants it".to_owned(),
         );
@@ -304,9 +311,26 @@ fn choice(
             .hint("name one with --agent, or as `agent.command` in .ralph/settings.json")
             .hint("`ralph demo` shows the loop without an agent"));
     };
-    let kind = match chosen.kind {
-        Some(kind) => known_kind(kind)?,
-        None => ralph_io::agents::kind_of(&command),
+    let kind = match (chosen.kind, ralph_io::agents::kind_of(&command)) {
+        (Some(kind), _) => core_kind(kind),
+        // Filters make something of any command's output.
+        (None, AgentKind::Text) if !chosen.filters().is_empty() => AgentKind::Custom,
+        (None, kind) => kind,
+    };
+    let selectors = match kind {
+        AgentKind::Custom => Some(Box::new(selectors(&chosen)?)),
+        AgentKind::Claude
+        | AgentKind::Codex
+        | AgentKind::Amp
+        | AgentKind::Cline
+        | AgentKind::Gemini
+        | AgentKind::Opencode
+        | AgentKind::Copilot
+        | AgentKind::Qwen
+        | AgentKind::Pi
+        | AgentKind::Acp
+        | AgentKind::Text
+        | AgentKind::Sim => None,
     };
     let mut flags = chosen.flags.unwrap_or_default();
     let command = match (kind, command.as_str()) {
@@ -336,33 +360,57 @@ fn choice(
         mcp_config: servers.map(PathBuf::from),
         system_prompt: chosen.system_prompt_file.map(PathBuf::from),
         capabilities: ralph_io::agents::capabilities(kind, None),
+        selectors,
         ..AgentChoice::new(kind, command)
     })
 }
 
-fn known_kind(kind: agents_in::AgentKind) -> Result<AgentKind, Complaint> {
-    match kind {
-        agents_in::AgentKind::Claude => Ok(AgentKind::Claude),
-        agents_in::AgentKind::Codex => Ok(AgentKind::Codex),
-        agents_in::AgentKind::Amp => Ok(AgentKind::Amp),
-        agents_in::AgentKind::Cline => Ok(AgentKind::Cline),
-        agents_in::AgentKind::Gemini => Ok(AgentKind::Gemini),
-        agents_in::AgentKind::Opencode => Ok(AgentKind::Opencode),
-        agents_in::AgentKind::Copilot => Ok(AgentKind::Copilot),
-        agents_in::AgentKind::Qwen => Ok(AgentKind::Qwen),
-        agents_in::AgentKind::Pi => Ok(AgentKind::Pi),
-        agents_in::AgentKind::Acp => Ok(AgentKind::Acp),
-        agents_in::AgentKind::Text => Ok(AgentKind::Text),
-        agents_in::AgentKind::Sim => Ok(AgentKind::Sim),
-        agents_in::AgentKind::Custom => Err(not_yet(&format!("{kind:?}").to_lowercase())),
+/// Returns the filters of an agent that is read with them.
+fn selectors(agent: &agents_in::Agent) -> Result<Selectors, Complaint> {
+    if agent.response_filter.is_none() && agent.delta_filter.is_none() {
+        return Err(Complaint::input(
+            "an agent of kind `custom` needs a filter that selects its answer",
+        )
+        .hint(
+            "set `agent.responseFilter`, such as \"select(.type == \\\"assistant\\\") | .text\"",
+        ));
     }
+    let usage = &agent.usage_filters;
+    Ok(Selectors {
+        response: agent.response_filter.clone(),
+        delta: agent.delta_filter.clone(),
+        display: agent.display_filter.clone(),
+        session: agent.session_filter.clone(),
+        usage: UsageSelectors {
+            input: usage.input.clone(),
+            output: usage.output.clone(),
+            cache_read: usage.cache_read.clone(),
+            cache_write: usage.cache_write.clone(),
+            cost: usage.cost.clone(),
+            scope: match usage.scope {
+                Some(agents_in::UsageScope::Step) => UsageScope::Step,
+                Some(agents_in::UsageScope::Total) | None => UsageScope::Total,
+            },
+        },
+    })
 }
 
-/// Returns the complaint about an agent whose adapter is still to come.
-fn not_yet(name: &str) -> Complaint {
-    Complaint::input(format!("agents of kind `{name}` are not available yet in this version")).hint(
-        "with `\"kind\": \"text\"` any command works that takes a prompt and prints its answer",
-    )
+fn core_kind(kind: agents_in::AgentKind) -> AgentKind {
+    match kind {
+        agents_in::AgentKind::Claude => AgentKind::Claude,
+        agents_in::AgentKind::Codex => AgentKind::Codex,
+        agents_in::AgentKind::Amp => AgentKind::Amp,
+        agents_in::AgentKind::Cline => AgentKind::Cline,
+        agents_in::AgentKind::Gemini => AgentKind::Gemini,
+        agents_in::AgentKind::Opencode => AgentKind::Opencode,
+        agents_in::AgentKind::Copilot => AgentKind::Copilot,
+        agents_in::AgentKind::Qwen => AgentKind::Qwen,
+        agents_in::AgentKind::Pi => AgentKind::Pi,
+        agents_in::AgentKind::Acp => AgentKind::Acp,
+        agents_in::AgentKind::Text => AgentKind::Text,
+        agents_in::AgentKind::Sim => AgentKind::Sim,
+        agents_in::AgentKind::Custom => AgentKind::Custom,
+    }
 }
 
 fn settings_role(role: Role) -> agents_in::Role {

@@ -8,6 +8,7 @@ use super::*;
 use crate::budget::Budget;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId};
 use crate::ports::Request;
+use crate::reading::UsageScope;
 use crate::recipe::AgentKind;
 use crate::units::{Millis, Tokens, UsdMicros};
 use crate::version::Version;
@@ -144,4 +145,24 @@ fn only_an_agent_without_schemas_is_asked_in_its_prompt() {
 fn what_an_old_journal_does_not_know_is_not_there() {
     let known: Capabilities = serde_json::from_value(json!({ "usage": "cost" })).expect("read");
     assert_eq!(known, Capabilities { usage: UsageReport::Cost, ..Capabilities::default() });
+}
+
+#[test]
+fn filters_say_what_is_known_of_the_use() {
+    let select = |input: Option<&str>, cost: Option<&str>| UsageSelectors {
+        input: input.map(str::to_owned),
+        output: None,
+        cache_read: None,
+        cache_write: None,
+        cost: cost.map(str::to_owned),
+        scope: UsageScope::Total,
+    };
+    for (input, cost, expect) in [
+        (None, None, UsageReport::Nothing),
+        (Some(".in"), None, UsageReport::Tokens),
+        (Some(".in"), Some(".usd"), UsageReport::Cost),
+        (None, Some(".usd"), UsageReport::Cost),
+    ] {
+        assert_eq!(select(input, cost).reports(), expect, "{input:?} {cost:?}");
+    }
 }

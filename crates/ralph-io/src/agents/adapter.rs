@@ -13,7 +13,7 @@ use super::sim::{self, SimTranslator};
 use super::text::{self, TextTranslator};
 use super::translator::{Dialect, Evidence, Translator};
 use super::usage_error;
-use super::{acp, amp, claude, cline, codex, copilot, gemini, opencode, pi, qwen};
+use super::{acp, amp, claude, cline, codex, copilot, custom, gemini, opencode, pi, qwen};
 
 /// Returns how to call the agent of a request.
 ///
@@ -31,6 +31,7 @@ pub fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
         AgentKind::Pi => pi::call(request, context),
         AgentKind::Acp => Ok(acp::call(request)),
         AgentKind::Text => text::call(request, context),
+        AgentKind::Custom => custom::call(request, context),
         AgentKind::Sim => sim::call(request, context),
     }
 }
@@ -54,6 +55,7 @@ pub fn answer_file<'a>(request: &Request, context: &'a CallContext) -> Option<&'
             | AgentKind::Pi
             | AgentKind::Acp
             | AgentKind::Text
+            | AgentKind::Custom
             | AgentKind::Sim,
             _,
         ) => None,
@@ -74,6 +76,7 @@ pub fn talk(kind: AgentKind) -> Talk {
         | AgentKind::Qwen
         | AgentKind::Pi
         | AgentKind::Text
+        | AgentKind::Custom
         | AgentKind::Sim => Talk::OneWay,
     }
 }
@@ -101,6 +104,7 @@ pub fn translator(request: &Request, directory: &Path) -> Translator {
         (AgentKind::Pi, _) => Dialect::Pi(Box::new(pi::PiTranslator::new(request))),
         (AgentKind::Acp, _) => Dialect::Acp(Box::new(acp::AcpTranslator::new(request, directory))),
         (AgentKind::Text, _) => Dialect::Text(TextTranslator::new(request)),
+        (AgentKind::Custom, _) => Dialect::Custom(Box::new(custom::CustomTranslator::new(request))),
         (AgentKind::Sim, _) => Dialect::Sim(SimTranslator),
     })
 }

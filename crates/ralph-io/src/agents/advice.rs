@@ -21,7 +21,7 @@ pub fn install_hint(kind: AgentKind, command: &str) -> String {
         AgentKind::Copilot => copilot::INSTALL_HINT.to_owned(),
         AgentKind::Qwen => qwen::INSTALL_HINT.to_owned(),
         AgentKind::Pi => pi::INSTALL_HINT.to_owned(),
-        AgentKind::Acp | AgentKind::Text | AgentKind::Sim => {
+        AgentKind::Acp | AgentKind::Text | AgentKind::Custom | AgentKind::Sim => {
             format!("install `{command}`, or set `agent.command`")
         }
     }
@@ -48,6 +48,7 @@ pub fn billing_warning(
         | AgentKind::Pi
         | AgentKind::Acp
         | AgentKind::Text
+        | AgentKind::Custom
         | AgentKind::Sim => return None,
     };
     let is_set = env.iter().any(|(name, value)| name == variable && !value.is_empty());

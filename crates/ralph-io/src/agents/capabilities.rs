@@ -110,6 +110,8 @@ pub fn capabilities(kind: AgentKind, version: Option<Version>) -> Capabilities {
             ..Capabilities::default()
         },
         AgentKind::Text => Capabilities { text_mode: TextMode::Plain, ..Capabilities::default() },
+        // Its use is reported where filters select it, which its settings say.
+        AgentKind::Custom => Capabilities::default(),
         // A scenario reports what it is told to, and is given everything in its prompt.
         AgentKind::Sim => Capabilities {
             usage: UsageReport::Cost,
@@ -141,6 +143,7 @@ pub fn oldest(kind: AgentKind) -> Option<Version> {
         | AgentKind::Pi
         | AgentKind::Acp
         | AgentKind::Text
+        | AgentKind::Custom
         | AgentKind::Sim => None,
     }
 }

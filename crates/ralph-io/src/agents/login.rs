@@ -98,7 +98,7 @@ fn places(kind: AgentKind) -> Option<Places> {
             needed: Some("set AMP_API_KEY, or run `amp login`"),
             ..places(&["AMP_API_KEY"], None, ".local/share/amp", &["secrets.json"])
         },
-        AgentKind::Acp | AgentKind::Text | AgentKind::Sim => return None,
+        AgentKind::Acp | AgentKind::Text | AgentKind::Custom | AgentKind::Sim => return None,
     })
 }
 
@@ -122,7 +122,8 @@ pub fn login(
             | AgentKind::Qwen
             | AgentKind::Pi
             | AgentKind::Acp
-            | AgentKind::Text => Login::Unknown,
+            | AgentKind::Text
+            | AgentKind::Custom => Login::Unknown,
         };
     };
     if let Some(name) = places.variables.iter().find(|name| variable(name).is_some()) {
@@ -178,6 +179,7 @@ mod tests {
         check(AgentKind::Amp, &[home], &[], &Login::Missing { hint });
         check(AgentKind::Acp, &[home], &[], &Login::Unknown);
         check(AgentKind::Text, &[home], &[], &Login::Unknown);
+        check(AgentKind::Custom, &[home], &[], &Login::Unknown);
         check(AgentKind::Sim, &[home], &[], &Login::NotNeeded);
     }
 }

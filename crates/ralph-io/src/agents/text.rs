@@ -61,21 +61,27 @@ impl TextTranslator {
     }
 
     pub(super) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        let hint = format!("install `{}`, or set `agent.command`", self.command);
-        if let Some(failure) = ending::imposed(&evidence.end.ending, &hint) {
-            return Some(failure);
-        }
-        if !evidence.end.ending.is_success() {
-            let words = ending::last_words(evidence.stderr_tail, evidence.stdout_tail);
-            let crashed = || ending::crashed(&evidence.end.ending, &words);
-            return Some(limit_of(evidence).unwrap_or_else(crashed));
-        }
-        evidence.reading.is_silent().then(|| {
-            let words = ending::last_words(evidence.stderr_tail, "");
-            let words = if words.is_empty() { "it printed nothing".to_owned() } else { words };
-            Failure::new(FailureClass::Empty, words)
-        })
+        judge(&self.command, "it printed nothing", evidence)
     }
+}
+
+/// Judges a call by its exit code and by whether it said anything; `silence` says that it did
+/// not.
+pub(super) fn judge(command: &str, silence: &str, evidence: &Evidence<'_>) -> Option<Failure> {
+    let hint = format!("install `{command}`, or set `agent.command`");
+    if let Some(failure) = ending::imposed(&evidence.end.ending, &hint) {
+        return Some(failure);
+    }
+    if !evidence.end.ending.is_success() {
+        let words = ending::last_words(evidence.stderr_tail, evidence.stdout_tail);
+        let crashed = || ending::crashed(&evidence.end.ending, &words);
+        return Some(limit_of(evidence).unwrap_or_else(crashed));
+    }
+    evidence.reading.is_silent().then(|| {
+        let words = ending::last_words(evidence.stderr_tail, "");
+        let words = if words.is_empty() { silence.to_owned() } else { words };
+        Failure::new(FailureClass::Empty, words)
+    })
 }
 
 /// Looks for a limit in the last words of a call that failed. Only there: an agent that works on

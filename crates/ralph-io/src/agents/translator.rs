@@ -14,6 +14,7 @@ use super::claude::{self, ClaudeTranslator};
 use super::cline::ClineTranslator;
 use super::codex::{CodexText, CodexTranslator};
 use super::copilot::CopilotTranslator;
+use super::custom::CustomTranslator;
 use super::gemini::GeminiTranslator;
 use super::opencode::OpencodeTranslator;
 use super::pi::PiTranslator;
@@ -55,6 +56,8 @@ pub(super) enum Dialect {
     Acp(Box<AcpTranslator>),
     /// Any command's plain text.
     Text(TextTranslator),
+    /// Any command's JSON, read with the user's filters.
+    Custom(Box<CustomTranslator>),
     /// The scripted agent's own events.
     Sim(SimTranslator),
 }
@@ -193,6 +196,7 @@ impl Translator {
     pub fn take_in(&mut self, line: &str) -> Told {
         let heard = match &mut self.0 {
             Dialect::Acp(translator) => return translator.line(line),
+            Dialect::Custom(translator) => return translator.line(line),
             Dialect::Claude(translator) => translator.line(line),
             Dialect::ClaudeText(translator) | Dialect::Text(translator) => translator.line(line),
             Dialect::Codex(translator) => translator.line(line),
@@ -231,7 +235,7 @@ impl Translator {
             Dialect::Qwen(translator) => translator.finish(),
             Dialect::Pi(translator) => translator.finish(),
             Dialect::Acp(translator) => translator.finish(),
-            Dialect::Claude(_) | Dialect::CodexText(_) | Dialect::Sim(_) => {
+            Dialect::Claude(_) | Dialect::CodexText(_) | Dialect::Custom(_) | Dialect::Sim(_) => {
                 Heard::nothing(Weight::Noise)
             }
         }
@@ -254,6 +258,7 @@ impl Translator {
             | Dialect::Pi(_)
             | Dialect::Acp(_)
             | Dialect::Text(_)
+            | Dialect::Custom(_)
             | Dialect::Sim(_) => Heard::nothing(Weight::Noise),
         }
     }
@@ -274,6 +279,7 @@ impl Translator {
             Dialect::Qwen(translator) => translator.judge(evidence),
             Dialect::Pi(translator) => translator.judge(evidence),
             Dialect::Acp(translator) => translator.judge(evidence),
+            Dialect::Custom(translator) => translator.judge(evidence),
             Dialect::Sim(translator) => translator.judge(evidence),
         }
     }

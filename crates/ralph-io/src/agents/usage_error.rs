@@ -123,6 +123,7 @@ mod tests {
             AgentKind::Cline,
             AgentKind::Amp,
             AgentKind::Text,
+            AgentKind::Custom,
         ] {
             check(kind, "error: unknown option '--mine'", 1, bad, mine);
             check(

@@ -30,6 +30,7 @@ pub(crate) fn read(kind: AgentKind, bytes: &[u8]) {
         | AgentKind::Qwen
         | AgentKind::Pi
         | AgentKind::Acp
+        | AgentKind::Custom
         | AgentKind::Sim => each::<String>(bytes),
     }
 }

@@ -82,6 +82,7 @@ fn changed(recipe: &Recipe, limits: &LimitArgs) -> Result<Option<Recipe>, Compla
         changed.agent.kind = ralph_io::agents::kind_of(agent);
         changed.agent.command.clone_from(agent);
         changed.agent.flags.clear();
+        changed.agent.selectors = None;
     }
     if limits.model.is_some() {
         changed.agent.model.clone_from(&limits.model);

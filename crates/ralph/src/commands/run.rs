@@ -54,8 +54,21 @@ pub(super) fn wishes(args: &StartArgs) -> Wishes {
     Wishes { dirty, incomplete: args.limits.allow_incomplete.into(), shelf: None }
 }
 
+/// What means something to one program only.
+const OF_ONE_PROGRAM: [&str; 8] = [
+    "agent.kind",
+    "agent.flags",
+    "agent.model",
+    "agent.fallbackModel",
+    "agent.responseFilter",
+    "agent.deltaFilter",
+    "agent.displayFilter",
+    "agent.sessionFilter",
+];
+
 /// Reads the settings, with the flags on top. Another agent than the one of the settings is
-/// another program: the flags, the model and the kind there mean nothing to it.
+/// another program: the flags, the model, the kind and the filters there mean nothing to it. Where
+/// the settings name no program, they are meant for the one of the flag.
 pub(super) fn load(
     project: &Project,
     args: &StartArgs,
@@ -66,18 +79,17 @@ pub(super) fn load(
         return project.settings(config, flags);
     };
     let in_files = project.settings(config, Vec::new())?;
-    if in_files.settings.agent.command.as_ref() != Some(named) {
+    if in_files.settings.agent.command.as_ref().is_some_and(|command| command != named) {
         let is_set = |path: &str| flags.iter().any(|flag| flag.path == path);
-        let forgotten: Vec<FlagValue> =
-            ["agent.kind", "agent.flags", "agent.model", "agent.fallbackModel"]
-                .into_iter()
-                .filter(|path| !is_set(path))
-                .map(|path| FlagValue {
-                    name: "--agent".to_owned(),
-                    path: path.to_owned(),
-                    value: Value::Null,
-                })
-                .collect();
+        let forgotten: Vec<FlagValue> = OF_ONE_PROGRAM
+            .into_iter()
+            .filter(|path| !is_set(path))
+            .map(|path| FlagValue {
+                name: "--agent".to_owned(),
+                path: path.to_owned(),
+                value: Value::Null,
+            })
+            .collect();
         flags.extend(forgotten);
     }
     project.settings(config, flags)

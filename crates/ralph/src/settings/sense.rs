@@ -50,6 +50,12 @@ fn check_agent(agent: &Agent, path: &JsonPath, findings: &mut Vec<Finding>) {
         let message = "is not a name for an environment variable";
         findings.push(finding(path.key("env").key(name), message));
     }
+    for (key, filter) in agent.filters() {
+        if let Err(error) = ralph_io::agents::check_filter(filter) {
+            let path = key.split('.').fold(path.clone(), |path, key| path.key(key));
+            findings.push(finding(path, error.to_string()));
+        }
+    }
 }
 
 fn check_guardrails(settings: &Settings, findings: &mut Vec<Finding>) {
@@ -166,8 +172,8 @@ mod tests {
     #[test]
     fn mistakes_between_settings_are_found_together() {
         let settings: Settings = serde_json::from_value(json!({
-            "agent": {"command": " ", "env": {"A=B": "1"}},
-            "agents": {"review": {"command": ""}},
+            "agent": {"command": " ", "env": {"A=B": "1"}, "responseFilter": ".a |"},
+            "agents": {"review": {"command": "", "usageFilters": {"cost": "$x"}}},
             "guardrails": [{"command": "make"}, {"command": " "}],
             "gates": [
                 {"name": "one", "command": "make"},
@@ -190,7 +196,9 @@ mod tests {
         expect![[r#"
             agent.command: Value("must not be blank")
             agent.env["A=B"]: Value("is not a name for an environment variable")
+            agent.responseFilter: Value("at character 5: expected a filter such as `.text`, found the end")
             agents.review.command: Value("must not be blank")
+            agents.review.usageFilters.cost: Value("at character 1: expected a filter such as `.text`, found `$`")
             guardrails[1].command: Value("must not be blank")
             gates[1].name: Value("`gates[0]` is called \"one\" as well")
             gates[2]: Value("a gate has a `command` or an `agent`, not both")

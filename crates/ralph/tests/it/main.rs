@@ -6,6 +6,7 @@ mod acp;
 mod agents;
 mod bad_input;
 mod claude;
+mod custom;
 mod failures;
 mod landing;
 mod loops;

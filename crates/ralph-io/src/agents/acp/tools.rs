@@ -105,7 +105,8 @@ impl Call {
         let named = named.or_else(|| news.meta.as_ref().and_then(|meta| meta.tool_name.clone()));
         // Beside an input the first title is the tool's name; alone it is what the tool does.
         let is_name = |title: &String| {
-            self.has_input && title.chars().all(|it| it.is_alphanumeric() || it == '_')
+            let is_word = title.chars().all(|it| it.is_alphanumeric() || it == '_');
+            self.has_input && is_word && !title.is_empty()
         };
         let named = named.or_else(|| news.title.clone().filter(is_name));
         self.name = self.name.take().or(named);
@@ -137,7 +138,7 @@ impl Call {
         let summary = self.input.clone().or(files).or_else(title);
         AgentEvent::ToolStarted {
             id: self.id.clone(),
-            name: name.to_owned(),
+            name: glance(name, GLANCE_CHARS),
             summary: glance(&summary.unwrap_or_default(), GLANCE_CHARS),
             speaker: Speaker::Agent,
         }

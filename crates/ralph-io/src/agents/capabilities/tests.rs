@@ -66,6 +66,7 @@ fn everything_is_given_to_those_that_take_it() {
         AgentKind::Amp,
         AgentKind::Acp,
         AgentKind::Text,
+        AgentKind::Custom,
     ];
     let shown: String = kinds.into_iter().map(|kind| everything(kind, None)).collect();
     expect![[r#"
@@ -91,6 +92,7 @@ fn everything_is_given_to_those_that_take_it() {
         amp --stream-json --dangerously-allow-all --mcp-config {"memory":{"command":"ralph","args":[],"env":{}}} -x
         acp 
         text 
+        custom 
     "#]].assert_eq(&shown);
 }
 
@@ -146,6 +148,7 @@ fn table() -> String {
         AgentKind::Pi,
         AgentKind::Acp,
         AgentKind::Text,
+        AgentKind::Custom,
     ];
     let columns = kinds.map(|kind| capabilities(kind, None).in_words());
     let mut shown = format!("| | {} |\n", kinds.map(AgentKind::name).join(" | "));

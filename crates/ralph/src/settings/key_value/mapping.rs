@@ -96,8 +96,12 @@ impl Mapping<'_> {
                     self.problem(at, JsonPath::parse("streamAgentOutput"), message);
                 }
             },
-            "AGENT_RESPONSE_FILTER" => self.setting("agent.responseFilter", text, spot),
-            "AGENT_DISPLAY_FILTER" => self.setting("agent.displayFilter", text, spot),
+            "AGENT_RESPONSE_FILTER" => {
+                self.setting("agent.responseFilter", &bare_filter(text), spot);
+            }
+            "AGENT_DISPLAY_FILTER" => {
+                self.setting("agent.displayFilter", &bare_filter(text), spot);
+            }
             "SPECS_DIR" => self.setting("specsDir", text, spot),
             "MAX_RETRIES" => self.setting("retries.max", text, spot),
             name if name.starts_with("RALPH_") => match self.names.read(name, text) {
@@ -145,7 +149,14 @@ impl Mapping<'_> {
             })
         };
         if let Some((kind, spot)) = given("AGENT_TYPE") {
-            self.setting("agent.kind", kind, spot);
+            // Text was the type of every program without one of its own, and its output could
+            // still be JSON.
+            let is_json =
+                given("AGENT_OUTPUT_FORMAT").is_some_and(|(it, _)| it.eq_ignore_ascii_case("json"));
+            let is_filtered = is_json && given("AGENT_RESPONSE_FILTER").is_some();
+            let is_text = kind.trim().eq_ignore_ascii_case("text");
+            let named = if is_text && is_filtered { "custom" } else { kind };
+            self.setting("agent.kind", named, spot);
             if given("AGENT_CLI").is_none()
                 && self.mapped.document.pointer("/agent/command").is_none()
                 && let Some(command) = program_of(kind)
@@ -216,6 +227,16 @@ impl Mapping<'_> {
     fn problem(&mut self, position: Position, path: JsonPath, message: String) {
         let place = Place::Value(Origin::File { path: self.file.into(), position });
         self.mapped.problems.push(Problem { place, path, message, hint: None });
+    }
+}
+
+/// Returns a filter without the command that applied it, as in `jq -r --unbuffered '.text'`.
+fn bare_filter(text: &str) -> String {
+    let words = split_words(text).unwrap_or_default();
+    let mut further = words.iter().skip(1).filter(|word| !word.starts_with('-'));
+    match (words.first().map(String::as_str), further.next(), further.next()) {
+        (Some("jq"), Some(filter), None) => filter.clone(),
+        _ => text.to_owned(),
     }
 }
 

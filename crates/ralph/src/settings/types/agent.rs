@@ -32,10 +32,60 @@ pub(crate) struct Agent {
     /// it takes one.
     #[schemars(length(min = 1))]
     pub(crate) system_prompt_file: Option<String>,
-    /// Selects the agent's answer in its output, for agents of kind `custom`.
+    /// Selects whole messages in the agent's output, for agents of kind `custom`. The last one is
+    /// its answer.
     pub(crate) response_filter: Option<String>,
-    /// Selects what to show of the agent's output, for agents of kind `custom`.
+    /// Selects pieces of a message that is being said, for agents of kind `custom`.
+    pub(crate) delta_filter: Option<String>,
+    /// Selects what to show of the agent's output, for agents of kind `custom`. Not set: its
+    /// messages.
     pub(crate) display_filter: Option<String>,
+    /// Selects the id of the session, for agents of kind `custom`.
+    pub(crate) session_filter: Option<String>,
+    /// Select figures of use, for agents of kind `custom`.
+    pub(crate) usage_filters: UsageFilters,
+}
+
+/// Filters for figures of use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct UsageFilters {
+    /// Selects the tokens that were read afresh.
+    pub(crate) input: Option<String>,
+    /// Selects the tokens that were written.
+    pub(crate) output: Option<String>,
+    /// Selects the tokens that were read from the cache.
+    pub(crate) cache_read: Option<String>,
+    /// Selects the tokens that were written to the cache.
+    pub(crate) cache_write: Option<String>,
+    /// Selects the cost in dollars.
+    pub(crate) cost: Option<String>,
+    /// What the figures of one line are for. Default: `total`.
+    pub(crate) scope: Option<UsageScope>,
+}
+
+impl UsageFilters {
+    /// Returns these filters with what they leave open taken from `base`.
+    fn over(&self, base: Self) -> Self {
+        Self {
+            input: self.input.clone().or(base.input),
+            output: self.output.clone().or(base.output),
+            cache_read: self.cache_read.clone().or(base.cache_read),
+            cache_write: self.cache_write.clone().or(base.cache_write),
+            cost: self.cost.clone().or(base.cost),
+            scope: self.scope.or(base.scope),
+        }
+    }
+}
+
+/// What figures of use are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum UsageScope {
+    /// One step: those of several lines add up.
+    Step,
+    /// The whole call so far: the last ones count.
+    Total,
 }
 
 impl Agent {
@@ -70,8 +120,28 @@ impl Agent {
             skip_permissions: self.skip_permissions.or(base.skip_permissions),
             system_prompt_file: self.system_prompt_file.clone().or(base.system_prompt_file),
             response_filter: self.response_filter.clone().or(base.response_filter),
+            delta_filter: self.delta_filter.clone().or(base.delta_filter),
             display_filter: self.display_filter.clone().or(base.display_filter),
+            session_filter: self.session_filter.clone().or(base.session_filter),
+            usage_filters: self.usage_filters.over(base.usage_filters),
         }
+    }
+
+    /// Returns every filter that is set, with its key.
+    pub(crate) fn filters(&self) -> Vec<(&'static str, &str)> {
+        let usage = &self.usage_filters;
+        let all = [
+            ("responseFilter", &self.response_filter),
+            ("deltaFilter", &self.delta_filter),
+            ("displayFilter", &self.display_filter),
+            ("sessionFilter", &self.session_filter),
+            ("usageFilters.input", &usage.input),
+            ("usageFilters.output", &usage.output),
+            ("usageFilters.cacheRead", &usage.cache_read),
+            ("usageFilters.cacheWrite", &usage.cache_write),
+            ("usageFilters.cost", &usage.cost),
+        ];
+        all.into_iter().filter_map(|(key, filter)| Some((key, filter.as_deref()?))).collect()
     }
 }
 
@@ -101,7 +171,7 @@ pub(crate) enum AgentKind {
     Acp,
     /// Any command: prompt on stdin, answer on stdout.
     Text,
-    /// Any command that prints JSON lines, read with `responseFilter` and `displayFilter`.
+    /// Any command that prints JSON lines, read with `responseFilter` and the other filters.
     Custom,
     /// The built-in scripted agent.
     Sim,

@@ -106,6 +106,28 @@ fn a_given_program_comes_before_the_one_of_the_kind() {
 }
 
 #[test]
+fn a_program_with_json_output_and_filters_is_a_custom_agent() {
+    check(
+        r#"AGENT_TYPE=text
+AGENT_CLI=my-agent
+AGENT_OUTPUT_FORMAT=json
+AGENT_RESPONSE_FILTER='select(.type == "assistant") | .text'
+AGENT_DISPLAY_FILTER="jq -rj --unbuffered '.text // empty'"
+"#,
+        &json!({
+            "agent": {
+                "kind": "custom", "command": "my-agent",
+                "responseFilter": "select(.type == \"assistant\") | .text",
+                "displayFilter": ".text // empty",
+            },
+            "streamAgentOutput": true,
+        }),
+    );
+    let odd = "jq --arg x y '.text'";
+    check(&format!("AGENT_DISPLAY_FILTER=\"{odd}\"\n"), &json!({"agent": {"displayFilter": odd}}));
+}
+
+#[test]
 fn a_limit_as_a_whole_and_in_part_join() {
     check(
         "RALPH_TIMEOUTS_TEST=5m\nRALPH_TIMEOUTS_TEST_SOFT=2m\n",

@@ -1,0 +1,19 @@
+//! Any command that prints JSON lines, read with filters from the settings.
+//!
+//! Prompt and end are those of plain text; only what stdout means is told by the filters. Not
+//! here: guessing at formats without filters.
+
+mod filter;
+mod parse;
+mod translate;
+
+pub use parse::FilterError;
+pub(super) use translate::{CustomTranslator, call};
+
+/// Checks a filter without using it.
+pub fn check_filter(text: &str) -> Result<(), FilterError> {
+    parse::parse(text).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests;
