@@ -131,6 +131,13 @@ impl Desk {
         })
     }
 
+    /// Notes which file of the work tree the run itself keeps.
+    pub(crate) fn keeps_list_of(&mut self, recipe: &Recipe) {
+        if let (Some(repository), Some(work)) = (&mut self.repository, recipe.task_work()) {
+            repository.keeps(&self.layout.project().join(&work.file));
+        }
+    }
+
     /// Refuses a recipe that needs a repository where there is none.
     pub(crate) fn repository_is_there(&self, recipe: &Recipe) -> Result<(), Complaint> {
         if self.repository.is_some() || !recipe.needs_git() {

@@ -68,8 +68,9 @@ pub(crate) fn start(
 ) -> Result<ExitStatus, Complaint> {
     project.agents_are_there(&recipe)?;
     project.gates_are_there(&recipe)?;
-    let desk = Desk::open(common, project, loaded)?;
+    let mut desk = Desk::open(common, project, loaded)?;
     desk.repository_is_there(&recipe)?;
+    desk.keeps_list_of(&recipe);
     desk.nothing_is_under_way(&recipe)?;
     desk.tree_is_clean(&recipe, wishes.dirty)?;
     let (run, files) =
@@ -107,7 +108,7 @@ pub(crate) fn resume(
     change: impl FnOnce(&Recipe) -> Result<Option<Recipe>, Complaint>,
     wishes: &Wishes,
 ) -> Result<ExitStatus, Complaint> {
-    let desk = Desk::open(common, project, loaded)?;
+    let mut desk = Desk::open(common, project, loaded)?;
     let path = desk.layout.run(run).journal();
     let unreadable = |error| Complaint::of(ExitStatus::BadInput, &error);
     // The journal is opened before it is read: opening drops a torn last line.
@@ -122,6 +123,7 @@ pub(crate) fn resume(
     let changed = (equipped != state.recipe).then_some(equipped);
     let recipe = changed.as_ref().unwrap_or(&state.recipe);
     desk.repository_is_there(recipe)?;
+    desk.keeps_list_of(recipe);
     if state.current.is_none() {
         desk.tree_is_clean(recipe, wishes.dirty)?;
         desk.set_aside(run, wishes.dirty)?;

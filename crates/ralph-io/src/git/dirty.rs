@@ -37,14 +37,17 @@ pub enum DirtyKind {
 }
 
 impl Repository {
-    /// Returns every path that is not committed, but ralph's runtime files and what is inside
-    /// submodules.
+    /// Returns every path that is not committed, but ralph's runtime files, the file that ralph
+    /// keeps, and what is inside submodules.
     pub fn dirty(&self) -> Result<Vec<Dirty>, VcsError> {
         let call = self
             .git(&["--no-optional-locks", "status", "--porcelain=v2", "-z"])
             .args(["--untracked-files=all", "--ignore-submodules=dirty", "--no-renames", "--"])
             .args(self.all_but_runtime_files());
-        Ok(self.commands.output(call)?.split(|byte| *byte == 0).filter_map(read).collect())
+        let mut dirty: Vec<Dirty> =
+            self.commands.output(call)?.split(|byte| *byte == 0).filter_map(read).collect();
+        dirty.retain(|it| self.own.as_deref() != Some(it.path.as_os_str().as_bytes()));
+        Ok(dirty)
     }
 
     /// Returns whether commits would go onto no branch.

@@ -23,6 +23,8 @@ pub struct Repository {
     pub(super) project: PathBuf,
     pub(super) top: PathBuf,
     pub(super) git_dir: PathBuf,
+    /// The file that ralph itself keeps in the work tree, from the top.
+    pub(super) own: Option<Vec<u8>>,
     sparse: Sparse,
     /// The head that was seen last; what a commit's tree is never changes.
     pub(super) seen: RefCell<Option<Head>>,
@@ -90,6 +92,7 @@ impl Repository {
             project,
             top,
             git_dir,
+            own: None,
             sparse,
             seen: RefCell::default(),
         }))
@@ -98,6 +101,19 @@ impl Repository {
     /// Returns the top of the work tree.
     pub fn top(&self) -> &Path {
         &self.top
+    }
+
+    /// Names a file that ralph itself keeps: the task list. What is uncommitted of it is not the
+    /// user's, and its backup is in no commit.
+    pub fn keeps(&mut self, file: &Path) {
+        let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        let top = self.top.canonicalize().unwrap_or_else(|_| self.top.clone());
+        self.own = real.strip_prefix(top).ok().map(|path| path.as_os_str().as_bytes().to_vec());
+    }
+
+    /// Returns the backup of the file that ralph keeps, from the top.
+    fn backup(&self) -> Option<Vec<u8>> {
+        self.own.as_ref().map(|own| [own.as_slice(), b".bak"].concat())
     }
 
     /// Returns a plumbing command in the work tree.
@@ -131,11 +147,17 @@ impl Repository {
     pub(super) fn ignores_runtime_files(&self) -> bool {
         let path = self.project.join(PROJECT_DIRECTORY).join(".gitignore");
         let is_file = fs::symlink_metadata(&path).is_ok_and(|file| file.is_file());
-        is_file && fs::read(&path).is_ok_and(|text| text == ignore_file().as_bytes())
+        let has_backup = self
+            .backup()
+            .is_some_and(|path| self.top.join(OsStr::from_bytes(&path)).symlink_metadata().is_ok());
+        is_file && !has_backup && fs::read(&path).is_ok_and(|text| text == ignore_file().as_bytes())
     }
 
     /// Returns whether a path from the top is one of ralph's runtime files.
     pub(super) fn is_runtime_file(&self, path: &[u8]) -> bool {
+        if self.backup().is_some_and(|backup| backup == path) {
+            return true;
+        }
         let directory = self.runtime_directory();
         let below = path
             .strip_prefix(directory.as_os_str().as_bytes())
@@ -174,7 +196,10 @@ impl Repository {
             path.push(name);
             path
         });
-        std::iter::once(".".into()).chain(excluded)
+        let backup = self
+            .backup()
+            .map(|path| OsString::from_vec([b":(top,exclude,literal)", path.as_slice()].concat()));
+        std::iter::once(".".into()).chain(excluded).chain(backup)
     }
 }
 

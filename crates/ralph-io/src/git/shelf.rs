@@ -48,6 +48,7 @@ impl Git {
     pub fn take_from_shelf(&mut self, from: &Shelf) -> Result<Taken, VcsError> {
         let CommitId(commit) = &from.commit;
         let work = self.work_on_shelf(commit)?;
+        let work = self.without_own(&work)?;
         let now = self.shadow.survey(&self.repository)?;
         Ok(match self.merge_into(&now, &work)? {
             Ok(()) => Taken::Done,

@@ -6,7 +6,7 @@ use ralph_core::ids::RunId;
 use ralph_core::ports::VcsError;
 
 use super::back::{Target, obstacles};
-use super::diff::split_zero;
+use super::diff::{index_info, split_zero};
 use super::vcs::Git;
 
 /// What came of putting changes back.
@@ -27,7 +27,8 @@ pub enum PutBack {
 
 impl Git {
     /// Keeps all uncommitted changes, untracked files included, on a ref of the run's, and makes
-    /// the work tree what was last committed. Returns the ref, or nothing if all is committed.
+    /// the work tree what was last committed, but for the file that ralph keeps. Returns the ref,
+    /// or nothing if all is committed.
     pub fn set_aside(&mut self, run: &RunId) -> Result<Option<String>, VcsError> {
         if let Some(operation) = self.repository.operation() {
             return Err(VcsError {
@@ -37,8 +38,14 @@ impl Git {
             });
         }
         let head = self.repository.head()?;
-        let target =
-            Target { tree: head.tree.clone(), index: head.tree, place: None, operation: None };
+        let tree = match self.repository.own.clone() {
+            Some(own) => {
+                let now = self.shadow.survey(&self.repository)?;
+                self.tree_with(&head.tree, &own, &now)?
+            }
+            None => head.tree.clone(),
+        };
+        let target = Target { tree, index: head.tree, place: None, operation: None };
         self.go_back(&target, &set_aside_ref(run))
     }
 
@@ -50,7 +57,8 @@ impl Git {
         };
         let head = self.repository.head()?;
         let now = self.shadow.survey(&self.repository)?;
-        if let Err(paths) = self.merge_into(&now, &aside)? {
+        let users = self.without_own(&aside)?;
+        if let Err(paths) = self.merge_into(&now, &users)? {
             return Ok(PutBack::Conflict { kept: name, paths });
         }
         // What was staged is staged again where it still fits; it is in the work tree anyway.
@@ -64,6 +72,32 @@ impl Git {
         let args = ["update-ref", "-d", &name, &aside];
         self.repository.commands.output(self.repository.git(&args))?;
         Ok(PutBack::Done)
+    }
+
+    /// Returns a commit like this one in which the file that ralph keeps is what it was before.
+    pub(super) fn without_own(&self, commit: &str) -> Result<String, VcsError> {
+        let before = self.repository.resolve(&format!("{commit}^1"))?;
+        let (Some(own), Some(before)) = (self.repository.own.clone(), before) else {
+            return Ok(commit.to_owned());
+        };
+        let tree = self.tree_with(commit, &own, &before)?;
+        self.repository.commit_tree(&tree, &[before], "ralph: what was set aside")
+    }
+
+    /// Returns a tree with one path as it is in another one.
+    fn tree_with(&self, tree: &str, path: &[u8], from: &str) -> Result<String, VcsError> {
+        let tree = self.repository.tree_of(Some(tree))?;
+        let from = self.repository.tree_of(Some(from))?;
+        let mut changes = self.repository.diff_trees(&tree, &from)?;
+        changes.retain(|change| change.path == path);
+        // Not in the shadow, which would forget what it knows of the files.
+        let index = self.directory.join("index.scratch");
+        let git = |args: &[&str]| self.repository.git(args).index(&index);
+        let commands = &self.repository.commands;
+        commands.output(git(&["read-tree", "--reset", &tree]))?;
+        let update = git(&["update-index", "-z", "--index-info"]);
+        commands.output(update.stdin(index_info(&changes)))?;
+        commands.line(git(&["write-tree"]))
     }
 
     /// Merges a commit into the work tree, which is this tree now. Returns what does not fit, in
