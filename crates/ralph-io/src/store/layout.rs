@@ -15,10 +15,12 @@ use super::atomic;
 
 /// What ralph writes into `.ralph/` while it runs, as patterns of a `.gitignore` there. These are
 /// never committed and never make a tree dirty; what is not listed belongs to the project.
-pub const RUNTIME_FILES: [&str; 10] = [
+pub const RUNTIME_FILES: [&str; 12] = [
     "/.gitignore",
     "/.*.tmp",
+    "/*.bak",
     "/context/",
+    "/damaged-tasks.json",
     "/guardrail_*.log",
     "/handoffs/",
     "/logs/",

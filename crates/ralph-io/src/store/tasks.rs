@@ -6,7 +6,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use ralph_core::amend::Amended;
@@ -87,14 +87,31 @@ impl RunStore {
     /// the backup.
     fn restore(&self, place: &Path) -> io::Result<()> {
         let good = fs::read_to_string(self.files.tasks())?;
-        if let (Ok(bad), Ok(aside)) = (fs::read(place), self.place(&[], "damaged-tasks.json")) {
-            // It is kept if that is possible; the run does not depend on it.
-            let _ = atomic::replace(&aside, &bad);
+        // A link stays a link.
+        let place = &place.canonicalize().unwrap_or_else(|_| place.to_owned());
+        // An agent may have left anything there; a pipe would be waited for without end.
+        let there = fs::symlink_metadata(place);
+        match &there {
+            Ok(there) if there.is_file() => {
+                if let (Ok(bad), Ok(aside)) =
+                    (fs::read(place), self.place(&[], "damaged-tasks.json"))
+                {
+                    // It is kept if that is possible; the run does not depend on it.
+                    let _ = atomic::replace(&aside, &bad);
+                }
+            }
+            Ok(there) if there.is_dir() => fs::remove_dir(place)?,
+            Ok(_) => fs::remove_file(place)?,
+            Err(_) => {}
         }
         if let Some(directory) = place.parent() {
             fs::create_dir_all(directory)?;
         }
-        fs::write(place, good)
+        let permissions = match there {
+            Ok(there) if there.is_file() => there.permissions(),
+            Ok(_) | Err(_) => fs::Permissions::from_mode(0o644),
+        };
+        atomic::replace_with(place, good.as_bytes(), permissions)
     }
 
     /// Remembers the file as it is now, also for a run that goes on after a crash.
