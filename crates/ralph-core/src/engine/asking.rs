@@ -297,6 +297,13 @@ impl Engine<'_> {
             .collect()
     }
 
+    fn without_list(&self, patch: String) -> String {
+        match self.state.recipe.task_work() {
+            Some(work) => task_prompt::without_file(&patch, &work.file),
+            None => patch,
+        }
+    }
+
     /// Returns the prompt for the verdict of a gate on work that is not landed yet.
     fn gate_prompt(&mut self, name: &str) -> Result<String, Trouble> {
         let asked = self.base_text()?;
@@ -315,6 +322,7 @@ impl Engine<'_> {
             }
             (_, _) => String::new(),
         };
+        let patch = self.without_list(patch);
         Ok(task_prompt::review(&ReviewParts {
             task: self.task(),
             asked: &asked,
@@ -335,6 +343,7 @@ impl Engine<'_> {
             Some((from, to)) => self.ports.vcs.diff(&from, &to, REVIEWED_PATCH)?,
             None => String::new(),
         };
+        let patch = self.without_list(patch);
         let board = self.state.board.as_ref();
         let wanted = task.as_ref().and_then(|task| board?.wanted.get(&task.id));
         let wanted = wanted.cloned().unwrap_or_default();

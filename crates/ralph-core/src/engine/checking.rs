@@ -128,11 +128,30 @@ impl Engine<'_> {
         self.publish(ViewKind::Gates)
     }
 
+    /// Returns a warning if with this attempt a task has taken longer than it should.
+    fn overdue(&self, judgement: &judge::Judgement) -> Option<String> {
+        let failed = judgement.failed.as_ref().filter(|failed| failed.gives_up.is_none())?;
+        let work = self.state.recipe.task_work()?;
+        let task = self.current(|current| current.task.clone()).flatten()?;
+        let before = self.state.board.as_ref()?.log(&task).spent;
+        let spent = before.plus(self.state.ran_in_iteration());
+        (before < work.soft_limit && spent >= work.soft_limit).then(|| {
+            format!(
+                "task {task} has taken longer than {} by attempt {}; it is given up at {}",
+                work.soft_limit, failed.attempt.iteration, work.hard_limit
+            )
+        })
+    }
+
     pub(super) fn judge(&mut self) -> Result<(), EngineError> {
         let judgement = self.current(|current| judge::judge(&self.state, current)).flatten();
         let Some(judgement) = judgement else { return Ok(()) };
         let (handoff, amended) = (judgement.handoff.clone(), judgement.amended.clone());
+        let overdue = self.overdue(&judgement);
         self.record(Event::Judged { judgement })?;
+        if let Some(text) = overdue {
+            self.record(Event::Warned { text })?;
+        }
         let iteration = IterationNumber(self.state.iterations);
         if let Some(handoff) = handoff {
             let view = View::Handoff { iteration, handoff: &handoff };

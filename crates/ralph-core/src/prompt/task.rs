@@ -3,6 +3,7 @@
 //! Sections in a fixed order, each said once. Not here: where their contents come from.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use crate::attempt::{Attempt, FailedOutput};
 use crate::handoff::Handoff;
@@ -164,6 +165,21 @@ fn escalation_section(text: &mut String, parts: &TaskParts<'_>) {
 
 fn indented(text: &str) -> String {
     text.trim_end().lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns a patch without what it says of one file. The list is ralph's own, so what became of
+/// it is no part of the work.
+pub fn without_file(patch: &str, file: &Path) -> String {
+    let mut is_shown = true;
+    let lines = patch.split_inclusive('\n').filter(|line| {
+        // Lines of content begin with a space or a sign.
+        if let Some(names) = line.strip_prefix("diff --git ") {
+            let name = names.trim_end().rsplit_once(" b/").map_or("", |(_, name)| name);
+            is_shown = name.is_empty() || !file.ends_with(name);
+        }
+        is_shown
+    });
+    lines.collect()
 }
 
 fn handoff_section(text: &mut String, handoffs: &[Handoff]) {

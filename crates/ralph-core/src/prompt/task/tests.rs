@@ -132,3 +132,13 @@ fn a_review_is_told_to_look_for_itself() {
         hint: None,
     }));
 }
+
+#[test]
+fn the_task_list_is_no_part_of_the_work() {
+    let work = "diff --git a/a b/a\n--- a/a\n+++ b/a\n+diff --git a/plan.json b/plan.json\n";
+    let list = "diff --git a/ralph/tasks.json b/ralph/tasks.json\n+  \"notes\": \"\"\n";
+    let other = "diff --git a/x/tasks.json b/x/tasks.json\n+x\n";
+    let file = std::path::Path::new("/home/me/project/ralph/tasks.json");
+    assert_eq!(without_file(&format!("{work}{list}{other}"), file), format!("{work}{other}"));
+    assert_eq!(without_file(list, file), "");
+}
