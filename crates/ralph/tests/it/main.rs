@@ -5,6 +5,7 @@
 mod acp;
 mod agents;
 mod bad_input;
+mod build;
 mod claude;
 mod custom;
 mod failures;

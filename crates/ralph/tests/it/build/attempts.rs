@@ -1,0 +1,238 @@
+//! Attempts that fail: what is remembered of them, what the next one is told, being stuck, and
+//! how a task is given up.
+
+use serde_json::{Value, json};
+
+use super::{assert_clean, assert_statuses, build, handoff, list, made, project, settings};
+use super::{shelves, task, worker, writes};
+
+/// An agent that does one task wrong for as long as its prompt lacks some words.
+fn wrong_until(id: &str, words: &str) -> Value {
+    json!([
+        { "when": { "task": id, "promptLacks": words }, "do": [
+            { "append": { "path": format!("{id}.txt"), "text": "wrong\n" } },
+            handoff("Guessed.")
+        ] },
+        writes("$RALPH_TASK.txt")
+    ])
+}
+
+/// A gate that refuses what `wrong_until` writes.
+fn no_wrong() -> Value {
+    json!([{ "name": "tests", "kind": "test", "command": "! grep -n wrong *.txt" }])
+}
+
+#[test]
+fn a_failed_gate_is_remembered_and_told() {
+    let calls = wrong_until("a", "Guardrail");
+    let sealed = project(&[task("a", &[])], &calls, &settings(json!({ "gates": no_wrong() })));
+    // What was remembered is looked at while the second attempt is checked.
+    let spying = json!([{ "name": "tests", "kind": "test", "command":
+        "cp .ralph/state.md ../seen.md 2>/dev/null; ! grep -n wrong *.txt" }]);
+    sealed.script(&calls, &settings(json!({ "gates": spying })));
+    sealed.git(&["commit", "-qam", "Gates"]);
+    build(&sealed, &[]).expect_code(0);
+    let record = std::fs::read_to_string(sealed.root().join("seen.md")).expect("a record");
+    let keys: Vec<&str> = record
+        .lines()
+        .skip(1)
+        .take_while(|line| *line != "---")
+        .filter_map(|line| line.split_once(':').map(|(key, _)| key))
+        .collect();
+    assert_eq!(
+        keys,
+        [
+            "task_id",
+            "iteration",
+            "max_iterations",
+            "last_gate",
+            "exit_code",
+            "error_hash",
+            "timestamp",
+            "stuck_count",
+            "strategy_shifts",
+            "files_modified"
+        ]
+    );
+    assert!(
+        record.contains(
+            "task_id: a\niteration: 1\nmax_iterations: 5\nlast_gate: tests\nexit_code: 1\n"
+        ),
+        "{record}"
+    );
+    assert!(record.contains("files_modified:\n  - a.txt\n"), "{record}");
+    assert!(record.contains("## Test Output (verbatim)\n```\n1:wrong\n```\n"), "{record}");
+    assert!(record.contains("## Attempt History\n"), "{record}");
+    assert!(!sealed.project().join(".ralph/state.md").exists(), "success removes the record");
+    let prompt = &sealed.prompts()[1];
+    assert!(prompt.contains("failed with exit code 1."), "{prompt}");
+    assert!(prompt.contains("1:wrong"), "{prompt}");
+    assert_eq!(list(&sealed)["tasks"][0]["retry_count"], 1);
+    assert_eq!(made(&sealed), ["Gates", "ralph[2]: a — The a"]);
+    assert_clean(&sealed);
+}
+
+#[test]
+fn a_task_that_never_passes_is_shelved_and_the_next_goes_on() {
+    let tasks = [task("a", &[]), task("b", &["a"]), task("c", &[])];
+    let sealed = project(
+        &tasks,
+        &wrong_until("a", "no such words"),
+        &settings(json!({ "gates": no_wrong(), "tasks": { "maxAttempts": 2 } })),
+    );
+    let end = build(&sealed, &[]).expect_code(1);
+    assert!(end.stderr.contains("task a failed; b waits for a"), "{}", end.stderr);
+    assert_statuses(&sealed, &[("a", "failed"), ("b", "pending"), ("c", "done")]);
+    assert_eq!(made(&sealed), ["ralph[3]: c — The c"]);
+    assert!(!sealed.project().join("a.txt").exists(), "the tree went back");
+    let shelves = shelves(&sealed);
+    let [shelf] = &shelves[..] else { panic!("{shelves:?}") };
+    assert!(shelf.starts_with("wip/ralph-fail-a-"), "{shelf}");
+    assert_eq!(sealed.git(&["show", &format!("{shelf}:a.txt")]), "wrong\nwrong\n");
+    let account = sealed.git(&["show", &format!("{shelf}:ralph-failure.md")]);
+    assert!(account.contains("failed: none of 2 attempts passed"), "{account}");
+    assert!(account.contains("1:wrong\n2:wrong"), "{account}");
+    let message = sealed.git(&["log", "-1", "--format=%B", shelf]);
+    assert!(message.contains("Iterations: 2/2\nLast gate: tests\nError hash: "), "{message}");
+    let notes = list(&sealed)["tasks"][0]["notes"].as_str().unwrap_or_default().to_owned();
+    assert!(notes.contains(shelf.as_str()), "{notes}");
+    // The tests that pass are those of the commit.
+    assert!(!sealed.git(&["show", "--name-only", "--format=", "HEAD"]).contains("a.txt"));
+}
+
+#[test]
+fn what_failed_does_not_stop_the_next_run() {
+    let sealed = project(
+        &[task("a", &[])],
+        &wrong_until("a", "no such words"),
+        &settings(json!({ "gates": no_wrong(), "tasks": { "maxAttempts": 1 } })),
+    );
+    build(&sealed, &[]).expect_code(1);
+    // The list says so in the work tree, which is no reason to refuse.
+    build(&sealed, &[]).expect_code(1).expect_stderr("task a failed");
+    sealed.script(&worker(), &settings(json!({ "gates": no_wrong() })));
+    sealed.git(&["commit", "-qm", "Better", "--", ".ralph/settings.json"]);
+    build(&sealed, &["--retry-failed"]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done")]);
+    assert_clean(&sealed);
+}
+
+#[test]
+fn a_number_with_a_task_is_its_attempts() {
+    let sealed = project(
+        &[task("a", &[])],
+        &wrong_until("a", "no such words"),
+        &settings(json!({ "gates": no_wrong() })),
+    );
+    build(&sealed, &["--task", "a", "3"]).expect_code(1).expect_stderr("task a failed");
+    assert_eq!(sealed.prompts().len(), 3);
+}
+
+#[test]
+fn failed_work_can_be_rolled_back_after_every_attempt() {
+    let sealed = project(
+        &[task("a", &[]), task("b", &[])],
+        &wrong_until("a", "no such words"),
+        &settings(json!({
+            "gates": no_wrong(), "tasks": { "maxAttempts": 2 }, "onFailure": "rollback"
+        })),
+    );
+    build(&sealed, &[]).expect_code(1);
+    let shelf = &shelves(&sealed)[0];
+    assert_eq!(sealed.git(&["show", &format!("{shelf}:a.txt")]), "wrong\n");
+    let kept = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
+    assert!(kept.lines().count() >= 1, "{kept}");
+    assert_statuses(&sealed, &[("a", "failed"), ("b", "done")]);
+}
+
+#[test]
+fn the_same_failure_asks_for_another_approach_and_another_agent() {
+    let calls = json!([
+        { "when": { "promptContains": "## Another approach is required" }, "do": [
+            { "write": { "path": "a.txt", "text": "never asked\n" } }, handoff("Again.")
+        ] },
+        { "do": [{ "append": { "path": "a.txt", "text": "wrong\n" } }, handoff("Guessed.")] }
+    ]);
+    let gates = json!([{ "name": "tests", "kind": "test", "command": "echo expected right; grep -q right a.txt" }]);
+    let sealed = project(&[task("a", &[])], &calls, &settings(json!({})));
+    let stronger = sealed.root().join("stronger.json");
+    let strong = json!({ "calls": [{ "do": [
+        { "write": { "path": "a.txt", "text": "right\n" } }, handoff("Thought.")
+    ] }] });
+    std::fs::write(&stronger, strong.to_string()).expect("written");
+    let with = json!({ "gates": gates, "agents": { "escalate": { "flags": [stronger] } } });
+    sealed.script(&calls, &settings(with));
+    sealed.git(&["commit", "-qam", "Stronger"]);
+    build(&sealed, &[]).expect_code(0);
+    let prompts = sealed.prompts();
+    assert_eq!(prompts.len(), 4);
+    let shifted: Vec<bool> =
+        prompts.iter().map(|it| it.contains("## Another approach is required")).collect();
+    assert_eq!(shifted, [false, false, false, true]);
+    assert!(prompts[3].contains("Do NOT do any of this again:\n- Guessed."), "{}", prompts[3]);
+    assert_eq!(sealed.read("a.txt"), "right\n");
+}
+
+#[test]
+fn stuck_for_good_gives_up_before_the_attempts_are_used() {
+    let sealed = project(
+        &[task("a", &[])],
+        &json!([{ "do": [{ "append": { "path": "a.txt", "text": "x\n" } }, handoff("Tried.")] }]),
+        &settings(
+            json!({ "guardrails": [{ "command": "echo always the same; false" }], "tasks": { "maxAttempts": 20 } }),
+        ),
+    );
+    build(&sealed, &["9"]).expect_code(1);
+    assert_eq!(sealed.prompts().len(), 5);
+    let notes = list(&sealed)["tasks"][0]["notes"].to_string();
+    assert!(notes.contains("stuck, the same failure 5 times"), "{notes}");
+}
+
+#[test]
+fn an_attempt_that_changes_nothing_has_failed() {
+    let calls = json!([
+        { "when": { "iteration": 1 }, "do": [handoff("It was there already.")] },
+        writes("a.txt")
+    ]);
+    let sealed = project(&[task("a", &[])], &calls, &settings(json!({})));
+    build(&sealed, &[]).expect_code(0);
+    assert!(sealed.prompts()[1].contains("changed nothing in the work tree"));
+    assert_eq!(made(&sealed), ["ralph[2]: a — The a"]);
+}
+
+#[test]
+fn blocked_is_believed_the_second_time() {
+    let calls = json!([
+        { "when": { "task": "a" }, "do": [{ "handoff": {
+            "task_completed": { "summary": "Cannot.", "fully_complete": false },
+            "blocked": { "needs": "an API key", "why": "there is none" }
+        } }] },
+        writes("$RALPH_TASK.txt")
+    ]);
+    let sealed = project(&[task("a", &[]), task("b", &[])], &calls, &settings(json!({})));
+    build(&sealed, &[]).expect_code(1);
+    assert_statuses(&sealed, &[("a", "failed"), ("b", "done")]);
+    assert_eq!(sealed.prompts().len(), 3);
+    let notes = list(&sealed)["tasks"][0]["notes"].to_string();
+    assert!(notes.contains("blocked: needs an API key (there is none)"), "{notes}");
+}
+
+#[test]
+fn a_commit_hook_that_refuses_is_feedback() {
+    let calls = json!([
+        { "when": { "promptContains": "no ticket" }, "do": [
+            { "write": { "path": "ticket", "text": "T-1\n" } }, handoff("Found it.")
+        ] },
+        writes("a.txt")
+    ]);
+    let sealed = project(&[task("a", &[])], &calls, &settings(json!({})));
+    let hook = "#!/bin/sh\ngit show :ticket >/dev/null 2>&1 || { echo no ticket; exit 1; }\n";
+    sealed.program("hook", hook);
+    std::fs::copy(sealed.bin().join("hook"), sealed.project().join(".git/hooks/pre-commit"))
+        .expect("copied");
+    build(&sealed, &[]).expect_code(0);
+    assert_eq!(made(&sealed), ["ralph[2]: a — The a"]);
+    assert!(sealed.prompts()[1].contains("no ticket"));
+    assert_clean(&sealed);
+    assert_statuses(&sealed, &[("a", "done")]);
+}

@@ -1,0 +1,202 @@
+//! The list itself: mistakes in it, edits of it during a run, and changes that agents propose.
+
+use serde_json::{Value, json};
+
+use super::{assert_clean, assert_statuses, build, handoff, list, made, plan, project, settings};
+use super::{task, worker, writes};
+
+#[test]
+fn mistakes_are_told_and_nothing_is_started() {
+    for (text, words, expect) in [
+        (plan(&[]).to_string(), &[][..], "`plan.json` has no tasks"),
+        ("{ \"tasks\": [".to_owned(), &[], "plan.json:1:"),
+        (plan(&[task("a", &["b"]), task("b", &["a"])]).to_string(), &[], "waits for itself"),
+        (plan(&[task("a", &["nope"])]).to_string(), &[], "nope"),
+        (plan(&[task("a", &[]), task("a", &[])]).to_string(), &[], "a"),
+        (plan(&[task("login", &[])]).to_string(), &["--task", "logni"], "did you mean `login`?"),
+        (plan(&[task("a", &[])]).to_string(), &["--plan", "none.json"], "none.json"),
+        (plan(&[task("a", &[])]).to_string(), &["3", "-m", "4"], "given twice"),
+        (plan(&[task("a", &[])]).to_string(), &["--from-shelf"], "--task"),
+    ] {
+        let sealed = project(&[], &worker(), &settings(json!({})));
+        sealed.write("plan.json", &text);
+        build(&sealed, words).expect_code(2).expect_stderr(expect);
+        assert_eq!(sealed.runs().len(), 0, "{text} {words:?}");
+        assert_eq!(sealed.read("plan.json"), text);
+    }
+}
+
+#[test]
+fn a_dirty_tree_is_refused_included_or_set_aside() {
+    let sealed = project(&[task("a", &[])], &worker(), &settings(json!({})));
+    sealed.write("README.md", "mine\n");
+    build(&sealed, &[]).expect_code(2).expect_stderr("  README.md").expect_stderr("--set-aside");
+    assert_eq!(sealed.runs().len(), 0);
+    build(&sealed, &["--set-aside"]).expect_code(0);
+    assert_eq!(sealed.read("README.md"), "mine\n");
+    assert_eq!(sealed.git(&["show", "HEAD:README.md"]), "# Project\n");
+    assert_eq!(sealed.git(&["status", "--porcelain"]), " M README.md\n");
+    let sealed = project(&[task("a", &[])], &worker(), &settings(json!({})));
+    sealed.write("README.md", "mine\n");
+    build(&sealed, &["--include-dirty"]).expect_code(0);
+    assert_eq!(sealed.git(&["show", "HEAD:README.md"]), "mine\n");
+    assert_clean(&sealed);
+}
+
+#[test]
+fn a_list_that_is_not_committed_yet_is_begun_with() {
+    let sealed = project(&[], &worker(), &settings(json!({})));
+    sealed.write("plan.json", &format!("{:#}", plan(&[task("a", &[]), task("b", &[])])));
+    build(&sealed, &[]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done"), ("b", "done")]);
+    assert_clean(&sealed);
+}
+
+#[test]
+fn a_list_that_is_not_committed_yet_is_not_set_aside() {
+    let sealed = project(&[task("a", &[])], &worker(), &settings(json!({})));
+    sealed.write("plan.json", &format!("{:#}", plan(&[task("a", &[]), task("b", &[])])));
+    sealed.write("README.md", "mine\n");
+    build(&sealed, &["--set-aside"]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done"), ("b", "done")]);
+    assert_eq!(sealed.git(&["status", "--porcelain"]), " M README.md\n");
+    assert_eq!(sealed.read("README.md"), "mine\n");
+}
+
+#[test]
+fn the_backup_of_the_list_is_never_committed() {
+    let sealed = project(&[task("a", &[]), task("b", &[])], &worker(), &settings(json!({})));
+    sealed.ralph(&["tasks", "set-status", "b", "skipped"]).expect_code(0);
+    assert!(sealed.project().join("plan.json.bak").exists());
+    build(&sealed, &[]).expect_code(0);
+    let files = sealed.git(&["ls-tree", "-r", "--name-only", "HEAD"]);
+    assert_eq!(files, ".ralph/settings.json\nREADME.md\na.txt\nplan.json\n");
+    assert_statuses(&sealed, &[("a", "done"), ("b", "skipped")]);
+    assert!(sealed.project().join("plan.json.bak").exists(), "it is still the user's");
+}
+
+/// A call for task `a` that runs a command, and then works like any other.
+fn editing(command: &str) -> Value {
+    json!([
+        { "when": { "task": "a" }, "do": [
+            { "run": { "command": format!("{command}; echo > a.txt") } }, handoff("Wrote it.")
+        ] },
+        writes("$RALPH_TASK.txt")
+    ])
+}
+
+fn remarks(sealed: &ralph_testkit::sealed::Sealed) -> String {
+    let read = sealed.events_of("tasks_read");
+    read.iter().map(|event| event["remarks"].to_string()).collect()
+}
+
+#[test]
+fn a_task_that_is_added_by_hand_is_done_too() {
+    let sealed = project(&[], &json!([]), &settings(json!({})));
+    let longer = sealed.root().join("longer.json");
+    let tasks = [task("a", &[]), task("n", &["a"])];
+    std::fs::write(&longer, format!("{:#}", plan(&tasks))).expect("written");
+    sealed.script(&editing("cp ../longer.json plan.json"), &settings(json!({})));
+    sealed.write("plan.json", &format!("{:#}", plan(&tasks[..1])));
+    super::commit_all(&sealed);
+    build(&sealed, &[]).expect_code(0).expect_stderr("task `n` is new");
+    assert_statuses(&sealed, &[("a", "done"), ("n", "done")]);
+    assert_eq!(made(&sealed)[1..], ["ralph[1]: a — The a", "ralph[2]: n — The n"]);
+    assert_clean(&sealed);
+}
+
+#[test]
+fn a_list_that_is_lost_or_damaged_is_written_anew() {
+    for command in
+        ["rm plan.json", "echo '{ damaged' > plan.json", "rm plan.json; mkfifo plan.json"]
+    {
+        let tasks = [task("a", &[]), task("b", &[])];
+        let sealed = project(&tasks, &editing(command), &settings(json!({})));
+        build(&sealed, &[]).expect_code(0).expect_stderr("was damaged and is written anew");
+        assert_statuses(&sealed, &[("a", "done"), ("b", "done")]);
+        assert_eq!(made(&sealed).len(), 2, "{command}");
+        assert_clean(&sealed);
+    }
+}
+
+#[test]
+fn an_agent_cannot_tick_its_tasks() {
+    let tasks = [task("a", &[]), task("b", &[])];
+    let tick = "sed -i 's/\"in_progress\"/\"done\"/; s/\"pending\"/\"done\"/' plan.json";
+    let with = settings(json!({
+        "guardrails": [{ "command": "test -f b.txt" }], "tasks": { "maxAttempts": 1 }
+    }));
+    let sealed = project(&tasks, &editing(tick), &with);
+    build(&sealed, &[]).expect_code(1).expect_stderr("is kept by ralph during a run");
+    assert!(remarks(&sealed).contains("how far task `a` is"), "{}", remarks(&sealed));
+    assert_statuses(&sealed, &[("a", "failed"), ("b", "done")]);
+}
+
+#[test]
+fn an_agent_cannot_ease_the_criteria_of_its_task() {
+    let ease = "sed -i 's/a is there/nothing/' plan.json";
+    let sealed = project(&[task("a", &[])], &editing(ease), &settings(json!({})));
+    build(&sealed, &[]).expect_code(0).expect_stderr("but it is being worked on");
+    assert_eq!(list(&sealed)["tasks"][0]["acceptance_criteria"], json!(["a is there"]));
+}
+
+#[test]
+fn amendments_change_the_list_and_are_logged() {
+    let amends = json!([
+        { "action": "add", "after": "a", "reason": "needed",
+          "task": { "id": "n", "title": "The n", "description": "Make n.", "status": "done" } },
+        { "action": "modify", "task_id": "b", "reason": "clearer",
+          "changes": { "title": "A better b" } },
+        { "action": "remove", "task_id": "a", "reason": "cheating" },
+        { "action": "modify", "task_id": "c", "reason": "clearer",
+          "changes": { "description": "Make c well." } },
+        { "action": "remove", "task_id": "c", "reason": "one too many" }
+    ]);
+    let calls = json!([
+        { "when": { "task": "a" }, "do": [
+            { "touch": "a.txt" },
+            { "handoff": {
+                "task_completed": { "summary": "Did a.", "fully_complete": true },
+                "plan_amendments": amends
+            } }
+        ] },
+        writes("$RALPH_TASK.txt")
+    ]);
+    let tasks = [task("a", &[]), task("b", &[]), task("c", &[])];
+    let sealed = project(&tasks, &calls, &settings(json!({})));
+    build(&sealed, &[]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done"), ("n", "done"), ("b", "done"), ("c", "done")]);
+    assert_eq!(
+        made(&sealed),
+        [
+            "ralph[1]: a — The a",
+            "ralph[2]: n — The n",
+            "ralph[3]: b — A better b",
+            "ralph[4]: c — The c"
+        ]
+    );
+    let log = sealed.read(".ralph/logs/amendments.log");
+    for said in ["add n after a", "needed", "modify b: title", "remove a", "remove c"] {
+        assert!(log.contains(said), "{said}: {log}");
+    }
+    assert!(sealed.prompts()[1].contains("- remove a: the task that is being worked on"));
+    assert!(sealed.read(".ralph/plan.json.bak").contains("\"tasks\""));
+    assert_clean(&sealed);
+}
+
+#[test]
+fn amendments_of_work_that_failed_are_not_applied() {
+    let calls = json!([{ "do": [
+        { "touch": "a.txt" },
+        { "handoff": {
+            "task_completed": { "summary": "Did a.", "fully_complete": true },
+            "plan_amendments": [{ "action": "remove", "task_id": "b", "reason": "hard" }]
+        } }
+    ] }]);
+    let with = settings(json!({
+        "guardrails": [{ "command": "false" }], "tasks": { "maxAttempts": 1 }
+    }));
+    let sealed = project(&[task("a", &[]), task("b", &["a"])], &calls, &with);
+    build(&sealed, &[]).expect_code(1);
+    assert_statuses(&sealed, &[("a", "failed"), ("b", "pending")]);
+}

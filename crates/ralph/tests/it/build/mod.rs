@@ -1,0 +1,117 @@
+//! `ralph build` over task lists: whole runs through the built binary, with real git.
+
+mod attempts;
+mod examples;
+mod gates;
+mod lists;
+mod meddling;
+mod resume;
+mod review;
+mod shelves;
+mod whole;
+
+use serde_json::{Value, json};
+
+use ralph_testkit::sealed::{Finished, Sealed};
+
+use crate::repository;
+
+/// A task in the dialect of `plan.json`.
+fn task(id: &str, depends_on: &[&str]) -> Value {
+    json!({
+        "id": id,
+        "title": format!("The {id}"),
+        "description": format!("Make {id}."),
+        "status": "pending",
+        "acceptance_criteria": [format!("{id} is there")],
+        "depends_on": depends_on
+    })
+}
+
+fn plan(tasks: &[Value]) -> Value {
+    json!({ "project": "p", "tasks": tasks })
+}
+
+/// An agent that writes a file named after its task.
+fn worker() -> Value {
+    json!([writes("$RALPH_TASK.txt")])
+}
+
+/// A call in which the agent writes its iteration into a file.
+fn writes(path: &str) -> Value {
+    let command = format!("echo \"$RALPH_ITERATION\" > {path}");
+    json!({ "do": [{ "run": { "command": command } }, handoff("Wrote it.")] })
+}
+
+/// A step that ends the turn with an account of it.
+fn handoff(summary: &str) -> Value {
+    json!({ "handoff": { "task_completed": { "summary": summary, "fully_complete": true } } })
+}
+
+/// Settings without review, and with others over them.
+fn settings(further: Value) -> Value {
+    let mut settings = json!({ "review": { "enabled": false } });
+    if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
+        settings.extend(further.clone());
+    }
+    settings
+}
+
+/// Returns a repository with a committed `plan.json`, an agent and settings.
+fn project(tasks: &[Value], calls: &Value, settings: &Value) -> Sealed {
+    let sealed = repository();
+    sealed.script(calls, settings);
+    sealed.write("plan.json", &format!("{:#}\n", plan(tasks)));
+    commit_all(&sealed);
+    sealed
+}
+
+fn commit_all(sealed: &Sealed) {
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+}
+
+fn build(sealed: &Sealed, words: &[&str]) -> Finished {
+    sealed.ralph(&[&["build"], words].concat())
+}
+
+/// The subjects of what the runs committed, oldest first.
+fn made(sealed: &Sealed) -> Vec<String> {
+    let mut subjects = sealed.subjects();
+    subjects.reverse();
+    subjects.split_off(2)
+}
+
+/// The list as it is in the file.
+#[track_caller]
+fn list(sealed: &Sealed) -> Value {
+    serde_json::from_str(&sealed.read("plan.json")).expect("a list")
+}
+
+/// Ids and statuses of the list.
+#[track_caller]
+fn statuses(sealed: &Sealed) -> Vec<(String, String)> {
+    let list = list(sealed);
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let tasks = list["tasks"].as_array().expect("tasks");
+    tasks.iter().map(|task| (word(&task["id"]), word(&task["status"]))).collect()
+}
+
+#[track_caller]
+fn assert_statuses(sealed: &Sealed, expect: &[(&str, &str)]) {
+    let statuses = statuses(sealed);
+    let statuses: Vec<(&str, &str)> =
+        statuses.iter().map(|(id, status)| (id.as_str(), status.as_str())).collect();
+    assert_eq!(statuses, expect);
+}
+
+/// Branches that failed work was put on.
+fn shelves(sealed: &Sealed) -> Vec<String> {
+    let branches = sealed.git(&["branch", "--list", "wip/*", "--format=%(refname:short)"]);
+    branches.lines().map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn assert_clean(sealed: &Sealed) {
+    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+}

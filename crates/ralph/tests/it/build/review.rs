@@ -1,0 +1,120 @@
+//! Reviews by a fresh agent: approval, requested changes, the cap, and reviewers who meddle.
+
+use serde_json::{Value, json};
+
+use super::{assert_clean, build, list, made, project, task, writes};
+
+fn verdict(verdict: &str, feedback: &str) -> Value {
+    json!({ "verdict": { "verdict": verdict, "feedback": feedback, "criteria": [] } })
+}
+
+/// An agent that works, and whose reviews ask for changes until the task is this many times
+/// reviewed.
+fn reviewed(refusals: u32) -> Value {
+    let mut calls: Vec<Value> = (0..refusals)
+        .map(|number| {
+            json!({ "when": { "role": "review" }, "repeat": 1, "do": [
+                { "write": { "path": "a.txt", "text": "meddled" } },
+                { "write": { "path": "meddled", "text": "meddled" } },
+                verdict("changes_requested", &format!("Mend a.txt:{number}."))
+            ] })
+        })
+        .collect();
+    calls.push(json!({ "when": { "role": "review" }, "do": [verdict("approved", "")] }));
+    calls.push(writes("$RALPH_TASK.txt"));
+    Value::Array(calls)
+}
+
+#[test]
+fn work_is_reviewed_mended_and_approved() {
+    let sealed = project(&[task("a", &[]), task("b", &["a"])], &reviewed(1), &json!({}));
+    build(&sealed, &[]).expect_code(0);
+    assert_eq!(
+        made(&sealed),
+        [
+            "ralph[1]: a — The a",
+            "ralph[2]: review: ask for changes in a — The a",
+            "ralph[3]: a — The a",
+            "ralph[4]: review: approve a — The a",
+            "ralph[5]: b — The b",
+            "ralph[6]: review: approve b — The b",
+        ]
+    );
+    for review in ["HEAD", "HEAD~2", "HEAD~4"] {
+        assert_eq!(sealed.git(&["show", "--name-only", "--format=", review]), "plan.json\n");
+    }
+    assert!(!sealed.project().join("meddled").exists());
+    assert_eq!(sealed.read("a.txt"), "3\n");
+    let prompts = sealed.prompts();
+    assert!(prompts[1].contains("+++ b/a.txt"), "{}", prompts[1]);
+    assert!(!prompts[1].contains("plan.json"), "{}", prompts[1]);
+    assert!(prompts[2].contains("## What the review found"), "{}", prompts[2]);
+    assert!(prompts[2].contains("Mend a.txt:0."), "{}", prompts[2]);
+    assert!(prompts[3].contains("## What the last review wanted\nMend a.txt:0."), "{}", prompts[3]);
+    let first = &list(&sealed)["tasks"][0];
+    assert_eq!(
+        (&first["status"], &first["review_status"], &first["review_count"]),
+        (&json!("done"), &json!("approved"), &json!(2))
+    );
+    assert_clean(&sealed);
+}
+
+#[test]
+fn the_last_review_approves_and_says_so() {
+    let sealed = project(&[task("a", &[])], &reviewed(9), &json!({}));
+    build(&sealed, &["--review-cap", "2"]).expect_code(0);
+    let first = &list(&sealed)["tasks"][0];
+    assert_eq!(first["status"], "done");
+    assert_eq!(first["review_feedback"], "[AUTO-APPROVED AT CAP] Mend a.txt:1.");
+    assert_eq!(made(&sealed).len(), 4);
+    assert_clean(&sealed);
+}
+
+#[test]
+fn a_review_can_be_left_out() {
+    let sealed = project(&[task("a", &[])], &reviewed(0), &json!({}));
+    build(&sealed, &["--skip-review"]).expect_code(0);
+    assert_eq!(made(&sealed), ["ralph[1]: a — The a"]);
+    assert_eq!(list(&sealed)["tasks"][0].get("review_status"), None);
+}
+
+#[test]
+fn stories_carry_their_review() {
+    let sealed = crate::repository();
+    sealed.script(&reviewed(1), &json!({}));
+    let story = json!({ "project": "p", "userStories": [{
+        "id": "US-1", "title": "Page", "description": "A page.", "acceptanceCriteria": ["Opens"],
+        "priority": 1, "passes": false, "reviewStatus": null, "reviewCount": 0,
+        "reviewFeedback": "", "notes": ""
+    }] });
+    sealed.write("ralph/tasks.json", &format!("{story:#}"));
+    super::commit_all(&sealed);
+    build(&sealed, &["2"]).expect_code(1);
+    let read = || -> Value {
+        let list: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
+        list["userStories"][0].clone()
+    };
+    let story = read();
+    assert_eq!(
+        (&story["passes"], &story["reviewStatus"]),
+        (&json!(false), &json!("changes_requested"))
+    );
+    assert_eq!(story["reviewFeedback"], "Mend a.txt:0.");
+    sealed.ralph(&["resume", "-m", "9"]).expect_code(0);
+    let story = read();
+    assert_eq!((&story["passes"], &story["reviewStatus"]), (&json!(true), &json!("approved")));
+    assert_eq!((&story["reviewCount"], &story["reviewFeedback"]), (&json!(2), &json!("")));
+    assert_clean(&sealed);
+}
+
+#[test]
+fn a_review_that_gives_no_verdict_approves_nothing() {
+    let calls = json!([
+        { "when": { "role": "review" }, "do": [{ "text": "Looks fine to me, approved!" }] },
+        writes("a.txt")
+    ]);
+    let sealed = project(&[task("a", &[])], &calls, &json!({}));
+    let end = build(&sealed, &["6"]);
+    assert_ne!(end.code, Some(0), "{}", end.stderr);
+    assert_ne!(list(&sealed)["tasks"][0]["status"], "done");
+}
