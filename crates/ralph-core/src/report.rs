@@ -111,7 +111,9 @@ impl Report {
         match &recorded.event {
             Event::RunResumed { .. } => self.resumed += 1,
             Event::TasksRead { remarks, list: _ } => {
-                remarks.iter().for_each(|remark| self.edits.push(remark.clone()));
+                for remark in remarks {
+                    self.edits.push(remark.clone());
+                }
             }
             Event::IterationStarted { role, task, iteration: _ } => {
                 self.last_gates.clear();
@@ -124,7 +126,9 @@ impl Report {
             }
             Event::Waiting { reason, until: _ } => self.waits.add(*reason),
             Event::Observed { kept, observation: _ } => {
-                kept.iter().for_each(|name| self.kept.push(name.clone()));
+                if let Some(name) = kept {
+                    self.kept.push(name.clone());
+                }
             }
             Event::GateChecked { result } => self.gate_checked(task, result),
             Event::BaselineChecked { result } => {
@@ -176,7 +180,9 @@ impl Report {
                 self.shelved.push(ShelvedNote { task: task.cloned(), branch, commit });
             }
             Landed::RolledBack { kept } => {
-                kept.iter().for_each(|name| self.kept.push(name.clone()));
+                if let Some(name) = kept {
+                    self.kept.push(name.clone());
+                }
             }
             Landed::Surveyed { .. }
             | Landed::NothingToCommit

@@ -95,7 +95,7 @@ fn next_commands<W: Write>(
 ) -> Vec<(String, String)> {
     let resume = |flags: &str, what: &str| (format!("ralph resume{flags}"), what.to_owned());
     let first = match outcome {
-        Outcome::Complete => None,
+        Outcome::Complete | Outcome::TasksLeft { .. } => None,
         Outcome::IterationsUsedUp { limit } => {
             let more = limit.saturating_mul(2);
             Some(resume(&format!(" -m {more}"), "go on with more iterations"))
@@ -119,7 +119,6 @@ fn next_commands<W: Write>(
         | Outcome::BaselineBroken { .. }
         | Outcome::TasksLost { .. }
         | Outcome::PromptLost { .. } => Some(resume("", "go on, once that is mended")),
-        Outcome::TasksLeft { .. } => None,
         Outcome::Interrupted => Some(resume("", "go on where it stopped")),
     };
     let mut commands: Vec<_> = first.into_iter().collect();

@@ -111,7 +111,7 @@ impl Place {
     fn open(&self) -> Git {
         match Repository::discover(&self.project(), self.env.clone(), Watch::detached()) {
             Ok(Discovery::Repository(repository)) => {
-                Git::new(repository, self.directory.path().join("run"))
+                Git::new(*repository, self.directory.path().join("run"))
             }
             other => unreachable!("a repository, not {other:?}"),
         }

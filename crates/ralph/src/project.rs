@@ -174,11 +174,9 @@ impl Project {
                 Check::Command(command) => Some(command),
                 Check::Agent(_) => None,
             })
-            .flat_map(|command| {
-                command.split(|c: char| c.is_whitespace() || ";&|()<>\"'".contains(c))
-            })
-            .map(|word| word.trim_start_matches("./").to_owned())
-            .filter(|word| !word.is_empty() && self.directory.join(word).is_file());
+            .flat_map(|command| command.split([';', '&', '|', '(', ')', '\n']))
+            .filter_map(script)
+            .filter(|script| self.directory.join(script).is_file());
         let mut paths: Vec<String> = settings.into_iter().chain(named).chain(scripts).collect();
         paths.sort();
         paths.dedup();
@@ -199,7 +197,7 @@ impl Project {
     /// Looks for the repository that the project lies in.
     pub(crate) fn repository(&self, watch: &Watch) -> Result<Option<Repository>, Complaint> {
         match self.discover(watch) {
-            Ok(Discovery::Repository(repository)) => Ok(Some(repository)),
+            Ok(Discovery::Repository(repository)) => Ok(Some(*repository)),
             Ok(Discovery::None | Discovery::NoGit) => Ok(None),
             Err(error) => Err(Complaint::new(ExitStatus::GitFailed, error.message)),
         }
@@ -253,6 +251,22 @@ fn plain_program(command: &str) -> Option<&str> {
     (is_plain && !SHELL_WORDS.contains(&word) && !["wait", "while"].contains(&word)).then_some(word)
 }
 
+/// Programs whose first argument is the script they run.
+const INTERPRETERS: [&str; 9] =
+    ["sh", "bash", "dash", "zsh", "python", "python3", "node", "ruby", "perl"];
+
+/// Returns the script that a simple command would run: its program, or what an interpreter is
+/// given. Other words are mostly what is checked, which is the very thing that work changes.
+fn script(command: &str) -> Option<String> {
+    let is_assignment = |word: &&str| word.contains('=') && !word.starts_with('.');
+    let mut words = command.split_whitespace().skip_while(is_assignment);
+    let script = match words.next()? {
+        program if INTERPRETERS.contains(&program) => words.find(|word| !word.starts_with('-'))?,
+        program => program,
+    };
+    Some(script.trim_start_matches("./").trim_matches(['"', '\'']).to_owned())
+}
+
 /// Returns the complaint about a place that cannot be used.
 pub(crate) fn complain_of_layout(error: &LayoutError) -> Complaint {
     Complaint::of(ExitStatus::BadInput, error)
@@ -261,6 +275,20 @@ pub(crate) fn complain_of_layout(error: &LayoutError) -> Complaint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scripts_are_told_from_what_they_check() {
+        for (command, expect) in [
+            ("./check", "check"),
+            ("sh test.sh", "test.sh"),
+            ("CI=1 bash -eu tests/run.sh --all", "tests/run.sh"),
+            ("grep -q x src/main.rs", "grep"),
+            ("'./a'", "./a"),
+        ] {
+            assert_eq!(script(command).as_deref(), Some(expect), "{command}");
+        }
+        assert_eq!(script(" "), None);
+    }
 
     #[test]
     fn only_plain_names_are_looked_up() {

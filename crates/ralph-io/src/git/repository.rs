@@ -34,7 +34,7 @@ pub struct Repository {
 #[derive(Debug)]
 pub enum Discovery {
     /// A repository.
-    Repository(Repository),
+    Repository(Box<Repository>),
     /// None.
     None,
     /// git is not installed, so nothing can be said.
@@ -87,7 +87,7 @@ impl Repository {
         let project = project.canonicalize().map_err(|error| VcsError {
             message: format!("cannot open `{}`: {error}", project.display()),
         })?;
-        Ok(Discovery::Repository(Self {
+        Ok(Discovery::Repository(Box::new(Self {
             commands,
             project,
             top,
@@ -95,7 +95,7 @@ impl Repository {
             own: None,
             sparse,
             seen: RefCell::default(),
-        }))
+        })))
     }
 
     /// Returns the top of the work tree.

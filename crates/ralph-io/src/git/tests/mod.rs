@@ -143,7 +143,7 @@ impl World {
 
     fn repository_of(&self, project: &Path) -> Repository {
         match Repository::discover(project, self.env.clone(), Watch::detached()) {
-            Ok(Discovery::Repository(repository)) => repository,
+            Ok(Discovery::Repository(repository)) => *repository,
             other => unreachable!("a repository, not {other:?}"),
         }
     }
