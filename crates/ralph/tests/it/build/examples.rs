@@ -47,7 +47,7 @@ fn the_orchestrator_rolls_back_and_amends_its_plan() {
     assert_clean(&sealed);
     let kept = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
     let [kept] = &kept.lines().collect::<Vec<_>>()[..] else { panic!("{kept}") };
-    assert!(sealed.git(&["show", &format!("{kept}:lib/add.sh")]).contains("FIXME"));
+    assert!(sealed.git(&["show", &format!("{kept}:lib/add.sh")]).contains("XXX"));
     assert!(sealed.prompts()[1].contains("FAIL  lib/add.sh 1 2 3: wanted 6, got 3"));
     assert!(sealed.read(".ralph/logs/amendments.log").contains("add TASK-003 after TASK-001"));
     assert!(sealed.read(".ralph/handoffs/handoff-004.json").contains("USAGE.md"));
