@@ -32,7 +32,6 @@ pub struct Repository {
 
 /// What was found around a project directory.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one for each start of the program")]
 pub enum Discovery {
     /// A repository.
     Repository(Box<Repository>),
