@@ -159,6 +159,18 @@ impl Cli {
         }
     }
 
+    /// Returns the turn in which the model hands its work over: by the tool that Claude Code holds
+    /// it to a schema with, as the whole answer of Codex, else as it is asked for in words.
+    pub(crate) fn hands_over(self, handoff: &Value) -> Turn {
+        match self {
+            Self::Claude => Turn::calls("StructuredOutput", handoff.clone()),
+            Self::Codex => Turn::says(handoff.to_string()),
+            Self::Gemini | Self::Qwen | Self::Opencode | Self::Cline | Self::Copilot | Self::Pi => {
+                Turn::says(format!("It is done.\n```json\n{handoff:#}\n```"))
+            }
+        }
+    }
+
     /// Returns a turn in which the model writes a file with the tool that is made for it.
     pub(crate) fn writes(self, place: &Path, text: &str) -> Turn {
         let file = |key: &str, body: &str| {

@@ -41,6 +41,7 @@ macro_rules! plays {
 //   and the process that is left in scenes of other things.
 plays! {
     claude as Claude {
+        a_task_is_handed_over_as_it_was_asked_for,
         an_answer_completes_the_work,
         what_is_left_running_is_ended_and_said,
         a_usage_limit_is_waited_for,
@@ -48,6 +49,7 @@ plays! {
         a_broken_stream_completes_nothing,
     }
     codex as Codex {
+        a_task_is_handed_over_as_it_was_asked_for,
         an_answer_completes_the_work,
         what_is_left_running_is_ended_and_said,
         a_usage_limit_is_waited_for,
@@ -55,6 +57,7 @@ plays! {
         a_broken_stream_completes_nothing,
     }
     gemini as Gemini {
+        a_task_is_handed_over_as_it_was_asked_for,
         a_limit_without_a_reset_is_waited_for,
         a_broken_stream_is_repeated,
     }

@@ -50,6 +50,52 @@ pub(crate) fn tools_fail_recover_and_write_what_the_gate_checks(cli: Cli) {
     assert!(end.stderr.contains("made.txt"), "the call is shown: {}", end.stderr);
 }
 
+/// A task of a list is done with the agent's own tool, and handed over as it was asked for: held
+/// to a schema where the CLI has a way to, else in words.
+pub(crate) fn a_task_is_handed_over_as_it_was_asked_for(cli: Cli) {
+    let turns = |project: &Path| {
+        vec![cli.writes(&project.join("made.txt"), "hello"), cli.hands_over(&handoff())]
+    };
+    let settings = json!({ "review": { "enabled": false } });
+    let Some(stage) = Stage::new(cli, turns, &settings) else { return };
+    let list = json!({
+        "verifyCommands": ["grep -q hello made.txt"],
+        "userStories": [{
+            "id": "US-1",
+            "title": "Greet",
+            "description": "Write a greeting to made.txt.",
+            "acceptanceCriteria": ["made.txt says hello"],
+            "priority": 1,
+            "passes": false,
+        }],
+    });
+    stage.sealed.write("ralph/tasks.json", &format!("{list:#}"));
+    let end = stage.sealed.start(&["build", "--include-dirty"]).wait();
+    expect_end(&stage, &end, 0);
+    let kept = stage.sealed.project().join(".ralph/handoffs/handoff-001.json");
+    let kept = std::fs::read_to_string(kept).expect("a handoff");
+    let kept: serde_json::Value = serde_json::from_str(&kept).expect("JSON");
+    assert_eq!(kept["derived"], json!(false), "{}", stage.account());
+    assert_eq!(kept["architectural_notes"], handoff()["architectural_notes"]);
+    assert_eq!(kept["files_touched"][0]["path"], "made.txt", "{kept}");
+    let list = std::fs::read_to_string(stage.sealed.project().join("ralph/tasks.json"));
+    let list: serde_json::Value = serde_json::from_str(&list.expect("a list")).expect("JSON");
+    assert_eq!(list["userStories"][0]["passes"], json!(true));
+}
+
+fn handoff() -> serde_json::Value {
+    json!({
+        "task_completed": { "task_id": "US-1", "summary": "Wrote it.", "fully_complete": true },
+        "deviations": [],
+        "bugs_encountered": [],
+        "architectural_notes": ["A greeting is one word."],
+        "files_touched": [{ "path": "made-up.txt", "action": "created" }],
+        "plan_amendments": [],
+        "tests_added": [],
+        "constraints_discovered": [],
+    })
+}
+
 /// The tag in the prompt, in a tool's output and in words before the last completes nothing.
 pub(crate) fn only_the_last_words_complete(cli: Cli) {
     let turns = |_: &Path| {
