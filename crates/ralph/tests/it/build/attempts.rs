@@ -189,6 +189,34 @@ fn stuck_for_good_gives_up_before_the_attempts_are_used() {
 }
 
 #[test]
+fn an_error_that_speaks_of_something_missing_brings_the_files_it_names() {
+    let calls = json!([
+        { "when": { "promptContains": "### names.txt" }, "do": [
+            { "write": { "path": "a.txt", "text": "right\n" } }, handoff("Looked it up.")
+        ] },
+        { "do": [{ "append": { "path": "a.txt", "text": "wrong\n" } }, handoff("Guessed.")] }
+    ]);
+    let command =
+        "grep -q right a.txt || { echo \"names.txt:1: NameError: x is not defined\"; exit 1; }";
+    let sealed = project(
+        &[task("a", &[])],
+        &calls,
+        &settings(json!({
+            "guardrails": [{ "command": command }], "tasks": { "maxAttempts": 20 }
+        })),
+    );
+    sealed.write("names.txt", "the name is right\n");
+    sealed.git(&["add", "names.txt"]);
+    sealed.git(&["commit", "-qm", "Names"]);
+    build(&sealed, &["9"]).expect_code(0);
+    let prompts = sealed.prompts();
+    // Three alike, two shifts of strategy, and then the file.
+    assert_eq!(prompts.len(), 6);
+    assert!(prompts[5].contains("### names.txt\n    the name is right"), "{}", prompts[5]);
+    assert!(!prompts[4].contains("the name is right"), "{}", prompts[4]);
+}
+
+#[test]
 fn an_attempt_that_changes_nothing_has_failed() {
     let calls = json!([
         { "when": { "iteration": 1 }, "do": [handoff("It was there already.")] },
