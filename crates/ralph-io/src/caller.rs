@@ -104,6 +104,9 @@ impl Agent for AgentCaller {
                 raw = None;
             }
             let (weight, answer) = listener.hear(chunk, hear);
+            if !mouth.is_dismissed() {
+                listener.note(weight);
+            }
             if let Err(unheard) = speak(mouth, answer) {
                 hear(&AgentEvent::Notice { text: format!("the agent is left alone: {unheard}") });
             }
@@ -147,6 +150,8 @@ impl Agent for AgentCaller {
             None if listener.reading.result() == Some(&ResultStatus::Success) => cut_off(),
             None => return None,
         };
+        // When it was told to leave is not kept; the result in the stream is taken as it stands.
+        listener.has_answered = true;
         let reply = listener.into_reply(end, &self.zone);
         // What failed because ralph died is asked again.
         reply.failure.is_none().then_some(reply)
@@ -291,6 +296,8 @@ struct Listener<'a> {
     stderr: Lines,
     stdout_tail: Excerpt,
     stderr_tail: Excerpt,
+    /// Whether the agent had given its last result by itself, before it was told to leave.
+    has_answered: bool,
 }
 
 impl<'a> Listener<'a> {
@@ -303,13 +310,23 @@ impl<'a> Listener<'a> {
             stderr: Lines::default(),
             stdout_tail: Excerpt::new(TAIL_CHARS, Truncate::Tail),
             stderr_tail: Excerpt::new(TAIL_CHARS, Truncate::Tail),
+            has_answered: false,
+        }
+    }
+
+    /// Notes whether a result is the last thing that was said.
+    fn note(&mut self, weight: Weight) {
+        match weight {
+            Weight::Noise => {}
+            Weight::Useful => self.has_answered = false,
+            Weight::Final => self.has_answered = true,
         }
     }
 
     /// Takes in a piece of output and returns what it says of the agent's progress: a result
     /// counts until something useful follows it. The answer is for an agent that is still there.
     fn hear(&mut self, chunk: Chunk<'_>, tell: &mut dyn FnMut(&AgentEvent)) -> (Weight, Answer) {
-        let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail, agent: _ } = self;
+        let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail, .. } = self;
         let mut last = Weight::Noise;
         let mut answer = Answer::default();
         match chunk {
@@ -330,7 +347,7 @@ impl<'a> Listener<'a> {
 
     /// Takes in what is left when both streams are at their end.
     fn finish(&mut self, tell: &mut dyn FnMut(&AgentEvent)) {
-        let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail, agent: _ } = self;
+        let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail, .. } = self;
         stdout.finish(|line| {
             stdout_line(translator, reading, stdout_tail, line, tell);
         });
@@ -367,7 +384,9 @@ impl<'a> Listener<'a> {
             now: clock::now(),
             zone,
         };
-        let failure = agents::judge(&self.translator, self.agent, &evidence);
+        // What an agent calls a success only once it was told to leave is none.
+        let failure = agents::judge(&self.translator, self.agent, &evidence)
+            .or_else(|| agents::imposed(&end.ending).filter(|_| !self.has_answered));
         self.reading.into_reply(end, failure)
     }
 }

@@ -4,11 +4,13 @@
 
 use std::path::Path;
 
+use ralph_core::child::Ending;
 use ralph_core::failure::Failure;
 use ralph_core::ports::Request;
 use ralph_core::recipe::{AgentChoice, AgentKind, AgentOutput};
 
 use super::call::{Call, CallContext, Talk};
+use super::ending;
 use super::sim::{self, SimTranslator};
 use super::text::{self, TextTranslator};
 use super::translator::{Dialect, Evidence, Translator};
@@ -116,6 +118,11 @@ pub fn judge(
     evidence: &Evidence<'_>,
 ) -> Option<Failure> {
     translator.judge(evidence).map(|failure| usage_error::explained(failure, agent, evidence))
+}
+
+/// Judges an ending that was not the agent's doing.
+pub fn imposed(ending: &Ending) -> Option<Failure> {
+    ending::imposed(ending, "")
 }
 
 /// Infers the adapter from a command's file name; an unknown command is plain text.

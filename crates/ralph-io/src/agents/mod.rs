@@ -37,7 +37,7 @@ mod translator;
 mod turn;
 mod usage_error;
 
-pub use adapter::{answer_file, call, judge, kind_of, talk, translator};
+pub use adapter::{answer_file, call, imposed, judge, kind_of, talk, translator};
 pub use advice::{billing_warning, install_hint};
 pub use call::{Call, CallContext, IdleWatch, Privilege, SystemPrompt, Talk};
 pub use capabilities::{capabilities, oldest};

@@ -13,7 +13,10 @@ pub(super) const MESSAGES: usize = 64;
 ///
 /// The input ends when this is closed, or when the child is told to end.
 #[derive(Debug, Default)]
-pub struct Mouth(Option<SyncSender<Vec<u8>>>);
+pub struct Mouth {
+    queue: Option<SyncSender<Vec<u8>>>,
+    is_dismissed: bool,
+}
 
 /// Why a child was not told something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -29,13 +32,13 @@ pub enum Unheard {
 impl Mouth {
     /// Returns a mouth that speaks through a queue.
     pub(super) fn new(queue: SyncSender<Vec<u8>>) -> Self {
-        Self(Some(queue))
+        Self { queue: Some(queue), is_dismissed: false }
     }
 
     /// Says something. The first message that cannot be delivered is the last one: what follows
     /// a gap would make no sense. A closed mouth says nothing.
     pub fn say(&mut self, bytes: Vec<u8>) -> Result<(), Unheard> {
-        let Some(queue) = &self.0 else {
+        let Some(queue) = &self.queue else {
             return Ok(());
         };
         let unheard = match queue.try_send(bytes) {
@@ -49,7 +52,19 @@ impl Mouth {
 
     /// Ends the child's input, behind what was said.
     pub fn close(&mut self) {
-        self.0 = None;
+        self.queue = None;
+    }
+
+    /// Notes that the child was told to leave.
+    pub(super) fn dismiss(&mut self) {
+        self.close();
+        self.is_dismissed = true;
+    }
+
+    /// Returns whether the child was told to leave. What it says from then on was said on its way
+    /// out.
+    pub fn is_dismissed(&self) -> bool {
+        self.is_dismissed
     }
 }
 

@@ -100,7 +100,7 @@ fn follow(
                 now = running.advance(watch.clock());
             }
             Action::Terminate => {
-                leader.mouth.close();
+                leader.mouth.dismiss();
                 signal_group(leader.pid, Signal::TERM);
                 // A stopped process, as after reading from a terminal that is not its own, hears
                 // TERM only when it is continued.

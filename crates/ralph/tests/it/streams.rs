@@ -244,3 +244,30 @@ fn a_terminal_that_is_stopped_does_not_hold_the_agent_up() {
     assert_eq!(reply(&sealed)["signal"], "DONE");
     drop(master);
 }
+
+/// What an agent that was told to leave may say is no answer, whatever it calls itself.
+#[test]
+fn a_success_that_is_claimed_on_the_way_out_is_none() {
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../ralph-io/tests/data");
+    let pi = fs::read_to_string(format!("{data}/pi/0.73.1/text-complete.ndjson")).expect("data");
+    for (name, lines) in [
+        ("claude", vec![INIT, SAID, RESULT]),
+        ("codex", CODEX.to_vec()),
+        ("pi", pi.lines().collect()),
+    ] {
+        let (last, first) = lines.split_last().expect("lines");
+        let script = "case \"$1\" in --version) echo 9.9.9; exit;; esac\n\
+             cat > /dev/null\ntrap 'cat ../last; exit 0' TERM\ncat ../stream\n\
+             while :; do sleep 0.05; done";
+        let sealed = with_agent(name, script, format!("{}\n", first.join("\n")).as_bytes());
+        fs::write(sealed.root().join("last"), format!("{last}\n")).expect("written");
+        let settings = sealed.read(".ralph/settings.json");
+        let mut settings: Value = serde_json::from_str(&settings).expect("JSON");
+        settings["timeouts"] = json!({ "idle": "1s" });
+        sealed.write(".ralph/settings.json", &settings.to_string());
+        run(&sealed, &[]).expect_code(1).expect_stderr("idle timeout");
+        let raw = String::from_utf8_lossy(&raw(&sealed)).into_owned();
+        assert!(raw.contains(last), "{name} said it: {raw}");
+        assert_eq!(reply(&sealed)["failure"]["class"], "idle_timeout", "{name}");
+    }
+}
