@@ -41,5 +41,5 @@ fn the_project_directory_is_left_out() {
         hasher.feed(&format!("error in {directory}/src/deep/down/lib.rs\nin {directory}\n"));
         hasher.finish()
     };
-    assert_eq!(at("/home/one/project"), at("/srv/work/another"));
+    assert_eq!(at("/home/one/project"), at("/srv/jobs/another"));
 }
