@@ -12,6 +12,7 @@ use crate::given_up::GivenUp;
 use crate::ids::TaskId;
 use crate::recipe::TaskWork;
 use crate::review::ReviewStatus;
+use crate::review::convergence::{self, Complaint, Divergence};
 use crate::run::Iteration;
 use crate::settle::{self, Settled};
 use crate::task::{Next, Retrying, Task, TaskChange, TaskList, TaskStatus};
@@ -28,6 +29,12 @@ pub struct Board {
     pub work: BTreeMap<TaskId, (TreeId, TreeId)>,
     /// What the last review of a task wanted to be mended.
     pub wanted: BTreeMap<TaskId, String>,
+    /// What the reviews of a task asked for in this run, oldest first.
+    #[serde(default)]
+    pub complaints: BTreeMap<TaskId, Vec<Complaint>>,
+    /// The tasks whose reviews did not get anywhere, and how.
+    #[serde(default)]
+    pub diverging: BTreeMap<TaskId, Divergence>,
     /// The tasks that this run gave up.
     #[serde(default)]
     pub given_up: BTreeMap<TaskId, GivenUp>,
@@ -66,6 +73,8 @@ impl Board {
             logs: BTreeMap::new(),
             work: BTreeMap::new(),
             wanted: BTreeMap::new(),
+            complaints: BTreeMap::new(),
+            diverging: BTreeMap::new(),
             given_up: BTreeMap::new(),
             file: FileState::InStep,
         }
@@ -145,6 +154,14 @@ impl Board {
                 self.wanted.insert(task.clone(), review.feedback.clone());
             }
         }
+        if let Some(judgement) = &current.judgement {
+            if let Some(new) = judgement.complaint.clone() {
+                convergence::remember(self.complaints.entry(task.clone()).or_default(), new);
+            }
+            if let Some(divergence) = judgement.divergence.clone() {
+                self.diverging.insert(task.clone(), divergence);
+            }
+        }
         match attempt {
             Some(failed) => {
                 let log = self.logs.entry(task.clone()).or_default();
@@ -166,6 +183,7 @@ impl Board {
                 self.logs.remove(task);
                 self.work.remove(task);
                 self.wanted.remove(task);
+                self.complaints.remove(task);
             }
         }
         self.file = written;

@@ -17,6 +17,7 @@ use crate::ids::Role;
 use crate::reading::Reply;
 use crate::recipe::{CommitPolicy, OnFailure, Recipe};
 use crate::review::ReviewVerdict;
+use crate::review::convergence::{Complaint, Divergence};
 use crate::run::{AskingEnd, Iteration, RunState};
 use crate::settle::FailedAttempt;
 use crate::task::TaskChange;
@@ -42,6 +43,12 @@ pub struct Judgement {
     /// The record of an attempt at a task that failed.
     #[serde(default)]
     pub failed: Option<FailedAttempt>,
+    /// What a review asked for, where it asked for changes.
+    #[serde(default)]
+    pub complaint: Option<Complaint>,
+    /// How the reviews of the task fail to get anywhere, where they do.
+    #[serde(default)]
+    pub divergence: Option<Divergence>,
 }
 
 impl Judgement {
@@ -55,6 +62,8 @@ impl Judgement {
             amended: Vec::new(),
             handoff: None,
             failed: None,
+            complaint: None,
+            divergence: None,
         }
     }
 }

@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 
 pub use counts::{GateCount, Latest, Spent, TokenCount, WaitCount};
 pub use summary::{
-    AmendmentNote, AutoApproved, CommitNote, FailedTask, GateSummary, OpenIteration, Question,
-    ReviewReading, Reviews, RoleSummary, ShelvedNote, Stuck, Summary, TaskSummary, questions,
+    AmendmentNote, AutoApproved, CommitNote, Diverging, FailedTask, GateSummary, OpenIteration,
+    Question, ReviewReading, Reviews, RoleSummary, ShelvedNote, Stuck, Summary, TaskSummary,
+    questions,
 };
 
 use crate::event::{Event, Landed, Recorded};

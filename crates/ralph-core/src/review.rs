@@ -1,6 +1,9 @@
 //! Reviews by a fresh context, as data, and reading the verdict in an answer.
 //!
-//! Not here: which changes a role may make to a review's state.
+//! Whether reviews get anywhere is told in [`convergence`]. Not here: which changes a role may
+//! make to a review's state.
+
+pub mod convergence;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

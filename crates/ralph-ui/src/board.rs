@@ -159,6 +159,11 @@ pub(crate) fn judged<W: Write>(
         }
     };
     page.say(mark, paint, &text);
+    if let Some(divergence) = &judgement.divergence {
+        let how = words(page, &divergence.words());
+        let text = format!("the reviews of {task} do not converge: {how}");
+        page.say(Mark::Warn, Paint::Warn, &text);
+    }
     for amended in &judgement.amended {
         let proposal = words(page, &amended.proposal);
         match &amended.refusal {

@@ -24,6 +24,7 @@ pub fn markdown(summary: &Summary) -> String {
     page.push_str(&completed(summary));
     failed(&mut page, summary);
     sections::auto_approved(&mut page, summary);
+    sections::diverging(&mut page, summary);
     sections::reviews(&mut page, summary);
     sections::tasks(&mut page, summary);
     sections::roles(&mut page, summary);

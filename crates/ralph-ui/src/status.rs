@@ -58,6 +58,11 @@ pub fn describe(summary: &Summary, standing: &str, style: &Style) -> String {
         let id = tasks::name(&task.id);
         text.push_str(&format!("\n{id} was approved at the cap of reviews: look at it by hand\n"));
     }
+    for task in &summary.diverging {
+        let (id, how) = (tasks::name(&task.id), task.divergence.words());
+        let how = safe::harmless(&how);
+        text.push_str(&format!("\nThe reviews of {id} do not converge: {how}\n"));
+    }
     text
 }
 

@@ -4,6 +4,7 @@ use super::{Feedback, Judgement, Landing, Verdict, cut_off};
 use crate::board::Board;
 use crate::ids::TaskId;
 use crate::recipe::TaskWork;
+use crate::review::convergence::{self, Complaint};
 use crate::review::{self, AT_CAP, ReviewPolicy, ReviewState, ReviewStatus, ReviewVerdict};
 use crate::run::AskingEnd;
 use crate::task::{TaskChange, TaskStatus};
@@ -43,6 +44,15 @@ pub(super) fn judge(board: &Board, work: &TaskWork, task: &TaskId, end: &AskingE
             (ReviewStatus::ChangesRequested, answer.feedback.clone())
         }
     };
+    let complaint = match answer.verdict {
+        ReviewVerdict::Approved => None,
+        ReviewVerdict::ChangesRequested => {
+            let tree = board.work.get(task).map(|(_, to)| to.clone());
+            Some(Complaint::new(count, &answer.feedback, &answer.criteria, tree))
+        }
+    };
+    let earlier = board.complaints.get(task).map_or(&[][..], Vec::as_slice);
+    let divergence = complaint.as_ref().and_then(|new| convergence::assess(earlier, new));
     let id = || task.clone();
     let mut changes = vec![TaskChange::SetReview {
         task: id(),
@@ -53,6 +63,8 @@ pub(super) fn judge(board: &Board, work: &TaskWork, task: &TaskId, end: &AskingE
     }
     Judgement {
         changes,
+        complaint,
+        divergence,
         ..Judgement::new(
             Verdict::Reviewed { verdict: answer.verdict, feedback },
             Landing::Commit,

@@ -13,6 +13,7 @@ use crate::given_up::GivenUp;
 use crate::ids::{IterationNumber, Role, RunId, TaskId};
 use crate::outcome::{Outcome, Waits};
 use crate::review::ReviewStatus;
+use crate::review::convergence::Divergence;
 use crate::run::RunState;
 use crate::settle::{self, BLOCKED};
 use crate::task::{Progress, Task, TaskStatus};
@@ -49,6 +50,8 @@ pub struct Summary {
     pub waiting: Vec<Waits>,
     /// Tasks that were approved only because no further review was allowed.
     pub auto_approved: Vec<AutoApproved>,
+    /// Tasks whose reviews did not get anywhere.
+    pub diverging: Vec<Diverging>,
     /// What the numbers of reviews say, where there were reviews.
     pub reviews: Option<Reviews>,
     /// Every task, in the order of the list.
@@ -151,6 +154,20 @@ pub struct AutoApproved {
     pub reviews: u32,
     /// What the last one still wanted, behind the mark.
     pub feedback: String,
+}
+
+/// A task whose reviews did not get anywhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Diverging {
+    /// The task.
+    pub id: TaskId,
+    /// Its title.
+    pub title: String,
+    /// How many reviews there were.
+    pub reviews: u32,
+    /// How they do not get anywhere.
+    pub divergence: Divergence,
 }
 
 /// What the reviews of a run come to.
@@ -318,6 +335,7 @@ impl Report {
                 Some(_) | None => Vec::new(),
             },
             auto_approved: board.map(auto_approved).unwrap_or_default(),
+            diverging: board.map(diverging).unwrap_or_default(),
             reviews: board.and_then(reviews),
             tasks,
             current: open_iteration(state),
@@ -429,6 +447,20 @@ fn auto_approved(board: &Board) -> Vec<AutoApproved> {
             title: task.title.clone(),
             reviews: task.review.count,
             feedback: task.review.feedback.clone(),
+        })
+        .collect()
+}
+
+fn diverging(board: &Board) -> Vec<Diverging> {
+    let tasks = board.list.tasks.iter();
+    tasks
+        .filter_map(|task| {
+            Some(Diverging {
+                id: task.id.clone(),
+                title: task.title.clone(),
+                reviews: task.review.count,
+                divergence: board.diverging.get(&task.id)?.clone(),
+            })
         })
         .collect()
 }

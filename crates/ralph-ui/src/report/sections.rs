@@ -46,6 +46,19 @@ pub(super) fn reviews(page: &mut String, summary: &Summary) {
     }
 }
 
+pub(super) fn diverging(page: &mut String, summary: &Summary) {
+    if summary.diverging.is_empty() {
+        return;
+    }
+    page.push_str("\n## Reviews that do not converge (a person should decide)\n\n");
+    for task in &summary.diverging {
+        let (id, title) = (plain(&task.id.0), plain(&task.title));
+        let (reviews, how) = (task.reviews, plain(&task.divergence.words()));
+        let s = plural(reviews as usize);
+        page.push_str(&format!("- **{id}** ({title}), after {reviews} review{s}: {how}\n"));
+    }
+}
+
 pub(super) fn tasks(page: &mut String, summary: &Summary) {
     if summary.tasks.is_empty() {
         return;

@@ -48,6 +48,7 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
             "progress": summary.progress,
             "tasks": summary.tasks,
             "autoApproved": summary.auto_approved,
+            "diverging": summary.diverging,
         });
         screen::print_data(&format!("{facts:#}\n"));
     } else {

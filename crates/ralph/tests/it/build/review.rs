@@ -118,3 +118,40 @@ fn a_review_that_gives_no_verdict_approves_nothing() {
     assert_ne!(end.code, Some(0), "{}", end.stderr);
     assert_ne!(list(&sealed)["tasks"][0]["status"], "done");
 }
+
+#[test]
+fn reviews_that_do_not_converge_are_shown_as_such() {
+    let sealed = project(&[task("a", &[])], &reviewed(9), &json!({}));
+    let end = build(&sealed, &["--review-cap", "4"]).expect_code(0);
+    let said = "the reviews of a do not converge: 3 reviews in a row ask for the same thing";
+    assert!(end.stderr.contains(said), "{}", end.stderr);
+    let status = sealed.ralph(&["status"]).stdout;
+    assert!(status.contains("The reviews of a do not converge: 4 reviews"), "{status}");
+    let report = sealed.ralph(&["report"]).stdout;
+    assert!(report.contains("## Reviews that do not converge"), "{report}");
+    let facts = sealed.ralph(&["status", "--json"]).stdout;
+    let facts: Value = serde_json::from_str(&facts).expect("JSON");
+    assert_eq!(facts["diverging"][0]["divergence"]["as"], "same_complaint");
+}
+
+#[test]
+fn a_review_that_contradicts_the_last_one_is_shown_as_such() {
+    let checks = |verdict: &str, first: bool, second: bool| {
+        json!({ "verdict": { "verdict": verdict, "feedback": "", "criteria": [
+            { "criterion": "It is there", "met": first, "evidence": "a.txt" },
+            { "criterion": "It is short", "met": second, "evidence": "a.txt" }
+        ] } })
+    };
+    let review = |deed: Value| json!({ "when": { "role": "review" }, "repeat": 1, "do": [deed] });
+    let calls = json!([
+        review(checks("changes_requested", true, false)),
+        review(checks("changes_requested", false, true)),
+        review(checks("approved", true, true)),
+        writes("a.txt")
+    ]);
+    let sealed = project(&[task("a", &[])], &calls, &json!({}));
+    let end = build(&sealed, &[]).expect_code(0);
+    let said = "the last review calls unmet what the one before called met: It is there";
+    let shown = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains(said), "{shown}");
+}
