@@ -1,0 +1,375 @@
+//! Which moves a role may make: the table of the review cycle.
+
+use std::collections::BTreeSet;
+
+use super::standing::is_open;
+use super::{Snapshot, Standing, Turn, Violation, quoted, status_word};
+use crate::ids::{Role, TaskId};
+use crate::review::{ReviewPolicy, ReviewStatus};
+use crate::task::{Task, TaskList, TaskStatus};
+
+/// Returns every change since a snapshot that the role may not make, all at once.
+///
+/// Order, dependencies, notes and skills of open tasks are free. What is pending and what is in
+/// progress is not told apart; ralph keeps track of that itself.
+pub fn transitions(before: &Snapshot, after: &TaskList, turn: &Turn) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut seen: BTreeSet<&TaskId> = BTreeSet::new();
+    let movers = movers(before, after);
+    for task in &after.tasks {
+        if !seen.insert(&task.id) {
+            let why = "another story has that id";
+            violations.push(found(task, "id", &quoted(&task.id.0), why, "Remove one of the two"));
+            continue;
+        }
+        let Some(standing) = before.0.get(&task.id) else {
+            violations.extend(newcomer(task, turn));
+            continue;
+        };
+        violations.extend(fixed_fields(standing, task));
+        if movers.contains(&task.id) {
+            violations.extend(move_faults(standing, task, turn, movers.len()));
+        }
+    }
+    for id in before.0.keys().filter(|id| !seen.contains(id)) {
+        violations.push(Violation {
+            task: Some(id.clone()),
+            field: "id".to_owned(),
+            old: Some(quoted(&id.0)),
+            new: None,
+            why: "no iteration removes stories".to_owned(),
+            remedy: "Put it back as it was".to_owned(),
+        });
+    }
+    violations
+}
+
+/// Returns what the role should have done and has not. That is no illegal change, so
+/// [`transitions`] says nothing of it: a review that gives no verdict.
+pub fn omissions(before: &Snapshot, after: &TaskList, turn: &Turn) -> Vec<Violation> {
+    let is_review = turn.role == Role::Review && turn.review != ReviewPolicy::Skip;
+    if !is_review || !movers(before, after).is_empty() {
+        return Vec::new();
+    }
+    let waits = |task: &&Task| match &turn.task {
+        Some(given) => task.id == *given,
+        None => task.review.status == ReviewStatus::NeedsReview,
+    };
+    let Some(task) = after.tasks.iter().find(waits) else { return Vec::new() };
+    vec![found(
+        task,
+        "reviewCount",
+        &format!("still {}", task.review.count),
+        "a review adds 1 to it and gives a verdict",
+        "Add 1, and set `reviewStatus` to \"approved\" with `passes` true, or to \
+         \"changes_requested\" with feedback",
+    )]
+}
+
+/// Returns what is wrong with the move of a task, being one of so many movers.
+pub(super) fn move_faults(
+    standing: &Standing,
+    task: &Task,
+    turn: &Turn,
+    movers: usize,
+) -> Vec<Violation> {
+    match &turn.task {
+        Some(given) if *given != task.id => {
+            let why = format!("this iteration is about {given} alone");
+            every_change(standing, task, &why)
+        }
+        None if movers > 1 => {
+            let why = "an iteration moves one story, and this one moved several";
+            every_change(standing, task, why)
+        }
+        Some(_) | None => step(standing, task, turn),
+    }
+}
+
+/// Returns the tasks whose progress or review changed.
+pub(super) fn movers<'a>(before: &Snapshot, after: &'a TaskList) -> BTreeSet<&'a TaskId> {
+    let moved = |task: &&Task| {
+        before.0.get(&task.id).is_some_and(|standing| {
+            standing.review != task.review || has_new_status(standing.status, task.status)
+        })
+    };
+    let mut seen: BTreeSet<&TaskId> = BTreeSet::new();
+    let firsts = after.tasks.iter().filter(|task| seen.insert(&task.id));
+    firsts.filter(moved).map(|task| &task.id).collect()
+}
+
+/// Returns whether a status says something else, pending and in progress being the same.
+pub(super) fn has_new_status(old: TaskStatus, new: TaskStatus) -> bool {
+    old != new && !(is_open(old) && is_open(new))
+}
+
+/// Returns whether a role may add tasks.
+pub(super) fn may_add(role: Role) -> bool {
+    match role {
+        Role::Implement | Role::Fix => true,
+        Role::Prompt | Role::Plan | Role::Build | Role::Review | Role::Compact | Role::Message => {
+            false
+        }
+    }
+}
+
+/// Returns what is wrong with a task that was not there before.
+fn newcomer(task: &Task, turn: &Turn) -> Vec<Violation> {
+    if !may_add(turn.role) {
+        let why = format!("{} iterations add no stories", turn.role);
+        let remedy = "Remove it; say in the feedback or the notes what is missing";
+        return vec![found(task, "id", "new", &why, remedy)];
+    }
+    let mut violations = Vec::new();
+    let mut add = |field: &str, value: &str, remedy: &str| {
+        violations.push(found(task, field, value, "a new story begins untouched", remedy));
+    };
+    if task.status.is_done() {
+        add("passes", "true", "Set it to false");
+    } else if !is_open(task.status) {
+        add("status", &quoted(task.status.name()), "Leave `status` out");
+    }
+    if task.review.status != ReviewStatus::None {
+        add("reviewStatus", &status_word(task.review.status), "Set it to null");
+    }
+    if task.review.count != 0 {
+        add("reviewCount", &task.review.count.to_string(), "Set it to 0");
+    }
+    if !task.review.feedback.is_empty() {
+        add("reviewFeedback", &quoted(&task.review.feedback), "Leave it empty");
+    }
+    if task.attempts != 0 {
+        add("retryCount", &task.attempts.to_string(), "Leave it out");
+    }
+    violations
+}
+
+/// Returns the changes of what no role may change: what a task asks for, ralph's own counts and
+/// limits, and anything in a task that is over.
+fn fixed_fields(standing: &Standing, task: &Task) -> Vec<Violation> {
+    let now = Standing::of(task);
+    let mut violations = Vec::new();
+    let mut changed = |field: &str, old: Option<String>, new: Option<String>, why: &str| {
+        violations.push(Violation {
+            task: Some(task.id.clone()),
+            field: field.to_owned(),
+            old,
+            new,
+            why: why.to_owned(),
+            remedy: "Put it back as it was; `git diff` shows the change".to_owned(),
+        });
+    };
+    if standing.asks != now.asks {
+        let why = "what a story asks for is for people to change";
+        changed("title, description or acceptanceCriteria", None, None, why);
+    }
+    if standing.attempts != now.attempts {
+        let (old, new) = (standing.attempts.to_string(), now.attempts.to_string());
+        changed("retryCount", Some(old), Some(new), "ralph counts the attempts");
+    }
+    for (field, old, new) in [
+        ("maxTurns", standing.max_turns, now.max_turns),
+        ("maxRetries", standing.max_retries, now.max_retries),
+    ] {
+        let word = |limit: Option<u32>| limit.map_or("none".to_owned(), |limit| limit.to_string());
+        if old != new {
+            changed(field, Some(word(old)), Some(word(new)), "limits are for people to change");
+        }
+    }
+    if !standing.is_open() && standing.rest != now.rest {
+        let why = format!("the story is {}, and such a story changes no more", standing.status);
+        changed("notes, priority, dependsOn, skills or libraries", None, None, &why);
+    }
+    violations
+}
+
+/// Returns what is wrong with the move of a task that may move.
+fn step(standing: &Standing, task: &Task, turn: &Turn) -> Vec<Violation> {
+    if !standing.is_open() {
+        let why = format!("the story is {}, and such a story changes no more", standing.status);
+        return every_change(standing, task, &why);
+    }
+    match (turn.role, turn.review) {
+        (Role::Implement, ReviewPolicy::Fresh { .. }) => implement(standing, task),
+        (Role::Review, ReviewPolicy::Fresh { .. }) => review(standing, task),
+        (Role::Fix, ReviewPolicy::Fresh { .. }) => fix(standing, task),
+        (Role::Implement | Role::Fix, ReviewPolicy::Skip) => unreviewed(standing, task),
+        (Role::Review, ReviewPolicy::Skip)
+        | (Role::Prompt | Role::Plan | Role::Build | Role::Compact | Role::Message, _) => {
+            let why = format!("{} iterations do not move stories", turn.role);
+            every_change(standing, task, &why)
+        }
+    }
+}
+
+fn implement(standing: &Standing, task: &Task) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    violations.extend(status_change(standing, task, NOT_BY_IMPLEMENT));
+    if task.review.status != standing.review.status
+        && (standing.review.status, task.review.status)
+            != (ReviewStatus::None, ReviewStatus::NeedsReview)
+    {
+        let why = match task.review.status {
+            ReviewStatus::Approved => NOT_BY_IMPLEMENT,
+            ReviewStatus::None | ReviewStatus::NeedsReview | ReviewStatus::ChangesRequested => {
+                "an implement iteration only goes from null to \"needs_review\""
+            }
+        };
+        violations.extend(review_change(standing, task, why));
+    }
+    violations.extend(count_change(standing, task, "implement iterations leave the count alone"));
+    let why = "only reviews write feedback";
+    violations.extend(feedback_change(standing, task, why));
+    violations
+}
+
+fn review(standing: &Standing, task: &Task) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let (old, new) = (standing.review.status, task.review.status);
+    let is_verdict = match new {
+        ReviewStatus::Approved | ReviewStatus::ChangesRequested => true,
+        ReviewStatus::None | ReviewStatus::NeedsReview => false,
+    };
+    if old != ReviewStatus::NeedsReview {
+        let why = format!("the story waits for no review; it stood at {}", status_word(old));
+        return every_change(standing, task, &why);
+    }
+    if !is_verdict {
+        let remedy = "Set it to \"approved\" with `passes` true, or to \"changes_requested\" with \
+                      feedback";
+        let shown = match new {
+            ReviewStatus::NeedsReview => format!("still {}", status_word(new)),
+            ReviewStatus::None | ReviewStatus::ChangesRequested | ReviewStatus::Approved => {
+                status_word(new)
+            }
+        };
+        violations.push(found(task, "reviewStatus", &shown, "a review gives a verdict", remedy));
+    }
+    if standing.review.count.checked_add(1) != Some(task.review.count) {
+        let (before, after) = (standing.review.count, task.review.count);
+        let why = "a review adds exactly 1 to it";
+        let remedy = format!("Set it to {}", before.saturating_add(1));
+        violations.push(if before == after {
+            found(task, "reviewCount", &format!("still {before}"), why, &remedy)
+        } else {
+            let (before, after) = (before.to_string(), after.to_string());
+            Violation { remedy, ..change(task, "reviewCount", before, after, why) }
+        });
+    }
+    match (new, task.status) {
+        (ReviewStatus::Approved, TaskStatus::Done) => {}
+        (ReviewStatus::Approved, _) => {
+            let why = "the review approves, and an approved story passes";
+            violations.push(found(task, "passes", "false", why, "Set it to true"));
+        }
+        (ReviewStatus::None | ReviewStatus::NeedsReview | ReviewStatus::ChangesRequested, _) => {
+            violations.extend(status_change(standing, task, "the review does not approve"));
+        }
+    }
+    if new == ReviewStatus::ChangesRequested && task.review.feedback.trim().is_empty() {
+        let why = "a review that requests changes says which";
+        let remedy = "Write down exactly what to mend and where";
+        violations.push(found(task, "reviewFeedback", "empty", why, remedy));
+    }
+    violations
+}
+
+fn fix(standing: &Standing, task: &Task) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let (old, new) = (standing.review.status, task.review.status);
+    violations.extend(status_change(standing, task, NOT_BY_FIX));
+    let is_back = (old, new) == (ReviewStatus::ChangesRequested, ReviewStatus::NeedsReview);
+    if old != new && !is_back {
+        violations.extend(review_change(standing, task, NOT_BY_FIX));
+    }
+    violations.extend(count_change(standing, task, "fix iterations leave the count alone"));
+    if is_back && !task.review.feedback.is_empty() {
+        let why = "a story that goes back to review has none";
+        let shown = quoted(&task.review.feedback);
+        violations.push(found(task, "reviewFeedback", &shown, why, "Set it to \"\""));
+    }
+    if !is_back {
+        let why = "only reviews write feedback, and a fix clears it when the story goes back";
+        violations.extend(feedback_change(standing, task, why));
+    }
+    violations
+}
+
+/// The move of a list whose work nobody reviews.
+fn unreviewed(standing: &Standing, task: &Task) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    if !task.status.is_done() {
+        violations.extend(status_change(standing, task, "only `passes` may be set"));
+    }
+    let why = "there are no reviews in this run";
+    violations.extend(review_change(standing, task, why));
+    violations.extend(count_change(standing, task, why));
+    violations.extend(feedback_change(standing, task, why));
+    violations
+}
+
+const NOT_BY_IMPLEMENT: &str = "implement iterations cannot approve; only a review may";
+const NOT_BY_FIX: &str = "fix iterations cannot approve; the story goes back to \"needs_review\"";
+
+fn every_change(standing: &Standing, task: &Task, why: &str) -> Vec<Violation> {
+    status_change(standing, task, why)
+        .into_iter()
+        .chain(review_change(standing, task, why))
+        .chain(count_change(standing, task, why))
+        .chain(feedback_change(standing, task, why))
+        .collect()
+}
+
+fn status_change(standing: &Standing, task: &Task, why: &str) -> Option<Violation> {
+    let (old, new) = (standing.status, task.status);
+    let passes = |status: TaskStatus| if status.is_done() { "true" } else { "false" }.to_owned();
+    let is_about_passing = old.is_done() || new.is_done();
+    has_new_status(old, new).then(|| {
+        if is_about_passing {
+            change(task, "passes", passes(old), passes(new), why)
+        } else {
+            let why = "only ralph and people leave stories out or give them up";
+            change(task, "status", quoted(old.name()), quoted(new.name()), why)
+        }
+    })
+}
+
+fn review_change(standing: &Standing, task: &Task, why: &str) -> Option<Violation> {
+    let (old, new) = (standing.review.status, task.review.status);
+    (old != new).then(|| change(task, "reviewStatus", status_word(old), status_word(new), why))
+}
+
+fn count_change(standing: &Standing, task: &Task, why: &str) -> Option<Violation> {
+    let (old, new) = (standing.review.count, task.review.count);
+    (old != new).then(|| change(task, "reviewCount", old.to_string(), new.to_string(), why))
+}
+
+fn feedback_change(standing: &Standing, task: &Task, why: &str) -> Option<Violation> {
+    let (old, new) = (&standing.review.feedback, &task.review.feedback);
+    (old != new).then(|| change(task, "reviewFeedback", quoted(old), quoted(new), why))
+}
+
+/// Returns a change that is to be undone.
+fn change(task: &Task, field: &str, old: String, new: String, why: &str) -> Violation {
+    let remedy = format!("Set it back to {old}");
+    Violation {
+        task: Some(task.id.clone()),
+        field: field.to_owned(),
+        old: Some(old),
+        new: Some(new),
+        why: why.to_owned(),
+        remedy,
+    }
+}
+
+/// Returns something that is there and may not be.
+fn found(task: &Task, field: &str, new: &str, why: &str, remedy: &str) -> Violation {
+    Violation {
+        task: Some(task.id.clone()),
+        field: field.to_owned(),
+        old: None,
+        new: Some(new.to_owned()),
+        why: why.to_owned(),
+        remedy: remedy.to_owned(),
+    }
+}

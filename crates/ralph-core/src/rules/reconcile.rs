@@ -1,0 +1,184 @@
+//! The list that follows from an edit: every legal change of it, and no illegal one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::moves::{has_new_status, may_add, move_faults, movers};
+use super::{Snapshot, Standing, Turn, Violation, quoted, transitions};
+use crate::ids::{Role, TaskId};
+use crate::review::{ReviewState, ReviewStatus};
+use crate::task::{Task, TaskField, TaskList, TaskProblem, TaskStatus};
+
+/// What an edit comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reconciled {
+    /// The list to go on with.
+    pub list: TaskList,
+    /// What was put back, and why.
+    pub violations: Vec<Violation>,
+}
+
+/// Takes over every legal change of an edit and puts every illegal one back.
+///
+/// What a task asks for always comes from the known list. A fix that forgot to clear the
+/// feedback is not lost for it: the feedback is cleared. Where the result would have more
+/// mistakes than the known list, only the move of the task whose turn it is survives.
+pub fn reconcile(known: &TaskList, edited: &TaskList, turn: &Turn) -> Reconciled {
+    let before = Snapshot::of(known);
+    let mut violations = transitions(&before, edited, turn);
+    violations.extend(list_changes(known, edited));
+    let moved = legal_moves(&before, edited, turn);
+    let places: BTreeMap<&TaskId, &Task> =
+        known.tasks.iter().rev().map(|task| (&task.id, task)).collect();
+    let mut seen: BTreeSet<&TaskId> = BTreeSet::new();
+    let mut tasks: Vec<Task> = Vec::with_capacity(edited.tasks.len());
+    for task in edited.tasks.iter().filter(|task| seen.insert(&task.id)) {
+        match places.get(&task.id) {
+            Some(ours) => tasks.push(taken_over(ours, task, moved.get(&task.id))),
+            None if may_add(turn.role) => tasks.push(untouched(task)),
+            None => {}
+        }
+    }
+    for (at, ours) in known.tasks.iter().enumerate() {
+        if !seen.contains(&ours.id) {
+            tasks.insert(at.min(tasks.len()), ours.clone());
+        }
+    }
+    let list = TaskList { tasks, ..known.clone() };
+    let problems = list.validate();
+    if problems.len() <= known.validate().len() {
+        return Reconciled { list, violations };
+    }
+    violations.extend(problems.iter().map(mistake));
+    let tasks = known.tasks.iter().map(|ours| match moved.get(&ours.id) {
+        Some((status, review)) => Task { status: *status, review: review.clone(), ..ours.clone() },
+        None => ours.clone(),
+    });
+    Reconciled { list: TaskList { tasks: tasks.collect(), ..known.clone() }, violations }
+}
+
+/// Where a task has moved.
+type Moved = (TaskStatus, ReviewState);
+
+/// Returns the moves that survive.
+fn legal_moves<'a>(
+    before: &Snapshot,
+    edited: &'a TaskList,
+    turn: &Turn,
+) -> BTreeMap<&'a TaskId, Moved> {
+    let movers = movers(before, edited);
+    let mut legal = BTreeMap::new();
+    let mut seen: BTreeSet<&TaskId> = BTreeSet::new();
+    for task in edited.tasks.iter().filter(|task| seen.insert(&task.id)) {
+        let Some(standing) = before.0.get(&task.id).filter(|_| movers.contains(&task.id)) else {
+            continue;
+        };
+        let task_as_meant = cleared(standing, task, turn);
+        if move_faults(standing, &task_as_meant, turn, movers.len()).is_empty() {
+            let status = if has_new_status(standing.status, task.status) {
+                task.status
+            } else {
+                standing.status
+            };
+            legal.insert(&task.id, (status, task_as_meant.review));
+        }
+    }
+    legal
+}
+
+/// Returns a task that a fix sends back to review, without the feedback that was mended.
+fn cleared(standing: &Standing, task: &Task, turn: &Turn) -> Task {
+    let mut task = task.clone();
+    let is_back = (standing.review.status, task.review.status)
+        == (ReviewStatus::ChangesRequested, ReviewStatus::NeedsReview);
+    if turn.role == Role::Fix && is_back {
+        task.review.feedback.clear();
+    }
+    task
+}
+
+/// Returns our task with what may be taken over of the one in the edit.
+fn taken_over(ours: &Task, edited: &Task, moved: Option<&Moved>) -> Task {
+    if !Standing::of(ours).is_open() {
+        return ours.clone();
+    }
+    let (status, review) = moved.cloned().unwrap_or_else(|| (ours.status, ours.review.clone()));
+    Task {
+        status,
+        review,
+        order: edited.order,
+        depends_on: edited.depends_on.clone(),
+        skills: edited.skills.clone(),
+        libraries: edited.libraries.clone(),
+        needs_docs: edited.needs_docs,
+        notes: edited.notes.clone(),
+        ..ours.clone()
+    }
+}
+
+/// Returns a new task as one begins.
+fn untouched(task: &Task) -> Task {
+    let fresh = Task::new(task.id.0.clone(), task.title.clone());
+    Task { status: fresh.status, review: fresh.review, attempts: 0, ..task.clone() }
+}
+
+/// Returns the changes of what the list itself says.
+fn list_changes(known: &TaskList, edited: &TaskList) -> Vec<Violation> {
+    let word = |text: Option<String>| text.map_or_else(|| "none".to_owned(), |it| quoted(&it));
+    let number = |number: Option<u32>| word(number.map(|it| it.to_string()));
+    let strategy = |list: &TaskList| word(list.validation_strategy.map(|it| format!("{it:?}")));
+    let commands = |list: &TaskList| quoted(&list.verify_commands.join("; "));
+    let fields = [
+        ("project", quoted(&known.project), quoted(&edited.project)),
+        ("description", quoted(&known.description), quoted(&edited.description)),
+        ("branchName", word(known.branch.clone()), word(edited.branch.clone())),
+        ("maxIterations", number(known.max_iterations), number(edited.max_iterations)),
+        ("validationStrategy", strategy(known), strategy(edited)),
+        ("verifyCommands", commands(known), commands(edited)),
+    ];
+    let is_changed = [
+        known.project != edited.project,
+        known.description != edited.description,
+        known.branch != edited.branch,
+        known.max_iterations != edited.max_iterations,
+        known.validation_strategy != edited.validation_strategy,
+        known.verify_commands != edited.verify_commands,
+    ];
+    let changed = fields.into_iter().zip(is_changed).filter(|(_, is_changed)| *is_changed);
+    changed
+        .map(|((field, old, new), _)| Violation {
+            task: None,
+            field: field.to_owned(),
+            remedy: format!("Set it back to {old}"),
+            old: Some(old),
+            new: Some(new),
+            why: "what the list says of itself is for people to change".to_owned(),
+        })
+        .collect()
+}
+
+/// Returns a mistake that the edit would bring into the list.
+fn mistake(problem: &TaskProblem) -> Violation {
+    let field = match problem.fault.field() {
+        TaskField::Id => "id",
+        TaskField::Title => "title",
+        TaskField::Description => "description",
+        TaskField::AcceptanceCriteria(_) => "acceptanceCriteria",
+        TaskField::DependsOn(_) => "dependsOn",
+        TaskField::Status => "passes",
+        TaskField::ReviewStatus => "reviewStatus",
+        TaskField::ReviewCount => "reviewCount",
+        TaskField::ReviewFeedback => "reviewFeedback",
+        TaskField::Notes => "notes",
+    };
+    let remedy = problem.fault.remedy();
+    let mut letters = remedy.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    Violation {
+        task: Some(problem.id.clone()),
+        field: field.to_owned(),
+        old: None,
+        new: None,
+        why: format!("the story {}, so the whole edit was put back", problem.fault),
+        remedy: format!("{first}{}", letters.as_str()),
+    }
+}

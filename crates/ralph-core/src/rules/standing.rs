@@ -1,0 +1,141 @@
+//! How the tasks of a list stand: what a later state of the list is compared with.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fingerprint::Fingerprint;
+use crate::ids::TaskId;
+use crate::review::{ReviewState, ReviewStatus};
+use crate::task::{Task, TaskList, TaskStatus};
+
+/// How every task stands; the first of them, where an id is not unique.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Snapshot(pub BTreeMap<TaskId, Standing>);
+
+impl Snapshot {
+    /// Returns how the tasks of a list stand.
+    pub fn of(list: &TaskList) -> Self {
+        let tasks = list.tasks.iter().rev();
+        Self(tasks.map(|task| (task.id.clone(), Standing::of(task))).collect())
+    }
+}
+
+/// How a task stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Wire", into = "Wire")]
+pub struct Standing {
+    /// How far it is.
+    pub status: TaskStatus,
+    /// What the reviews say.
+    pub review: ReviewState,
+    /// Attempts that failed so far.
+    pub attempts: u32,
+    /// How many turns an agent gets for it.
+    pub max_turns: Option<u32>,
+    /// How often it may be tried again.
+    pub max_retries: Option<u32>,
+    /// What it asks for: title, description and criteria.
+    pub asks: Fingerprint,
+    /// Everything else it says.
+    pub rest: Fingerprint,
+}
+
+impl Standing {
+    /// Returns how a task stands.
+    pub fn of(task: &Task) -> Self {
+        Self {
+            status: task.status,
+            review: task.review.clone(),
+            attempts: task.attempts,
+            max_turns: task.max_turns,
+            max_retries: task.max_retries,
+            asks: asks(task),
+            rest: rest(task),
+        }
+    }
+
+    /// Returns whether the task is still to be done. The others change no more.
+    pub fn is_open(&self) -> bool {
+        is_open(self.status)
+    }
+}
+
+/// Returns whether a task of a status is still to be done.
+pub(super) fn is_open(status: TaskStatus) -> bool {
+    match status {
+        TaskStatus::Pending | TaskStatus::InProgress => true,
+        TaskStatus::Done | TaskStatus::Failed | TaskStatus::Skipped => false,
+    }
+}
+
+fn asks(task: &Task) -> Fingerprint {
+    let texts = [task.title.as_str(), task.description.as_str()];
+    Fingerprint::of(texts.into_iter().chain(task.acceptance_criteria.iter().map(String::as_str)))
+}
+
+fn rest(task: &Task) -> Fingerprint {
+    let order = task.order.map(|order| order.to_string()).unwrap_or_default();
+    let needs_docs = if task.needs_docs { "docs" } else { "" };
+    // The numbers tell where one list ends and the next begins.
+    let lengths = format!("{} {}", task.depends_on.len(), task.skills.len());
+    let texts = [order.as_str(), needs_docs, lengths.as_str(), task.notes.as_str()];
+    let depends_on = task.depends_on.iter().map(|id| id.0.as_str());
+    let names = task.skills.iter().chain(&task.libraries).map(String::as_str);
+    Fingerprint::of(texts.into_iter().chain(depends_on).chain(names))
+}
+
+/// A standing as it is written down: in the words of `ralph/tasks.json`.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire {
+    passes: bool,
+    review_status: Option<ReviewStatus>,
+    review_count: u32,
+    review_feedback: String,
+    status: TaskStatus,
+    attempts: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_turns: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_retries: Option<u32>,
+    asks: Fingerprint,
+    rest: Fingerprint,
+}
+
+impl From<Standing> for Wire {
+    fn from(standing: Standing) -> Self {
+        let ReviewState { status: review, count, feedback } = standing.review;
+        Self {
+            passes: standing.status.is_done(),
+            review_status: (review != ReviewStatus::None).then_some(review),
+            review_count: count,
+            review_feedback: feedback,
+            status: standing.status,
+            attempts: standing.attempts,
+            max_turns: standing.max_turns,
+            max_retries: standing.max_retries,
+            asks: standing.asks,
+            rest: standing.rest,
+        }
+    }
+}
+
+impl From<Wire> for Standing {
+    fn from(wire: Wire) -> Self {
+        Self {
+            status: wire.status,
+            review: ReviewState {
+                status: wire.review_status.unwrap_or(ReviewStatus::None),
+                count: wire.review_count,
+                feedback: wire.review_feedback,
+            },
+            attempts: wire.attempts,
+            max_turns: wire.max_turns,
+            max_retries: wire.max_retries,
+            asks: wire.asks,
+            rest: wire.rest,
+        }
+    }
+}
