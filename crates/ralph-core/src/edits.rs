@@ -50,6 +50,11 @@ pub fn merge(known: &TaskList, found: &TaskList, current: Option<&TaskId>) -> Me
             tasks.insert(at.min(tasks.len()), ours.clone());
         }
     }
+    if known.terms() != found.terms() {
+        put_back.push(
+            "branch, limits and checks of the list stay as they were when the run began".to_owned(),
+        );
+    }
     let list = TaskList { tasks, ..known.clone() };
     let problems = list.validate();
     if problems.len() > known.validate().len() {
@@ -225,6 +230,15 @@ mod tests {
         assert_eq!(check(|tasks| drop(tasks.remove(0)), 0, 1), known());
         let list = check(|tasks| tasks.push(task("new", TaskStatus::Done)), 1, 1);
         assert_eq!(list.tasks[3].status, TaskStatus::Pending);
+    }
+
+    #[test]
+    fn the_checks_of_a_list_are_not_for_a_run_to_change() {
+        let mut found = known();
+        found.verify_commands = vec!["true".into()];
+        let merged = merge(&known(), &found, None);
+        assert_eq!(merged.list, known());
+        assert_eq!(merged.put_back.len(), 1, "{merged:?}");
     }
 
     #[test]

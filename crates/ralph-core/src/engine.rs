@@ -160,6 +160,7 @@ impl<'a> Engine<'a> {
     }
 
     fn finish(&mut self, outcome: Outcome) -> Result<Outcome, EngineError> {
+        self.leave_list_right()?;
         self.record(Event::RunEnded { outcome: outcome.clone() })?;
         self.publish(ViewKind::State)?;
         Ok(outcome)
@@ -188,7 +189,10 @@ impl<'a> Engine<'a> {
             Step::Ask { ask, purpose, size } => self.ask(ask, purpose, size, moment)?,
             Step::Wait { until, reason } => self.wait(until, reason)?,
             Step::Observe => {
-                if !self.tasks_were_edited()? {
+                if self.state.recipe.is_kept_by_agent() {
+                    self.hear_claim()?;
+                    self.observe()?;
+                } else if !self.tasks_were_edited()? {
                     self.observe()?;
                 }
             }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::claim::Claim;
 use crate::gate::GateResult;
 use crate::handoff::FileTouched;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
@@ -129,6 +130,11 @@ pub enum Event {
         /// The ref that keeps commits of the agent's own, if it made some where only ralph
         /// commits.
         kept: Option<String>,
+    },
+    /// What the agent made of the task list was read, where it keeps the list itself.
+    Claimed {
+        /// It.
+        claim: Claim,
     },
     /// A gate was run.
     GateChecked {

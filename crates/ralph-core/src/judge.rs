@@ -1,8 +1,9 @@
 //! The judgement: what follows from an iteration once the gates have spoken.
 //!
 //! Pure, and recorded before anything is done to the tree. Iterations on a task are judged in
-//! `task`, reviews in `review`. Not here: doing what follows.
+//! `task`, reviews in `review`; whether work was handed in as it must is in `hand_in`. Not here: doing what follows.
 
+mod hand_in;
 mod review;
 mod task;
 
@@ -52,6 +53,11 @@ pub struct Judgement {
 }
 
 impl Judgement {
+    /// Returns whether the task is given up.
+    pub fn gives_up(&self) -> bool {
+        self.failed.as_ref().is_some_and(|failed| failed.gives_up.is_some())
+    }
+
     /// Returns a judgement about nothing but the work tree.
     fn new(verdict: Verdict, landing: Landing, feedback: Vec<Feedback>) -> Self {
         Self {
@@ -91,6 +97,12 @@ pub enum Verdict {
     },
     /// The gates passed, and yet there is nothing that could be kept.
     NothingChanged,
+    /// The gates passed, and yet the agent did not hand its work in as it must: what it left
+    /// uncommitted, or did to the task list.
+    NotHandedIn {
+        /// What is wrong.
+        reasons: Vec<String>,
+    },
     /// The agent needs something of a person.
     Blocked {
         /// What, and why.
@@ -140,7 +152,7 @@ pub fn judge(state: &RunState, current: &Iteration) -> Option<Judgement> {
     let end = current.work.end.as_ref()?;
     Some(match (&state.board, &state.recipe.task_work(), &current.task) {
         (Some(board), Some(work), Some(task)) => match current.role {
-            Role::Review => review::judge(board, work, task, end),
+            Role::Review => review::judge(state, board, work, task, current, end),
             Role::Prompt
             | Role::Plan
             | Role::Build
@@ -186,6 +198,8 @@ fn prompted(recipe: &Recipe, reply: &Reply, state: &RunState, gates: &[GateResul
 fn landing_of_success(recipe: &Recipe) -> Landing {
     match recipe.landing.commit {
         CommitPolicy::Ralph | CommitPolicy::Scm(_) => Landing::Commit,
+        // The list is ralph's to commit, if the agent's commit does not hold it.
+        CommitPolicy::Agent if recipe.task_work().is_some() => Landing::Commit,
         CommitPolicy::Agent | CommitPolicy::Nobody => Landing::Keep,
     }
 }

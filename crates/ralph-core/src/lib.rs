@@ -13,6 +13,7 @@ pub mod budget;
 pub mod capability;
 pub mod child;
 pub mod choose;
+pub mod claim;
 pub mod completion;
 pub mod edits;
 pub mod engine;

@@ -4,7 +4,7 @@
 //! knows the name of a workflow. Not here: where the values come from (settings and flags).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -135,6 +135,20 @@ impl Recipe {
         commits_with_git || self.landing.on_failure == OnFailure::Rollback
     }
 
+    /// Returns whether the agent keeps the task list itself.
+    pub fn is_kept_by_agent(&self) -> bool {
+        self.task_work().is_some_and(|work| match work.keeper {
+            Keeper::Agent => true,
+            Keeper::Ralph => false,
+        })
+    }
+
+    /// Returns whether ralph is going to commit: the work, or at least the list of tasks.
+    pub fn commits(&self) -> bool {
+        let commits_list = self.landing.commit == CommitPolicy::Agent && self.task_work().is_some();
+        self.landing.commits() || commits_list
+    }
+
     /// Returns the policies of the work on a task list, where that is the work.
     pub fn task_work(&self) -> Option<&TaskWork> {
         match &self.work {
@@ -230,7 +244,18 @@ impl TaskWork {
             hard_limit: Millis::from_mins(60),
         }
     }
+
+    /// Returns whether a path, from the project directory, is the task file or the notes beside
+    /// it: what an agent that keeps the list writes beside its work.
+    pub fn is_document(&self, project: &Path, path: &str) -> bool {
+        [self.file.clone(), self.file.with_file_name(PROGRESS)]
+            .iter()
+            .any(|file| file.strip_prefix(project).unwrap_or(file) == Path::new(path))
+    }
 }
+
+/// The name of the notes that agents keep beside the task file.
+pub const PROGRESS: &str = "progress.txt";
 
 impl Work {
     /// Returns the roles that agents are asked in.

@@ -131,6 +131,12 @@ impl Report {
                     self.kept.push(name.clone());
                 }
             }
+            Event::Claimed { claim } => {
+                let role = current.map_or("agent", |current| current.role.name());
+                for violation in &claim.refused {
+                    self.edits.push(format!("put back after {role}: {violation}"));
+                }
+            }
             Event::GateChecked { result } => self.gate_checked(task, result),
             Event::BaselineChecked { result } => {
                 let gate = self.gates.entry(result.gate.clone());

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::asking::{Asking, AskingEnd, PromptSize};
 use crate::board::{Board, FileState};
+use crate::claim::{Claim, ClaimFile};
 use crate::event::{Checkpoint, Event, Landed, Observation, Purpose, Recorded, TreeId, WaitReason};
 use crate::failure::{Failure, FailureClass};
 use crate::gate::{GateResult, GateStatus};
@@ -18,7 +19,7 @@ use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use crate::judge::{Feedback, Judgement, Verdict};
 use crate::outcome::Outcome;
 use crate::reading::{Reply, Usage};
-use crate::recipe::Recipe;
+use crate::recipe::{CommitPolicy, Recipe};
 use crate::review;
 use crate::scm;
 use crate::settle;
@@ -135,6 +136,9 @@ pub struct Iteration {
     pub asks: u32,
     /// The question the iteration is for.
     pub work: Asking,
+    /// What the agent made of the task list, once that was read; only where it keeps the list.
+    #[serde(default)]
+    pub claim: Option<Claim>,
     /// What the agent left, once it was looked at.
     pub observed: Option<Observed>,
     /// The question of the gate that an agent is being asked for.
@@ -245,6 +249,9 @@ impl RunState {
                 if let Some(board) = &mut self.board {
                     board.file = FileState::InStep;
                 }
+                if let Some(claim) = self.current.as_mut().and_then(|it| it.claim.as_mut()) {
+                    claim.file = ClaimFile::Written;
+                }
             }
             Event::BaselineStarted { tree } => {
                 self.baseline = Some(Baseline { tree: tree.clone(), results: Vec::new() });
@@ -252,8 +259,11 @@ impl RunState {
             Event::BaselineChecked { result } => self.baseline_checked(result),
             Event::IterationStarted { iteration, role, task } => {
                 self.iterations = iteration.0;
+                // An agent that keeps the list, or commits it, finds it as it was left.
                 if let (Some(board), Some(task), Role::Implement | Role::Fix) =
                     (&mut self.board, task, role)
+                    && !self.recipe.is_kept_by_agent()
+                    && self.recipe.landing.commit != CommitPolicy::Agent
                 {
                     board.begin(task);
                 }
@@ -269,6 +279,7 @@ impl RunState {
             Event::Checkpointed { .. }
             | Event::Asked { .. }
             | Event::Replied { .. }
+            | Event::Claimed { .. }
             | Event::Observed { .. }
             | Event::GateChecked { .. }
             | Event::Judged { .. }
@@ -303,6 +314,7 @@ impl RunState {
                 current.asking_mut(purpose).pending = Some(*ask);
             }
             Event::Replied { ask, reply } => self.replied(current, *ask, reply, recorded.at),
+            Event::Claimed { claim } => current.claim = Some(claim.clone()),
             Event::Observed { observation, kept: _ } => {
                 current.observed = Some(Observed { observation: observation.clone() });
             }
@@ -350,8 +362,10 @@ impl RunState {
         self.totals.usage = self.totals.usage.plus(reply.usage);
         self.totals.tools += reply.tools;
         self.totals.leftovers += reply.end.leftovers.processes;
-        let wants_verdict = current.gate.pending == Some(ask)
-            || (current.role == Role::Review && current.work.pending == Some(ask));
+        // An agent that keeps the list gives its verdict there.
+        let is_review = current.role == Role::Review && !self.recipe.is_kept_by_agent();
+        let wants_verdict =
+            current.gate.pending == Some(ask) || (is_review && current.work.pending == Some(ask));
         let asking = [&mut current.message, &mut current.gate, &mut current.work]
             .into_iter()
             .find(|asking| asking.pending == Some(ask));
@@ -383,7 +397,7 @@ impl RunState {
         if let (Some(board), Some(task), Role::Implement | Role::Fix) =
             (&mut self.board, &current.task, current.role)
             && let Some(Checkpoint::Git { tree: Some(from), .. }) = &self.base
-            && let Some(to) = surveyed
+            && let Some(to) = surveyed.or_else(|| current.observed_tree().cloned())
         {
             board.committed(task, from.clone(), to);
         }
@@ -432,6 +446,12 @@ impl RunState {
             board.settle(work, settled, &current, ran);
         }
         let refusal = current.refusal();
+        // What nobody committed after the agent is work all the same.
+        if let (Some(Judgement { verdict: Verdict::Passed { .. }, .. }), None) =
+            (&current.judgement, &refusal)
+        {
+            self.note_work(&current);
+        }
         let Some(judgement) = current.judgement else {
             return;
         };
@@ -461,6 +481,7 @@ impl RunState {
                 Verdict::GatesFailed { .. }
                 | Verdict::AttemptFailed { .. }
                 | Verdict::NothingChanged
+                | Verdict::NotHandedIn { .. }
                 | Verdict::Blocked { .. },
                 _,
             ) => {}
@@ -493,6 +514,7 @@ impl Iteration {
             checkpoint: None,
             asks: 0,
             work: Asking::default(),
+            claim: None,
             observed: None,
             gate: Asking::default(),
             gates: Vec::new(),

@@ -15,7 +15,7 @@ use crate::judge::Judgement;
 use crate::recipe::TaskWork;
 use crate::run::Iteration;
 use crate::stuck::{ErrorHasher, Escalation};
-use crate::task::{TaskChange, TaskList, TaskStatus};
+use crate::task::{Keeper, TaskChange, TaskList, TaskStatus};
 
 /// A failed attempt as the judgement sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,9 +99,11 @@ pub fn settle(work: &TaskWork, log_failed: u32, list: &TaskList, current: &Itera
         Some(FailedAttempt { gives_up: Some(why), .. }) => {
             given_up(current, task, why, log_failed + 1)
         }
-        Some(FailedAttempt { gives_up: None, .. }) => Vec::new(),
+        // A commit that was refused takes everything with it.
+        Some(FailedAttempt { gives_up: None, .. }) if refusal.is_some() => Vec::new(),
+        Some(FailedAttempt { gives_up: None, .. }) => judgement.changes.clone(),
     };
-    let written = written(current, &changes, refusal.is_some());
+    let written = written(work, current, &changes, refusal.is_some());
     Settled { changes, attempt, written }
 }
 
@@ -183,16 +185,27 @@ fn given_up(current: &Iteration, task: &TaskId, why: &GiveUp, attempts: u32) -> 
 }
 
 /// The file is in step if it was written after the last thing that decides what it says, or if
-/// nothing it says has changed.
-fn written(current: &Iteration, changes: &[TaskChange], is_refused: bool) -> FileState {
+/// nothing it says has changed. Where the agent keeps it, it may say anything until it is read.
+fn written(
+    work: &TaskWork,
+    current: &Iteration,
+    changes: &[TaskChange],
+    is_refused: bool,
+) -> FileState {
     let decides = |landed: &Landed| {
         matches!(
             landed,
             Landed::CommitRefused { .. } | Landed::Shelved { .. } | Landed::RolledBack { .. }
         )
     };
-    let after = current.landed.iter().rposition(decides).map_or(0, |at| at + 1);
-    let is_written = current.landed[after..].contains(&Landed::ListWritten);
-    let must_be = !changes.is_empty() || is_refused;
+    let decided = current.landed.iter().rposition(decides);
+    let is_written =
+        current.landed[decided.map_or(0, |at| at + 1)..].contains(&Landed::ListWritten);
+    let must_be = match (work.keeper, decided) {
+        (Keeper::Agent, None) => {
+            !current.claim.as_ref().is_some_and(|claim| claim.is_in_file(changes))
+        }
+        (Keeper::Agent, Some(_)) | (Keeper::Ralph, _) => !changes.is_empty() || is_refused,
+    };
     if is_written || !must_be { FileState::InStep } else { FileState::Behind }
 }

@@ -91,6 +91,19 @@ pub enum TaskStatus {
     Skipped,
 }
 
+/// What a list says about how it is worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms<'a> {
+    /// [`TaskList::branch`].
+    pub branch: Option<&'a str>,
+    /// [`TaskList::max_iterations`].
+    pub max_iterations: Option<u32>,
+    /// [`TaskList::validation_strategy`].
+    pub validation_strategy: Option<ValidationStrategy>,
+    /// [`TaskList::verify_commands`].
+    pub verify_commands: &'a [String],
+}
+
 /// Who writes the task file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -120,6 +133,16 @@ pub struct Progress {
 }
 
 impl TaskList {
+    /// Returns what the list says about how it is worked on.
+    pub fn terms(&self) -> Terms<'_> {
+        Terms {
+            branch: self.branch.as_deref(),
+            max_iterations: self.max_iterations,
+            validation_strategy: self.validation_strategy,
+            verify_commands: &self.verify_commands,
+        }
+    }
+
     /// Returns a task by its id; the first of them, where an id is not unique.
     pub fn task(&self, id: &TaskId) -> Option<&Task> {
         self.tasks.iter().find(|task| task.id == *id)

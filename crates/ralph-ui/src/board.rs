@@ -4,6 +4,7 @@
 
 use std::io::Write;
 
+use ralph_core::claim::Claim;
 use ralph_core::gate::{GateResult, GateStatus};
 use ralph_core::ids::Role;
 use ralph_core::judge::{Judgement, Verdict};
@@ -111,6 +112,14 @@ pub(crate) fn baseline_checked<W: Write>(page: &mut Page<W>, result: &GateResult
     }
 }
 
+/// Tells what an agent did to the task list that it may not do.
+pub(crate) fn claimed<W: Write>(page: &mut Page<W>, claim: &Claim) {
+    for violation in &claim.refused {
+        let text = words(page, &violation.to_string());
+        page.say(Mark::Warn, Paint::Warn, &format!("put back in the task list: {text}"));
+    }
+}
+
 /// Tells what was decided about a task. Returns whether there was one.
 pub(crate) fn judged<W: Write>(
     page: &mut Page<W>,
@@ -152,6 +161,10 @@ pub(crate) fn judged<W: Write>(
         }
         Verdict::NothingChanged => {
             (Mark::Fail, Paint::Bad, format!("Task {task}: attempt failed, nothing was changed"))
+        }
+        Verdict::NotHandedIn { reasons } => {
+            let reasons = words(page, &reasons.join(" "));
+            (Mark::Fail, Paint::Bad, format!("Task {task}: not handed in as it must: {reasons}"))
         }
         Verdict::Blocked { blocked } => {
             let needs = words(page, &blocked.needs);

@@ -87,6 +87,7 @@ impl Lines {
             }
             Event::BaselineChecked { result } => board::baseline_checked(page, result),
             Event::TasksWritten | Event::Observed { .. } => {}
+            Event::Claimed { claim } => board::claimed(page, claim),
             Event::GateChecked { result } => gate_checked(page, result, &state.recipe),
             Event::Judged { judgement } => judged(page, judgement, state),
             Event::Landed { landed } => tell_landed(page, landed, state),
@@ -142,6 +143,7 @@ impl Lines {
 fn tell_quietly<W: Write>(page: &mut Page<W>, recorded: &Recorded, state: &RunState) {
     match &recorded.event {
         Event::Warned { text } => warn(page, text),
+        Event::Claimed { claim } => board::claimed(page, claim),
         Event::Replied { reply, .. } => {
             if let Some(failure) = &reply.failure {
                 failed(page, failure);
@@ -469,6 +471,10 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
         }
         Verdict::NothingChanged => {
             (Mark::Fail, Paint::Bad, "Failed: nothing was changed".to_owned())
+        }
+        Verdict::NotHandedIn { reasons } => {
+            let reasons = words(page, &reasons.join(" "));
+            (Mark::Fail, Paint::Bad, format!("Not handed in: {reasons}"))
         }
         Verdict::Blocked { blocked } => {
             (Mark::Fail, Paint::Bad, format!("Blocked: needs {}", words(page, &blocked.needs)))

@@ -222,6 +222,9 @@ impl<W: Write> Ui for SessionLog<W> {
                     Verdict::NothingChanged => {
                         ("failed: nothing changed".to_owned(), &mut self.failed)
                     }
+                    Verdict::NotHandedIn { .. } => {
+                        ("failed: not handed in".to_owned(), &mut self.failed)
+                    }
                     Verdict::Blocked { blocked } => {
                         (format!("blocked: {}", safe::harmless(&blocked.needs)), &mut self.failed)
                     }
@@ -242,6 +245,12 @@ impl<W: Write> Ui for SessionLog<W> {
             Event::Warned { text } => {
                 let line = format!("[warning] {}", safe::harmless(text));
                 self.line(&line);
+            }
+            Event::Claimed { claim } => {
+                for violation in &claim.refused {
+                    let text = violation.to_string();
+                    self.line(&format!("[put back in the task list] {}", safe::harmless(&text)));
+                }
             }
             Event::IterationEnded { .. } => self.end(at),
             Event::RunEnded { outcome } => self.summarize(outcome, at),

@@ -56,6 +56,7 @@ impl Remarks {
             | Event::Waiting { .. }
             | Event::TasksRead { .. }
             | Event::TasksWritten
+            | Event::Claimed { .. }
             | Event::BaselineStarted { .. }
             | Event::BaselineChecked { .. }
             | Event::Observed { .. }
@@ -107,6 +108,7 @@ impl Remarks {
             | Event::Observed { observation: None, .. }
             | Event::TasksRead { .. }
             | Event::TasksWritten
+            | Event::Claimed { .. }
             | Event::BaselineStarted { .. }
             | Event::GateChecked { .. }
             | Event::Judged { .. }
@@ -171,9 +173,10 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
         Verdict::AttemptFailed { .. } => {
             "not looked at, because the agent brought no answer".to_owned()
         }
-        Verdict::NothingChanged | Verdict::Blocked { .. } | Verdict::Reviewed { .. } => {
-            "not looked at; the task list decides".to_owned()
-        }
+        Verdict::NothingChanged
+        | Verdict::NotHandedIn { .. }
+        | Verdict::Blocked { .. }
+        | Verdict::Reviewed { .. } => "not looked at; the task list decides".to_owned(),
     };
     remark(page, &format!("Completion: {text}"));
     let tree = match judgement.landing {

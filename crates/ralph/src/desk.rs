@@ -154,7 +154,7 @@ impl Desk {
     /// Refuses to commit in the middle of a merge or the like: the first commit would end it.
     pub(crate) fn nothing_is_under_way(&self, recipe: &Recipe) -> Result<(), Complaint> {
         let operation = self.repository.as_ref().and_then(Repository::operation);
-        let Some(operation) = operation.filter(|_| recipe.landing.commits()) else {
+        let Some(operation) = operation.filter(|_| recipe.commits()) else {
             return Ok(());
         };
         let hint = if operation == "bisect" {
@@ -173,7 +173,7 @@ impl Desk {
     /// Refuses to commit on top of changes that are the user's own.
     pub(crate) fn tree_is_clean(&self, recipe: &Recipe, dirty: DirtyPlan) -> Result<(), Complaint> {
         let repository = match (&self.repository, dirty) {
-            (Some(repository), DirtyPlan::Refuse) if recipe.landing.commits() => repository,
+            (Some(repository), DirtyPlan::Refuse) if recipe.commits() => repository,
             (Some(_) | None, _) => return Ok(()),
         };
         let paths = repository
@@ -302,7 +302,7 @@ impl Desk {
                 .push("this is no git repository: nothing can be compared or undone".to_owned());
         }
         let is_detached = self.repository.as_ref().map_or(Ok(false), Repository::is_detached);
-        if recipe.landing.commits() && is_detached == Ok(true) {
+        if recipe.commits() && is_detached == Ok(true) {
             warnings.push(
                 "HEAD is detached: the commits of this run go onto no branch; `git switch -c NAME` makes one of them"
                     .to_owned(),

@@ -23,6 +23,9 @@ use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
 use crate::settings::{self, FlagValue, Loaded};
 
+/// The document beside a task file that says what is wanted.
+const REQUIREMENTS: &str = "prd.md";
+
 /// A project directory.
 #[derive(Debug)]
 pub(crate) struct Project {
@@ -177,7 +180,13 @@ impl Project {
             .flat_map(|command| command.split([';', '&', '|', '(', ')', '\n']))
             .filter_map(script)
             .filter(|script| self.directory.join(script).is_file());
-        let mut paths: Vec<String> = settings.into_iter().chain(named).chain(scripts).collect();
+        // What is wanted is for people to say.
+        let wanted = recipe.task_work().and_then(|work| {
+            let path = work.file.with_file_name(REQUIREMENTS);
+            Some(path.strip_prefix(&self.directory).ok()?.to_string_lossy().into_owned())
+        });
+        let mut paths: Vec<String> =
+            settings.into_iter().chain(named).chain(scripts).chain(wanted).collect();
         paths.sort();
         paths.dedup();
         paths.iter().filter_map(|path| Pattern::exactly(path)).collect()

@@ -96,19 +96,15 @@ pub(crate) fn for_tasks(
     retry: Retry,
 ) -> Result<Recipe, Complaint> {
     let settings = &loaded.settings;
-    match settings.tasks.keeper {
-        sections::Keeper::Ralph => {}
-        sections::Keeper::Agent => {
-            return Err(Complaint::input(
-                "a task list kept by the agent is not available yet in this version",
-            )
-            .hint("remove `tasks.keeper`: ralph then writes the list from what agents answer"));
-        }
-    }
+    // Who keeps the list commits it, unless the settings say otherwise.
+    let (keeper, commit) = match settings.tasks.keeper {
+        sections::Keeper::Ralph => (Keeper::Ralph, sections::Commit::Ralph),
+        sections::Keeper::Agent => (Keeper::Agent, sections::Commit::Agent),
+    };
     let factor = settings.timeout_multiplier;
     let work = TaskWork {
         file,
-        keeper: Keeper::Ralph,
+        keeper,
         only,
         retry,
         attempts: settings.tasks.max_attempts,
@@ -133,7 +129,7 @@ pub(crate) fn for_tasks(
             role: Role::Implement,
             iterations: list.max_iterations.unwrap_or(15),
             completion_response: "COMPLETE",
-            commit: sections::Commit::Ralph,
+            commit,
             baseline: sections::Baseline::Note,
             gates: &list.verify_commands,
             strategy: list.validation_strategy,

@@ -22,8 +22,9 @@ pub(super) fn check(state: &RunState, current: &Iteration, moment: Moment) -> Op
         return None;
     }
     let recipe = &state.recipe;
-    // A review is about words; what it did to the tree is undone.
-    if current.role == Role::Review {
+    // A review is about words; what it did to the tree is undone. Where the words are in the
+    // task list, they are read there.
+    if current.role == Role::Review && (current.observed.is_some() || !recipe.is_kept_by_agent()) {
         return None;
     }
     if current.observed.is_none() && is_observed(recipe, current.role) {

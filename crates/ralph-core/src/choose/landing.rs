@@ -4,7 +4,7 @@
 use super::{Step, ask, give_up};
 use crate::asking::AskingEnd;
 use crate::board::FileState;
-use crate::event::{Changes, Landed, Purpose};
+use crate::event::{Changes, History, Landed, Purpose};
 use crate::ids::Role;
 use crate::judge::{Judgement, Landing, Verdict};
 use crate::outcome::Outcome;
@@ -23,7 +23,8 @@ pub(super) fn land(
     moment: Moment,
 ) -> Option<Step> {
     // A reviewer's own changes are undone before anything else; nobody asked for them.
-    if current.role == Role::Review && !has(current, |it| matches!(it, Landed::RolledBack { .. })) {
+    let is_undone = has(current, |it| matches!(it, Landed::RolledBack { .. }));
+    if current.role == Role::Review && !is_undone && !is_only_about_list(state, current) {
         return Some(Step::Rollback);
     }
     match judgement.landing {
@@ -38,6 +39,19 @@ pub(super) fn land(
         }
         Landing::Commit => commit(state, current, moment),
     }
+}
+
+/// Returns whether a reviewer that keeps the task list changed nothing but that and its notes.
+fn is_only_about_list(state: &RunState, current: &Iteration) -> bool {
+    let (true, Some(work), Some(seen)) =
+        (state.recipe.is_kept_by_agent(), state.recipe.task_work(), current.observation())
+    else {
+        return false;
+    };
+    let is_allowed = |path: &str| work.is_document(&state.project, path);
+    seen.history != History::Rewritten
+        && seen.more_files == 0
+        && seen.files.iter().all(|file| is_allowed(&file.path))
 }
 
 fn has(current: &Iteration, is_it: impl Fn(&Landed) -> bool) -> bool {
@@ -76,7 +90,21 @@ fn commit(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step>
     let Some(changes) = surveyed(current) else { return Some(Step::Survey) };
     let done = current.landed.iter().filter(|it| is_of_commit(it)).count();
     match &state.recipe.landing.commit {
-        CommitPolicy::Agent | CommitPolicy::Nobody => None,
+        CommitPolicy::Nobody => None,
+        // What the agent left uncommitted is not ralph's to commit; what ralph did to the list
+        // after it is.
+        CommitPolicy::Agent => {
+            let is_committed = (current.observation())
+                .is_none_or(|observation| observation.changes == Changes::None);
+            let is_list = is_committed || current.role == Role::Review;
+            match (changes, done) {
+                (Changes::Some, 0) if is_list => Some(Step::Commit {
+                    message: own_subject(state, current),
+                    command: "git".to_owned(),
+                }),
+                (Changes::Some | Changes::None, _) => None,
+            }
+        }
         CommitPolicy::Ralph => match (changes, done) {
             (Changes::Some, 0) => Some(Step::Commit {
                 message: own_subject(state, current),
@@ -149,6 +177,7 @@ fn own_subject(state: &RunState, current: &Iteration) -> String {
         Some(Verdict::Reviewed { verdict: ReviewVerdict::ChangesRequested, .. }) => {
             "review: ask for changes in "
         }
+        Some(_) if state.recipe.landing.commit == CommitPolicy::Agent => "the list after ",
         Some(_) | None => "",
     };
     format!("{}[{}]: {what}{about}", state.recipe.landing.commit_prefix, current.number)

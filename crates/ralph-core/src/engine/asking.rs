@@ -106,6 +106,9 @@ impl Engine<'_> {
             agent,
             prompt,
             schema: match (&purpose, role) {
+                // Where the agent keeps the list, its account is there and in its notes; a schema
+                // would end it before its hooks have spoken.
+                (Purpose::Work, _) if self.state.recipe.is_kept_by_agent() => None,
                 (Purpose::Gate(_), _) | (Purpose::Work, Role::Review) => Some(review::schema()),
                 (Purpose::Work, Role::Implement | Role::Fix) => Some(read::schema()),
                 (Purpose::Work | Purpose::Message, _) => None,
@@ -188,6 +191,9 @@ impl Engine<'_> {
         let base = match (purpose, role) {
             (Purpose::Message, _) => return Ok(scm::MESSAGE_PROMPT.to_owned()),
             (Purpose::Gate(name), _) => return self.gate_prompt(name),
+            (Purpose::Work, Some(Role::Review)) if self.state.recipe.is_kept_by_agent() => {
+                self.review_prompt()?
+            }
             (Purpose::Work, Some(Role::Review)) => return self.review_prompt(),
             (Purpose::Work, Some(Role::Implement | Role::Fix)) => self.task_prompt(moment),
             (Purpose::Work, _) => self.base_text()?,

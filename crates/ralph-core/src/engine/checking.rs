@@ -25,8 +25,7 @@ impl Engine<'_> {
         let mut observation = self.ports.vcs.observe(&base, &watched)?;
         let mut kept = None;
         if let Some(seen) = &observation
-            && seen.history != History::Same
-            && self.state.recipe.landing.commit == CommitPolicy::Ralph
+            && self.is_out_of_order(seen.history)
         {
             kept = self.ports.vcs.put_history_back(&self.mark(), &base)?;
             let said = match seen.history {
@@ -39,14 +38,21 @@ impl Engine<'_> {
             };
             let place = kept.as_ref().map(|kept| format!("; kept on {kept}")).unwrap_or_default();
             self.record(Event::Warned {
-                text: format!(
-                    "{said}, which only ralph does here: the history was put back{place}"
-                ),
+                text: format!("{said}, which it may not do here: the history was put back{place}"),
             })?;
             observation = self.ports.vcs.observe(&base, &watched)?;
         }
         self.record(Event::Observed { observation, kept })?;
         Ok(())
+    }
+
+    /// Returns whether something became of the history that the recipe does not leave to agents.
+    fn is_out_of_order(&self, history: History) -> bool {
+        match (&self.state.recipe.landing.commit, history) {
+            (_, History::Same) => false,
+            (CommitPolicy::Ralph, _) | (CommitPolicy::Agent, History::Rewritten) => true,
+            (CommitPolicy::Agent | CommitPolicy::Scm(_) | CommitPolicy::Nobody, _) => false,
+        }
     }
 
     /// Runs a gate on what the run starts from.

@@ -1,12 +1,15 @@
 //! The task list: reading and writing its file, taking over edits, and putting work aside.
 
 use super::{Engine, EngineError, Trouble};
+use crate::asking::AskingEnd;
 use crate::attempt::{self, Record};
 use crate::choose;
+use crate::claim::Claim;
 use crate::edits;
 use crate::event::{Checkpoint, Event, Landed};
 use crate::ports::{Moment, ShelveOrder, TasksFound, View};
 use crate::recipe::TaskWork;
+use crate::rules::Turn;
 use crate::settle::{self, FailedAttempt};
 use crate::shelf;
 use crate::task::TaskStatus;
@@ -83,6 +86,43 @@ impl Engine<'_> {
         self.record(Event::TasksRead { list: Box::new(list), remarks })?;
         self.write_tasks()?;
         Ok(true)
+    }
+
+    /// Reads what the agent made of the task list, and refuses what its role may not do. Done
+    /// once: what ralph writes later is no claim.
+    pub(super) fn hear_claim(&mut self) -> Result<(), EngineError> {
+        let (Some(work), Some(board), Some(current)) =
+            (self.work(), &self.state.board, &self.state.current)
+        else {
+            return Ok(());
+        };
+        if current.claim.is_some() {
+            return Ok(());
+        }
+        let found = self.ports.store.look_at_tasks(&work.file, &board.list);
+        let turn = Turn { role: current.role, task: current.task.clone(), review: work.review };
+        let claim = Claim::read(&board.list, found, &turn);
+        self.record(Event::Claimed { claim })
+    }
+
+    /// Leaves the task file as the run knows it. What an agent did to it in an iteration that was
+    /// cut short must not pass for a fact when the next run reads it.
+    pub(super) fn leave_list_right(&mut self) -> Result<(), EngineError> {
+        if !self.state.recipe.is_kept_by_agent() {
+            self.tasks_were_edited()?;
+            return Ok(());
+        }
+        let is_unheard = self.current(|current| {
+            matches!(current.work.end, Some(AskingEnd::Answered(_))) && current.judgement.is_none()
+        });
+        if is_unheard == Some(true) {
+            self.hear_claim()?;
+        }
+        let (Some(work), Some(board)) = (self.work(), &self.state.board) else { return Ok(()) };
+        match self.ports.store.look_at_tasks(&work.file, &board.list) {
+            TasksFound::Same => Ok(()),
+            TasksFound::Edited(_) | TasksFound::Broken { .. } => self.write_tasks(),
+        }
     }
 
     /// Puts the work on a branch of its own, with an account of why it failed.

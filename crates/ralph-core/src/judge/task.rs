@@ -1,6 +1,6 @@
 //! Judging an attempt at a task: done, to be tried again, or given up.
 
-use super::{Judgement, Landing, Verdict, cut_off, gates_failed, landing_of_failure};
+use super::{Judgement, Landing, Verdict, cut_off, gates_failed, hand_in, landing_of_failure};
 use crate::amend;
 use crate::answer;
 use crate::attempt::{Attempt, AttemptLog, FailedOutput, verbatim};
@@ -12,12 +12,12 @@ use crate::handoff::{Handoff, read};
 use crate::ids::{Role, TaskId};
 use crate::judge::{Feedback, landing_of_success};
 use crate::reading::Reply;
-use crate::recipe::TaskWork;
+use crate::recipe::{CommitPolicy, TaskWork};
 use crate::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use crate::run::{AskingEnd, Iteration, RunState};
 use crate::settle::{self, FailedAttempt, GiveUp};
 use crate::stuck::{ErrorHash, ErrorHasher, Escalation};
-use crate::task::{TaskChange, TaskStatus};
+use crate::task::{Keeper, TaskChange, TaskStatus};
 
 /// Judges an attempt at a task.
 pub(super) fn judge(
@@ -38,16 +38,16 @@ pub(super) fn judge(
 }
 
 /// An attempt and everything it is judged by.
-struct Try<'a> {
-    state: &'a RunState,
-    board: &'a Board,
-    work: &'a TaskWork,
-    task: &'a TaskId,
-    current: &'a Iteration,
+pub(super) struct Try<'a> {
+    pub(super) state: &'a RunState,
+    pub(super) board: &'a Board,
+    pub(super) work: &'a TaskWork,
+    pub(super) task: &'a TaskId,
+    pub(super) current: &'a Iteration,
 }
 
 /// What an attempt failed at.
-struct Cause {
+pub(super) struct Cause {
     gate: String,
     exit_code: i32,
     hash: ErrorHash,
@@ -70,12 +70,13 @@ impl Try<'_> {
             );
             self.failed(verdict, &handoff, named_cause("no change", NOTHING_CHANGED))
         } else {
-            self.passed(&handoff)
+            let reasons = hand_in::shortcomings(self);
+            if reasons.is_empty() { self.passed(&handoff) } else { self.kept(reasons, &handoff) }
         };
         Judgement { handoff: Some(Box::new(handoff)), ..judgement }
     }
 
-    fn handoff(&self, reply: &Reply) -> Handoff {
+    pub(super) fn handoff(&self, reply: &Reply) -> Handoff {
         let files: Vec<_> = self
             .current
             .observation()
@@ -88,10 +89,43 @@ impl Try<'_> {
 
     /// Without a repository nobody can tell.
     fn changed_nothing(&self) -> bool {
-        self.current.observation().is_some_and(|observation| observation.files.is_empty())
+        let is_work = |path: &str| match self.work.keeper {
+            Keeper::Ralph => true,
+            Keeper::Agent => !self.work.is_document(&self.state.project, path),
+        };
+        self.current.observation().is_some_and(|observation| {
+            observation.more_files == 0 && !observation.files.iter().any(|file| is_work(&file.path))
+        })
+    }
+
+    /// Judges work that passed the gates and was not handed in as it must.
+    pub(super) fn kept(&self, reasons: Vec<String>, handoff: &Handoff) -> Judgement {
+        let said = reasons.join("\n");
+        let told = format!("The previous iteration did not hand its work in as it must:\n{said}");
+        // What the agent committed stays; what ralph puts right in the list after it is committed.
+        let landing = match self.state.recipe.landing.commit {
+            CommitPolicy::Agent => landing_of_success(&self.state.recipe),
+            CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::Nobody => {
+                landing_of_failure(&self.state.recipe)
+            }
+        };
+        let verdict =
+            Judgement::new(Verdict::NotHandedIn { reasons }, landing, vec![Feedback::after(told)]);
+        let mut judgement = self.failed(verdict, handoff, named_cause("hand-in", &said));
+        if let Some(claim) = self.current.claim.as_ref().filter(|_| !judgement.gives_up()) {
+            judgement.changes = claim.changes_beside(self.task);
+        }
+        judgement
     }
 
     fn passed(&self, handoff: &Handoff) -> Judgement {
+        match self.work.keeper {
+            Keeper::Ralph => self.passed_by_account(handoff),
+            Keeper::Agent => hand_in::accept(self, handoff),
+        }
+    }
+
+    fn passed_by_account(&self, handoff: &Handoff) -> Judgement {
         let Some(task) = self.board.list.task(self.task) else {
             return Judgement::new(Verdict::Passed { signal: None }, Landing::Keep, Vec::new());
         };
@@ -169,7 +203,12 @@ impl Try<'_> {
 
     /// Adds to a judgement of failed work what is remembered of the attempt, and whether the
     /// task is given up.
-    fn failed(&self, judgement: Judgement, handoff: &Handoff, cause: Cause) -> Judgement {
+    pub(super) fn failed(
+        &self,
+        judgement: Judgement,
+        handoff: &Handoff,
+        cause: Cause,
+    ) -> Judgement {
         let log = self.log();
         let attempt = Attempt {
             iteration: self.current.number,
@@ -245,6 +284,8 @@ impl Try<'_> {
     /// task. Without a repository it stays where it is.
     fn give_up(&self, judgement: &mut Judgement) {
         judgement.landing = match self.state.base {
+            // What is reviewed is committed already.
+            Some(Checkpoint::Git { .. }) if self.current.role == Role::Review => Landing::Commit,
             Some(Checkpoint::Git { .. }) => Landing::Shelve,
             Some(Checkpoint::None) | None => Landing::Keep,
         };
@@ -255,7 +296,7 @@ impl Try<'_> {
         self.state.recipe.gates.iter().find(|gate| gate.name == name)
     }
 
-    fn log(&self) -> AttemptLog {
+    pub(super) fn log(&self) -> AttemptLog {
         self.board.log(self.task)
     }
 }
@@ -263,7 +304,7 @@ impl Try<'_> {
 /// What an attempt is told that left the tree as it was.
 const NOTHING_CHANGED: &str = "The previous attempt changed nothing in the work tree, so there was nothing to check or to keep. Do the task, or say in your handoff what blocks you.";
 
-fn named_cause(gate: &str, words: &str) -> Cause {
+pub(super) fn named_cause(gate: &str, words: &str) -> Cause {
     let mut hasher = ErrorHasher::new(gate);
     hasher.feed(words);
     Cause {

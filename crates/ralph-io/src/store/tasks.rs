@@ -49,7 +49,10 @@ impl RunStore {
             Err(TasksError { message }) => return TasksFound::Broken { message },
         };
         let list = file.list().clone();
-        self.remember(file);
+        // A file whose terms are not those of the run is none to go back to.
+        if list.terms() == known.terms() {
+            self.remember(file);
+        }
         if list == *known { TasksFound::Same } else { TasksFound::Edited(Box::new(list)) }
     }
 
@@ -69,8 +72,14 @@ impl RunStore {
                 let place = self.layout.project().join(path);
                 self.restore(&place).map_err(|error| refused(&error))?;
             }
-            let file =
-                self.open_tasks(path).map_err(|TasksError { message }| StoreError { message })?;
+            let reopened = |store: &Self| {
+                store.open_tasks(path).map_err(|TasksError { message }| StoreError { message })
+            };
+            let mut file = reopened(self)?;
+            if file.list().terms() != list.terms() {
+                self.restore(&self.layout.project().join(path)).map_err(|error| refused(&error))?;
+                file = reopened(self)?;
+            }
             self.tasks = Some(file);
         }
         let Some(mut file) = self.tasks.take() else { return Ok(()) };

@@ -222,6 +222,7 @@ fn told(verdict: &Verdict) -> String {
             .to_owned(),
         Verdict::AttemptFailed { failure } => failure.words.clone(),
         Verdict::NothingChanged => "The agent changed nothing.".to_owned(),
+        Verdict::NotHandedIn { reasons } => reasons.join(" "),
         Verdict::Blocked { blocked } => blocked.needs.clone(),
         Verdict::Reviewed { verdict, .. } => format!("The review: {}.", verdict.name()),
     }

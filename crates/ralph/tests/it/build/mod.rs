@@ -3,6 +3,7 @@
 mod attempts;
 mod examples;
 mod gates;
+mod keeper;
 mod lists;
 mod meddling;
 mod resume;

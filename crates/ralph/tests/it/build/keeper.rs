@@ -1,0 +1,379 @@
+//! Task lists that the agent keeps: it edits the file and commits, and what its role may not do
+//! is put back, told and fed back.
+
+use serde_json::{Value, json};
+
+use ralph_testkit::sealed::Sealed;
+
+use super::{assert_clean, build, commit_all};
+use crate::repository;
+
+/// A shell function that changes a field of a story, which stands on a line of its own.
+const SET: &str =
+    r#"set_in() { sed -i "/\"id\": \"$1\"/,/}/ s|\"$2\": .*[^,]|\"$2\": $3|" ralph/tasks.json; }"#;
+
+fn story(id: &str) -> Value {
+    json!({
+        "id": id, "title": format!("Story {id}"), "description": format!("Make {id}."),
+        "acceptanceCriteria": [format!("{id} is there")], "priority": 1, "passes": false,
+        "reviewStatus": null, "reviewCount": 0, "reviewFeedback": "", "notes": "", "dependsOn": []
+    })
+}
+
+/// A repository with a list of stories that the agent keeps.
+fn project(ids: &[&str], calls: &Value, settings: Value) -> Sealed {
+    let sealed = repository();
+    let mut all = json!({ "tasks": { "keeper": "agent" } });
+    if let (Some(all), Some(further)) = (all.as_object_mut(), settings.as_object()) {
+        all.extend(further.clone());
+    }
+    sealed.script(calls, &all);
+    let stories: Vec<Value> = ids.iter().map(|id| story(id)).collect();
+    let list = json!({
+        "project": "p", "branchName": "ralph/p", "description": "d", "userStories": stories
+    });
+    sealed.write("ralph/tasks.json", &format!("{list:#}\n"));
+    sealed.write("ralph/progress.txt", "# Progress\n\n## Codebase Patterns\n\n---\n");
+    commit_all(&sealed);
+    sealed
+}
+
+/// A call in which the agent runs a command and says something.
+fn does(role: &str, command: &str) -> Value {
+    json!({ "when": { "role": role }, "do": [
+        { "run": { "command": format!("set -e; {SET}; {command}") } },
+        { "text": "Did it." }
+    ] })
+}
+
+fn once(mut call: Value) -> Value {
+    call["repeat"] = json!(1);
+    call
+}
+
+const IMPLEMENT: &str = "echo \"$RALPH_ITERATION\" > \"$RALPH_TASK.txt\"; \
+    set_in \"$RALPH_TASK\" reviewStatus '\"needs_review\"'; \
+    set_in \"$RALPH_TASK\" notes '\"Wrote the file\"'; \
+    echo \"- $RALPH_TASK\" >> ralph/progress.txt; \
+    git add -A; git commit -qm \"feat: [$RALPH_TASK] - Story\"";
+const ASK_FOR_CHANGES: &str = "set_in \"$RALPH_TASK\" reviewStatus '\"changes_requested\"'; \
+    set_in \"$RALPH_TASK\" reviewCount 1; \
+    set_in \"$RALPH_TASK\" reviewFeedback '\"Mend the file\"'; \
+    git commit -qam \"review: [$RALPH_TASK] - changes requested\"";
+const FIX: &str = "echo fixed >> \"$RALPH_TASK.txt\"; \
+    set_in \"$RALPH_TASK\" reviewStatus '\"needs_review\"'; \
+    set_in \"$RALPH_TASK\" reviewFeedback '\"\"'; \
+    git commit -qam \"fix: [$RALPH_TASK] - address review feedback\"";
+const APPROVE: &str = "set_in \"$RALPH_TASK\" reviewStatus '\"approved\"'; \
+    set_in \"$RALPH_TASK\" reviewCount $(($(grep -A9 \"\\\"id\\\": \\\"$RALPH_TASK\\\"\" ralph/tasks.json | sed -n 's/.*reviewCount\": \\([0-9]*\\).*/\\1/p') + 1)); \
+    set_in \"$RALPH_TASK\" passes true; \
+    git commit -qam \"review: [$RALPH_TASK] - approved\"";
+
+#[track_caller]
+fn stories(sealed: &Sealed) -> Vec<Value> {
+    let list: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
+    list["userStories"].as_array().expect("stories").clone()
+}
+
+/// Id, passes, review status and count of every story.
+#[track_caller]
+fn standing(sealed: &Sealed) -> Vec<(String, bool, String, u64)> {
+    stories(sealed)
+        .iter()
+        .map(|story| {
+            (
+                story["id"].as_str().unwrap_or_default().to_owned(),
+                story["passes"] == true,
+                story["reviewStatus"].as_str().unwrap_or("null").to_owned(),
+                story["reviewCount"].as_u64().unwrap_or(99),
+            )
+        })
+        .collect()
+}
+
+fn made(sealed: &Sealed) -> Vec<String> {
+    super::made(sealed)
+}
+
+#[test]
+fn the_whole_cycle_is_the_agents_own_work() {
+    let calls = json!([
+        once(does("review", ASK_FOR_CHANGES)),
+        does("review", APPROVE),
+        does("fix", FIX),
+        does("implement", IMPLEMENT),
+    ]);
+    let sealed = project(&["US-1", "US-2"], &calls, json!({}));
+    build(&sealed, &[]).expect_code(0);
+    assert_eq!(
+        made(&sealed),
+        [
+            "feat: [US-1] - Story",
+            "review: [US-1] - changes requested",
+            "fix: [US-1] - address review feedback",
+            "review: [US-1] - approved",
+            "feat: [US-2] - Story",
+            "review: [US-2] - approved",
+        ]
+    );
+    assert_eq!(
+        standing(&sealed),
+        [
+            ("US-1".to_owned(), true, "approved".to_owned(), 2),
+            ("US-2".to_owned(), true, "approved".to_owned(), 1),
+        ]
+    );
+    assert_eq!(sealed.read("US-1.txt"), "1\nfixed\n");
+    assert_clean(&sealed);
+}
+
+const DONE: [(&str, bool, &str, u64); 1] = [("US-1", true, "approved", 1)];
+
+#[track_caller]
+fn assert_standing(sealed: &Sealed, expect: &[(&str, bool, &str, u64)]) {
+    let standing = standing(sealed);
+    let standing: Vec<(&str, bool, &str, u64)> =
+        standing.iter().map(|(id, is, status, count)| (&**id, *is, &**status, *count)).collect();
+    assert_eq!(standing, expect);
+}
+
+/// What was shown, without the line breaks of the screen.
+fn shown(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn no_implementer_approves_its_own_work() {
+    let cheat = "echo 1 > a.txt; set_in US-1 reviewStatus '\"approved\"'; set_in US-1 passes true; \
+        set_in US-1 notes '\"Done\"'; git add -A; git commit -qm 'feat: [US-1] - all done'";
+    let calls = json!([
+        once(does("implement", cheat)),
+        does("implement", IMPLEMENT),
+        does("review", APPROVE),
+    ]);
+    let sealed = project(&["US-1"], &calls, json!({}));
+    let end = build(&sealed, &[]).expect_code(0);
+    let said = shown(&end.stderr);
+    assert!(said.contains("put back in the task list: Story `US-1`: `passes` went from"), "{said}");
+    assert!(said.contains("Task US-1: not handed in as it must"), "{said}");
+    assert_eq!(
+        made(&sealed),
+        [
+            "feat: [US-1] - all done",
+            "ralph[1]: the list after US-1 — Story US-1",
+            "feat: [US-1] - Story",
+            "review: [US-1] - approved",
+        ]
+    );
+    let prompts = sealed.prompts();
+    assert!(prompts[1].contains("`reviewStatus` went from null to"), "{}", prompts[1]);
+    assert_standing(&sealed, &DONE);
+    let report = sealed.ralph(&["report"]).stdout;
+    assert!(report.contains("put back after implement"), "{report}");
+    assert_clean(&sealed);
+}
+
+#[test]
+fn what_a_role_may_not_touch_is_put_back_and_its_own_move_stands() {
+    let greedy = format!(
+        "set_in US-2 passes true; set_in US-2 reviewStatus '\"approved\"'; \
+         sed -i 's/US-2 is there/US-2 may be there/' ralph/tasks.json; {IMPLEMENT}"
+    );
+    let calls = json!([
+        once(does("implement", &greedy)),
+        does("implement", IMPLEMENT),
+        does("review", APPROVE),
+    ]);
+    let sealed = project(&["US-1", "US-2"], &calls, json!({}));
+    build(&sealed, &["1"]).expect_code(1);
+    assert_standing(&sealed, &[("US-1", false, "needs_review", 0), ("US-2", false, "null", 0)]);
+    assert_eq!(stories(&sealed)[1]["acceptanceCriteria"], json!(["US-2 is there"]));
+    assert_clean(&sealed);
+    sealed.ralph(&["resume", "-m", "9"]).expect_code(0);
+    let prompts = sealed.prompts();
+    assert!(prompts[1].contains("in ways it may not, which was put back"), "{}", prompts[1]);
+    assert_standing(&sealed, &[("US-1", true, "approved", 1), ("US-2", true, "approved", 1)]);
+    assert_clean(&sealed);
+}
+
+#[test]
+fn work_that_is_not_committed_is_not_handed_in() {
+    let lazy = IMPLEMENT.replace("git add -A; git commit", "true");
+    let calls = json!([
+        once(does("implement", &lazy)),
+        does("implement", IMPLEMENT),
+        does("review", APPROVE),
+    ]);
+    let sealed = project(&["US-1"], &calls, json!({}));
+    build(&sealed, &[]).expect_code(0);
+    let prompts = sealed.prompts();
+    assert!(prompts[1].contains("There are uncommitted changes"), "{}", prompts[1]);
+    assert_eq!(made(&sealed), ["feat: [US-1] - Story", "review: [US-1] - approved"]);
+    assert_standing(&sealed, &DONE);
+    assert_clean(&sealed);
+}
+
+#[test]
+fn work_that_is_not_marked_goes_on_and_what_else_was_noted_stays() {
+    let unfinished = "echo 1 > a.txt; set_in US-1 notes '\"Half of it\"'; \
+        git add -A; git commit -qm 'feat: [US-1] - half'";
+    let calls = json!([
+        once(does("implement", unfinished)),
+        does("implement", IMPLEMENT),
+        does("review", APPROVE),
+    ]);
+    let sealed = project(&["US-1"], &calls, json!({}));
+    build(&sealed, &["1"]).expect_code(1);
+    assert_eq!(stories(&sealed)[0]["notes"], "Half of it");
+    sealed.ralph(&["resume", "-m", "9"]).expect_code(0);
+    let prompts = sealed.prompts();
+    assert!(prompts[1].contains("`US-1` is not marked as ready for review"), "{}", prompts[1]);
+    assert_standing(&sealed, &DONE);
+}
+
+#[test]
+fn a_reviewer_that_mends_the_code_is_undone_and_its_verdict_stands() {
+    let meddler = format!("echo better > US-1.txt; {APPROVE}");
+    let calls = json!([does("review", &meddler), does("implement", IMPLEMENT)]);
+    let sealed = project(&["US-1"], &calls, json!({}));
+    let end = build(&sealed, &[]).expect_code(0);
+    let said = shown(&end.stderr);
+    assert!(said.contains("the reviewer changed files, which was undone; kept on"), "{said}");
+    assert_eq!(sealed.read("US-1.txt"), "1\n");
+    assert_eq!(
+        made(&sealed),
+        ["feat: [US-1] - Story", "ralph[2]: review: approve US-1 — Story US-1"]
+    );
+    assert_standing(&sealed, &DONE);
+    assert_clean(&sealed);
+}
+
+#[test]
+fn a_reviewer_that_gives_no_verdict_is_not_asked_for_ever() {
+    let calls = json!([does("review", "echo looked"), does("implement", IMPLEMENT)]);
+    let sealed = project(&["US-1"], &calls, json!({}));
+    let end = build(&sealed, &["40"]).expect_code(1);
+    let said = shown(&end.stderr);
+    assert!(said.contains("stuck, the same failure 5 times"), "{said}");
+    assert_standing(&sealed, &[("US-1", false, "needs_review", 0)]);
+    let prompts = sealed.prompts();
+    assert!(prompts[2].contains("left no verdict in the task list"), "{}", prompts[2]);
+    assert_clean(&sealed);
+}
+
+#[test]
+fn a_fix_goes_back_to_review_and_nowhere_else() {
+    let cheat = "echo fixed >> US-1.txt; set_in US-1 reviewStatus '\"approved\"'; \
+        set_in US-1 passes true; set_in US-1 reviewCount 2; git commit -qam 'fix: [US-1]'";
+    let calls = json!([
+        once(does("review", ASK_FOR_CHANGES)),
+        does("review", APPROVE),
+        once(does("fix", cheat)),
+        does("fix", FIX),
+        does("implement", IMPLEMENT),
+    ]);
+    let sealed = project(&["US-1"], &calls, json!({}));
+    build(&sealed, &["3"]).expect_code(1);
+    assert_standing(&sealed, &[("US-1", false, "changes_requested", 1)]);
+    assert_eq!(stories(&sealed)[0]["reviewFeedback"], "Mend the file");
+    sealed.ralph(&["resume", "-m", "9"]).expect_code(0);
+    assert_standing(&sealed, &[("US-1", true, "approved", 2)]);
+    assert_clean(&sealed);
+}
+
+#[test]
+fn the_cap_ends_reviews_that_the_agent_keeps() {
+    let again = ASK_FOR_CHANGES.replace(
+        "reviewCount 1",
+        "reviewCount $(($(sed -n 's/.*reviewCount\": \\([0-9]*\\).*/\\1/p' ralph/tasks.json) + 1))",
+    );
+    let calls = json!([does("review", &again), does("fix", FIX), does("implement", IMPLEMENT)]);
+    let sealed = project(&["US-1"], &calls, json!({}));
+    let end = build(&sealed, &["--review-cap", "3"]).expect_code(0);
+    assert_standing(&sealed, &[("US-1", true, "approved", 3)]);
+    assert_eq!(stories(&sealed)[0]["reviewFeedback"], "[AUTO-APPROVED AT CAP] Mend the file");
+    assert!(shown(&end.stderr).contains("do not converge"), "{}", end.stderr);
+    assert_clean(&sealed);
+}
+
+#[test]
+fn without_review_the_agent_ticks_its_own_story_and_no_other() {
+    let ticks = "echo 1 > \"$RALPH_TASK.txt\"; set_in US-1 passes true; set_in US-2 passes true; \
+        set_in \"$RALPH_TASK\" notes '\"Did it\"'; git add -A; git commit -qm \"feat: $RALPH_TASK\"";
+    let calls = json!([does("implement", ticks)]);
+    let sealed = project(&["US-1", "US-2"], &calls, json!({}));
+    build(&sealed, &["1", "--skip-review"]).expect_code(1);
+    assert_standing(&sealed, &[("US-1", true, "null", 0), ("US-2", false, "null", 0)]);
+    sealed.ralph(&["resume", "-m", "3"]).expect_code(0);
+    assert_standing(&sealed, &[("US-1", true, "null", 0), ("US-2", true, "null", 0)]);
+    assert_clean(&sealed);
+}
+
+#[test]
+fn stories_and_checks_cannot_be_thrown_away() {
+    let purge = "printf '%s' '{\"project\":\"p\",\"branchName\":\"b\",\"description\":\"d\",\
+        \"verifyCommands\":[\"true\"],\"userStories\":[]}' > ralph/tasks.json; echo 1 > a.txt; \
+        git add -A; git commit -qm 'feat: all done'";
+    let damage = "echo '{' > ralph/tasks.json; echo 2 > a.txt; git commit -qam 'feat: worse'";
+    let vanish =
+        "git rm -q ralph/tasks.json; echo 3 > a.txt; git add -A; git commit -qm 'feat: gone'";
+    let calls = json!([
+        once(does("implement", purge)),
+        once(does("implement", damage)),
+        once(does("implement", vanish)),
+        does("implement", IMPLEMENT),
+        does("review", APPROVE),
+    ]);
+    let sealed = project(&["US-1", "US-2"], &calls, json!({}));
+    let before = sealed.read("ralph/tasks.json");
+    for iterations in ["1", "2", "3"] {
+        let words =
+            if iterations == "1" { vec!["build", "1"] } else { vec!["resume", "-m", iterations] };
+        sealed.ralph(&words).expect_code(1);
+        assert_eq!(sealed.read("ralph/tasks.json"), before, "after iteration {iterations}");
+        assert_clean(&sealed);
+    }
+    sealed.ralph(&["resume", "-m", "15"]).expect_code(0);
+    assert_standing(&sealed, &[("US-1", true, "approved", 1), ("US-2", true, "approved", 1)]);
+}
+
+#[test]
+fn gates_that_fail_take_the_claim_back() {
+    let sealed = project(
+        &["US-1"],
+        &json!([does("implement", IMPLEMENT)]),
+        json!({ "gates": [{ "name": "t", "kind": "test", "command": "false" }], "baseline": "off" }),
+    );
+    build(&sealed, &["1"]).expect_code(1);
+    assert_standing(&sealed, &[("US-1", false, "null", 0)]);
+}
+
+#[test]
+fn an_agent_that_dies_after_ticking_everything_leaves_the_list_as_it_was() {
+    let tick = format!(
+        "set -e; {SET}; set_in US-1 reviewStatus '\"approved\"'; set_in US-1 passes true; \
+         set_in US-1 reviewCount 1; set_in US-1 notes '\"x\"'; git commit -qam 'feat: done'"
+    );
+    let calls = json!([{ "do": [
+        { "run": { "command": tick } },
+        { "fail": { "class": "auth_required" } }
+    ] }]);
+    let sealed = project(&["US-1"], &calls, json!({}));
+    build(&sealed, &[]).expect_code(4);
+    assert_standing(&sealed, &[("US-1", false, "null", 0)]);
+}
+
+#[test]
+fn ralph_may_commit_what_the_agent_keeps() {
+    let uncommitted = |deed: &str| deed.split("git ").next().unwrap_or_default().to_owned();
+    let calls =
+        json!([does("review", &uncommitted(APPROVE)), does("implement", &uncommitted(IMPLEMENT)),]);
+    let sealed = project(&["US-1"], &calls, json!({ "commit": "ralph" }));
+    build(&sealed, &[]).expect_code(0);
+    assert_eq!(
+        made(&sealed),
+        ["ralph[1]: US-1 — Story US-1", "ralph[2]: review: approve US-1 — Story US-1"]
+    );
+    assert_standing(&sealed, &DONE);
+    assert_clean(&sealed);
+}
