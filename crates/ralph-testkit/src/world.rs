@@ -42,6 +42,9 @@ pub struct Deed {
 /// Decides what the agent does: from the request and the tree it finds.
 pub type Script = fn(&Request, &str) -> Deed;
 
+/// What an agent that keeps the task list does to it: from the request and the world's seed.
+pub type Keeping = fn(&Request, u64, &mut TaskList);
+
 /// Everything that outlives a crash, and what the world was asked to do.
 pub struct World {
     /// The journal.
@@ -80,6 +83,10 @@ pub struct World {
     pub die_at: Option<u64>,
     /// Port calls so far, twice: before and after each effect.
     pub calls: u64,
+    /// What the agent does to the task file, where it keeps it.
+    pub keeping: Option<Keeping>,
+    /// What tells one random world from another.
+    pub seed: u64,
     script: Script,
 }
 
@@ -118,6 +125,8 @@ impl Shared {
             stop_at: None,
             die_at: None,
             calls: 0,
+            keeping: None,
+            seed: 0,
             script,
         })))
     }
@@ -195,6 +204,10 @@ impl Agent for Shared {
             let deed = (world.script)(request, &world.tree);
             if let Some(tree) = deed.tree {
                 world.tree = tree;
+            }
+            let seed = world.seed;
+            if let (Some(keeping), Some(list)) = (world.keeping, &mut world.tasks) {
+                keeping(request, seed, list);
             }
             let reply = Reply {
                 signal: ralph_core::completion::signal(&deed.text),

@@ -7,6 +7,7 @@
 )]
 
 mod engine;
+mod keeper;
 mod process;
 mod sim;
 mod tasks;

@@ -21,7 +21,7 @@ fn id(name: &str) -> TaskId {
     TaskId(name.into())
 }
 
-fn task(name: &str, depends_on: &[&str]) -> Task {
+pub(crate) fn task(name: &str, depends_on: &[&str]) -> Task {
     Task {
         description: format!("Make {name}."),
         acceptance_criteria: vec![format!("{name} is there")],
@@ -30,7 +30,7 @@ fn task(name: &str, depends_on: &[&str]) -> Task {
     }
 }
 
-fn list(tasks: Vec<Task>) -> TaskList {
+pub(crate) fn list(tasks: Vec<Task>) -> TaskList {
     TaskList { project: "p".into(), tasks, ..TaskList::default() }
 }
 
@@ -38,7 +38,7 @@ fn work() -> TaskWork {
     TaskWork::new("plan.json")
 }
 
-fn recipe(work: TaskWork, gates: Vec<Gate>) -> Recipe {
+pub(crate) fn recipe(work: TaskWork, gates: Vec<Gate>) -> Recipe {
     let agent = AgentChoice::new(AgentKind::Text, "agent");
     let mut recipe = Recipe { gates, ..Recipe::new(Work::Tasks(work), agent) };
     recipe.landing.commit = CommitPolicy::Ralph;
@@ -46,7 +46,7 @@ fn recipe(work: TaskWork, gates: Vec<Gate>) -> Recipe {
     recipe
 }
 
-fn gate(word: &str) -> Gate {
+pub(crate) fn gate(word: &str) -> Gate {
     Gate::command(GateKind::Test, word)
 }
 
@@ -57,7 +57,7 @@ fn run(tasks: TaskList, recipe: &Recipe, script: fn(&Request, &str) -> Deed) -> 
     (world, outcome)
 }
 
-fn says(text: impl Into<String>) -> Deed {
+pub(crate) fn says(text: impl Into<String>) -> Deed {
     Deed { tree: None, text: text.into(), failure: None }
 }
 
@@ -92,13 +92,13 @@ fn honest(request: &Request, tree: &str) -> Deed {
     }
 }
 
-fn statuses(world: &Shared) -> Vec<(String, TaskStatus)> {
+pub(crate) fn statuses(world: &Shared) -> Vec<(String, TaskStatus)> {
     let world = world.0.borrow();
     let tasks = world.tasks.as_ref().expect("there is a list").tasks.iter();
     tasks.map(|task| (task.id.0.clone(), task.status)).collect()
 }
 
-fn subjects(world: &Shared) -> Vec<String> {
+pub(crate) fn subjects(world: &Shared) -> Vec<String> {
     world.0.borrow().commits.iter().map(|commit| commit.1.clone()).collect()
 }
 
