@@ -7,6 +7,7 @@ mod calls;
 mod cli;
 mod commands;
 mod complaint;
+mod dead_run;
 mod desk;
 mod equip;
 mod machine;

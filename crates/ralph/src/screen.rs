@@ -121,6 +121,12 @@ pub(crate) fn print_data(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
+/// Warns on stderr.
+pub(crate) fn warn(text: &str) {
+    let text = ralph_ui::safe::harmless(text);
+    let _ = writeln!(io::stderr().lock(), "warning: {text}");
+}
+
 /// Returns stdout for a view of its own.
 pub(crate) fn stdout() -> io::Stdout {
     io::stdout()

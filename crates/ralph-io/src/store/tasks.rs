@@ -13,6 +13,7 @@ use ralph_core::amend::Amended;
 use ralph_core::edits;
 use ralph_core::ids::IterationNumber;
 use ralph_core::ports::{StoreError, TasksError, TasksFound};
+use ralph_core::run::RunState;
 use ralph_core::task::TaskList;
 use ralph_core::text;
 use ralph_core::units::Timestamp;
@@ -20,6 +21,7 @@ use rustix::fs::OFlags;
 
 use super::atomic;
 use super::files::{RunStore, open_for_adding};
+use super::layout::{Layout, RunDir};
 use crate::formats::TaskFile;
 
 /// What is read of a file for a prompt, at most, before it is cut to size.
@@ -92,35 +94,8 @@ impl RunStore {
         Ok(())
     }
 
-    /// Writes the file as it was when ralph last saw it well. What is there now is kept beside
-    /// the backup.
     fn restore(&self, place: &Path) -> io::Result<()> {
-        let good = fs::read_to_string(self.files.tasks())?;
-        // A link stays a link.
-        let place = &place.canonicalize().unwrap_or_else(|_| place.to_owned());
-        // An agent may have left anything there; a pipe would be waited for without end.
-        let there = fs::symlink_metadata(place);
-        match &there {
-            Ok(there) if there.is_file() => {
-                if let (Ok(bad), Ok(aside)) =
-                    (fs::read(place), self.place(&[], "damaged-tasks.json"))
-                {
-                    // It is kept if that is possible; the run does not depend on it.
-                    let _ = atomic::replace(&aside, &bad);
-                }
-            }
-            Ok(there) if there.is_dir() => fs::remove_dir(place)?,
-            Ok(_) => fs::remove_file(place)?,
-            Err(_) => {}
-        }
-        if let Some(directory) = place.parent() {
-            fs::create_dir_all(directory)?;
-        }
-        let permissions = match there {
-            Ok(there) if there.is_file() => there.permissions(),
-            Ok(_) | Err(_) => fs::Permissions::from_mode(0o644),
-        };
-        atomic::replace_with(place, good.as_bytes(), permissions)
+        restore(place, &self.files, self.place(&[], DAMAGED).ok().as_deref())
     }
 
     /// Remembers the file as it is now, also for a run that goes on after a crash.
@@ -188,6 +163,72 @@ impl RunStore {
             message: format!("cannot write `{}`: {error}", path.display()),
         })
     }
+}
+
+/// Where a task file is kept that was no good any more.
+const DAMAGED: &str = "damaged-tasks.json";
+
+/// Writes the file as it was when a run last saw it well. What is there now is kept.
+fn restore(place: &Path, run: &RunDir, aside: Option<&Path>) -> io::Result<()> {
+    let good = fs::read_to_string(run.tasks())?;
+    // A link stays a link.
+    let place = &place.canonicalize().unwrap_or_else(|_| place.to_owned());
+    // An agent may have left anything there; a pipe would be waited for without end.
+    let there = fs::symlink_metadata(place);
+    match &there {
+        Ok(there) if there.is_file() => {
+            if let (Ok(bad), Some(aside)) = (fs::read(place), aside) {
+                // It is kept if that is possible; the run does not depend on it.
+                let _ = atomic::replace(aside, &bad);
+            }
+        }
+        Ok(there) if there.is_dir() => fs::remove_dir(place)?,
+        Ok(_) => fs::remove_file(place)?,
+        Err(_) => {}
+    }
+    if let Some(directory) = place.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let permissions = match there {
+        Ok(there) if there.is_file() => there.permissions(),
+        Ok(_) | Err(_) => fs::Permissions::from_mode(0o644),
+    };
+    atomic::replace_with(place, good.as_bytes(), permissions)
+}
+
+/// Puts the task file right that a run left behind when it died: what its agent may have made of
+/// the list is no fact. Returns what was put back.
+pub fn put_right(layout: &Layout, state: &RunState) -> Result<Vec<String>, TasksError> {
+    let (Some(work), Some(board)) = (state.recipe.task_work(), &state.board) else {
+        return Ok(Vec::new());
+    };
+    let place = layout.project().join(&work.file);
+    let cannot = |error: &dyn std::fmt::Display| TasksError {
+        message: format!("cannot put `{}` right: {error}", place.display()),
+    };
+    let run = layout.run(&state.run);
+    let is_good = |read: &Result<TaskFile, _>| {
+        read.as_ref().is_ok_and(|file: &TaskFile| file.list().terms() == board.list.terms())
+    };
+    let mut read = TaskFile::read(&place);
+    let mut remarks = Vec::new();
+    if !is_good(&read) && run.tasks().exists() {
+        let aside = layout.project_directory(&[]).map(|directory| directory.join(DAMAGED));
+        restore(&place, &run, aside.ok().as_deref()).map_err(|error| cannot(&error))?;
+        remarks.push("its file was damaged, or its checks were changed".to_owned());
+        read = TaskFile::read(&place);
+    }
+    // What is wrong with a file that cannot be restored is told when it is opened.
+    let Ok(mut file) = read else { return Ok(remarks) };
+    let current = state.current.as_ref().and_then(|current| current.task.as_ref());
+    let merged = edits::merge(&board.list, file.list(), current);
+    let changes = edits::changes(file.list(), &merged.list);
+    if !changes.is_empty() {
+        file.apply(&changes).map_err(|error| cannot(&error))?;
+        file.write().map_err(|error| cannot(&error))?;
+    }
+    remarks.extend(merged.put_back);
+    Ok(remarks)
 }
 
 /// Reads the beginning of an ordinary text file. A pipe is not waited for.

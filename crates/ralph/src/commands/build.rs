@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::{dry_run, run};
 use crate::cli::{BuildArgs, CommonArgs};
 use crate::complaint::Complaint;
+use crate::dead_run;
 use crate::desk::{ShelfPlan, Shelved};
 use crate::equip::{Asking, equipped};
 use crate::project::Project;
@@ -24,7 +25,10 @@ use crate::task_file;
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
-    let loaded = run::load(&project, &args.start, flags(args)?)?;
+    let mut loaded = run::load(&project, &args.start, flags(args)?)?;
+    if !args.start.dry_run {
+        loaded.warnings.extend(dead_run::put_right(&project, &loaded)?);
+    }
     let file = task_file::open(&project, &loaded.settings, args.plan.as_deref())?;
     if file.list().tasks.is_empty() {
         return Err(Complaint::input(format!("`{}` has no tasks", shown(&project, &file)))

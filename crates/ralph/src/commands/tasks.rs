@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{CommonArgs, TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs};
 use crate::complaint::Complaint;
+use crate::dead_run;
 use crate::project::Project;
 use crate::screen::{self, Screen};
 use crate::settings::Settings;
@@ -23,9 +24,21 @@ use crate::task_file;
 /// Does what the command line says with the task file.
 pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
-    let settings = project.settings(None, Vec::new())?.settings;
+    let loaded = project.settings(None, Vec::new())?;
+    let settings = &loaded.settings;
     let plan = args.plan.as_deref();
-    let desk = Desk { common, json: args.json, project: &project, settings: &settings };
+    let desk = Desk { common, json: args.json, project: &project, settings };
+    let changes = match &args.command {
+        Some(TasksCommand::Add(_) | TasksCommand::SetStatus(_)) => true,
+        Some(TasksCommand::Validate | TasksCommand::List | TasksCommand::Show { .. }) | None => {
+            false
+        }
+    };
+    if changes {
+        for warning in dead_run::put_right(&project, &loaded)? {
+            screen::warn(&warning);
+        }
+    }
     match args.command.as_ref().unwrap_or(&TasksCommand::List) {
         TasksCommand::Validate => return desk.validate(plan),
         TasksCommand::List => desk.list(&desk.open(plan)?),

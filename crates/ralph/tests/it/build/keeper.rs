@@ -1,6 +1,7 @@
 //! Task lists that the agent keeps: it edits the file and commits, and what its role may not do
 //! is put back, told and fed back.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use ralph_testkit::sealed::Sealed;
@@ -376,4 +377,61 @@ fn ralph_may_commit_what_the_agent_keeps() {
     );
     assert_standing(&sealed, &DONE);
     assert_clean(&sealed);
+}
+
+/// An agent that ticks everything and weakens the checks, and is then killed with its ralph.
+fn killed_in_the_act(settings: Value) -> Sealed {
+    let tick = format!(
+        "{SET}; for story in US-1 US-2; do set_in $story reviewStatus '\"approved\"'; \
+         set_in $story passes true; set_in $story reviewCount 1; set_in $story notes '\"x\"'; done; \
+         sed -i 's/\"false\"/\"true\"/' ralph/tasks.json; git commit -qam 'feat: done'; touch ticked"
+    );
+    let calls = json!([{ "do": [{ "run": { "command": tick } }, { "sleep": 60 }] }]);
+    let sealed = project(&["US-1", "US-2"], &calls, settings);
+    let list = sealed.read("ralph/tasks.json");
+    let guarded = list.replacen("{\n", "{\n  \"verifyCommands\": [\n    \"false\"\n  ],\n", 1);
+    sealed.write("ralph/tasks.json", &guarded);
+    commit_all(&sealed);
+    let running = sealed.start(&["build"]);
+    sealed.wait_for("ticked");
+    running.signal(Signal::KILL);
+    running.wait();
+    sealed
+}
+
+#[test]
+fn what_an_agent_ticked_when_ralph_was_killed_is_no_fact_for_the_next_run() {
+    for keeper in ["agent", "ralph"] {
+        let settings = json!({ "tasks": { "keeper": keeper }, "baseline": "off" });
+        let sealed = killed_in_the_act(settings);
+        assert!(sealed.read("ralph/tasks.json").contains("approved"));
+        sealed.script(
+            &json!([{ "do": [{ "text": "no" }] }]),
+            &json!({ "tasks": { "keeper": keeper } }),
+        );
+        let end = build(&sealed, &["1", "--include-dirty"]).expect_code(1);
+        let said = shown(&end.stderr);
+        assert!(said.contains("died, and this was put back in the task list"), "{said}");
+        assert!(sealed.read("ralph/tasks.json").contains("\"false\""), "the check is back");
+        assert!(said.contains("Gate false"), "{said}");
+        let standing = standing(&sealed);
+        assert!(
+            standing.iter().all(|(_, is_done, status, _)| !is_done && status == "null"),
+            "{standing:?}"
+        );
+    }
+}
+
+#[test]
+fn what_a_person_sets_after_a_death_stays() {
+    let sealed = killed_in_the_act(json!({ "baseline": "off" }));
+    let end = sealed.ralph(&["tasks", "set-status", "US-2", "skipped"]).expect_code(0);
+    assert!(end.stderr.contains("died, and this was put back"), "{}", end.stderr);
+    let status = sealed.ralph(&["tasks", "list", "--json"]).stdout;
+    let list: Value = serde_json::from_str(&status).expect("JSON");
+    let statuses: Vec<&Value> =
+        list["tasks"].as_array().expect("tasks").iter().map(|task| &task["status"]).collect();
+    assert_eq!(statuses, [&json!("pending"), &json!("skipped")]);
+    sealed.ralph(&["tasks", "set-status", "US-2", "pending"]).expect_code(0).expect_stderr("");
+    assert!(sealed.ralph(&["status"]).stdout.contains("interrupted"));
 }
