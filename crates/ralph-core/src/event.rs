@@ -144,7 +144,7 @@ pub enum Event {
     /// What follows from the iteration was decided. Nothing has been done to the tree yet.
     Judged {
         /// The decision.
-        judgement: Judgement,
+        judgement: Box<Judgement>,
     },
     /// A step of the landing was done.
     Landed {

@@ -325,7 +325,7 @@ impl RunState {
                 current.gate = Asking::default();
                 current.gates.push(result.clone());
             }
-            Event::Judged { judgement } => current.judgement = Some(judgement.clone()),
+            Event::Judged { judgement } => current.judgement = Some((**judgement).clone()),
             Event::Landed { landed } => {
                 match landed {
                     Landed::Committed { .. } => {

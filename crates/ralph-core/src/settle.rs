@@ -95,13 +95,12 @@ pub fn settle(work: &TaskWork, log_failed: u32, list: &TaskList, current: &Itera
         (None, None) => None,
     };
     let changes = match &attempt {
-        None => judgement.changes.clone(),
         Some(FailedAttempt { gives_up: Some(why), .. }) => {
             given_up(current, task, why, log_failed + 1)
         }
         // A commit that was refused takes everything with it.
         Some(FailedAttempt { gives_up: None, .. }) if refusal.is_some() => Vec::new(),
-        Some(FailedAttempt { gives_up: None, .. }) => judgement.changes.clone(),
+        None | Some(FailedAttempt { gives_up: None, .. }) => judgement.changes.clone(),
     };
     let written = written(work, current, &changes, refusal.is_some());
     Settled { changes, attempt, written }
@@ -198,10 +197,9 @@ fn written(
             Landed::CommitRefused { .. } | Landed::Shelved { .. } | Landed::RolledBack { .. }
         )
     };
-    let decided = current.landed.iter().rposition(decides);
-    let is_written =
-        current.landed[decided.map_or(0, |at| at + 1)..].contains(&Landed::ListWritten);
-    let must_be = match (work.keeper, decided) {
+    let last = current.landed.iter().rposition(decides);
+    let is_written = current.landed[last.map_or(0, |at| at + 1)..].contains(&Landed::ListWritten);
+    let must_be = match (work.keeper, last) {
         (Keeper::Agent, None) => {
             !current.claim.as_ref().is_some_and(|claim| claim.is_in_file(changes))
         }

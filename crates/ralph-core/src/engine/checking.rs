@@ -154,7 +154,7 @@ impl Engine<'_> {
         let Some(judgement) = judgement else { return Ok(()) };
         let (handoff, amended) = (judgement.handoff.clone(), judgement.amended.clone());
         let overdue = self.overdue(&judgement);
-        self.record(Event::Judged { judgement })?;
+        self.record(Event::Judged { judgement: Box::new(judgement) })?;
         if let Some(text) = overdue {
             self.record(Event::Warned { text })?;
         }

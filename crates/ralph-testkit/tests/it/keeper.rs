@@ -46,17 +46,14 @@ fn its_task<'a>(request: &Request, list: &'a mut TaskList) -> Option<&'a mut Tas
 /// Does what the role is there for.
 fn honestly(request: &Request, list: &mut TaskList) {
     let Some(task) = its_task(request, list) else { return };
-    match request.role {
-        Role::Review => {
-            task.review.count += 1;
-            task.review.status = ReviewStatus::Approved;
-            task.status = TaskStatus::Done;
-        }
-        _ => {
-            task.review.status = ReviewStatus::NeedsReview;
-            task.review.feedback.clear();
-            task.notes = "did it".into();
-        }
+    if request.role == Role::Review {
+        task.review.count += 1;
+        task.review.status = ReviewStatus::Approved;
+        task.status = TaskStatus::Done;
+    } else {
+        task.review.status = ReviewStatus::NeedsReview;
+        task.review.feedback.clear();
+        task.notes = "did it".into();
     }
 }
 

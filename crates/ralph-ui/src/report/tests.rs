@@ -86,7 +86,7 @@ impl Journal {
         }
         let current = self.state().current.as_ref().expect("it is open");
         let judgement = judge(self.state(), current).expect("it was answered");
-        self.tell(Event::Judged { judgement });
+        self.tell(Event::Judged { judgement: Box::new(judgement) });
     }
 
     fn land(&mut self, number: u32, landed: Landed) {

@@ -164,7 +164,7 @@ impl Stage {
         let state = self.state.as_ref().expect("the run has begun");
         let current = state.current.as_ref().expect("an iteration is open");
         let judgement = judge(state, current).expect("the question has ended");
-        self.tell(Event::Judged { judgement })
+        self.tell(Event::Judged { judgement: Box::new(judgement) })
     }
 
     fn text(&self) -> String {
