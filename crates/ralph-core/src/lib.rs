@@ -4,6 +4,7 @@
 //! needs of the world is one of the six traits in [`ports`]. This crate never touches files,
 //! processes, environment, clock, threads, network or terminal.
 
+pub mod active;
 pub mod amend;
 pub mod answer;
 pub mod asking;

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use crate::active::Active;
 use crate::amend::Amended;
 use crate::answer;
 use crate::capability::SchemaOutput;
@@ -297,6 +298,8 @@ pub trait Store {
 /// A file for people and scripts.
 #[derive(Debug)]
 pub enum View<'a> {
+    /// What the hooks in an agent know of the run; the store adds which process it is.
+    Active(&'a Active),
     /// Counters of the run.
     State(&'a RunState),
     /// The results of the gates of an iteration.

@@ -8,6 +8,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use ralph_core::active::Active;
 use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use ralph_core::engine::{Engine, EngineError, Start};
 use ralph_core::event::{Changes, Checkpoint, CommitId, History, Recorded, TreeId};
@@ -63,6 +64,8 @@ pub struct World {
     pub foreign_commits: u32,
     /// The prompts the agent was given, with role.
     pub prompts: Vec<(Role, String)>,
+    /// What was written down for the hooks, before each call to the agent.
+    pub active: Vec<Active>,
     /// Source-control commands run.
     pub scm: Vec<String>,
     /// The wall clock.
@@ -115,6 +118,7 @@ impl Shared {
             shelves: Vec::new(),
             foreign_commits: 0,
             prompts: Vec::new(),
+            active: Vec::new(),
             scm: Vec::new(),
             now: BEGINNING,
             ran: 0,
@@ -455,8 +459,11 @@ impl Store for Shared {
         (name == "known").then(|| "Know this.".to_owned())
     }
 
-    fn publish(&mut self, _view: &View<'_>) -> Result<(), StoreError> {
+    fn publish(&mut self, view: &View<'_>) -> Result<(), StoreError> {
         self.step();
+        if let View::Active(active) = view {
+            self.0.borrow_mut().active.push((*active).clone());
+        }
         Ok(())
     }
 }

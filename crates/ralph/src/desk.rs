@@ -77,6 +77,8 @@ pub(crate) struct Desk {
     pub(crate) keeps_awake: bool,
     /// Where the project's skills are.
     pub(crate) skills: PathBuf,
+    /// Tokens of the model's context window, where the user says so.
+    pub(crate) context_window: Option<u64>,
     screen: Screen,
     out: NonBlocking,
     repository: Option<Repository>,
@@ -118,6 +120,7 @@ impl Desk {
             env: project.env.clone(),
             keeps_awake: settings.prevent_sleep,
             skills: settings.skills_dir.clone().into(),
+            context_window: settings.context.window,
             screen: Screen::new(common, &settings.ui),
             out,
             repository,

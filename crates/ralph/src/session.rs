@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use ralph_core::active::Active;
 use ralph_core::engine::{Engine, EngineError, Start};
 use ralph_core::gate::Gate;
 use ralph_core::ids::RunId;
@@ -19,7 +20,7 @@ use ralph_io::clock::{self, RunClock};
 use ralph_io::gates::CommandGates;
 use ralph_io::git::NoRepository;
 use ralph_io::process::{self, Guard, RUN_ID_VARIABLE};
-use ralph_io::store::lock::Active;
+use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
 use ralph_io::store::{Journal, RunStore, journal, run_id};
 
 use crate::cli::CommonArgs;
@@ -185,14 +186,13 @@ fn drive(
     let guard = Guard::start(&self_exe, &["__guard"], &run.0)
         .map_err(|error| cannot("start the guard process", error))?;
     let awake = desk.keeps_awake.then(|| Awake::keep(desk.layout.project(), &desk.env));
-    let active =
-        Active { version: 1, run: run.clone(), pid: std::process::id(), started: clock::now() };
+    let first = Active::new(run.clone(), std::process::id(), clock::now());
     // For people and hooks; the lock is what counts.
-    let _ = active.publish(&desk.layout.active());
+    let _ = active::publish(&desk.layout.active(), &first);
     let incomplete = journey.incomplete;
     let outcome = connect(desk, journey, self_exe, engine);
     drop(awake);
-    let _ = Active::withdraw(&desk.layout.active());
+    let _ = active::withdraw(&desk.layout.active());
     guard.release();
     desk.put_back(&run, &outcome);
     desk.finish();
@@ -211,15 +211,22 @@ fn connect(
 ) -> Result<Outcome, Complaint> {
     let Journey { run, journal, before, gates, incomplete: _ } = journey;
     let mut env = desk.env.clone();
-    env.retain(|(name, _)| name != RUN_ID_VARIABLE);
+    let ours = [RUN_ID_VARIABLE, ACTIVE_VARIABLE, WINDOW_VARIABLE];
+    env.retain(|(name, _)| !ours.iter().any(|ours| name == ours));
     env.push((RUN_ID_VARIABLE.into(), run.0.clone().into()));
+    // The hooks in an agent find the run by these; a gate has no business with them.
+    let mut agent_env = env.clone();
+    agent_env.push((ACTIVE_VARIABLE.into(), desk.layout.active().into()));
+    agent_env.extend(
+        desk.context_window.map(|window| (WINDOW_VARIABLE.into(), window.to_string().into())),
+    );
     let project = desk.layout.project();
     let watch = &desk.watch;
     let mut agent = AgentCaller {
         watch: watch.clone(),
         project: project.to_owned(),
         files: desk.layout.run(&run),
-        env: env.clone(),
+        env: agent_env,
         self_exe,
         zone: jiff::tz::TimeZone::system(),
     };

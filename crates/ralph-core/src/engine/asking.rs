@@ -1,13 +1,14 @@
 //! Asking agents: the prompt, the call, and the reply to a call that a crash cut off.
 
 use super::{Engine, Trouble};
+use crate::active::Active;
 use crate::attempt::{self, AttemptLog, Record};
 use crate::capability::Support;
 use crate::event::{Checkpoint, Event, Purpose};
 use crate::gate::{Check, Gate, GateKind, GateStatus};
 use crate::handoff::{Handoff, read};
 use crate::ids::{AskNumber, IterationNumber, Role};
-use crate::ports::{Moment, Request};
+use crate::ports::{Moment, Request, View};
 use crate::prompt::task::{self as task_prompt, Commits, Focus, ReviewParts, TaskParts};
 use crate::prompt::{self, Parts};
 use crate::recipe::{AgentChoice, CommitPolicy, PromptSource, Work};
@@ -54,6 +55,9 @@ impl Engine<'_> {
             prompt_chars: request.prompt.chars().count(),
             prompt_start: text::glance(&request.prompt, 200),
         })?;
+        let active = Active::asking(&self.state, &request, moment.now);
+        let published = self.ports.store.publish(&View::Active(&active));
+        self.told(published)?;
         let ui = &mut *self.ports.ui;
         let reply = self.ports.agent.ask(&request, &mut |event| ui.hear(event));
         self.record(Event::Replied { ask, reply: Box::new(reply) })?;

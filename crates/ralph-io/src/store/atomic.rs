@@ -28,6 +28,20 @@ pub fn replace_with(path: &Path, content: &[u8], permissions: Permissions) -> io
     sync_directory(directory)
 }
 
+/// Replaces a file, for the owner only, and does not wait for the disk: for what means nothing
+/// after a power cut.
+pub fn replace_in_passing(path: &Path, content: &[u8]) -> io::Result<()> {
+    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".passing.")
+        .suffix(".tmp")
+        .permissions(PermissionsExt::from_mode(0o600))
+        .tempfile_in(directory)?;
+    temporary.write_all(content)?;
+    temporary.persist(path)?;
+    Ok(())
+}
+
 /// Makes the names in a directory durable.
 pub fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()

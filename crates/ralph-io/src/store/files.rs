@@ -7,6 +7,7 @@ use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use ralph_core::active::Active;
 use ralph_core::event::Recorded;
 use ralph_core::gate::GateResult;
 use ralph_core::ids::{IterationNumber, TaskId};
@@ -20,6 +21,7 @@ use serde::Serialize;
 
 use super::journal::Journal;
 use super::layout::{Layout, LayoutError, RunDir, write_json};
+use crate::clock;
 use crate::formats::TaskFile;
 
 /// No model reads more; a larger file was named by mistake.
@@ -37,12 +39,14 @@ pub struct RunStore {
     /// The task file as ralph last read or wrote it.
     pub(super) tasks: Option<TaskFile>,
     last_task: Option<TaskId>,
+    /// When this process took up the run.
+    began: Timestamp,
 }
 
 impl RunStore {
     /// Returns the store of a run whose journal is open.
     pub fn new(layout: Layout, journal: Journal, files: RunDir, skills: PathBuf) -> Self {
-        Self { layout, journal, files, skills, tasks: None, last_task: None }
+        Self { layout, journal, files, skills, tasks: None, last_task: None, began: clock::now() }
     }
 
     fn publish_state(&mut self, state: &RunState) -> Result<(), StoreError> {
@@ -63,6 +67,14 @@ impl RunStore {
             tokens: state.totals.usage.tokens(),
         };
         self.write(&[], "state.json", &view)
+    }
+
+    fn publish_active(&self, active: &Active) -> Result<(), StoreError> {
+        let active = Active { pid: std::process::id(), started: self.began, ..active.clone() };
+        let path = self.layout.active();
+        super::active::publish(&path, &active).map_err(|error| StoreError {
+            message: format!("cannot write `{}`: {error}", path.display()),
+        })
     }
 
     fn publish_gates(
@@ -124,6 +136,7 @@ impl Store for RunStore {
 
     fn publish(&mut self, view: &View<'_>) -> Result<(), StoreError> {
         match view {
+            View::Active(active) => self.publish_active(active),
             View::State(state) => self.publish_state(state),
             View::Gates { iteration, results } => self.publish_gates(*iteration, results),
             View::Attempts(record) => self.publish_attempts(*record),

@@ -8,11 +8,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ralph_core::ids::RunId;
 use ralph_core::units::Timestamp;
 use serde::{Deserialize, Serialize};
-
-use super::layout::write_json;
 
 /// A look takes microseconds; this leaves room for a loaded machine.
 const LOOK: Duration = Duration::from_millis(50);
@@ -83,39 +80,6 @@ impl Lock {
     }
 }
 
-/// What is written down while a run is active.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Active {
-    /// The version of this format.
-    pub version: u32,
-    /// The run.
-    pub run: RunId,
-    /// Its process.
-    pub pid: u32,
-    /// When that process began.
-    pub started: Timestamp,
-}
-
-impl Active {
-    /// Writes it down; a stale one of a run that died is taken over. Only for who has the lock.
-    pub fn publish(&self, path: &Path) -> io::Result<()> {
-        write_json(path, self)
-    }
-
-    /// Removes it at the end of a run.
-    pub fn withdraw(path: &Path) -> io::Result<()> {
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            result => result,
-        }
-    }
-
-    /// Returns what is written down, which may be stale; see [`Lock::look`].
-    pub fn read(path: &Path) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(path).ok()?).ok()
-    }
-}
-
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
@@ -173,19 +137,5 @@ mod tests {
         std::fs::write(directory.path().join("lock"), "garbage").expect("written");
         let error = Lock::acquire(directory.path(), now).expect_err("busy").to_string();
         assert_eq!(error, "Another run is active. See: ralph status");
-    }
-
-    #[test]
-    fn a_stale_active_file_is_taken_over() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("active.json");
-        std::fs::write(&path, "{ torn").expect("written");
-        assert_eq!(Active::read(&path), None);
-        let active = Active { version: 1, run: RunId("r".into()), pid: 7, started: Timestamp(1) };
-        active.publish(&path).expect("written");
-        assert_eq!(Active::read(&path), Some(active));
-        Active::withdraw(&path).expect("removed");
-        Active::withdraw(&path).expect("gone already");
-        assert_eq!(Active::read(&path), None);
     }
 }

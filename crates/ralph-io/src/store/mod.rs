@@ -4,6 +4,7 @@
 //! reach of agents and gates; what lies in the project's `.ralph/` is written for people and
 //! never read back. Not here: what an event means, which is the core's fold.
 
+pub mod active;
 pub mod atomic;
 pub mod files;
 pub mod journal;

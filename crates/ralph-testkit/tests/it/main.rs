@@ -6,6 +6,7 @@
     reason = "a test names only the variants that it is about"
 )]
 
+mod active;
 mod engine;
 mod keeper;
 mod process;

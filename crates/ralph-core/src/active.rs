@@ -1,0 +1,289 @@
+//! What is written down while a run is active, for the hooks that run inside an agent.
+//!
+//! A hook is a process of its own that the agent starts: this file, which lies out of the
+//! agent's reach, is all it knows of the run. Not here: writing and reading the file.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::Purpose;
+use crate::fingerprint;
+use crate::glob::Pattern;
+use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
+use crate::ports::Request;
+use crate::recipe::CommitPolicy;
+use crate::review::ReviewPolicy;
+use crate::rules::{Snapshot, Turn};
+use crate::run::RunState;
+use crate::task::Keeper;
+use crate::units::Timestamp;
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// An active run, and the call to an agent that is under way. `S` is what is read of the
+/// snapshot, which may be large: a reader who does not need it reads past it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Active<S = Snapshot> {
+    /// The version of this format.
+    pub version: u32,
+    /// The run.
+    pub run: RunId,
+    /// When this was written, in UTC.
+    #[serde(default)]
+    pub timestamp: String,
+    /// The process of the run.
+    pub pid: u32,
+    /// When that process began.
+    pub started: Timestamp,
+    /// How many iterations the run may take.
+    #[serde(default, rename = "max_iterations")]
+    pub max_iterations: Option<u32>,
+    /// How agents are started.
+    #[serde(default)]
+    pub mode: String,
+    /// Whether finished work is not reviewed.
+    #[serde(default)]
+    pub skip_review: bool,
+    /// The number of the review that approves whatever it finds.
+    #[serde(default)]
+    pub review_cap: Option<u32>,
+    /// The iteration.
+    #[serde(default)]
+    pub iteration: Option<IterationNumber>,
+    /// What the call is for: a role, `review-fix` for a fix, or `gate`.
+    #[serde(default)]
+    pub iteration_mode: Option<String>,
+    /// The task.
+    #[serde(default)]
+    pub task: Option<TaskId>,
+    /// Its title.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// The id of the agent's session, where it can be given one.
+    #[serde(default)]
+    pub session: Option<String>,
+    /// The project directory.
+    #[serde(default)]
+    pub project: Option<PathBuf>,
+    /// The task file.
+    #[serde(default)]
+    pub tasks_file: Option<PathBuf>,
+    /// Who writes the task file.
+    #[serde(default)]
+    pub keeper: Option<Keeper>,
+    /// Who commits.
+    #[serde(default)]
+    pub commit: Option<Committer>,
+    /// What an attempt may not change.
+    #[serde(default = "Vec::new")]
+    pub protect: Vec<Pattern>,
+    /// How the tasks stood when the call began, where an agent keeps the list.
+    #[serde(default = "nothing")]
+    pub pre_iteration_snapshot: Option<S>,
+}
+
+/// Who commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Committer {
+    /// The agent.
+    Agent,
+    /// ralph.
+    Ralph,
+    /// A source-control command of the user's.
+    Scm,
+    /// Nobody.
+    Nobody,
+}
+
+impl Active {
+    /// Returns a run that has not asked an agent yet.
+    pub fn new(run: RunId, pid: u32, started: Timestamp) -> Self {
+        Self {
+            version: VERSION,
+            run,
+            timestamp: started.utc(),
+            pid,
+            started,
+            max_iterations: None,
+            mode: "direct".to_owned(),
+            skip_review: false,
+            review_cap: None,
+            iteration: None,
+            iteration_mode: None,
+            task: None,
+            title: None,
+            session: None,
+            project: None,
+            tasks_file: None,
+            keeper: None,
+            commit: None,
+            protect: Vec::new(),
+            pre_iteration_snapshot: None,
+        }
+    }
+
+    /// Returns the run as an agent is about to be asked.
+    ///
+    /// The process is the store's to fill in.
+    pub fn asking(state: &RunState, request: &Request, at: Timestamp) -> Self {
+        let recipe = &state.recipe;
+        let work = recipe.task_work();
+        let (skip_review, review_cap) = match work.map(|work| work.review) {
+            Some(ReviewPolicy::Fresh { cap }) => (false, Some(cap)),
+            Some(ReviewPolicy::Skip) => (true, None),
+            None => (false, None),
+        };
+        let list = state.board.as_ref().map(|board| &board.list);
+        let task = request.task.as_ref().and_then(|id| list?.task(id));
+        let keeper = work.map(|work| work.keeper);
+        Self {
+            timestamp: at.utc(),
+            max_iterations: Some(recipe.limits.iterations),
+            skip_review,
+            review_cap,
+            iteration: Some(request.iteration),
+            iteration_mode: Some(mode(&request.purpose, request.role).to_owned()),
+            task: request.task.clone(),
+            title: task.map(|task| task.title.clone()),
+            session: Some(session_id(&request.run, request.iteration, request.ask)),
+            project: Some(state.project.clone()),
+            tasks_file: work.map(|work| state.project.join(&work.file)),
+            keeper,
+            commit: Some(match &recipe.landing.commit {
+                CommitPolicy::Agent => Committer::Agent,
+                CommitPolicy::Ralph => Committer::Ralph,
+                CommitPolicy::Scm(_) => Committer::Scm,
+                CommitPolicy::Nobody => Committer::Nobody,
+            }),
+            protect: recipe.protect.clone(),
+            pre_iteration_snapshot: match keeper {
+                Some(Keeper::Agent) => list.map(Snapshot::of),
+                Some(Keeper::Ralph) | None => None,
+            },
+            ..Self::new(state.run.clone(), 0, state.started)
+        }
+    }
+}
+
+impl<S> Active<S> {
+    /// Returns the role of the call, where it is the work of an iteration.
+    pub fn role(&self) -> Option<Role> {
+        let roles = [Role::Prompt, Role::Plan, Role::Build, Role::Implement, Role::Review];
+        let name = self.iteration_mode.as_deref()?;
+        roles.into_iter().chain([Role::Fix]).find(|role| mode(&Purpose::Work, *role) == name)
+    }
+
+    /// Returns whether work is reviewed.
+    pub fn review(&self) -> ReviewPolicy {
+        match (self.skip_review, self.review_cap) {
+            (true, _) => ReviewPolicy::Skip,
+            (false, cap) => ReviewPolicy::Fresh { cap: cap.unwrap_or(u32::MAX) },
+        }
+    }
+
+    /// Returns what an edit of the task list is judged by; nothing where the call is not the
+    /// work of an iteration.
+    pub fn turn(&self) -> Option<Turn> {
+        Some(Turn { role: self.role()?, task: self.task.clone(), review: self.review() })
+    }
+}
+
+/// Returns the id of an agent's session: always the same for a call, and a valid UUID (version 8,
+/// which is for ids of one's own making).
+pub fn session_id(run: &RunId, iteration: IterationNumber, ask: AskNumber) -> String {
+    let (iteration, ask) = (iteration.0.to_string(), ask.0.to_string());
+    let hash = fingerprint::hash(["session", run.0.as_str(), &iteration, &ask]);
+    let version = (hash & !(0xf << 76)) | (0x8 << 76);
+    let uuid = (version & !(0x3 << 62)) | (0x2 << 62);
+    let digits = format!("{uuid:032x}");
+    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+    parts.join("-")
+}
+
+/// Returns the word for what a call is for.
+fn mode(purpose: &Purpose, role: Role) -> &'static str {
+    match (purpose, role) {
+        (Purpose::Gate(_), _) => "gate",
+        (Purpose::Message, _) => "message",
+        (Purpose::Work, Role::Fix) => "review-fix",
+        (
+            Purpose::Work,
+            Role::Prompt
+            | Role::Plan
+            | Role::Build
+            | Role::Implement
+            | Role::Review
+            | Role::Compact
+            | Role::Message,
+        ) => role.name(),
+    }
+}
+
+fn nothing<S>() -> Option<S> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde::de::IgnoredAny;
+
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_session_is_a_uuid_and_the_calls_own() {
+        let id = |run: &str, iteration, ask| {
+            session_id(&RunId(run.into()), IterationNumber(iteration), AskNumber(ask))
+        };
+        assert_eq!(id("20261114-231500-k3f9", 3, 1), id("20261114-231500-k3f9", 3, 1));
+        let mut seen = BTreeSet::new();
+        for (run, iteration, ask) in
+            (0..30).flat_map(|at| [("a", at, 1), ("a", at, 11), ("b", at, 1), ("a1", at, 1)])
+        {
+            let id = id(run, iteration, ask);
+            let parts: Vec<&str> = id.split('-').collect();
+            assert_eq!(parts.iter().map(|it| it.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+            assert!(parts[2].starts_with('8'), "{id}");
+            assert!(parts[3].starts_with(['8', '9', 'a', 'b']), "{id}");
+            assert!(seen.insert(id));
+        }
+    }
+
+    #[test]
+    fn every_role_of_work_is_read_back_and_nothing_else() {
+        let mut active: Active = Active::new(RunId("r".into()), 7, Timestamp(0));
+        assert_eq!(active.role(), None);
+        for role in [Role::Prompt, Role::Implement, Role::Review, Role::Fix, Role::Build] {
+            active.iteration_mode = Some(mode(&Purpose::Work, role).to_owned());
+            assert_eq!(active.role(), Some(role));
+        }
+        for (purpose, role) in
+            [(Purpose::Gate("g".into()), Role::Review), (Purpose::Message, Role::Message)]
+        {
+            active.iteration_mode = Some(mode(&purpose, role).to_owned());
+            assert_eq!(active.role(), None);
+        }
+    }
+
+    #[test]
+    fn it_can_be_read_without_the_snapshot() {
+        let active = Active {
+            pre_iteration_snapshot: Some(Snapshot::default()),
+            ..Active::new(RunId("r".into()), 7, Timestamp(0))
+        };
+        let text = serde_json::to_string(&active).expect("serializable");
+        assert!(text.contains(r#""max_iterations":null,"mode":"direct","skipReview":false"#));
+        assert_eq!(serde_json::from_str::<Active>(&text).expect("readable"), active);
+        let read: Active<IgnoredAny> = serde_json::from_str(&text).expect("readable");
+        assert_eq!((read.pid, read.run), (7, RunId("r".into())));
+        // What an older ralph wrote is read as well.
+        let old = r#"{"version":1,"run":"r","pid":7,"started":5}"#;
+        let read: Active = serde_json::from_str(old).expect("readable");
+        assert_eq!((read.started, read.pre_iteration_snapshot), (Timestamp(5), None));
+    }
+}

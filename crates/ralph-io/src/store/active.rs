@@ -1,0 +1,93 @@
+//! The file that is there while a run is active: written for the hooks in an agent, and read by
+//! them.
+//!
+//! Not here: what it says, which is the core's, and the lock, which is what counts.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use ralph_core::active::Active;
+use rustix::fs::OFlags;
+use rustix::process::{Pid, test_kill_process};
+use serde::de::DeserializeOwned;
+
+use super::atomic;
+
+/// The variable that tells the hooks in an agent where the file is.
+pub const ACTIVE_VARIABLE: &str = "RALPH_ACTIVE";
+
+/// The variable that tells them how many tokens the model's context window has.
+pub const WINDOW_VARIABLE: &str = "RALPH_CONTEXT_WINDOW";
+
+/// A hundred thousand tasks take about 40 MB; a larger file is not ours.
+const LARGEST: u64 = 64 * 1024 * 1024;
+
+/// Writes it down; a stale one of a run that died is taken over. Only for who has the lock.
+pub fn publish(path: &Path, active: &Active) -> io::Result<()> {
+    let mut text = serde_json::to_vec(active)?;
+    text.push(b'\n');
+    atomic::replace_in_passing(path, &text)
+}
+
+/// Removes it at the end of a run.
+pub fn withdraw(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+/// Returns what is written down, which may be stale; see [`is_running`].
+pub fn read<S: DeserializeOwned>(path: &Path) -> io::Result<Active<S>> {
+    let mut bytes = Vec::new();
+    let nonblock = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    file.take(LARGEST).read_to_end(&mut bytes)?;
+    Ok(serde_json::from_slice(&bytes)?)
+}
+
+/// Returns whether the process of a run is there. One of another user is.
+pub fn is_running<S>(active: &Active<S>) -> bool {
+    let pid = i32::try_from(active.pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_core::ids::RunId;
+    use ralph_core::units::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_stale_active_file_is_taken_over() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("active.json");
+        std::fs::write(&path, "{ torn").expect("written");
+        assert!(read::<serde::de::IgnoredAny>(&path).is_err());
+        let active = Active::new(RunId("r".into()), std::process::id(), Timestamp(1));
+        publish(&path, &active).expect("written");
+        assert_eq!(read(&path).expect("readable"), active);
+        let mode = std::fs::metadata(&path).expect("there").permissions();
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(directory.path()).expect("readable").count(), 1);
+        withdraw(&path).expect("removed");
+        withdraw(&path).expect("gone already");
+        assert!(read::<serde::de::IgnoredAny>(&path).is_err());
+    }
+
+    #[test]
+    fn a_run_is_told_from_one_whose_process_is_gone() {
+        let mut active = Active::new(RunId("r".into()), std::process::id(), Timestamp(1));
+        assert!(is_running(&active));
+        for gone in [0, u32::MAX, i32::MAX.cast_unsigned()] {
+            active.pid = gone;
+            assert!(!is_running(&active), "{gone}");
+        }
+    }
+}
