@@ -162,7 +162,7 @@ fn between(state: &RunState, moment: Moment) -> Step {
             Ok((role, task)) => (role, Some(task)),
             Err(outcome) => return Step::Finish(outcome),
         },
-        (Work::Prompt(_) | Work::Tasks(_), _) => (Role::Prompt, None),
+        (Work::Prompt(_) | Work::Tasks(_), _) => (state.recipe.role, None),
     };
     if let Some(exhausted) = limits.budget.exhausted(state.totals.usage, moment.ran) {
         return Step::Finish(Outcome::BudgetUsedUp { exhausted });

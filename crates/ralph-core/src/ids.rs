@@ -68,6 +68,11 @@ pub enum Role {
 }
 
 impl Role {
+    /// Returns the role of prompts that say nothing else.
+    pub(crate) fn of_prompts() -> Self {
+        Self::Prompt
+    }
+
     /// Returns the word used in settings, messages and files.
     pub fn name(self) -> &'static str {
         match self {

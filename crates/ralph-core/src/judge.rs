@@ -16,7 +16,7 @@ use crate::gate::{self, FailAction, GateResult};
 use crate::handoff::{Blocked, Handoff};
 use crate::ids::Role;
 use crate::reading::Reply;
-use crate::recipe::{CommitPolicy, OnFailure, Recipe};
+use crate::recipe::{CommitPolicy, Completion, OnFailure, Recipe};
 use crate::review::ReviewVerdict;
 use crate::review::convergence::{Complaint, Divergence};
 use crate::run::{AskingEnd, Iteration, RunState};
@@ -78,7 +78,7 @@ impl Judgement {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Verdict {
-    /// All hard gates passed and the agent gave the completion response.
+    /// All hard gates passed and, where that is wanted, the agent gave the completion response.
     Complete,
     /// All hard gates passed; the agent did not say that it is done.
     Passed {
@@ -186,11 +186,14 @@ fn prompted(recipe: &Recipe, reply: &Reply, state: &RunState, gates: &[GateResul
     if let Some(failed) = gates_failed(state, gates) {
         return failed;
     }
-    let verdict = match &reply.signal {
-        Some(signal) if completion::is_match(signal, &recipe.completion_response) => {
+    let verdict = match (recipe.completion, &reply.signal) {
+        (Completion::Gates, _) => Verdict::Complete,
+        (Completion::Signal, Some(signal))
+            if completion::is_match(signal, &recipe.completion_response) =>
+        {
             Verdict::Complete
         }
-        signal => Verdict::Passed { signal: signal.clone() },
+        (Completion::Signal, signal) => Verdict::Passed { signal: signal.clone() },
     };
     Judgement::new(verdict, landing_of_success(recipe), Vec::new())
 }

@@ -144,6 +144,15 @@ pub trait Vcs {
     /// Goes back to a checkpoint, after keeping what that removes on a ref. Returns the ref.
     fn rollback(&mut self, mark: &Mark, to: &Checkpoint) -> Result<Option<String>, VcsError>;
 
+    /// Puts everything in the work tree back to a checkpoint but the paths of a scope, after keeping
+    /// what that removes on a ref. Returns the ref, or nothing if nothing else had changed.
+    fn confine(
+        &mut self,
+        mark: &Mark,
+        to: &Checkpoint,
+        scope: &[Pattern],
+    ) -> Result<Option<String>, VcsError>;
+
     /// Moves what is checked out (branch and commit) back to where a checkpoint left it, after
     /// keeping the commits that this leaves on a ref; the work tree stays as it is. Returns the
     /// ref, or nothing if nothing had moved. Done again after a crash it returns the same ref.

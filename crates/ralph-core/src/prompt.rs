@@ -1,8 +1,9 @@
 //! Putting a prompt together from its parts.
 //!
-//! The base texts for work on tasks are in [`task`]. Not here: reading files, and what the
-//! feedback says.
+//! The base texts for work on tasks are in [`task`], the one for making a list of them in
+//! [`plan`]. Not here: reading files, and what the feedback says.
 
+pub mod plan;
 pub mod task;
 
 use crate::gate::FailAction;

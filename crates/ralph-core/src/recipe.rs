@@ -28,6 +28,9 @@ pub struct Recipe {
     pub workflow: String,
     /// What is to be done.
     pub work: Work,
+    /// The role that a prompt is asked in; tasks have roles of their own.
+    #[serde(default = "Role::of_prompts")]
+    pub role: Role,
     /// The agent for every role that has none of its own.
     pub agent: AgentChoice,
     /// Other agents for single roles.
@@ -45,7 +48,18 @@ pub struct Recipe {
     pub baseline: BaselinePolicy,
     /// What an attempt may not change.
     pub protect: Vec<Pattern>,
-    /// The text that completes the work.
+    /// All that an attempt may change; empty means everything that is not protected. The rest is
+    /// put back.
+    #[serde(default)]
+    pub scope: Vec<Pattern>,
+    /// The one file that the work is about, where there is one. It is a draft until the work is
+    /// complete: a run that ends otherwise leaves what was there before.
+    #[serde(default)]
+    pub draft: Option<PathBuf>,
+    /// What completes a prompt.
+    #[serde(default)]
+    pub completion: Completion,
+    /// The text that completes the work, where the agent's word is needed.
     pub completion_response: String,
     /// What becomes of the work tree.
     pub landing: LandingPolicy,
@@ -64,6 +78,7 @@ impl Recipe {
         Self {
             workflow: "prompt".to_owned(),
             work,
+            role: Role::Prompt,
             agent,
             agents: BTreeMap::new(),
             escalate: None,
@@ -72,6 +87,9 @@ impl Recipe {
             strategy: ValidationStrategy::Strict,
             baseline: BaselinePolicy::Off,
             protect: Vec::new(),
+            scope: Vec::new(),
+            draft: None,
+            completion: Completion::Signal,
             completion_response: "DONE".to_owned(),
             landing: LandingPolicy {
                 commit: CommitPolicy::Nobody,
@@ -98,7 +116,11 @@ impl Recipe {
 
     /// Returns the agents that the run may ask, each once.
     pub fn asked(&self) -> Vec<&AgentChoice> {
-        let roles = self.work.roles().iter().map(|role| self.agent_for(*role));
+        let roles = match &self.work {
+            Work::Prompt(_) => vec![self.role, Role::Message],
+            Work::Tasks(_) => vec![Role::Implement, Role::Review, Role::Fix, Role::Message],
+        };
+        let roles = roles.into_iter().map(|role| self.agent_for(role));
         let gates = self.gates.iter().filter_map(|gate| match &gate.check {
             Check::Agent(agent) => Some(&**agent),
             Check::Command(_) => None,
@@ -174,10 +196,22 @@ pub enum BaselinePolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// A prompt, until the agent gives the completion response and the gates pass.
+    /// A prompt, until the gates pass and, where the recipe wants that, the agent gives the
+    /// completion response.
     Prompt(PromptSource),
     /// A task list, until every task is done or none can go on.
     Tasks(TaskWork),
+}
+
+/// What completes a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Completion {
+    /// The hard gates pass, and the agent gives the completion response.
+    #[default]
+    Signal,
+    /// The hard gates pass. Nobody needs the word of the agent where they can tell.
+    Gates,
 }
 
 /// How a task list is worked on.
@@ -256,16 +290,6 @@ impl TaskWork {
 
 /// The name of the notes that agents keep beside the task file.
 pub const PROGRESS: &str = "progress.txt";
-
-impl Work {
-    /// Returns the roles that agents are asked in.
-    pub fn roles(&self) -> &'static [Role] {
-        match self {
-            Self::Prompt(_) => &[Role::Prompt, Role::Message],
-            Self::Tasks(_) => &[Role::Implement, Role::Review, Role::Fix, Role::Message],
-        }
-    }
-}
 
 /// Where the base text of a prompt comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -359,6 +359,19 @@ impl Vcs for Shared {
         Ok(Some("refs/ralph/kept".into()))
     }
 
+    /// The tree is one file to the world: all of it is in a scope, or nothing.
+    fn confine(
+        &mut self,
+        mark: &Mark,
+        to: &Checkpoint,
+        scope: &[Pattern],
+    ) -> Result<Option<String>, VcsError> {
+        if scope.iter().any(|pattern| pattern.matches("tree")) {
+            return Ok(None);
+        }
+        self.rollback(mark, to)
+    }
+
     fn put_history_back(
         &mut self,
         mark: &Mark,

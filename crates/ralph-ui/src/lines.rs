@@ -13,7 +13,7 @@ use ralph_core::ids::{AskNumber, IterationNumber, Role, TaskId};
 use ralph_core::judge::{Judgement, Verdict};
 use ralph_core::ports::Activity;
 use ralph_core::reading::Reply;
-use ralph_core::recipe::{AgentKind, Recipe};
+use ralph_core::recipe::{AgentKind, Completion, Recipe};
 use ralph_core::run::{Asking, Iteration, RunState};
 use ralph_core::units::{Millis, Timestamp};
 
@@ -447,6 +447,9 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
         return;
     }
     let (mark, paint, text) = match &judgement.verdict {
+        Verdict::Complete if state.recipe.completion == Completion::Gates => {
+            (Mark::Pass, Paint::Good, "Complete: the hard gates passed".to_owned())
+        }
         Verdict::Complete if has_gates => (
             Mark::Pass,
             Paint::Good,

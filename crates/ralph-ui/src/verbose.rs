@@ -10,6 +10,7 @@ use ralph_core::gate::{Gate, GateResult, GateStatus};
 use ralph_core::judge::{Judgement, Landing, Verdict};
 use ralph_core::ports::Activity;
 use ralph_core::reading::Reply;
+use ralph_core::recipe::Completion;
 use ralph_core::run::RunState;
 use ralph_core::units::Timestamp;
 
@@ -162,6 +163,9 @@ fn replied<W: Write>(page: &mut Page<W>, reply: &Reply) {
 fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState) {
     let sought = words(page, &state.recipe.completion_response);
     let text = match &judgement.verdict {
+        Verdict::Complete if state.recipe.completion == Completion::Gates => {
+            "not looked for; the gates decide".to_owned()
+        }
         Verdict::Complete => format!("looked for \"{sought}\" and found it"),
         Verdict::Passed { signal: Some(signal) } => {
             format!("looked for \"{sought}\", found \"{}\"", words(page, signal))

@@ -13,7 +13,7 @@ use ralph_core::gate::ValidationStrategy;
 use ralph_core::ids::{Role, TaskId};
 use ralph_core::reading::UsageScope;
 use ralph_core::recipe::{
-    AgentChoice, AgentKind, AgentOutput, BaselinePolicy, CommitPolicy, IterationCount,
+    AgentChoice, AgentKind, AgentOutput, BaselinePolicy, CommitPolicy, Completion, IterationCount,
     LandingPolicy, OnFailure, Permissions, PromptPlan, PromptSource, Recipe, Retry, RunLimits, Scm,
     ScmTask, Selectors, TaskWork, UsageSelectors, Work,
 };
@@ -163,6 +163,7 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
     Ok(Recipe {
         workflow: flow.workflow.to_owned(),
         work: flow.work,
+        role: flow.role,
         agent,
         agents,
         escalate: escalation(loaded)?,
@@ -186,6 +187,9 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
             .iter()
             .map(|glob| gates::pattern("protect", glob))
             .collect::<Result<_, _>>()?,
+        scope: Vec::new(),
+        draft: None,
+        completion: Completion::Signal,
         completion_response: settings
             .completion_response
             .clone()

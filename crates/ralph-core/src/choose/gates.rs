@@ -102,7 +102,9 @@ fn is_observed(recipe: &Recipe, role: Role) -> bool {
 
 /// Returns whether a recipe has rules about which paths change.
 pub(super) fn looks_at_changes(recipe: &Recipe) -> bool {
-    !recipe.protect.is_empty() || recipe.gates.iter().any(|gate| !gate.paths.is_empty())
+    !recipe.protect.is_empty()
+        || !recipe.scope.is_empty()
+        || recipe.gates.iter().any(|gate| !gate.paths.is_empty())
 }
 
 /// Refuses work that changed what it may not change, unless its task speaks of it.
@@ -124,7 +126,11 @@ fn refuse(
             texts.chain(&task.acceptance_criteria).any(|text| text.contains(path))
         })
     };
-    let is_protected = |path: &str| state.recipe.protect.iter().any(|it| it.matches(path));
+    let recipe = &state.recipe;
+    let is_outside =
+        |path: &str| !recipe.scope.is_empty() && !recipe.scope.iter().any(|it| it.matches(path));
+    let is_protected =
+        |path: &str| recipe.protect.iter().any(|it| it.matches(path)) || is_outside(path);
     let paths: Vec<String> = observation?
         .files
         .iter()

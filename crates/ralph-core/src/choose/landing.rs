@@ -5,15 +5,17 @@ use super::{Step, ask, give_up};
 use crate::asking::AskingEnd;
 use crate::board::FileState;
 use crate::event::{Changes, History, Landed, Purpose};
+use crate::gate::Severity;
 use crate::ids::Role;
 use crate::judge::{Judgement, Landing, Verdict};
 use crate::outcome::Outcome;
 use crate::ports::Moment;
-use crate::recipe::{CommitPolicy, ScmTask};
+use crate::recipe::{CommitPolicy, Completion, ScmTask};
 use crate::review::ReviewVerdict;
 use crate::run::{Iteration, RunState};
 use crate::scm;
 use crate::settle::{self, Settled};
+use crate::text;
 
 /// Chooses the next step of the landing, or nothing when it is done.
 pub(super) fn land(
@@ -170,7 +172,10 @@ fn own_subject(state: &RunState, current: &Iteration) -> String {
     let about = match (&current.task, title) {
         (Some(task), Some(title)) => format!("{task} — {title}"),
         (Some(task), None) => task.0.clone(),
-        (None, _) => current.role.name().to_owned(),
+        (None, _) => match told_by_gates(state, current) {
+            Some(told) => format!("{} — {told}", current.role),
+            None => current.role.name().to_owned(),
+        },
     };
     let what = match current.judgement.as_ref().map(|judgement| &judgement.verdict) {
         Some(Verdict::Reviewed { verdict: ReviewVerdict::Approved, .. }) => "review: approve ",
@@ -181,4 +186,18 @@ fn own_subject(state: &RunState, current: &Iteration) -> String {
         Some(_) | None => "",
     };
     format!("{}[{}]: {what}{about}", state.recipe.landing.commit_prefix, current.number)
+}
+
+/// A subject with more than this is no line any more.
+const LONGEST_SUBJECT: usize = 60;
+
+/// Returns what the last hard gate said of work that the gates complete: they know what it is.
+fn told_by_gates(state: &RunState, current: &Iteration) -> Option<String> {
+    match state.recipe.completion {
+        Completion::Signal => return None,
+        Completion::Gates => {}
+    }
+    let last = current.gates.iter().rfind(|result| result.severity == Severity::Hard)?;
+    let line = last.output.lines().next().unwrap_or_default().trim();
+    (!line.is_empty()).then(|| text::glance(line, LONGEST_SUBJECT))
 }

@@ -122,16 +122,33 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Refuses work that changed what it may not change.
-    pub(super) fn refuse(&mut self, paths: &[String]) -> Result<(), EngineError> {
-        let list: Vec<String> = paths.iter().map(|path| format!("- {path}")).collect();
-        let output = format!(
-            "These paths are protected and were changed. Put them back as they were, and do the task without touching them:\n{}",
-            list.join("\n")
-        );
+    /// Refuses work that changed what it may not change. Where only some paths may change, the
+    /// others are put back at once: nobody can be asked to mend what is not his business.
+    pub(super) fn refuse(&mut self, paths: &[String]) -> Result<(), Trouble> {
+        let list = |paths: Vec<&str>| format!("\n- {}", paths.join("\n- "));
+        let changed = list(paths.iter().map(String::as_str).collect());
+        let scope = self.state.recipe.scope.clone();
+        let output = if scope.is_empty() {
+            format!(
+                "These paths are protected and were changed. Put them back as they were, and do the task without touching them:{changed}"
+            )
+        } else {
+            let base = self.state.base.clone().unwrap_or(Checkpoint::None);
+            let kept = self.ports.vcs.confine(&self.mark(), &base, &scope)?;
+            let place = kept.map(|kept| format!("; kept on {kept}")).unwrap_or_default();
+            let text = format!("the agent changed what it was not to touch; put back{place}");
+            self.record(Event::Warned { text })?;
+            // Patterns of single files begin at the project directory.
+            let allowed = scope.iter().map(|it| it.as_str().trim_start_matches('/'));
+            let allowed = list(allowed.collect());
+            format!(
+                "Only these paths may be changed:{allowed}\nThese were changed too, and have been put back as they were. Do not touch them:{changed}"
+            )
+        };
         let result = choose::not_a_gate(choose::PROTECTED, output);
         self.record(Event::GateChecked { result })?;
-        self.publish(ViewKind::Gates)
+        self.publish(ViewKind::Gates)?;
+        Ok(())
     }
 
     /// Returns a warning if with this attempt a task has taken longer than it should.

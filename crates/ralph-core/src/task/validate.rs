@@ -1,14 +1,15 @@
 //! What is wrong with a task list, all of it at once.
 //!
 //! [`TaskList::validate`] is for every list that is read: a list without problems can be worked
-//! on. [`TaskList::review_problems`] is stricter, for lists whose reviews ralph is to vouch for.
+//! on. [`TaskList::review_problems`] is stricter, for lists whose reviews ralph is to vouch for, and
+//! [`TaskList::begun_problems`] is for plans, in which nothing has begun.
 //! Not here: where in a file a problem stands; that is told by the task's place in the list and
 //! the field.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Task, TaskList};
+use super::{Task, TaskList, TaskStatus};
 use crate::ids::TaskId;
 use crate::nearest::nearest;
 use crate::review::ReviewStatus;
@@ -79,6 +80,13 @@ pub enum TaskFault {
     },
     /// It is done and nothing is noted about it.
     DoneWithoutNotes,
+    /// It was begun, in a list where nothing may be.
+    Begun {
+        /// The field that says so.
+        field: TaskField,
+        /// What it says.
+        sign: String,
+    },
 }
 
 /// A field of a task.
@@ -102,6 +110,8 @@ pub enum TaskField {
     ReviewCount,
     /// The feedback of [`Task::review`].
     ReviewFeedback,
+    /// [`Task::attempts`].
+    Attempts,
     /// [`Task::notes`].
     Notes,
 }
@@ -148,6 +158,15 @@ impl TaskList {
             }
         }
         problems
+    }
+
+    /// Returns every sign that work on a task was begun, for lists that are still plans.
+    pub fn begun_problems(&self) -> Vec<TaskProblem> {
+        let tasks = self.tasks.iter().enumerate();
+        let signs = tasks.flat_map(|(at, task)| {
+            signs_of_work(task).into_iter().map(move |fault| problem(at, task, fault))
+        });
+        signs.collect()
     }
 
     /// Returns cycles that share no task, at least one for each knot of tasks that wait for each
@@ -265,6 +284,32 @@ fn unknown_dependencies(
     faults
 }
 
+fn signs_of_work(task: &Task) -> Vec<TaskFault> {
+    let (status, review) = (task.status, &task.review);
+    let mut signs = Vec::new();
+    let mut add = |is_there: bool, field, sign: String| {
+        if is_there {
+            signs.push(TaskFault::Begun { field, sign });
+        }
+    };
+    add(status != TaskStatus::Pending, TaskField::Status, format!("it is `{status}`"));
+    add(
+        review.status != ReviewStatus::None,
+        TaskField::ReviewStatus,
+        format!("its review says `{}`", review.status.name()),
+    );
+    add(
+        review.count > 0,
+        TaskField::ReviewCount,
+        format!("its count of reviews is {}", review.count),
+    );
+    let has_feedback = !review.feedback.trim().is_empty();
+    add(has_feedback, TaskField::ReviewFeedback, "a review gave feedback".to_owned());
+    let attempts = task.attempts;
+    add(attempts > 0, TaskField::Attempts, format!("its count of failed attempts is {attempts}"));
+    signs
+}
+
 fn review_faults(task: &Task) -> Vec<TaskFault> {
     let mut faults = Vec::new();
     match task.review.status {
@@ -304,6 +349,7 @@ impl TaskFault {
             Self::TooManyReviews { .. } => TaskField::ReviewCount,
             Self::NoFeedback => TaskField::ReviewFeedback,
             Self::DoneWithoutNotes => TaskField::Notes,
+            Self::Begun { field, .. } => *field,
         }
     }
 
@@ -327,6 +373,7 @@ impl TaskFault {
             Self::DoneNotApproved => "only a review approves; take `done` back".into(),
             Self::TooManyReviews { .. } => "correct the count".into(),
             Self::DoneWithoutNotes => "note what was done".into(),
+            Self::Begun { .. } => "in a plan no task has begun".into(),
         }
     }
 }
@@ -355,6 +402,7 @@ impl fmt::Display for TaskFault {
                 write!(f, "counts {count} reviews; there can be {most} at most")
             }
             Self::DoneWithoutNotes => f.write_str("is done without notes"),
+            Self::Begun { sign, .. } => write!(f, "was begun: {sign}"),
         }
     }
 }

@@ -119,6 +119,26 @@ impl TaskFile {
         Self::from_text(&self.path, self.document.text.clone()).map(|_| ())
     }
 
+    /// Tells why the list is no plan, in which tasks are there and none has begun.
+    pub fn check_untouched(&self) -> Result<(), Vec<FileProblem>> {
+        // A plan is read by whoever gets the project, and a link leads out of it.
+        if fs::symlink_metadata(&self.path).is_ok_and(|there| there.is_symlink()) {
+            return Err(vec![whole(&self.path, None, "is a link", "write a file in its place")]);
+        }
+        let Document { text, list, places } = &self.document;
+        let problems = if list.tasks.is_empty() {
+            vec![Found {
+                offset: places.list.start,
+                at: self.dialect().tasks().to_owned(),
+                message: "holds no task".to_owned(),
+                remedy: Some("add at least one".to_owned()),
+            }]
+        } else {
+            task_reader::find(text, places, &list.begun_problems())
+        };
+        if problems.is_empty() { Ok(()) } else { Err(located(&self.path, text, problems)) }
+    }
+
     /// Returns whether the file on disk is still what was read or written last. That costs a
     /// fraction of reading it anew.
     pub fn is_current(&self) -> bool {

@@ -74,6 +74,17 @@ pub(super) fn read(text: &str, root: &Range<usize>) -> Result<(TaskList, Places)
     Err(reader.found)
 }
 
+/// Finds where mistakes of a document that was read stand in its text.
+pub(super) fn find(text: &str, places: &Places, problems: &[TaskProblem]) -> Vec<Found> {
+    let (found, troubled) = (Vec::new(), BTreeSet::new());
+    let mut reader = Reader { text, dialect: places.dialect, found, troubled };
+    for problem in problems {
+        reader.add_problem(places, problem);
+    }
+    reader.found.sort_by_key(|found| found.offset);
+    reader.found
+}
+
 struct Reader<'a> {
     text: &'a str,
     dialect: Dialect,
@@ -354,10 +365,14 @@ impl Reader<'_> {
         if self.troubled.contains(&(problem.task, field)) {
             return;
         }
+        let members = json_text::members(self.text, &places.tasks[problem.task]);
+        let has = |field| members.iter().any(|it| self.dialect.calls(field, &it.key));
+        // Stories may say how far they are in another word.
+        let is_passing = field == Field::Status && !has(Field::Status) && has(Field::Passes);
+        let field = if is_passing { Field::Passes } else { field };
         let name = self.dialect.name(field);
         let mut at = self.path(Some(problem.task), name);
         let mut offset = places.tasks[problem.task].start;
-        let members = json_text::members(self.text, &places.tasks[problem.task]);
         if let Some(member) = members.iter().find(|it| self.dialect.calls(field, &it.key)) {
             offset = member.value.start;
             if let Some(index) = index {
@@ -410,6 +425,7 @@ fn field_of(field: TaskField) -> (Field, Option<usize>) {
         TaskField::ReviewStatus => (Field::ReviewStatus, None),
         TaskField::ReviewCount => (Field::ReviewCount, None),
         TaskField::ReviewFeedback => (Field::ReviewFeedback, None),
+        TaskField::Attempts => (Field::RetryCount, None),
         TaskField::Notes => (Field::Notes, None),
     }
 }

@@ -37,8 +37,8 @@ pub enum DirtyKind {
 }
 
 impl Repository {
-    /// Returns every path that is not committed, but ralph's runtime files, the file that ralph
-    /// keeps, and what is inside submodules.
+    /// Returns every path that is not committed, but ralph's runtime files, what the run itself is
+    /// about, and what is inside submodules.
     pub fn dirty(&self) -> Result<Vec<Dirty>, VcsError> {
         let call = self
             .git(&["--no-optional-locks", "status", "--porcelain=v2", "-z"])
@@ -46,7 +46,7 @@ impl Repository {
             .args(self.all_but_runtime_files());
         let mut dirty: Vec<Dirty> =
             self.commands.output(call)?.split(|byte| *byte == 0).filter_map(read).collect();
-        dirty.retain(|it| self.own.as_deref() != Some(it.path.as_os_str().as_bytes()));
+        dirty.retain(|it| !self.owns(it.path.as_os_str().as_bytes()));
         Ok(dirty)
     }
 

@@ -8,6 +8,7 @@
 mod back;
 mod command;
 mod commit;
+mod confine;
 mod diff;
 mod dirty;
 mod head;

@@ -61,6 +61,15 @@ impl Vcs for NoRepository {
         Ok(None)
     }
 
+    fn confine(
+        &mut self,
+        _: &Mark,
+        _: &Checkpoint,
+        _: &[Pattern],
+    ) -> Result<Option<String>, VcsError> {
+        Ok(None)
+    }
+
     fn put_history_back(&mut self, _: &Mark, _: &Checkpoint) -> Result<Option<String>, VcsError> {
         Ok(None)
     }

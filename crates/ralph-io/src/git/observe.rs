@@ -34,10 +34,8 @@ impl Git {
             None => self.repository.tree_of(commit)?,
         };
         let touched = self.repository.diff_trees(&before, &now)?;
-        let below = self.repository.project.strip_prefix(&self.repository.top);
-        let below = below.unwrap_or(Path::new("")).to_string_lossy().into_owned();
         let mut files: Vec<FileTouched> =
-            touched.iter().map(|change| file_touched(change, &below)).collect();
+            touched.iter().map(|change| self.repository.file_touched(change)).collect();
         let is_watched = |path: &str| watched.iter().any(|pattern| pattern.matches(path));
         files.sort_by_cached_key(|file| (!is_watched(&file.path), file.path.clone()));
         let more = files.len().saturating_sub(OBSERVED_FILES);
@@ -80,6 +78,30 @@ impl Repository {
         }
     }
 
+    /// Names a path of the work tree from the project directory, which may lie below the top.
+    pub(super) fn named_from_project(&self, path: &[u8]) -> String {
+        let below = self.project.strip_prefix(&self.top).unwrap_or(Path::new(""));
+        let below = below.to_string_lossy();
+        let path = String::from_utf8_lossy(path);
+        let inside = path.strip_prefix(&*below).and_then(|rest| rest.strip_prefix('/'));
+        match (below.is_empty(), inside) {
+            (true, _) => path.into_owned(),
+            (false, Some(inside)) => inside.to_owned(),
+            (false, None) => format!("{}{path}", "../".repeat(below.split('/').count())),
+        }
+    }
+
+    fn file_touched(&self, change: &Change) -> FileTouched {
+        FileTouched {
+            path: self.named_from_project(&change.path),
+            action: match (&change.before, &change.after) {
+                (None, _) => FileAction::Created,
+                (Some(_), Some(_)) => FileAction::Modified,
+                (Some(_), None) => FileAction::Deleted,
+            },
+        }
+    }
+
     /// Returns the difference between two trees as a patch of at most this many characters.
     pub(super) fn patch(
         &self,
@@ -104,24 +126,5 @@ impl Repository {
         };
         let start: String = patch.chars().take(room).collect();
         Ok(format!("{start}{mark}"))
-    }
-}
-
-/// Names a changed file from the project directory, which lies `below` the top.
-fn file_touched(change: &Change, below: &str) -> FileTouched {
-    let path = String::from_utf8_lossy(&change.path);
-    let inside = path.strip_prefix(below).and_then(|rest| rest.strip_prefix('/'));
-    let path = match (below.is_empty(), inside) {
-        (true, _) => path.into_owned(),
-        (false, Some(inside)) => inside.to_owned(),
-        (false, None) => format!("{}{path}", "../".repeat(below.split('/').count())),
-    };
-    FileTouched {
-        path,
-        action: match (&change.before, &change.after) {
-            (None, _) => FileAction::Created,
-            (Some(_), Some(_)) => FileAction::Modified,
-            (Some(_), None) => FileAction::Deleted,
-        },
     }
 }

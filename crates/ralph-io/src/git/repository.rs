@@ -24,7 +24,9 @@ pub struct Repository {
     pub(super) top: PathBuf,
     pub(super) git_dir: PathBuf,
     /// The file that ralph itself keeps in the work tree, from the top.
-    pub(super) own: Option<Vec<u8>>,
+    own: Option<Vec<u8>>,
+    /// Files and directories with the documents that a run is about, from the top.
+    documents: Vec<Vec<u8>>,
     sparse: Sparse,
     /// The head that was seen last; what a commit's tree is never changes.
     pub(super) seen: RefCell<Option<Head>>,
@@ -93,6 +95,7 @@ impl Repository {
             top,
             git_dir,
             own: None,
+            documents: Vec::new(),
             sparse,
             seen: RefCell::default(),
         })))
@@ -106,9 +109,33 @@ impl Repository {
     /// Names a file that ralph itself keeps: the task list. What is uncommitted of it is not the
     /// user's, and its backup is in no commit.
     pub fn keeps(&mut self, file: &Path) {
-        let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        self.own = self.path_from_top(file);
+    }
+
+    /// Names files and directories with the documents that a run is about. What is uncommitted of
+    /// them is no obstacle: it becomes part of the first commit, and is not set aside.
+    pub fn is_about(&mut self, documents: &[PathBuf]) {
+        self.documents = documents.iter().filter_map(|path| self.path_from_top(path)).collect();
+    }
+
+    fn path_from_top(&self, path: &Path) -> Option<Vec<u8>> {
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let top = self.top.canonicalize().unwrap_or_else(|_| self.top.clone());
-        self.own = real.strip_prefix(top).ok().map(|path| path.as_os_str().as_bytes().to_vec());
+        real.strip_prefix(top).ok().map(|path| path.as_os_str().as_bytes().to_vec())
+    }
+
+    /// Returns whether some of the work tree is what the run itself is about.
+    pub(super) fn owns_something(&self) -> bool {
+        self.own.is_some() || !self.documents.is_empty()
+    }
+
+    /// Returns whether a path from the top is what the run itself is about.
+    pub(super) fn owns(&self, path: &[u8]) -> bool {
+        let is_within = |place: &Vec<u8>| {
+            path.strip_prefix(place.as_slice())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        };
+        self.own.as_deref() == Some(path) || self.documents.iter().any(is_within)
     }
 
     /// Returns the backup of the file that ralph keeps, from the top.

@@ -27,8 +27,8 @@ pub enum PutBack {
 
 impl Git {
     /// Keeps all uncommitted changes, untracked files included, on a ref of the run's, and makes
-    /// the work tree what was last committed, but for the file that ralph keeps. Returns the ref,
-    /// or nothing if all is committed.
+    /// the work tree what was last committed, but for what the run itself is about. Returns the
+    /// ref, or nothing if all is committed.
     pub fn set_aside(&mut self, run: &RunId) -> Result<Option<String>, VcsError> {
         if let Some(operation) = self.repository.operation() {
             return Err(VcsError {
@@ -38,12 +38,11 @@ impl Git {
             });
         }
         let head = self.repository.head()?;
-        let tree = match self.repository.own.clone() {
-            Some(own) => {
-                let now = self.shadow.survey(&self.repository)?;
-                self.tree_with(&head.tree, &own, &now)?
-            }
-            None => head.tree.clone(),
+        let tree = if self.repository.owns_something() {
+            let now = self.shadow.survey(&self.repository)?;
+            self.tree_with(&head.tree, |path| self.repository.owns(path), &now)?
+        } else {
+            head.tree.clone()
         };
         let target = Target { tree, index: head.tree, place: None, operation: None };
         self.go_back(&target, &set_aside_ref(run))
@@ -74,22 +73,27 @@ impl Git {
         Ok(PutBack::Done)
     }
 
-    /// Returns a commit like this one in which the file that ralph keeps is what it was before.
+    /// Returns a commit like this one in which what the run itself is about is what it was before.
     pub(super) fn without_own(&self, commit: &str) -> Result<String, VcsError> {
         let before = self.repository.resolve(&format!("{commit}^1"))?;
-        let (Some(own), Some(before)) = (self.repository.own.clone(), before) else {
+        let Some(before) = before.filter(|_| self.repository.owns_something()) else {
             return Ok(commit.to_owned());
         };
-        let tree = self.tree_with(commit, &own, &before)?;
+        let tree = self.tree_with(commit, |path| self.repository.owns(path), &before)?;
         self.repository.commit_tree(&tree, &[before], "ralph: what was set aside")
     }
 
-    /// Returns a tree with one path as it is in another one.
-    fn tree_with(&self, tree: &str, path: &[u8], from: &str) -> Result<String, VcsError> {
+    /// Returns a tree with some paths as they are in another one.
+    pub(super) fn tree_with(
+        &self,
+        tree: &str,
+        is_taken: impl Fn(&[u8]) -> bool,
+        from: &str,
+    ) -> Result<String, VcsError> {
         let tree = self.repository.tree_of(Some(tree))?;
         let from = self.repository.tree_of(Some(from))?;
         let mut changes = self.repository.diff_trees(&tree, &from)?;
-        changes.retain(|change| change.path == path);
+        changes.retain(|change| is_taken(&change.path));
         // Not in the shadow, which would forget what it knows of the files.
         let index = self.directory.join("index.scratch");
         let git = |args: &[&str]| self.repository.git(args).index(&index);

@@ -204,6 +204,19 @@ impl Vcs for Git {
         }
     }
 
+    fn confine(
+        &mut self,
+        mark: &Mark,
+        to: &Checkpoint,
+        scope: &[Pattern],
+    ) -> Result<Option<String>, VcsError> {
+        self.make_ready(to);
+        match to {
+            Checkpoint::None => Ok(None),
+            Checkpoint::Git { .. } => self.confine_to(mark, to, scope),
+        }
+    }
+
     fn put_history_back(
         &mut self,
         mark: &Mark,
@@ -279,7 +292,7 @@ pub(super) fn task_trailer(TaskId(task): &TaskId) -> String {
 }
 
 /// Returns the ref that keeps what an iteration's way back removes.
-fn kept_ref(Mark { run, iteration, .. }: &Mark) -> String {
+pub(super) fn kept_ref(Mark { run, iteration, .. }: &Mark) -> String {
     format!("refs/ralph/kept/{run}/{iteration}")
 }
 

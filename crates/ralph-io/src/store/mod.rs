@@ -6,6 +6,7 @@
 
 pub mod active;
 pub mod atomic;
+pub mod draft;
 pub mod files;
 pub mod journal;
 pub mod layout;

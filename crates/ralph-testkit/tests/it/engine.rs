@@ -4,11 +4,13 @@ use ralph_core::budget::Exhausted;
 use ralph_core::event::Event;
 use ralph_core::failure::FailureClass;
 use ralph_core::gate::{Gate, GateKind, GateStatus, Persistence, Severity};
+use ralph_core::glob::Pattern;
 use ralph_core::ids::Role;
 use ralph_core::outcome::Outcome;
 use ralph_core::ports::Request;
 use ralph_core::recipe::{
-    AgentChoice, AgentKind, CommitPolicy, OnFailure, PromptSource, Recipe, Scm, ScmTask, Work,
+    AgentChoice, AgentKind, CommitPolicy, Completion, OnFailure, PromptSource, Recipe, Scm,
+    ScmTask, Work,
 };
 use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp, UsdMicros};
@@ -371,5 +373,51 @@ fn a_death_at_any_port_call_changes_nothing() {
             found.3.dedup();
             assert_eq!(found, expect, "died at call {death}");
         }
+    }
+}
+
+/// Work that only gates complete, within a scope.
+fn gated(scope: &str) -> Recipe {
+    let mut recipe = recipe(vec![gate("built"), gate("tested")]);
+    recipe.role = Role::Plan;
+    recipe.completion = Completion::Gates;
+    recipe.landing.commit = CommitPolicy::Ralph;
+    recipe.scope = vec![Pattern::exactly(scope).expect("a pattern")];
+    recipe
+}
+
+#[test]
+fn where_gates_complete_the_work_nobody_needs_to_say_so() {
+    let world = Shared::new(|_, tree| {
+        let tree = if tree.contains("built") { "built tested" } else { "built" };
+        Deed { tree: Some(tree.into()), ..says("Hm.") }
+    });
+    assert_eq!(world.run(&gated("tree")).expect("it runs"), Outcome::Complete);
+    let world = world.0.borrow();
+    let roles: Vec<Role> = world.prompts.iter().map(|(role, _)| *role).collect();
+    assert_eq!(roles, [Role::Plan, Role::Plan]);
+    assert!(world.prompts[1].1.contains("no tested"), "{:?}", world.prompts);
+    assert_eq!(world.commits.len(), 1);
+    assert!(world.commits[0].1.starts_with("ralph[2]: plan"), "{:?}", world.commits);
+}
+
+#[test]
+fn work_outside_its_scope_is_put_back_and_told() {
+    let meddler = |_: &Request, _: &str| Deed { tree: Some("built tested".into()), ..says("Hm.") };
+    let mut recipe = gated("plan.json");
+    recipe.limits.iterations = 2;
+    let undisturbed = Shared::new(meddler);
+    undisturbed.run(&recipe).expect("it runs");
+    let calls = undisturbed.0.borrow().calls;
+    for death in 0..=calls {
+        let world = Shared::new(meddler);
+        world.0.borrow_mut().die_at = Some(death);
+        let end = world.run(&recipe).expect("it runs");
+        assert_eq!(end, Outcome::IterationsUsedUp { limit: 2 }, "died at call {death}");
+        let world = world.0.borrow();
+        assert_eq!((world.tree.as_str(), world.commits.len()), ("start", 0), "at call {death}");
+        let told = "Only these paths may be changed:\n- plan.json\nThese were changed too";
+        let last = world.prompts.last().expect("a prompt");
+        assert!(last.1.contains(told), "died at call {death}: {}", last.1);
     }
 }

@@ -100,6 +100,23 @@ fn lists_that_are_reviewed_keep_to_more() {
 }
 
 #[test]
+fn every_sign_of_work_is_told_of_a_plan() {
+    let mut worked_on = reviewed("b", TaskStatus::Done, ReviewStatus::Approved, "fine");
+    worked_on.review.count = 2;
+    worked_on.attempts = 1;
+    let noted = Task { notes: "Careful with the index.".into(), ..good("a", &[]) };
+    let list = TaskList { tasks: vec![noted, worked_on], ..TaskList::default() };
+    expect![[r#"
+        task `b` was begun: it is `done` (in a plan no task has begun)
+        task `b` was begun: its review says `approved` (in a plan no task has begun)
+        task `b` was begun: its count of reviews is 2 (in a plan no task has begun)
+        task `b` was begun: a review gave feedback (in a plan no task has begun)
+        task `b` was begun: its count of failed attempts is 1 (in a plan no task has begun)
+    "#]]
+    .assert_eq(&told(&list.begun_problems()));
+}
+
+#[test]
 fn cycles_are_shown() {
     check(
         vec![good("A", &["A"])],

@@ -1,5 +1,7 @@
 //! The way back: nothing of the user's is lost, everything of the iteration's is kept.
 
+use ralph_core::glob::Pattern;
+
 use super::*;
 
 /// Goes back after `iteration` did its worst, and returns the ref that keeps that.
@@ -335,4 +337,30 @@ fn checkpoints_without_a_tree_cannot_be_gone_back_to() {
     let checkpoint = git.checkpoint(&mark(3), Depth::Head).expect("noted");
     git.rollback(&mark(3), &checkpoint).expect_err("refused");
     assert_eq!(git.rollback(&mark(3), &Checkpoint::None), Ok(None));
+}
+
+#[test]
+fn what_lies_outside_a_scope_goes_back_and_the_rest_stays() {
+    let world = World::new();
+    world.write("ralph/prd.md", "never committed\n");
+    world.git(&["add", "ralph/prd.md"]);
+    let before = world.users();
+    let mut git = world.open();
+    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    world.write("ralph/prd.md", "easier\n");
+    world.write("ralph/tasks.json", "{}\n");
+    world.write("new/file.txt", "new\n");
+    world.write("target/ignored", "built\n");
+    world.remove("a.txt");
+    world.git(&["add", "--all"]);
+    let scope = [Pattern::exactly("ralph/tasks.json").expect("a pattern")];
+    let kept = git.confine(&mark(1), &checkpoint, &scope).expect("confined").expect("a ref");
+    let mut expect = before.clone();
+    expect.files.insert("ralph/tasks.json".into(), "{}\n".into());
+    expect.files.insert("target/ignored".into(), "built\n".into());
+    assert_eq!(world.users(), expect);
+    assert_eq!(world.git(&["show", &format!("{kept}:new/file.txt")]), "new");
+    // Done again, as after a crash, it is the same.
+    let again = git.confine(&mark(1), &checkpoint, &scope).expect("confined");
+    assert_eq!((again, world.users()), (Some(kept), expect));
 }

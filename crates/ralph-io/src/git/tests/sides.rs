@@ -124,3 +124,26 @@ fn a_merge_under_way_cannot_be_set_aside() {
     let error = world.open().set_aside(&run()).expect_err("refused").to_string();
     assert!(error.starts_with("`git merge` is under way"), "{error}");
 }
+
+#[test]
+fn documents_that_a_run_is_about_are_no_obstacle_and_stay() {
+    let world = busy();
+    world.write("ralph/prd.md", "wanted\n");
+    world.write("ralphs/other.md", "not it\n");
+    let mut repository = world.repository();
+    repository.is_about(&[world.at("ralph"), world.at("long.txt")]);
+    let dirty: Vec<PathBuf> =
+        repository.dirty().expect("looked").into_iter().map(|it| it.path).collect();
+    assert!(!dirty.contains(&"ralph/prd.md".into()), "{dirty:?}");
+    assert!(!dirty.contains(&"long.txt".into()), "{dirty:?}");
+    assert!(dirty.contains(&"ralphs/other.md".into()), "{dirty:?}");
+    let before = files(&world.top());
+    let mut git = Git::new(repository, world.directory.path().join("run"));
+    git.set_aside(&run()).expect("aside");
+    assert_eq!(world.git(&["status", "--porcelain"]), " M long.txt\n?? ralph/");
+    world.write("ralph/prd.md", "wanted more\n");
+    assert_eq!(git.put_back(&run()), Ok(PutBack::Done));
+    let mut expect = before;
+    expect.insert("ralph/prd.md".into(), "wanted more\n".into());
+    assert_eq!(files(&world.top()), expect);
+}

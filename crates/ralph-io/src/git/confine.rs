@@ -1,0 +1,29 @@
+//! The work tree back to a checkpoint, but for what an attempt was allowed to change.
+//!
+//! Not here: going back with everything.
+
+use ralph_core::event::Checkpoint;
+use ralph_core::glob::Pattern;
+use ralph_core::ports::{Mark, VcsError};
+
+use super::vcs::{Git, kept_ref};
+
+impl Git {
+    /// Goes back with everything outside a scope. What is checked out stays.
+    pub(super) fn confine_to(
+        &mut self,
+        mark: &Mark,
+        to: &Checkpoint,
+        scope: &[Pattern],
+    ) -> Result<Option<String>, VcsError> {
+        let mut target = self.target(mark, to)?;
+        let now = self.shadow.survey(&self.repository)?;
+        let is_allowed = |path: &[u8]| {
+            let path = self.repository.named_from_project(path);
+            scope.iter().any(|pattern| pattern.matches(&path))
+        };
+        target.tree = self.tree_with(&target.tree, is_allowed, &now)?;
+        target.place = None;
+        self.go_back(&target, &kept_ref(mark))
+    }
+}

@@ -1,0 +1,182 @@
+//! The one file that a run is about, while it is a draft.
+//!
+//! What the file held before is kept with the run. A run that ends before its work is complete
+//! leaves that, and keeps the draft for the time when it goes on. Not here: whether a draft is
+//! good.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::PathBuf;
+
+use rustix::fs::OFlags;
+
+use super::atomic;
+use super::layout::RunDir;
+
+/// A larger file is not read into memory; no list of tasks is.
+const LARGEST: u64 = 64 << 20;
+
+/// A file that is a draft as long as a run works on it.
+#[derive(Debug)]
+pub struct Draft {
+    file: PathBuf,
+    run: RunDir,
+}
+
+/// What came of taking a draft away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Withdrawn {
+    /// The file is what it was before.
+    Unchanged,
+    /// It is again.
+    PutBack,
+}
+
+impl Draft {
+    /// Returns the draft of a run.
+    pub fn new(file: impl Into<PathBuf>, run: RunDir) -> Self {
+        Self { file: file.into(), run }
+    }
+
+    /// Keeps what the file holds, before the run begins.
+    pub fn begin(&self) -> io::Result<()> {
+        match self.content()? {
+            Some(content) => atomic::replace(&self.before(), &content),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the file what it was before, and keeps the draft.
+    pub fn withdraw(&self) -> io::Result<Withdrawn> {
+        let before = known(self.before())?;
+        let permissions = match fs::symlink_metadata(&self.file) {
+            Ok(there) if there.is_file() => there.permissions(),
+            Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(_) => {
+                // A link or a pipe is nothing that an agent was asked for.
+                fs::remove_file(&self.file)?;
+                Permissions::from_mode(0o644)
+            }
+            Err(_) => Permissions::from_mode(0o644),
+        };
+        let now = self.content()?;
+        if now == before {
+            return Ok(Withdrawn::Unchanged);
+        }
+        if let Some(now) = now {
+            atomic::replace(&self.kept(), &now)?;
+        }
+        match before {
+            Some(before) => atomic::replace_with(&self.file, &before, permissions)?,
+            None => fs::remove_file(&self.file)?,
+        }
+        Ok(Withdrawn::PutBack)
+    }
+
+    /// Makes the file the draft again, when the run goes on, unless somebody else has changed it
+    /// meanwhile.
+    pub fn take_up(&self) -> io::Result<()> {
+        let Some(draft) = known(self.kept())? else { return Ok(()) };
+        if self.content()? == known(self.before())? {
+            let permissions = fs::metadata(&self.file).map(|there| there.permissions());
+            let permissions = permissions.unwrap_or_else(|_| Permissions::from_mode(0o644));
+            atomic::replace_with(&self.file, &draft, permissions)?;
+        }
+        fs::remove_file(self.kept())
+    }
+
+    fn before(&self) -> PathBuf {
+        self.run.path().join("draft-before")
+    }
+
+    fn kept(&self) -> PathBuf {
+        self.run.path().join("draft")
+    }
+
+    /// Reads the file, which an agent may have made into anything. A pipe is not waited for.
+    fn content(&self) -> io::Result<Option<Vec<u8>>> {
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let file = match OpenOptions::new().read(true).custom_flags(flags).open(&self.file) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        let mut content = Vec::new();
+        file.take(LARGEST + 1).read_to_end(&mut content)?;
+        if content.len() as u64 > LARGEST {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(Some(content))
+    }
+}
+
+/// Reads what was kept with the run, if anything was.
+fn known(path: PathBuf) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scene(before: Option<&str>) -> (tempfile::TempDir, Draft) {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::create_dir(directory.path().join("run")).expect("a directory");
+        let file = directory.path().join("list.json");
+        if let Some(before) = before {
+            fs::write(&file, before).expect("written");
+        }
+        let draft = Draft::new(file, RunDir::at(directory.path().join("run")));
+        draft.begin().expect("begun");
+        (directory, draft)
+    }
+
+    fn text(draft: &Draft) -> Option<String> {
+        fs::read_to_string(&draft.file).ok()
+    }
+
+    #[test]
+    fn a_draft_comes_and_goes_with_its_run() {
+        for before in [Some("old"), None] {
+            let (_directory, draft) = scene(before);
+            assert_eq!(draft.withdraw().expect("done"), Withdrawn::Unchanged);
+            fs::write(&draft.file, "new").expect("written");
+            for _ in 0..2 {
+                assert_eq!(draft.withdraw().expect("done"), Withdrawn::PutBack);
+                assert_eq!(text(&draft).as_deref(), before);
+                draft.take_up().expect("done");
+                assert_eq!(text(&draft).as_deref(), Some("new"));
+            }
+        }
+    }
+
+    #[test]
+    fn what_somebody_wrote_meanwhile_is_left_alone() {
+        let (_directory, draft) = scene(Some("old"));
+        fs::write(&draft.file, "new").expect("written");
+        draft.withdraw().expect("done");
+        fs::write(&draft.file, "by hand").expect("written");
+        draft.take_up().expect("done");
+        assert_eq!(text(&draft).as_deref(), Some("by hand"));
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_removed_and_not_followed() {
+        let (directory, draft) = scene(Some("old"));
+        let target = directory.path().join("target");
+        fs::write(&target, "precious").expect("written");
+        fs::remove_file(&draft.file).expect("removed");
+        std::os::unix::fs::symlink(&target, &draft.file).expect("a link");
+        assert_eq!(draft.withdraw().expect("done"), Withdrawn::PutBack);
+        assert_eq!(text(&draft).as_deref(), Some("old"));
+        assert_eq!(fs::read_to_string(target).expect("there"), "precious");
+    }
+}
