@@ -44,6 +44,15 @@ Exit codes:
     2  there are mistakes in the settings
     4  no agent is set, or one is not installed or cannot run";
 
+const PLANNING: &str = "\
+The agent writes ralph/tasks.json and nothing else: what it changes besides is put back. The list
+is then validated, and its mistakes go back to the agent until there are none, or the iterations
+are used up; then the file is what it was before.";
+
+const SCAFFOLD: &str = "\
+--workflow tasks writes ralph/prd.md, ralph/tasks.json, ralph/progress.txt, ralph/prompt.md, and
+.ralph/settings.json. What is there already stays.";
+
 /// What `ralph` alone prints.
 pub(crate) const WELCOME: &str = "\
 ralph drives any coding-agent CLI in a loop until the work is really done.
@@ -98,6 +107,9 @@ pub(crate) enum ColorChoice {
 pub(crate) enum Command {
     /// Loop a prompt until the guardrails pass and the agent gives the completion response.
     Run(RunArgs),
+    /// Make the task list from the requirements in ralph/prd.md.
+    #[command(after_help = PLANNING)]
+    Plan(PlanArgs),
     /// Do the tasks of a list, one verified commit at a time.
     Build(BuildArgs),
     /// Go on with an interrupted or crashed run exactly where its journal ends.
@@ -115,7 +127,8 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Watch a complete loop in a throw-away repository with the built-in scripted agent.
     Demo(DemoArgs),
-    /// Print what settings files may contain, as a JSON Schema.
+    /// Make the documents and settings that a workflow needs.
+    #[command(after_help = SCAFFOLD)]
     Init(InitArgs),
     /// The scripted agent's own process.
     #[command(name = "__sim", hide = true)]
@@ -171,6 +184,19 @@ pub(crate) struct LimitArgs {
     /// Exit with 0 although the work is not complete when iterations or a budget are used up.
     #[arg(long)]
     pub(crate) allow_incomplete: bool,
+}
+
+/// Options of `plan`.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// Stop after this many iterations [default: 3].
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: Option<u32>,
+    /// Plan anew although work on the list has begun; the list is kept as a backup.
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) start: StartArgs,
 }
 
 /// Options of `build`.
@@ -335,7 +361,15 @@ pub(crate) enum TasksCommand {
     /// Say how far a task is; what the file held is kept beside it as .bak.
     SetStatus(TasksStatusArgs),
     /// Tell everything that is wrong with the file.
-    Validate,
+    Validate(TasksValidateArgs),
+}
+
+/// Options of `tasks validate`.
+#[derive(Debug, Args)]
+pub(crate) struct TasksValidateArgs {
+    /// Also refuse a list without tasks, and tasks that were begun.
+    #[arg(long)]
+    pub(crate) untouched: bool,
 }
 
 /// Options of `tasks add`.
@@ -400,7 +434,27 @@ pub(crate) struct DemoArgs {
 /// Options of `init`.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// Print the JSON Schema of the settings.
-    #[arg(long, required = true)]
+    /// What the project works by: prompt, specs or tasks.
+    #[arg(long, value_name = "WORKFLOW", hide_possible_values = true)]
+    pub(crate) workflow: Option<WorkflowChoice>,
+    /// What is to be built, in a few words [default: the name of the directory].
+    #[arg(long, value_name = "FEATURE", requires = "workflow")]
+    pub(crate) name: Option<String>,
+    /// Write documents anew that are there; the old ones are kept beside them as .bak.
+    #[arg(long, requires = "workflow")]
+    pub(crate) force: bool,
+    /// Print what settings files may contain, as a JSON Schema.
+    #[arg(long, conflicts_with = "workflow")]
     pub(crate) print_schema: bool,
+}
+
+/// A workflow that a project can be made ready for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WorkflowChoice {
+    /// One prompt, again and again.
+    Prompt,
+    /// A specs folder with its implementation plan.
+    Specs,
+    /// A task list.
+    Tasks,
 }

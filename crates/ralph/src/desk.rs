@@ -14,6 +14,8 @@ use ralph_io::agents;
 use ralph_io::clock;
 use ralph_io::git::{Git, PutBack, Repository, Taken};
 use ralph_io::process::{Stage, Watch};
+use ralph_io::store::draft::{Draft, Withdrawn};
+use ralph_io::store::layout::PROJECT_DIRECTORY;
 use ralph_io::store::{Layout, Lock, LockError, files};
 use ralph_ui::session::SessionLog;
 use ralph_ui::style::Style;
@@ -23,6 +25,7 @@ use ralph_ui::writer::NonBlocking;
 
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
+use crate::documents::{DIRECTORY, DOCUMENTS};
 use crate::project::{Project, complain_of_layout};
 use crate::recipe;
 use crate::screen::{self, Screen};
@@ -134,10 +137,53 @@ impl Desk {
         })
     }
 
-    /// Notes which file of the work tree the run itself keeps.
+    /// Notes which file of the work tree the run itself keeps, and which documents it is about.
     pub(crate) fn keeps_list_of(&mut self, recipe: &Recipe) {
-        if let (Some(repository), Some(work)) = (&mut self.repository, recipe.task_work()) {
-            repository.keeps(&self.layout.project().join(&work.file));
+        let file = recipe.task_work().map(|work| &work.file).or(recipe.draft.as_ref());
+        let (Some(repository), Some(file)) = (&mut self.repository, file) else { return };
+        let project = self.layout.project();
+        let file = project.join(file);
+        repository.keeps(&file);
+        let beside = DOCUMENTS.iter().map(|name| file.with_file_name(name));
+        let scaffold = [DIRECTORY, PROJECT_DIRECTORY, ".gitignore"].map(|path| project.join(path));
+        repository.is_about(&beside.chain(scaffold).collect::<Vec<_>>());
+    }
+
+    /// Keeps what the file held that the run is to write, before it begins.
+    pub(crate) fn begin_draft(&self, run: &RunId, recipe: &Recipe) -> Result<(), Complaint> {
+        let Some(draft) = self.draft(run, recipe) else { return Ok(()) };
+        draft.begin().map_err(|error| {
+            Complaint::input(format!("cannot keep what the task file holds: {error}"))
+        })
+    }
+
+    /// Brings back the draft of a run that goes on.
+    pub(crate) fn take_up_draft(&self, run: &RunId, recipe: &Recipe) -> Result<(), Complaint> {
+        let Some(draft) = self.draft(run, recipe) else { return Ok(()) };
+        draft.take_up().map_err(|error| {
+            Complaint::input(format!("cannot bring the draft of the task file back: {error}"))
+        })
+    }
+
+    /// Returns the draft that a run works on.
+    pub(crate) fn draft(&self, run: &RunId, recipe: &Recipe) -> Option<Draft> {
+        let file = recipe.draft.as_ref()?;
+        Some(Draft::new(self.layout.project().join(file), self.layout.run(run)))
+    }
+
+    /// Takes away the draft of a run that ended before it was good. An interrupted run goes on
+    /// with it.
+    pub(crate) fn withdraw(&self, draft: Option<&Draft>, outcome: &Result<Outcome, Complaint>) {
+        let draft = match (draft, outcome) {
+            (None, _) | (Some(_), Ok(Outcome::Complete | Outcome::Interrupted) | Err(_)) => return,
+            (Some(draft), Ok(_)) => draft,
+        };
+        match draft.withdraw() {
+            Ok(Withdrawn::Unchanged) => {}
+            Ok(Withdrawn::PutBack) => self
+                .out
+                .say("The task file is what it was before; `ralph resume` goes on with the draft."),
+            Err(error) => self.out.say(&format!("warning: the task file is a draft: {error}")),
         }
     }
 

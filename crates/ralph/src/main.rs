@@ -9,14 +9,18 @@ mod commands;
 mod complaint;
 mod dead_run;
 mod desk;
+mod detect;
+mod documents;
 mod equip;
 mod machine;
 mod project;
 mod recipe;
+mod scaffold;
 mod screen;
 mod session;
 mod settings;
 mod task_file;
+mod templates;
 
 use std::process::ExitCode;
 

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use ralph_core::budget::Budget;
 use ralph_core::failure::{Patience, RateLimitPolicy, Retries};
 use ralph_core::gate::ValidationStrategy;
+use ralph_core::glob::Pattern;
 use ralph_core::ids::{Role, TaskId};
 use ralph_core::reading::UsageScope;
 use ralph_core::recipe::{
@@ -23,6 +24,7 @@ use ralph_core::task::{Keeper, TaskList};
 use ralph_core::units::{Millis, Tokens, UsdMicros};
 
 use crate::complaint::Complaint;
+use crate::documents::PROGRESS;
 use crate::settings::types::{agent as agents_in, gate as gates_in, sandbox, sections};
 use crate::settings::{Loaded, Settings};
 
@@ -136,6 +138,46 @@ pub(crate) fn for_tasks(
             turns: Turns::Bounded,
         },
     )
+}
+
+/// How many times an agent may try to write a list that holds together.
+const PLAN_ITERATIONS: u32 = 3;
+
+/// Returns the recipe of `ralph plan` for a task list: the agent writes the file, and a command
+/// says whether it is a list that work can begin with.
+pub(crate) fn for_plan(
+    loaded: &Loaded,
+    prompt: String,
+    file: &str,
+    check: String,
+) -> Result<Recipe, Complaint> {
+    let flow = Flow {
+        workflow: "plan",
+        work: Work::Prompt(PromptSource::Text(prompt)),
+        role: Role::Plan,
+        iterations: PLAN_ITERATIONS,
+        completion_response: "COMPLETE",
+        commit: sections::Commit::Ralph,
+        baseline: sections::Baseline::Off,
+        gates: &[],
+        strategy: None,
+        turns: Turns::AsSet,
+    };
+    let mut recipe = of(loaded, flow)?;
+    // The gates of the settings are about the code, which stays as it is, unless they say that
+    // they are about plans too. Before the work there is no list that could pass.
+    recipe.gates.retain(|gate| gate.roles.contains(&Role::Plan));
+    recipe.gates.insert(0, gates::of_list(file, check));
+    recipe.baseline = BaselinePolicy::Off;
+    // A draft with mistakes is what the next iteration mends.
+    recipe.landing.on_failure = OnFailure::Keep;
+    let progress = std::path::Path::new(file).with_file_name(PROGRESS);
+    let scope = [file.to_owned(), progress.to_string_lossy().into_owned()];
+    recipe.scope = scope.iter().filter_map(|path| Pattern::exactly(path)).collect();
+    recipe.protect = Vec::new();
+    recipe.draft = Some(file.into());
+    recipe.completion = Completion::Gates;
+    Ok(recipe)
 }
 
 fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {

@@ -115,6 +115,12 @@ fn surroundings(sink: Sink) -> Surroundings {
     }
 }
 
+/// Says a line on stderr, where no run is under way that would say it.
+pub(crate) fn say(line: &str) {
+    // Who cannot hear it is told elsewhere.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Prints data on stdout. A reader that has gone away is no error.
 pub(crate) fn print_data(text: &str) {
     let mut out = io::stdout().lock();

@@ -21,6 +21,7 @@ use ralph_io::gates::CommandGates;
 use ralph_io::git::NoRepository;
 use ralph_io::process::{self, Guard, RUN_ID_VARIABLE};
 use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
+use ralph_io::store::draft::Draft;
 use ralph_io::store::{Journal, RunStore, journal, run_id};
 
 use crate::cli::CommonArgs;
@@ -80,12 +81,14 @@ pub(crate) fn start(
         .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
     desk.set_aside(&run, wishes.dirty)?;
     desk.unshelve(&run, wishes.shelf.as_ref())?;
+    desk.begin_draft(&run, &recipe)?;
     let recipe = equipped(project, recipe, Asking::Programs(&desk.watch));
     let warnings = desk.warnings(loaded, &recipe);
     let journey = Journey {
         run: run.clone(),
         journal,
         before: Millis::ZERO,
+        draft: desk.draft(&run, &recipe),
         gates: recipe.gates.clone(),
         incomplete: wishes.incomplete,
     };
@@ -129,6 +132,7 @@ pub(crate) fn resume(
         desk.tree_is_clean(recipe, wishes.dirty)?;
         desk.set_aside(run, wishes.dirty)?;
     }
+    desk.take_up_draft(run, recipe)?;
     // The guard has most likely done this already, when the run died.
     process::sweep_run(&run.0);
     let warnings = match &state.outcome {
@@ -139,6 +143,7 @@ pub(crate) fn resume(
         run: run.clone(),
         journal,
         before: state.ran,
+        draft: desk.draft(run, recipe),
         gates: recipe.gates.clone(),
         incomplete: wishes.incomplete,
     };
@@ -167,6 +172,7 @@ struct Journey {
     run: RunId,
     journal: Journal,
     before: Millis,
+    draft: Option<Draft>,
     gates: Vec<Gate>,
     incomplete: Incomplete,
 }
@@ -174,7 +180,7 @@ struct Journey {
 /// Runs the engine, with everything around it that must not outlive the run.
 fn drive(
     desk: &Desk,
-    journey: Journey,
+    mut journey: Journey,
     engine: impl FnOnce(Ports<'_>) -> Result<Outcome, EngineError>,
 ) -> Result<ExitStatus, Complaint> {
     let cannot = |what: &str, error: std::io::Error| {
@@ -189,11 +195,12 @@ fn drive(
     let first = Active::new(run.clone(), std::process::id(), clock::now());
     // For people and hooks; the lock is what counts.
     let _ = active::publish(&desk.layout.active(), &first);
-    let incomplete = journey.incomplete;
+    let (incomplete, draft) = (journey.incomplete, journey.draft.take());
     let outcome = connect(desk, journey, self_exe, engine);
     drop(awake);
     let _ = active::withdraw(&desk.layout.active());
     guard.release();
+    desk.withdraw(draft.as_ref(), &outcome);
     desk.put_back(&run, &outcome);
     desk.finish();
     Ok(match (outcome?.exit_code(), incomplete) {
@@ -209,7 +216,7 @@ fn connect(
     self_exe: PathBuf,
     engine: impl FnOnce(Ports<'_>) -> Result<Outcome, EngineError>,
 ) -> Result<Outcome, Complaint> {
-    let Journey { run, journal, before, gates, incomplete: _ } = journey;
+    let Journey { run, journal, before, gates, draft: _, incomplete: _ } = journey;
     let mut env = desk.env.clone();
     let ours = [RUN_ID_VARIABLE, ACTIVE_VARIABLE, WINDOW_VARIABLE];
     env.retain(|(name, _)| !ours.iter().any(|ours| name == ours));

@@ -165,6 +165,7 @@ fn mistake(problem: &TaskProblem) -> Violation {
         TaskField::AcceptanceCriteria(_) => "acceptanceCriteria",
         TaskField::DependsOn(_) => "dependsOn",
         TaskField::Status => "passes",
+        TaskField::Attempts => "retryCount",
         TaskField::ReviewStatus => "reviewStatus",
         TaskField::ReviewCount => "reviewCount",
         TaskField::ReviewFeedback => "reviewFeedback",

@@ -32,7 +32,7 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
     let file = task_file::open(&project, &loaded.settings, args.plan.as_deref())?;
     if file.list().tasks.is_empty() {
         return Err(Complaint::input(format!("`{}` has no tasks", shown(&project, &file)))
-            .hint("`ralph tasks add` adds one"));
+            .hint("`ralph plan` makes them from the requirements, `ralph tasks add` adds one"));
     }
     let only = args.task.as_ref().map(|name| known(file.list(), name)).transpose()?;
     let retry = match (&only, args.retry_failed) {
@@ -83,17 +83,14 @@ fn known(list: &TaskList, name: &str) -> Result<TaskId, Complaint> {
 /// Returns what the flags set, as the last layer of the settings.
 fn flags(args: &BuildArgs) -> Result<Vec<FlagValue>, Complaint> {
     let mut flags = run::start_flags(&args.start)?;
+    if args.task.is_none() {
+        flags.extend(run::count_flag(args.count, &args.start, "build")?);
+    }
     let mut set = |name: &str, path: &str, value: Value| {
         flags.push(FlagValue { name: name.to_owned(), path: path.to_owned(), value });
     };
-    match (args.count, &args.task, args.start.limits.maximum_iterations) {
-        (Some(attempts), Some(_), _) => set("N", "tasks.maxAttempts", json!(attempts)),
-        (Some(_), None, Some(_)) => {
-            return Err(Complaint::input("the number of iterations is given twice")
-                .hint("either `ralph build N` or `ralph build -m N`"));
-        }
-        (Some(iterations), None, None) => set("N", "maximumIterations", json!(iterations)),
-        (None, _, _) => {}
+    if let (Some(attempts), Some(_)) = (args.count, &args.task) {
+        set("N", "tasks.maxAttempts", json!(attempts));
     }
     if args.skip_review {
         set("--skip-review", "review.enabled", json!(false));

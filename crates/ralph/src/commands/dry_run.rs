@@ -10,7 +10,9 @@ use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::{Moment, StopWish};
 use ralph_core::prompt::task::{self as task_prompt, TaskParts};
 use ralph_core::prompt::{self, Parts};
-use ralph_core::recipe::{CommitPolicy, OnFailure, PromptSource, Recipe, ScmTask, TaskWork, Work};
+use ralph_core::recipe::{
+    CommitPolicy, Completion, OnFailure, PromptSource, Recipe, ScmTask, TaskWork, Work,
+};
 use ralph_core::run::PromptSize;
 use ralph_core::scm;
 use ralph_io::agents;
@@ -76,15 +78,14 @@ fn opening(project: &Project, recipe: &Recipe) -> Result<Opening, Complaint> {
             read_prompt(path).map_err(|error| Complaint::input(error.message))?
         }
     };
-    Ok(Opening {
-        until: format!(
+    let until = match recipe.completion {
+        Completion::Signal => format!(
             "the agent answers <response>{}</response> and the gates pass",
             recipe.completion_response
         ),
-        role: Role::Prompt,
-        prompt: assembled(recipe, &base),
-        schema: None,
-    })
+        Completion::Gates => "the gates pass".to_owned(),
+    };
+    Ok(Opening { until, role: recipe.role, prompt: assembled(recipe, &base), schema: None })
 }
 
 fn assembled(recipe: &Recipe, base: &str) -> String {

@@ -6,6 +6,7 @@ mod doctor;
 mod dry_run;
 mod init;
 mod log;
+mod plan;
 mod report;
 mod resume;
 mod run;
@@ -37,7 +38,8 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         }
         Some(Command::Guard { run }) => ralph_io::process::guard::main(&run),
         Some(Command::Sim { scenario }) => sim(&scenario),
-        Some(Command::Init(args)) => finish(&cli.common, Ok(init::main(&args))),
+        Some(Command::Init(args)) => finish(&cli.common, init::main(&cli.common, &args)),
+        Some(Command::Plan(args)) => finish(&cli.common, plan::main(&cli.common, &args)),
         Some(Command::Run(args)) => finish(&cli.common, run::main(&cli.common, &args)),
         Some(Command::Build(args)) => finish(&cli.common, build::main(&cli.common, &args)),
         Some(Command::Resume(args)) => finish(&cli.common, resume::main(&cli.common, &args)),

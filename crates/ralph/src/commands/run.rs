@@ -119,6 +119,24 @@ pub(super) fn start_flags(args: &StartArgs) -> Result<Vec<FlagValue>, Complaint>
     Ok(flags)
 }
 
+/// Returns what the number behind a command sets.
+pub(super) fn count_flag(
+    count: Option<u32>,
+    args: &StartArgs,
+    command: &str,
+) -> Result<Option<FlagValue>, Complaint> {
+    match (count, args.limits.maximum_iterations) {
+        (Some(_), Some(_)) => Err(Complaint::input("the number of iterations is given twice")
+            .hint(format!("either `ralph {command} N` or `ralph {command} -m N`"))),
+        (Some(count), None) => Ok(Some(FlagValue {
+            name: "N".to_owned(),
+            path: "maximumIterations".to_owned(),
+            value: json!(count),
+        })),
+        (None, _) => Ok(None),
+    }
+}
+
 /// Returns what the flags that bound a run set.
 pub(super) fn limit_flags(limits: &LimitArgs) -> Result<Vec<FlagValue>, Complaint> {
     let mut flags = Vec::new();

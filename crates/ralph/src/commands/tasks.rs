@@ -10,10 +10,13 @@ use ralph_core::nearest::nearest;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use ralph_core::task::{ChangeError, Next, Retrying, Task, TaskChange, TaskList, TaskStatus};
+use ralph_core::text;
 use ralph_io::formats::{Dialect, FileProblem, TaskFile, WriteError};
 use serde_json::{Value, json};
 
-use crate::cli::{CommonArgs, TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs};
+use crate::cli::{
+    CommonArgs, TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs, TasksValidateArgs,
+};
 use crate::complaint::Complaint;
 use crate::dead_run;
 use crate::project::Project;
@@ -30,7 +33,7 @@ pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, 
     let desk = Desk { common, json: args.json, project: &project, settings };
     let changes = match &args.command {
         Some(TasksCommand::Add(_) | TasksCommand::SetStatus(_)) => true,
-        Some(TasksCommand::Validate | TasksCommand::List | TasksCommand::Show { .. }) | None => {
+        Some(TasksCommand::Validate(_) | TasksCommand::List | TasksCommand::Show { .. }) | None => {
             false
         }
     };
@@ -40,7 +43,7 @@ pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, 
         }
     }
     match args.command.as_ref().unwrap_or(&TasksCommand::List) {
-        TasksCommand::Validate => return desk.validate(plan),
+        TasksCommand::Validate(args) => return desk.validate(plan, args),
         TasksCommand::List => desk.list(&desk.open(plan)?),
         TasksCommand::Show { id } => desk.show(&desk.open(plan)?, id)?,
         TasksCommand::Add(add) => desk.add(desk.open(plan)?, add)?,
@@ -128,12 +131,19 @@ impl Desk<'_> {
         Ok(())
     }
 
-    fn validate(&self, plan: Option<&Path>) -> Result<ExitStatus, Complaint> {
+    fn validate(
+        &self,
+        plan: Option<&Path>,
+        args: &TasksValidateArgs,
+    ) -> Result<ExitStatus, Complaint> {
         let path = task_file::find(self.project, self.settings, plan)?;
-        let (problems, tasks) = match TaskFile::read(&path) {
-            Ok(file) => (Vec::new(), file.list().tasks.len()),
-            Err(problems) => (problems, 0),
-        };
+        let checked = TaskFile::read(&path).and_then(|file| {
+            if args.untouched {
+                file.check_untouched()?;
+            }
+            Ok(file)
+        });
+        let problems = checked.as_ref().err().cloned().unwrap_or_default();
         if self.json {
             print(&json!({
                 "file": self.name(&path),
@@ -143,11 +153,14 @@ impl Desk<'_> {
             let is_valid = problems.is_empty();
             return Ok(if is_valid { ExitStatus::Complete } else { ExitStatus::BadInput });
         }
-        if !problems.is_empty() {
-            return Err(task_file::complain(self.project, &problems));
-        }
+        let file = checked.map_err(|problems| task_file::complain(self.project, &problems))?;
+        let (tasks, name) = (file.list().tasks.len(), self.name(&path));
         let noun = if tasks == 1 { "task" } else { "tasks" };
-        screen::print_data(&format!("{}: {tasks} {noun}, no mistakes\n", self.name(&path)));
+        screen::print_data(&if args.untouched {
+            format!("{}\n{name}: nothing has begun, no mistakes\n", summed_up(&file))
+        } else {
+            format!("{name}: {tasks} {noun}, no mistakes\n")
+        });
         Ok(ExitStatus::Complete)
     }
 
@@ -171,6 +184,21 @@ impl Desk<'_> {
 
     fn retrying(&self) -> Retrying {
         Retrying::WhileAttemptsLeft { usual: self.settings.tasks.max_attempts }
+    }
+}
+
+/// Returns a list in a few words, such as `4 stories for notes`.
+fn summed_up(file: &TaskFile) -> String {
+    let tasks = file.list().tasks.len();
+    let noun = match (file.dialect(), tasks) {
+        (Dialect::Stories, 1) => "story",
+        (Dialect::Stories, _) => "stories",
+        (Dialect::Plan, 1) => "task",
+        (Dialect::Plan, _) => "tasks",
+    };
+    match file.list().project.trim() {
+        "" => format!("{tasks} {noun}"),
+        project => format!("{tasks} {noun} for {}", text::glance(project, 40)),
     }
 }
 

@@ -42,6 +42,19 @@ pub(super) fn gates(loaded: &Loaded, own: &[String]) -> Result<Vec<Gate>, Compla
     Ok(gates)
 }
 
+/// Returns the gate that says whether a task file is a plan. It is cheap and speaks about the file
+/// that it just read, so it runs each time.
+pub(super) fn of_list(file: &str, check: String) -> Gate {
+    Gate {
+        name: "ralph tasks validate".to_owned(),
+        hint: Some(format!("Mend `{file}`, and nothing else.")),
+        reuse: Reuse::Never,
+        empty: EmptyRun::Allowed,
+        // Always hard, whatever the strategy weighs.
+        ..Gate::command(GateKind::Test, check)
+    }
+}
+
 fn gate(loaded: &Loaded, set: &gates_in::Gate) -> Result<Gate, Complaint> {
     let settings = &loaded.settings;
     let (check, name) = match (&set.command, &set.agent) {

@@ -1,0 +1,170 @@
+//! `ralph plan`: from the requirements document to a task list that holds together.
+//!
+//! Not here: what the agent is told, which is the core's, and what makes a list a good one.
+
+use std::fs;
+
+use ralph_core::outcome::ExitStatus;
+use ralph_core::prompt::plan::{self, PlanParts};
+use ralph_core::prompt::task::Commits;
+use ralph_io::clock;
+use ralph_io::formats::TaskFile;
+use ralph_io::store::files::read_prompt;
+use ralph_io::store::layout::PROJECT_DIRECTORY;
+
+use super::{dry_run, run};
+use crate::calls::quoted;
+use crate::cli::{CommonArgs, PlanArgs};
+use crate::complaint::Complaint;
+use crate::detect;
+use crate::documents::{Documents, PRD};
+use crate::equip::{Asking, equipped};
+use crate::project::{Project, complain_of_layout};
+use crate::recipe;
+use crate::scaffold::{self, Existing};
+use crate::screen;
+use crate::session;
+use crate::settings::types::sections::{Commit, Workflow};
+use crate::settings::{Loaded, Settings};
+use crate::task_file;
+
+/// Runs the command.
+pub(crate) fn main(common: &CommonArgs, args: &PlanArgs) -> Result<ExitStatus, Complaint> {
+    let project = Project::open(common)?;
+    let mut flags = run::start_flags(&args.start)?;
+    flags.extend(run::count_flag(args.count, &args.start, "plan")?);
+    let loaded = run::load(&project, &args.start, flags)?;
+    match loaded.settings.workflow {
+        Workflow::Specs => {
+            return Err(Complaint::input(
+                "planning from specs is not available yet in this version",
+            )
+            .hint("`\"workflow\": \"tasks\"` plans a task list from ralph/prd.md"));
+        }
+        Workflow::Prompt | Workflow::Tasks => {}
+    }
+    let documents = Documents::of(&project, &loaded.settings)?;
+    documents.prd_is_written()?;
+    let known = known(&project, &documents, args)?;
+    let prompt = prompt(&project, &loaded.settings, &documents, known.as_ref())?;
+    let recipe = recipe::for_plan(&loaded, prompt, &documents.tasks, check(&documents)?)?;
+    if args.start.dry_run {
+        let recipe = equipped(&project, recipe, Asking::Memory);
+        return dry_run::main(&project, &loaded, &recipe);
+    }
+    if let Some(Known::Begun { text }) = &known {
+        keep(&project, &loaded, text)?;
+    }
+    session::start(common, &project, &loaded, recipe, &run::wishes(&args.start))
+}
+
+/// A task file that is there already.
+enum Known {
+    /// Nothing in it has begun; it is refreshed.
+    Untouched(Box<TaskFile>),
+    /// There is work in it, or nobody can tell.
+    Begun { text: String },
+}
+
+/// Looks at the list that is there, and refuses to throw away how far it is.
+fn known(
+    project: &Project,
+    documents: &Documents,
+    args: &PlanArgs,
+) -> Result<Option<Known>, Complaint> {
+    let name = &documents.tasks;
+    let place = documents.place(name);
+    if place.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    let read = TaskFile::read(&place);
+    let complaint = match read {
+        Ok(file) if file.list().begun_problems().is_empty() => {
+            return Ok(Some(Known::Untouched(Box::new(file))));
+        }
+        Ok(file) => {
+            let progress = file.list().progress();
+            let (done, total) = (progress.done, progress.total);
+            Complaint::input(format!(
+                "work on `{name}` has begun ({done} of {total} done), and a new plan would forget it"
+            ))
+            .hint("`ralph build` goes on with it; `ralph archive` puts it away")
+        }
+        Err(problems) => {
+            let complaint = task_file::complain(project, &problems);
+            complaint.hint(format!("whether work on `{name}` has begun cannot be told"))
+        }
+    };
+    if !args.force {
+        return Err(complaint.hint("--force keeps it as a backup and plans anew"));
+    }
+    let text = fs::read_to_string(&place)
+        .map_err(|error| Complaint::input(format!("cannot read `{name}`: {error}")))?;
+    Ok(Some(Known::Begun { text }))
+}
+
+/// Keeps a list that is planned anew.
+fn keep(project: &Project, loaded: &Loaded, text: &str) -> Result<(), Complaint> {
+    let layout = project.layout(loaded)?;
+    layout.prepare_project().map_err(|error| complain_of_layout(&error))?;
+    let name = format!("{PROJECT_DIRECTORY}/tasks-{}.json.bak", clock::now().stamp());
+    scaffold::write(&project.directory.join(&name), text, Existing::KeepBeside)?;
+    screen::say(&format!("The list with what was done is kept as {name}."));
+    Ok(())
+}
+
+/// Returns what the agent is told: the project's own text, or the usual one.
+fn prompt(
+    project: &Project,
+    settings: &Settings,
+    documents: &Documents,
+    known: Option<&Known>,
+) -> Result<String, Complaint> {
+    let own = project.directory.join(&settings.prompts_dir).join("plan.md");
+    let template = if own.exists() {
+        read_prompt(&own).map_err(|error| Complaint::input(error.message))?
+    } else {
+        plan::TEMPLATE.to_owned()
+    };
+    let commands = match known {
+        Some(Known::Untouched(file)) if !file.list().verify_commands.is_empty() => {
+            file.list().verify_commands.clone()
+        }
+        Some(Known::Untouched(_) | Known::Begun { .. }) | None => {
+            detect::verify_commands(&project.directory)
+        }
+    };
+    let commits = match (&settings.scm.command, settings.commit) {
+        (None, Some(Commit::Agent)) => Commits::Agent,
+        (Some(_), _) | (None, Some(Commit::Ralph | Commit::None) | None) => Commits::Ralph,
+    };
+    Ok(plan::plan(
+        &template,
+        &PlanParts {
+            prd: &documents.beside(PRD),
+            file: &documents.tasks,
+            commands: &commands,
+            commits,
+        },
+    ))
+}
+
+/// Returns the command that says whether the list is one that work can begin with: this very
+/// program.
+fn check(documents: &Documents) -> Result<String, Complaint> {
+    let program = std::env::current_exe().map_err(|error| {
+        Complaint::new(
+            ExitStatus::Incomplete,
+            format!("cannot find ralph's own executable: {error}"),
+        )
+    })?;
+    let words = [
+        &program.to_string_lossy(),
+        "tasks",
+        "validate",
+        "--untouched",
+        "--plan",
+        &documents.tasks,
+    ];
+    Ok(quoted(&words.map(str::to_owned)))
+}

@@ -1,0 +1,101 @@
+//! The documents of the task workflow: where they are, and whether somebody wrote into them.
+//!
+//! Not here: what fresh ones look like, and the forms of task files.
+
+use std::path::{Path, PathBuf};
+
+use ralph_io::clock;
+use ralph_io::formats::TaskFile;
+use ralph_io::store::files::read_prompt;
+
+use crate::complaint::Complaint;
+use crate::project::Project;
+use crate::settings::Settings;
+use crate::templates;
+
+/// The directory of the documents, where the settings name no other task file.
+pub(crate) const DIRECTORY: &str = "ralph";
+/// The requirements document.
+pub(crate) const PRD: &str = "prd.md";
+/// The task file.
+pub(crate) const TASKS: &str = "tasks.json";
+/// The notes of the iterations.
+pub(crate) const PROGRESS: &str = "progress.txt";
+/// The project's standing orders.
+pub(crate) const PROMPT: &str = "prompt.md";
+
+/// What lies beside a task file.
+pub(crate) const DOCUMENTS: [&str; 3] = [PRD, PROGRESS, PROMPT];
+
+/// What to do where there are no documents yet.
+pub(crate) const INIT: &str = "`ralph init --workflow tasks --name FEATURE` makes the documents";
+
+/// The documents of a project, as paths from its directory.
+#[derive(Debug)]
+pub(crate) struct Documents {
+    /// The task file.
+    pub(crate) tasks: String,
+    project: PathBuf,
+}
+
+impl Documents {
+    /// Returns the documents: those beside the task file of the settings, or else in `ralph/`.
+    pub(crate) fn of(project: &Project, settings: &Settings) -> Result<Self, Complaint> {
+        let usual = || format!("{DIRECTORY}/{TASKS}");
+        let named = settings.tasks.file.clone().unwrap_or_else(usual);
+        let within = Path::new(&named).strip_prefix(&project.directory).unwrap_or(named.as_ref());
+        let is_outside = within.is_absolute()
+            || within.components().any(|part| part == std::path::Component::ParentDir);
+        let Some(tasks) = within.to_str().filter(|_| !is_outside) else {
+            return Err(Complaint::input(format!("`{named}` is not in the project directory"))
+                .hint("the setting `tasks.file` names it"));
+        };
+        let tasks = tasks.trim_start_matches("./").to_owned();
+        Ok(Self { tasks, project: project.directory.clone() })
+    }
+
+    /// Returns the path of a document that lies beside the task file.
+    pub(crate) fn beside(&self, name: &str) -> String {
+        Path::new(&self.tasks).with_file_name(name).to_string_lossy().into_owned()
+    }
+
+    /// Returns where a path from the project directory is.
+    pub(crate) fn place(&self, path: &str) -> PathBuf {
+        self.project.join(path)
+    }
+
+    /// Refuses a requirements document that says nothing yet.
+    pub(crate) fn prd_is_written(&self) -> Result<(), Complaint> {
+        let prd = self.beside(PRD);
+        let place = self.place(&prd);
+        if place.symlink_metadata().is_err() {
+            return Err(Complaint::input(format!("there is no `{prd}` to plan from")).hint(INIT));
+        }
+        let text = read_prompt(&place).map_err(|error| {
+            Complaint::input(error.message.replace("the prompt file ", ""))
+                .hint("write down in it what is to be built")
+        })?;
+        if templates::is_bare(&text, templates::PRD) {
+            return Err(Complaint::input(format!("`{prd}` is still the bare template"))
+                .hint("write down in it what is to be built, then run `ralph plan` again"));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the day it is, such as `2026-11-15`.
+pub(crate) fn today() -> String {
+    let now = jiff::Timestamp::from_millisecond(clock::now().0).unwrap_or_default();
+    now.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d").to_string()
+}
+
+/// Returns whether a document holds nothing that anybody wrote.
+pub(crate) fn is_fresh(place: &Path) -> bool {
+    let Ok(text) = read_prompt(place) else { return false };
+    match place.file_name().and_then(|name| name.to_str()) {
+        Some(PRD) => templates::is_bare(&text, templates::PRD),
+        Some(PROGRESS) => templates::is_bare(&text, templates::PROGRESS),
+        Some(PROMPT) => templates::is_bare(&text, templates::PROMPT),
+        Some(_) | None => TaskFile::read(place).is_ok_and(|file| file.list().tasks.is_empty()),
+    }
+}

@@ -1,0 +1,109 @@
+//! Writes fresh documents into a project without losing what is there.
+//!
+//! Not here: what the documents say.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::complaint::Complaint;
+
+/// What becomes of a file that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// It stays.
+    Keep,
+    /// It is kept beside the new one as `.bak`.
+    KeepBeside,
+    /// Nothing in it is worth keeping.
+    Replace,
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// It is new.
+    New,
+    /// It was there, and stays.
+    Kept,
+    /// It was there, and is now this.
+    Beside(PathBuf),
+}
+
+/// Makes a directory unless it is there. A link is not written through: git would not follow it
+/// either, so that nothing below it could be committed.
+pub(crate) fn directory(path: &Path) -> Result<(), Complaint> {
+    let name = path.display();
+    match fs::symlink_metadata(path) {
+        Ok(there) if there.is_dir() => Ok(()),
+        Ok(there) if there.is_symlink() => {
+            Err(Complaint::input(format!("`{name}` is a link, and must be a directory"))
+                .hint("git does not follow it: what lies behind it could not be committed"))
+        }
+        Ok(_) => Err(Complaint::input(format!("`{name}` is a file, and must be a directory"))
+            .hint("move it away, then try again")),
+        Err(_) => fs::create_dir(path)
+            .map_err(|error| Complaint::input(format!("cannot make `{name}`: {error}"))),
+    }
+}
+
+/// Writes a file; what is there already is treated as wanted.
+pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<Written, Complaint> {
+    let refused =
+        |error: io::Error| Complaint::input(format!("cannot write `{}`: {error}", path.display()));
+    let is_there = fs::symlink_metadata(path).is_ok();
+    let written = match (is_there, existing) {
+        (false, _) => Written::New,
+        (true, Existing::Keep) => return Ok(Written::Kept),
+        (true, Existing::KeepBeside) => {
+            let beside = free_backup(path);
+            fs::rename(path, &beside).map_err(refused)?;
+            Written::Beside(beside)
+        }
+        (true, Existing::Replace) => {
+            fs::remove_file(path).map_err(refused)?;
+            Written::New
+        }
+    };
+    // Where somebody was quicker, what they wrote stays.
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(refused)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| {
+        let _ = fs::remove_file(path);
+        refused(error)
+    })?;
+    Ok(written)
+}
+
+/// Adds a line to a file of lines, unless it is there. Returns whether it was added.
+pub(crate) fn add_line(path: &Path, line: &str) -> Result<Written, Complaint> {
+    let refused =
+        |error: io::Error| Complaint::input(format!("cannot write `{}`: {error}", path.display()));
+    let text = match fs::symlink_metadata(path) {
+        Ok(there) if there.is_file() => fs::read(path).map_err(refused)?,
+        // A link leads elsewhere; that is not this project's to change.
+        Ok(_) => return Ok(Written::Kept),
+        Err(_) => Vec::new(),
+    };
+    if text.split(|byte| *byte == b'\n').any(|known| known.trim_ascii() == line.as_bytes()) {
+        return Ok(Written::Kept);
+    }
+    let gap = if text.is_empty() || text.ends_with(b"\n") { "" } else { "\n" };
+    let mut file = OpenOptions::new().append(true).create(true).open(path).map_err(refused)?;
+    file.write_all(format!("{gap}{line}\n").as_bytes()).map_err(refused)?;
+    Ok(Written::New)
+}
+
+/// Returns the first name for a backup that nothing has: `a.bak`, then `a.2.bak`.
+fn free_backup(path: &Path) -> PathBuf {
+    let with = |suffix: String| {
+        let mut name = OsString::from(path);
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let first = with(".bak".to_owned());
+    let numbered = (2..).map(|number: u64| with(format!(".{number}.bak")));
+    let mut free =
+        std::iter::once(first.clone()).chain(numbered).filter(|it| it.symlink_metadata().is_err());
+    free.next().unwrap_or(first)
+}

@@ -1,0 +1,392 @@
+//! `ralph plan`: from the requirements to a task list, through the built binary with real git.
+
+use std::fs;
+
+use ralph_testkit::sealed::{Finished, Sealed};
+use serde_json::{Value, json};
+
+use crate::{always, repository, sealed};
+
+const PRD: &str = "# Notes\n\n## 1. Summary\n\nNotes can be searched.\n";
+
+fn story(id: &str, depends_on: &[&str]) -> Value {
+    json!({
+        "id": id,
+        "title": format!("The {id}"),
+        "description": format!("Make {id}."),
+        "acceptanceCriteria": [format!("{id} is there")],
+        "priority": 1,
+        "passes": false,
+        "reviewStatus": null,
+        "reviewCount": 0,
+        "reviewFeedback": "",
+        "notes": "",
+        "dependsOn": depends_on
+    })
+}
+
+fn list(stories: &[Value]) -> String {
+    format!("{:#}\n", json!({ "project": "notes", "userStories": stories }))
+}
+
+fn good() -> String {
+    list(&[story("US-001", &[]), story("US-002", &["US-001"])])
+}
+
+fn bad() -> String {
+    list(&[story("US-001", &["US-009"])])
+}
+
+/// A deed that writes the task file.
+fn writes(text: &str) -> Value {
+    json!({ "write": { "path": "ralph/tasks.json", "text": text } })
+}
+
+/// An agent that does the first in its first call, the second in its second, and so on.
+fn calls(deeds: &[Value]) -> Value {
+    let entry = |(at, deeds): (usize, &Value)| {
+        let mut deeds = deeds.as_array().cloned().unwrap_or_default();
+        deeds.push(json!({ "text": "That is it." }));
+        json!({ "when": { "call": at + 1 }, "do": deeds })
+    };
+    deeds.iter().enumerate().map(entry).collect()
+}
+
+/// A repository with the committed settings of an agent, and documents that nobody committed.
+fn project(calls: &Value, further: &Value) -> Sealed {
+    let sealed = repository();
+    sealed.script(calls, further);
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.ralph(&["init", "--workflow", "tasks", "--name", "Notes"]).expect_code(0);
+    sealed.write("ralph/prd.md", PRD);
+    sealed
+}
+
+fn plan(sealed: &Sealed, words: &[&str]) -> Finished {
+    sealed.ralph(&[&["plan"], words].concat())
+}
+
+#[track_caller]
+fn assert_clean(sealed: &Sealed) {
+    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_good_list_is_committed_at_once_with_the_documents() {
+    let sealed = project(&calls(&[json!([writes(&good())])]), &json!({}));
+    let end = plan(&sealed, &[]).expect_code(0).expect_stderr("Iteration 1/3: plan");
+    assert!(end.stderr.contains("Complete: the hard gates passed\n"), "{}", end.stderr);
+    assert_eq!(sealed.subjects()[0], "ralph[1]: plan — 2 stories for notes");
+    assert_eq!(sealed.read("ralph/tasks.json"), good());
+    let files = sealed.git(&["show", "--name-only", "--format=", "HEAD"]);
+    assert_eq!(
+        files.lines().collect::<Vec<_>>(),
+        [".gitignore", "ralph/prd.md", "ralph/progress.txt", "ralph/prompt.md", "ralph/tasks.json"]
+    );
+    assert_clean(&sealed);
+    let prompt = &sealed.prompts()[0];
+    assert!(prompt.contains("Read `ralph/prd.md` first"), "{prompt}");
+    assert!(prompt.contains("Do not commit."), "{prompt}");
+    sealed.ralph(&["tasks", "validate", "--untouched"]).expect_code(0);
+}
+
+#[test]
+fn mistakes_are_told_and_mended() {
+    let twice = list(&[story("US-001", &[]), story("US-001", &[])]);
+    let deeds = [json!([writes(&bad())]), json!([writes(&twice)]), json!([writes(&good())])];
+    let sealed = project(&calls(&deeds), &json!({}));
+    plan(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.subjects()[0], "ralph[3]: plan — 2 stories for notes");
+    let prompts = sealed.prompts();
+    assert!(prompts[1].contains("userStories[0].dependsOn[0]"), "{}", prompts[1]);
+    assert!(prompts[1].contains("depends on an unknown task `US-009`"), "{}", prompts[1]);
+    assert!(prompts[2].contains("has the id of another task"), "{}", prompts[2]);
+    assert!(!prompts[2].contains("US-009"), "only the last mistakes are told: {}", prompts[2]);
+    assert_clean(&sealed);
+}
+
+#[test]
+fn the_draft_of_the_last_iteration_is_there_to_be_mended() {
+    let mend = json!([{ "edit": {
+        "path": "ralph/tasks.json", "find": "US-009", "replace": "US-002" } }]);
+    let draft = list(&[story("US-001", &["US-009"]), story("US-002", &[])]);
+    let sealed = project(&calls(&[json!([writes(&draft)]), mend]), &json!({}));
+    plan(&sealed, &[]).expect_code(0);
+    assert!(sealed.read("ralph/tasks.json").contains("\"US-002\""));
+}
+
+#[test]
+fn a_list_that_never_holds_together_leaves_the_old_one() {
+    let sealed = project(&always(json!([writes(&bad()), { "text": "Done." }])), &json!({}));
+    let before = sealed.read("ralph/tasks.json");
+    let end = plan(&sealed, &["2"]).expect_code(1);
+    assert!(end.stderr.contains("The task file is what it was before"), "{}", end.stderr);
+    assert_eq!(sealed.read("ralph/tasks.json"), before);
+    assert_eq!(sealed.subjects()[0], "Settings", "nothing is committed");
+    assert_eq!(sealed.events_of("iteration_started").len(), 2);
+    sealed.write("ralph/tasks.json", &good());
+    fs::remove_file(sealed.project().join("ralph/tasks.json")).expect("removed");
+    plan(&sealed, &["1"]).expect_code(1);
+    assert!(!sealed.project().join("ralph/tasks.json").exists(), "there was none before");
+}
+
+#[test]
+fn a_run_that_goes_on_takes_its_draft_up_again() {
+    let mend = json!([{ "edit": {
+        "path": "ralph/tasks.json", "find": "US-009", "replace": "US-002" } }]);
+    let draft = list(&[story("US-001", &["US-009"]), story("US-002", &[])]);
+    let sealed = project(&calls(&[json!([writes(&draft)]), mend]), &json!({}));
+    let before = sealed.read("ralph/tasks.json");
+    plan(&sealed, &["1"]).expect_code(1);
+    assert_eq!(sealed.read("ralph/tasks.json"), before);
+    sealed.ralph(&["resume", "-m", "2"]).expect_code(0);
+    assert_eq!(sealed.read("ralph/tasks.json"), draft.replace("US-009", "US-002"));
+    assert_eq!(sealed.subjects()[0], "ralph[2]: plan — 2 stories for notes");
+    assert_clean(&sealed);
+}
+
+#[test]
+fn what_else_the_agent_touches_is_put_back_and_refused() {
+    let meddling = json!([
+        writes(&good()),
+        { "write": { "path": "src/new.rs", "text": "fn main() {}" } },
+        { "append": { "path": "README.md", "text": "More.\n" } },
+        { "write": { "path": "ralph/prd.md", "text": "# Easier\n" } },
+        { "append": { "path": "ralph/progress.txt", "text": "Planned.\n" } }
+    ]);
+    let sealed = project(&calls(&[meddling, json!([{ "text": "I am sorry." }])]), &json!({}));
+    let end = plan(&sealed, &[]).expect_code(0);
+    assert!(end.stderr.contains("the agent changed what it was not to touch"), "{}", end.stderr);
+    let prompt = &sealed.prompts()[1];
+    for path in ["- README.md", "- ralph/prd.md", "- src/new.rs"] {
+        assert!(prompt.contains(path), "{prompt}");
+    }
+    assert_eq!(sealed.read("ralph/prd.md"), PRD);
+    assert_eq!(sealed.read("README.md"), "# Project\n");
+    assert!(!sealed.project().join("src").exists());
+    assert!(sealed.read("ralph/progress.txt").ends_with("Planned.\n"));
+    assert_eq!(sealed.subjects()[0], "ralph[2]: plan — 2 stories for notes");
+    let kept = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
+    let kept = kept.lines().next().expect("a ref");
+    assert_eq!(sealed.git(&["show", &format!("{kept}:src/new.rs")]), "fn main() {}");
+    assert_clean(&sealed);
+}
+
+#[test]
+fn a_commit_of_the_agent_is_taken_back() {
+    let deeds =
+        json!([writes(&good()), { "run": { "command": "git add -A; git commit -qm mine" } }]);
+    let sealed = project(&calls(&[deeds]), &json!({}));
+    plan(&sealed, &[]).expect_code(0).expect_stderr("the agent made a commit");
+    assert_eq!(sealed.subjects(), ["ralph[1]: plan — 2 stories for notes", "Settings", "Begin"]);
+    assert_clean(&sealed);
+}
+
+#[test]
+fn stories_that_have_begun_are_no_plan() {
+    let mut done = story("US-001", &[]);
+    done["passes"] = json!(true);
+    done["notes"] = json!("Done.");
+    let mut counted = story("US-002", &[]);
+    counted["reviewCount"] = json!(2);
+    let deeds = [
+        json!([writes(&list(&[]))]),
+        json!([writes(&list(&[done, counted]))]),
+        json!([writes(&good())]),
+    ];
+    let sealed = project(&calls(&deeds), &json!({}));
+    plan(&sealed, &[]).expect_code(0);
+    let prompts = sealed.prompts();
+    assert!(prompts[1].contains("userStories: holds no task"), "{}", prompts[1]);
+    assert!(
+        prompts[2].contains("userStories[0].passes: task `US-001` was begun"),
+        "{}",
+        prompts[2]
+    );
+    assert!(prompts[2].contains("its count of reviews is 2"), "{}", prompts[2]);
+}
+
+#[test]
+fn without_requirements_nobody_is_asked() {
+    let sealed = repository();
+    sealed.script(&calls(&[json!([writes(&good())])]), &json!({}));
+    plan(&sealed, &[]).expect_code(2).expect_stderr("here is no `ralph/prd.md`");
+    sealed.ralph(&["init", "--workflow", "tasks"]).expect_code(0);
+    plan(&sealed, &[]).expect_code(2).expect_stderr("still the bare template");
+    sealed.write("ralph/prd.md", " \n");
+    plan(&sealed, &[]).expect_code(2).expect_stderr("it is empty");
+    fs::remove_file(sealed.project().join("ralph/prd.md")).expect("removed");
+    fs::create_dir(sealed.project().join("ralph/prd.md")).expect("a directory");
+    plan(&sealed, &[]).expect_code(2).expect_stderr("it is a directory");
+    assert_eq!(sealed.runs().len(), 0);
+}
+
+#[test]
+fn progress_is_not_thrown_away() {
+    let mut begun = story("US-001", &[]);
+    begun["reviewStatus"] = json!("needs_review");
+    for (text, said) in [
+        (list(&[begun.clone(), story("US-002", &[])]), "has begun (0 of 2 done)"),
+        ("{ broken".to_owned(), "not valid JSON"),
+    ] {
+        let sealed = project(&calls(&[json!([writes(&good())])]), &json!({}));
+        sealed.write("ralph/tasks.json", &text);
+        plan(&sealed, &[]).expect_code(2).expect_stderr(said).expect_stderr("--force");
+        assert_eq!(sealed.read("ralph/tasks.json"), text);
+        plan(&sealed, &["--force"]).expect_code(0).expect_stderr("is kept as .ralph/tasks-");
+        assert_eq!(sealed.read("ralph/tasks.json"), good());
+        let backups = fs::read_dir(sealed.project().join(".ralph")).expect("readable");
+        let backup = backups
+            .flatten()
+            .find(|entry| entry.file_name().to_string_lossy().ends_with(".json.bak"))
+            .expect("a backup");
+        assert_eq!(fs::read_to_string(backup.path()).expect("readable"), text);
+        assert_clean(&sealed);
+    }
+}
+
+#[test]
+fn an_untouched_list_is_refreshed() {
+    let sealed = project(&calls(&[json!([writes(&good())])]), &json!({}));
+    sealed.write("ralph/tasks.json", &list(&[story("OLD-1", &[])]));
+    plan(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.read("ralph/tasks.json"), good());
+}
+
+#[test]
+fn other_changes_of_the_users_are_an_obstacle() {
+    let sealed = project(&calls(&[json!([writes(&good())])]), &json!({}));
+    sealed.write("README.md", "# Mine\n");
+    let end = plan(&sealed, &[]).expect_code(2).expect_stderr("README.md");
+    assert!(!end.stderr.contains("prd.md"), "{}", end.stderr);
+    plan(&sealed, &["--set-aside"]).expect_code(0).expect_stderr("are back");
+    assert_eq!(sealed.read("README.md"), "# Mine\n");
+    assert_eq!(sealed.git(&["status", "--porcelain"]), " M README.md\n");
+    assert_eq!(sealed.subjects()[0], "ralph[1]: plan — 2 stories for notes");
+    assert!(sealed.git(&["show", "HEAD:ralph/prd.md"]).contains("searched"));
+}
+
+#[test]
+fn building_goes_on_from_documents_that_nobody_committed() {
+    let deeds = json!([{ "do": [
+        { "run": { "command": "echo x > $RALPH_TASK.txt" } },
+        { "handoff": { "task_completed": { "summary": "Done.", "fully_complete": true } } }
+    ] }]);
+    let sealed = project(&deeds, &json!({ "review": { "enabled": false } }));
+    sealed.write("ralph/tasks.json", &good());
+    sealed.ralph(&["build"]).expect_code(0);
+    assert_eq!(
+        sealed.subjects()[..2],
+        ["ralph[2]: US-002 — The US-002", "ralph[1]: US-001 — The US-001"]
+    );
+    assert!(sealed.git(&["show", "--name-only", "HEAD~1"]).contains("ralph/prd.md"));
+    assert_clean(&sealed);
+}
+
+#[test]
+fn the_settings_decide_who_commits_and_who_is_asked() {
+    let sealed = project(&calls(&[json!([writes(&good())])]), &json!({ "commit": "none" }));
+    plan(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.subjects()[0], "Settings");
+    assert_eq!(sealed.read("ralph/tasks.json"), good());
+
+    let other = json!({ "agents": { "plan": { "command": "no-such-agent" } } });
+    let sealed = project(&calls(&[json!([writes(&good())])]), &other);
+    plan(&sealed, &[]).expect_code(4).expect_stderr("no-such-agent");
+}
+
+#[test]
+fn gates_of_the_settings_are_about_the_code() {
+    let further = json!({
+        "guardrails": [{ "command": "false" }],
+        "gates": [{ "name": "few", "command": "test $(grep -c title ralph/tasks.json) -lt 2",
+            "when": { "roles": ["plan"] } }],
+        "baseline": "require",
+        "validationStrategy": "tests_only"
+    });
+    let one = list(&[story("US-001", &[])]);
+    let sealed = project(&calls(&[json!([writes(&good())]), json!([writes(&one)])]), &further);
+    let end = plan(&sealed, &[]).expect_code(0);
+    assert!(!end.stderr.contains("Gate false"), "{}", end.stderr);
+}
+
+#[test]
+fn a_dry_run_shows_prompt_and_gate() {
+    let sealed = project(&calls(&[json!([writes(&good())])]), &json!({}));
+    let before = sealed.git(&["status", "--porcelain"]);
+    let end = plan(&sealed, &["--dry-run"]).expect_code(0);
+    assert!(end.stdout.contains("Up to 3 iterations, until the gates pass."), "{}", end.stdout);
+    assert!(end.stdout.contains("| Read `ralph/prd.md` first, whole."), "{}", end.stdout);
+    assert!(
+        end.stdout.contains("tasks validate --untouched --plan ralph/tasks.json"),
+        "{}",
+        end.stdout
+    );
+    assert_eq!(sealed.git(&["status", "--porcelain"]), before);
+    assert_eq!(sealed.runs().len(), 0);
+}
+
+#[test]
+fn the_project_may_have_a_prompt_of_its_own() {
+    let sealed = project(&calls(&[json!([writes(&good())])]), &json!({}));
+    sealed.write(".ralph/prompts/plan.md", "Cut ${PRD_FILE} into ${TASKS_FILE}.\n");
+    plan(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.prompts()[0].trim_end(), "Cut ralph/prd.md into ralph/tasks.json.");
+}
+
+#[test]
+fn plans_of_another_kind_and_wrong_numbers_are_refused() {
+    let sealed = project(&calls(&[json!([writes(&good())])]), &json!({ "workflow": "specs" }));
+    plan(&sealed, &[]).expect_code(2).expect_stderr("from specs is not available yet");
+    let sealed = project(&calls(&[json!([writes(&good())])]), &json!({}));
+    plan(&sealed, &["0"]).expect_code(2);
+    plan(&sealed, &["3", "-m", "4"]).expect_code(2).expect_stderr("given twice");
+    let outside = json!({ "tasks": { "file": "../tasks.json" } });
+    let sealed = repository();
+    sealed.script(&calls(&[]), &outside);
+    plan(&sealed, &[]).expect_code(2).expect_stderr("is not in the project directory");
+}
+
+#[test]
+fn without_a_repository_there_is_nothing_to_commit_to() {
+    let sealed = sealed();
+    sealed.script(&calls(&[json!([writes(&good())])]), &json!({}));
+    sealed.write("ralph/prd.md", PRD);
+    plan(&sealed, &[]).expect_code(5).expect_stderr("git init");
+    sealed.script(
+        &calls(&[json!([writes(&bad())]), json!([writes(&good())])]),
+        &json!({ "commit": "none" }),
+    );
+    plan(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.read("ralph/tasks.json"), good());
+}
+
+#[test]
+fn a_project_within_a_repository_is_planned_in() {
+    let sealed = repository();
+    let deeds = json!([writes(&good()), { "write": { "path": "../other.txt", "text": "x" } }]);
+    sealed.script(&calls(&[deeds, json!([{ "text": "Sorry." }])]), &json!({}));
+    sealed.write("sub/.ralph/settings.json", &sealed.read(".ralph/settings.json"));
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.write("sub/ralph/prd.md", PRD);
+    plan(&sealed, &["-C", "sub"]).expect_code(0);
+    assert_eq!(sealed.read("sub/ralph/tasks.json"), good());
+    assert!(!sealed.project().join("other.txt").exists());
+    assert_clean(&sealed);
+}
+
+#[test]
+fn a_link_in_place_of_the_list_is_no_plan() {
+    let deeds = json!([
+        { "write": { "path": ".git/elsewhere.json", "text": good() } },
+        { "delete": { "path": "ralph/tasks.json" } },
+        { "symlink": { "path": "ralph/tasks.json", "to": "../.git/elsewhere.json" } }
+    ]);
+    let sealed = project(&calls(&[deeds]), &json!({}));
+    let before = sealed.read("ralph/tasks.json");
+    plan(&sealed, &["1"]).expect_code(1);
+    assert!(sealed.project().join("ralph/tasks.json").symlink_metadata().expect("there").is_file());
+    assert_eq!(sealed.read("ralph/tasks.json"), before);
+}
