@@ -346,7 +346,7 @@ fn state_name(work_tree: &Path) -> String {
 }
 
 /// FNV-1a: the name must be the same for every version of ralph, which std does not promise.
-fn fnv1a(bytes: &[u8]) -> u64 {
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })

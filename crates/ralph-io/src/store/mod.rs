@@ -7,6 +7,7 @@
 pub mod active;
 pub mod atomic;
 pub mod draft;
+pub mod embedded;
 pub mod files;
 pub mod journal;
 pub mod layout;

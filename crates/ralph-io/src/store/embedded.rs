@@ -1,0 +1,250 @@
+//! A directory that is part of the binary: written out where it is needed, and put right again
+//! when it is not what it should be.
+//!
+//! Others read it while it may be tampered with, and several processes may want it at once. So it
+//! is compared whole, and replaced whole by a rename. Not here: what is in it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::layout::{fnv1a, private_directories};
+
+/// Another process may put its own, equal copy in the way; more often than this it does not.
+const ATTEMPTS: usize = 8;
+
+/// A file of the binary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EmbeddedFile {
+    /// Its path in the directory, with `/` between names.
+    pub path: &'static str,
+    /// What it says.
+    pub text: &'static str,
+}
+
+/// A directory of the binary, and the place it is written to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Embedded {
+    files: &'static [EmbeddedFile],
+    place: PathBuf,
+}
+
+/// What had to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ensured {
+    /// Nothing.
+    Found,
+    /// It was written.
+    Written,
+}
+
+impl Embedded {
+    /// Returns a directory whose place says what is in it: another version or other content has
+    /// another place, so that what somebody is reading is never changed.
+    pub fn by_content(parent: &Path, version: &str, files: &'static [EmbeddedFile]) -> Self {
+        let name = format!("{version}-{:016x}", fingerprint(files.iter().copied()));
+        Self::at(parent.join(name), files)
+    }
+
+    /// Returns a directory at a place of its own.
+    pub fn at(place: PathBuf, files: &'static [EmbeddedFile]) -> Self {
+        Self { files, place }
+    }
+
+    /// Returns the place.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Returns whether the place holds exactly the files, all of them ordinary, and nothing else.
+    pub fn is_intact(&self) -> bool {
+        let is_real = fs::symlink_metadata(&self.place).is_ok_and(|found| found.is_dir());
+        is_real && self.holds(&self.place, "").unwrap_or(false)
+    }
+
+    /// Compares a directory with the files below a prefix.
+    fn holds(&self, directory: &Path, prefix: &str) -> io::Result<bool> {
+        let below = self.files.iter().filter_map(|file| file.path.strip_prefix(prefix));
+        let names = below.filter_map(|rest| rest.split('/').next());
+        let mut wanted: BTreeSet<OsString> = names.map(OsString::from).collect();
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if !wanted.remove(&name) {
+                return Ok(false);
+            }
+            let path = format!("{prefix}{}", name.to_string_lossy());
+            let kind = entry.file_type()?;
+            let is_right = match self.files.iter().find(|file| file.path == path) {
+                Some(file) => kind.is_file() && is_file_of(&entry.path(), file.text)?,
+                None => kind.is_dir() && self.holds(&entry.path(), &format!("{path}/"))?,
+            };
+            if !is_right {
+                return Ok(false);
+            }
+        }
+        Ok(wanted.is_empty())
+    }
+
+    /// Makes sure that the place holds exactly the files. What is there instead is replaced.
+    pub fn ensure(&self) -> io::Result<Ensured> {
+        if self.is_intact() {
+            return Ok(Ensured::Found);
+        }
+        let parent = self.place.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        private_directories(parent)?;
+        let mut refusal = io::Error::from(io::ErrorKind::AlreadyExists);
+        for _ in 0..ATTEMPTS {
+            let private = |prefix: &str| {
+                let mut directory = tempfile::Builder::new();
+                directory.prefix(prefix).permissions(fs::Permissions::from_mode(0o700));
+                directory.tempdir_in(parent)
+            };
+            let fresh = private(".new-")?;
+            self.write_into(fresh.path())?;
+            // What is in the way goes with this directory at the end of the turn.
+            let old = private(".old-")?;
+            match fs::rename(&self.place, old.path().join("was")) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+            match fs::rename(fresh.path(), &self.place) {
+                Ok(()) => {
+                    let _gone = fresh.keep();
+                    return Ok(Ensured::Written);
+                }
+                Err(error) => refusal = error,
+            }
+            if self.is_intact() {
+                return Ok(Ensured::Found);
+            }
+        }
+        Err(refusal)
+    }
+
+    fn write_into(&self, directory: &Path) -> io::Result<()> {
+        for file in self.files {
+            let path = directory.join(file.path);
+            path.parent().map_or(Ok(()), private_directories)?;
+            fs::write(path, file.text)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a file says this. Its size is looked at first: what lies there may be huge.
+fn is_file_of(path: &Path, text: &str) -> io::Result<bool> {
+    let is_size = fs::symlink_metadata(path)?.len() == text.len() as u64;
+    Ok(is_size && fs::read(path)? == text.as_bytes())
+}
+
+/// Returns a number that other names or texts do not have.
+fn fingerprint(files: impl Iterator<Item = EmbeddedFile>) -> u64 {
+    let mut bytes = Vec::new();
+    for file in files {
+        for part in [file.path, file.text] {
+            bytes.extend((part.len() as u64).to_le_bytes());
+            bytes.extend(part.as_bytes());
+        }
+    }
+    fnv1a(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    const FILES: &[EmbeddedFile] = &[
+        EmbeddedFile { path: "a.json", text: "{}\n" },
+        EmbeddedFile { path: "deep/er/b.md", text: "b" },
+        EmbeddedFile { path: "deep/c.md", text: "c" },
+    ];
+
+    fn embedded() -> (tempfile::TempDir, Embedded) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let embedded = Embedded::by_content(&directory.path().join("x/y"), "1.0", FILES);
+        (directory, embedded)
+    }
+
+    #[test]
+    fn the_place_follows_from_the_content() {
+        let (_directory, one) = embedded();
+        let name = one.place().file_name().expect("a name").to_string_lossy().into_owned();
+        assert!(name.starts_with("1.0-") && name.len() == 20, "{name}");
+        let parent = one.place().parent().expect("a parent");
+        let other = Embedded::by_content(parent, "1.0", &FILES[..2]);
+        assert_ne!(one.place(), other.place());
+    }
+
+    #[test]
+    fn it_is_written_once_and_is_the_owners() {
+        let (_directory, embedded) = embedded();
+        assert!(!embedded.is_intact());
+        assert_eq!(embedded.ensure().expect("written"), Ensured::Written);
+        assert_eq!(embedded.ensure().expect("found"), Ensured::Found);
+        let text = fs::read_to_string(embedded.place().join("deep/er/b.md"));
+        assert_eq!(text.expect("readable"), "b");
+        let mode = fs::metadata(embedded.place()).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn whatever_was_done_to_it_is_put_right() {
+        type Deed = (&'static str, fn(&Path));
+        let deeds: [Deed; 8] = [
+            ("changed", |at| fs::write(at.join("deep/c.md"), "d").expect("written")),
+            ("longer", |at| fs::write(at.join("deep/c.md"), "cc").expect("written")),
+            ("removed", |at| fs::remove_file(at.join("a.json")).expect("removed")),
+            ("added", |at| fs::write(at.join("deep/extra.md"), "x").expect("written")),
+            ("emptied", |at| fs::remove_dir_all(at.join("deep")).expect("removed")),
+            ("linked", |at| {
+                let file = at.join("a.json");
+                fs::rename(&file, at.with_extension("elsewhere")).expect("moved");
+                symlink(at.with_extension("elsewhere"), file).expect("a link");
+            }),
+            ("a link itself", |at| {
+                fs::rename(at, at.with_extension("moved")).expect("moved");
+                symlink(at.with_extension("moved"), at).expect("a link");
+            }),
+            ("a file", |at| {
+                fs::remove_dir_all(at).expect("removed");
+                fs::write(at, "").expect("written");
+            }),
+        ];
+        for (what, deed) in deeds {
+            let (_directory, embedded) = embedded();
+            embedded.ensure().expect("written");
+            deed(embedded.place());
+            assert!(!embedded.is_intact(), "{what}");
+            assert_eq!(embedded.ensure().expect("mended"), Ensured::Written, "{what}");
+            assert!(embedded.is_intact(), "{what}");
+            let left = fs::read_dir(embedded.place().parent().expect("a parent"));
+            let left = left.expect("readable").flatten();
+            let hidden = left.filter(|it| it.file_name().to_string_lossy().starts_with('.'));
+            assert_eq!(hidden.count(), 0, "{what}");
+        }
+    }
+
+    #[test]
+    fn many_at_once_end_with_one_whole_copy() {
+        let (_directory, embedded) = embedded();
+        let barrier = Barrier::new(8);
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    barrier.wait();
+                    embedded.ensure().expect("somebody wins");
+                });
+            }
+        });
+        assert!(embedded.is_intact());
+    }
+}
