@@ -53,6 +53,12 @@ const SCAFFOLD: &str = "\
 --workflow tasks writes ralph/prd.md, ralph/tasks.json, ralph/progress.txt, ralph/prompt.md, and
 .ralph/settings.json. What is there already stays.";
 
+const PLUGIN_CODES: &str = "\
+Exit codes:
+    0  done; validate: there are no mistakes
+    2  something is in the way, or there are mistakes
+    4  `claude` is there, but refused";
+
 /// What `ralph` alone prints.
 pub(crate) const WELCOME: &str = "\
 ralph drives any coding-agent CLI in a loop until the work is really done.
@@ -125,6 +131,9 @@ pub(crate) enum Command {
     /// Look at agents, git and this machine, and say how to mend what is wrong.
     #[command(after_help = DOCTOR_CODES)]
     Doctor(DoctorArgs),
+    /// Install, write out or check the Claude Code plugin that ships inside this binary.
+    #[command(after_help = PLUGIN_CODES)]
+    Plugin(PluginArgs),
     /// Watch a complete loop in a throw-away repository with the built-in scripted agent.
     Demo(DemoArgs),
     /// Make the documents and settings that a workflow needs.
@@ -418,6 +427,43 @@ pub(crate) struct DoctorArgs {
     /// Read settings from this file instead of .ralph/settings.json.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+}
+
+/// Options of `plugin`.
+#[derive(Debug, Args)]
+pub(crate) struct PluginArgs {
+    /// Print facts as JSON.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// What to do with it.
+    #[command(subcommand)]
+    pub(crate) command: PluginCommand,
+}
+
+/// What can be done with the plugin.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PluginCommand {
+    /// Write it out and tell Claude Code of it; runs of ralph do not need that.
+    Install(PluginInstallArgs),
+    /// Write it out as runs use it, and print where.
+    Path,
+    /// Look for mistakes in it, also with `claude` where that is installed.
+    Validate {
+        /// Another copy than the one in this binary.
+        #[arg(value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+}
+
+/// Options of `plugin install`.
+#[derive(Debug, Args)]
+pub(crate) struct PluginInstallArgs {
+    /// For you, in all projects; this is the default.
+    #[arg(long, conflicts_with = "project")]
+    pub(crate) user: bool,
+    /// For everybody who works in this project: its .claude/settings.json names the plugin.
+    #[arg(long)]
+    pub(crate) project: bool,
 }
 
 /// Options of `demo`.

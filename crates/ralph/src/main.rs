@@ -13,6 +13,7 @@ mod detect;
 mod documents;
 mod equip;
 mod machine;
+mod plugin;
 mod project;
 mod recipe;
 mod scaffold;

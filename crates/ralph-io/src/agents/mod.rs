@@ -41,6 +41,7 @@ pub use adapter::{answer_file, call, imposed, judge, kind_of, talk, translator};
 pub use advice::{billing_warning, install_hint};
 pub use call::{Call, CallContext, IdleWatch, Privilege, SystemPrompt, Talk};
 pub use capabilities::{capabilities, oldest};
+pub use claude::manage as claude_plugins;
 pub use custom::{FilterError, check_filter};
 pub use login::{Login, login};
 pub use mcp::{McpError, McpServer, McpTransport, mcp_servers};

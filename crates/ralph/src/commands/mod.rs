@@ -7,6 +7,7 @@ mod dry_run;
 mod init;
 mod log;
 mod plan;
+mod plugin;
 mod report;
 mod resume;
 mod run;
@@ -47,6 +48,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Log(args)) => finish(&cli.common, log::main(&cli.common, &args)),
         Some(Command::Report(args)) => finish(&cli.common, report::main(&cli.common, &args)),
         Some(Command::Tasks(args)) => finish(&cli.common, tasks::main(&cli.common, &args)),
+        Some(Command::Plugin(args)) => finish(&cli.common, plugin::main(&cli.common, &args)),
         Some(Command::Doctor(args)) => finish(&cli.common, doctor::main(&cli.common, &args)),
         Some(Command::Demo(args)) => finish(&cli.common, demo::main(&cli.common, &args)),
     }

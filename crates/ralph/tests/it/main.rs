@@ -13,6 +13,7 @@ mod init;
 mod landing;
 mod loops;
 mod plan;
+mod plugin;
 mod report;
 mod repository;
 mod resume;

@@ -5,6 +5,7 @@
 mod call;
 mod failure;
 pub(super) mod glued;
+pub mod manage;
 mod todo;
 mod translate;
 pub(super) mod wire;

@@ -1,0 +1,168 @@
+//! The Claude Code plugin through the built binary. A stand-in for `claude` notes how it is
+//! called; the real one is asked in the tests of the agents.
+
+use std::fs;
+use std::path::PathBuf;
+
+use ralph_testkit::sealed::Sealed;
+use serde_json::{Value, json};
+
+use crate::sealed;
+
+/// The beginning of a stand-in: its version, and a note of every other call.
+const CLAUDE: &str = "#!/bin/sh\n\
+    [ \"$1\" = --version ] && exec echo '2.1.325 (Claude Code)'\n\
+    echo \"$*\" >> \"$(dirname \"$0\")/../argv\"\n";
+
+fn with_claude(rest: &str) -> Sealed {
+    let sealed = sealed();
+    sealed.program("claude", &format!("{CLAUDE}{rest}\n"));
+    sealed
+}
+
+/// Returns how the stand-in was called, with the home of the test left out.
+fn calls(sealed: &Sealed) -> Vec<String> {
+    let text = fs::read_to_string(sealed.root().join("argv")).unwrap_or_default();
+    text.lines().map(|line| line.replace(&sealed.root().display().to_string(), "")).collect()
+}
+
+fn json_of(sealed: &Sealed, words: &[&str], code: i32) -> Value {
+    let end = sealed.ralph(&[words, &["--json"]].concat()).expect_code(code);
+    serde_json::from_str(&end.stdout).unwrap_or_else(|error| panic!("{error}: {}", end.stdout))
+}
+
+fn place(sealed: &Sealed) -> PathBuf {
+    PathBuf::from(sealed.ralph(&["plugin", "path"]).expect_code(0).stdout.trim())
+}
+
+#[test]
+fn the_path_holds_the_plugin_whatever_was_done_to_it() {
+    let sealed = sealed();
+    let facts = json_of(&sealed, &["plugin", "path"], 0);
+    assert_eq!(facts["written"], true);
+    let path = place(&sealed);
+    assert_eq!(facts["path"], json!(path));
+    assert!(path.starts_with(sealed.state().join("plugin")), "{}", path.display());
+    let hooks = path.join("hooks/hooks.json");
+    let text = fs::read_to_string(&hooks).expect("written");
+    assert_eq!(json_of(&sealed, &["plugin", "path"], 0)["written"], false);
+    fs::write(&hooks, "{}").expect("tampered with");
+    fs::write(path.join(".mcp.json"), "{}").expect("tampered with");
+    assert_eq!(json_of(&sealed, &["plugin", "path"], 0)["written"], true);
+    assert_eq!(fs::read_to_string(&hooks).expect("mended"), text);
+    assert!(!path.join(".mcp.json").exists());
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_said() {
+    let sealed = sealed();
+    fs::create_dir_all(sealed.state()).expect("a directory");
+    fs::write(sealed.state().join("plugin"), "in the way").expect("a file");
+    sealed.ralph(&["plugin", "path"]).expect_code(2).expect_stderr("cannot be written to");
+}
+
+#[test]
+fn installing_without_claude_says_what_is_left_to_do() {
+    let sealed = sealed();
+    let end = sealed.ralph(&["plugin", "install"]).expect_code(0);
+    let market = sealed.root().join("home/.local/share/ralph/claude-marketplace");
+    assert!(
+        end.stdout.contains("is still to be told of it (`claude` was not found"),
+        "{}",
+        end.stdout
+    );
+    assert!(
+        end.stdout.contains("claude plugin install ralph@ralph --scope user"),
+        "{}",
+        end.stdout
+    );
+    let copies: Vec<PathBuf> =
+        fs::read_dir(&market).expect("written").flatten().map(|copy| copy.path()).collect();
+    assert_eq!(copies.len(), 1);
+    for file in [".claude-plugin/marketplace.json", "plugin/.claude-plugin/plugin.json"] {
+        assert!(copies[0].join(file).is_file(), "{file}");
+    }
+    let facts = json_of(&sealed, &["plugin", "install", "--project"], 0);
+    assert_eq!(
+        (&facts["written"], &facts["installed"], &facts["scope"]),
+        (&json!(false), &json!(false), &json!("project"))
+    );
+    // What somebody has made of it is theirs.
+    fs::write(copies[0].join("plugin/README.md"), "mine").expect("changed");
+    sealed.ralph(&["plugin", "install"]).expect_code(2).expect_stderr("is not as ralph wrote it");
+    assert_eq!(fs::read_to_string(copies[0].join("plugin/README.md")).expect("kept"), "mine");
+}
+
+#[test]
+fn installing_tells_claude() {
+    let sealed = with_claude("[ \"$3\" = list ] && echo '[]' || echo done");
+    for _ in 0..2 {
+        sealed.ralph(&["plugin", "install", "--project"]).expect_code(0);
+    }
+    let once = [
+        "plugin marketplace list --json",
+        "plugin marketplace add",
+        "plugin install ralph@ralph --scope project",
+    ];
+    let calls = calls(&sealed);
+    assert_eq!(calls.len(), 6, "{calls:?}");
+    for (call, expect) in calls.iter().zip(once.iter().chain(&once)) {
+        assert!(call.starts_with(expect), "{call} is not {expect}");
+    }
+    assert!(
+        calls[1].starts_with("plugin marketplace add /home/.local/share/ralph/claude-marketplace/"),
+        "{calls:?}"
+    );
+}
+
+#[test]
+fn an_older_copy_of_ralphs_is_replaced_and_nobody_elses() {
+    let ours = "$HOME/.local/share/ralph/claude-marketplace/0.0.1-0123456789abcdef";
+    for (path, code) in [(ours, 0), ("/srv/other/ralph", 2), ("", 2)] {
+        let sealed = with_claude(&format!(
+            "[ \"$3\" = list ] && echo '[{{\"name\":\"other\",\"path\":\"/x\"}},{{\"name\":\"ralph\",\"path\":\"'\"{path}\"'\"}}]'; exit 0"
+        ));
+        let end = sealed.ralph(&["plugin", "install"]).expect_code(code);
+        if code == 0 {
+            assert_eq!(calls(&sealed).len(), 3, "{path}");
+        } else {
+            end.expect_stderr("has a marketplace `ralph` already, from ");
+            assert_eq!(calls(&sealed), ["plugin marketplace list --json"], "{path}");
+            assert!(!sealed.root().join("home/.local/share/ralph").exists(), "{path}");
+        }
+    }
+}
+
+#[test]
+fn a_claude_that_refuses_is_quoted() {
+    let sealed =
+        with_claude("[ \"$3\" = list ] && exec echo '[]'; echo 'policy forbids it' >&2; exit 1");
+    sealed.ralph(&["plugin", "install"]).expect_code(4).expect_stderr("policy forbids it");
+    let sealed = with_claude("echo 'No marketplaces configured'");
+    sealed.ralph(&["plugin", "install"]).expect_code(4).expect_stderr("update Claude Code");
+    sealed.ralph(&["plugin", "install", "--user", "--project"]).expect_code(2);
+}
+
+#[test]
+fn validating_finds_mistakes() {
+    let sealed = sealed();
+    let end = sealed.ralph(&["plugin", "validate"]).expect_code(0);
+    assert!(end.stdout.contains("Claude Code is not there to be asked"), "{}", end.stdout);
+    let copy = sealed.project().join("copy");
+    let status = sealed.command("cp").arg("-r").arg(place(&sealed)).arg(&copy).status();
+    assert!(status.expect("cp runs").success());
+    sealed.ralph(&["plugin", "validate", "copy"]).expect_code(0);
+    fs::write(copy.join("hooks/hooks.json"), "{").expect("broken");
+    fs::remove_file(copy.join("LICENSE")).expect("removed");
+    let end = sealed.ralph(&["plugin", "validate", "copy"]).expect_code(2);
+    for words in ["hooks/hooks.json: EOF while parsing", "LICENSE: there is no such file"] {
+        assert!(end.stderr.contains(words), "no {words:?} in {}", end.stderr);
+    }
+    let facts = json_of(&sealed, &["plugin", "validate", "copy"], 2);
+    assert_eq!(facts["valid"], false);
+    assert_eq!(facts["problems"].as_array().map(Vec::len), Some(2));
+
+    let sealed = with_claude("echo 'unknown field' ; exit 1");
+    sealed.ralph(&["plugin", "validate"]).expect_code(2).expect_stderr("unknown field");
+    assert!(calls(&sealed)[0].starts_with("plugin validate /state/ralph/plugin/"));
+}
