@@ -36,6 +36,8 @@ pub struct Capabilities {
     pub text_mode: TextMode,
     /// Whether it says when a usage limit resets.
     pub reset_times: Support,
+    /// Whether it takes ralph's plugin for one call, with the hooks in it.
+    pub plugin: Support,
 }
 
 /// Whether an agent has something.
@@ -125,7 +127,7 @@ pub enum TextMode {
 
 impl Capabilities {
     /// Returns every capability in words: its name and how the agent stands to it.
-    pub fn in_words(&self) -> [(&'static str, &'static str); 12] {
+    pub fn in_words(&self) -> [(&'static str, &'static str); 13] {
         let has = |support: Support| if support.is_there() { "yes" } else { "no" };
         [
             (
@@ -174,6 +176,7 @@ impl Capabilities {
                 },
             ),
             ("reset times", has(self.reset_times)),
+            ("ralph's plugin", has(self.plugin)),
         ]
     }
 }

@@ -249,6 +249,10 @@ pub struct Reply {
     pub end: ChildEnd,
     /// Why this is no answer; none if it is one.
     pub failure: Option<Failure>,
+    /// What a person should know of the call beside its answer. The engine records each as a
+    /// warning of the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// How much of the last words is kept in the journal. A completion tag is found in all of
@@ -444,6 +448,7 @@ impl Reading {
             unparsed: self.unparsed,
             end,
             failure,
+            warnings: Vec::new(),
         }
     }
 }

@@ -33,6 +33,7 @@ use crate::process::{
     Chunk, Heard, Limits, Line, Lines, Mouth, Spawn, Stdin, Unheard, Watch, converse,
 };
 use crate::store::RunDir;
+use crate::store::embedded::Embedded;
 use crate::store::raw::{RawReader, RawWriter};
 
 /// A result may be followed by a few lines and a second turn; an agent that stays longer than
@@ -60,11 +61,26 @@ pub struct AgentCaller {
     pub self_exe: PathBuf,
     /// The zone of times of day that agents name.
     pub zone: TimeZone,
+    /// ralph's plugin for agents that take one.
+    pub plugin: Option<Embedded>,
+    /// Whether people know already that hooks did not run.
+    pub hooks: HookNews,
+}
+
+/// What people know of hooks that did not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookNews {
+    /// Nothing yet.
+    Untold,
+    /// They were told once in this run, which is enough.
+    Told,
 }
 
 impl Agent for AgentCaller {
     fn ask(&mut self, request: &Request, hear: &mut dyn FnMut(&AgentEvent)) -> Reply {
+        let plugin = self.sound_plugin(request, hear);
         let prepared = self.context(request).and_then(|context| {
+            let context = CallContext { plugin: plugin.clone(), ..context };
             let call = agents::call(request, &context)?;
             Ok((call, agents::answer_file(request, &context).map(Path::to_owned)))
         });
@@ -126,7 +142,10 @@ impl Agent for AgentCaller {
             // A lost end costs at worst one more call after a crash in the next instant.
             let _ = keep(&self.files.end(iteration, ask), &text);
         }
-        listener.into_reply(end, &self.zone)
+        let warning = self.hooks_missing(request, &listener.translator);
+        let mut reply = listener.into_reply(end, &self.zone);
+        reply.warnings.extend(warning);
+        reply
     }
 
     fn recover(&mut self, request: &Request) -> Option<Reply> {
@@ -178,6 +197,36 @@ impl Agent for AgentCaller {
 }
 
 impl AgentCaller {
+    /// Returns the plugin's directory as it should be: the agent before may have been at it. One
+    /// that cannot be put right is left out, which is warned of when the agent is done.
+    fn sound_plugin(
+        &self,
+        request: &Request,
+        hear: &mut dyn FnMut(&AgentEvent),
+    ) -> Option<PathBuf> {
+        let plugin = self.plugin.as_ref().filter(|_| agents::takes_plugin(request))?;
+        match plugin.ensure() {
+            Ok(_) => Some(plugin.place().to_owned()),
+            Err(error) => {
+                let place = plugin.place().display();
+                let text = format!("the plugin cannot be written to `{place}`: {error}");
+                hear(&AgentEvent::Notice { text });
+                None
+            }
+        }
+    }
+
+    /// Returns the warning that hooks did not run, once.
+    fn hooks_missing(&mut self, request: &Request, heard: &Translator) -> Option<String> {
+        let is_given = self.plugin.is_some() && agents::takes_plugin(request);
+        let why = heard.missing_hooks().filter(|_| is_given && self.hooks == HookNews::Untold)?;
+        self.hooks = HookNews::Told;
+        let who = request.agent.shown();
+        Some(format!(
+            "ralph's hooks did not run in {who}: {why}; ralph judges the work all the same"
+        ))
+    }
+
     /// Gathers what a call needs to know. The failure is a file of the user's that cannot be used.
     fn context(&self, request: &Request) -> Result<CallContext, Failure> {
         let agent = &request.agent;
@@ -222,6 +271,7 @@ impl AgentCaller {
             system_prompt,
             schema_file: self.files.schema(request.iteration, request.ask),
             answer_file: self.files.answer(request.iteration, request.ask),
+            plugin: self.plugin.as_ref().map(|plugin| plugin.place().to_owned()),
         })
     }
 

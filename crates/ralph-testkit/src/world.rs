@@ -229,6 +229,7 @@ impl Agent for Shared {
                 unparsed: 0,
                 end: ended(0),
                 failure: deed.failure.map(|class| Failure::new(class, "scripted")),
+                warnings: Vec::new(),
             };
             world.received.insert((request.iteration.0, request.ask.0), reply.clone());
             reply

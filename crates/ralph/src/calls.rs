@@ -6,12 +6,14 @@ use ralph_core::event::Purpose;
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_core::ports::{Agent as _, Request};
 use ralph_core::recipe::{AgentChoice, RunLimits};
-use ralph_io::caller::AgentCaller;
+use ralph_io::caller::{AgentCaller, HookNews};
 use ralph_io::process::Watch;
 use ralph_io::store::RunDir;
 
 use crate::complaint::Complaint;
+use crate::plugin;
 use crate::project::Project;
+use crate::settings::Loaded;
 
 /// Shows calls of a project.
 #[derive(Debug)]
@@ -19,7 +21,7 @@ pub(crate) struct Calls(AgentCaller);
 
 impl Calls {
     /// Returns what shows the calls of a project.
-    pub(crate) fn of(project: &Project) -> Result<Self, Complaint> {
+    pub(crate) fn of(project: &Project, loaded: &Loaded) -> Result<Self, Complaint> {
         let self_exe = std::env::current_exe().map_err(|error| {
             Complaint::input(format!("cannot find ralph's own executable: {error}"))
         })?;
@@ -30,6 +32,8 @@ impl Calls {
             env: project.env.clone(),
             self_exe,
             zone: jiff::tz::TimeZone::system(),
+            plugin: project.state_root(loaded).ok().map(|root| plugin::for_runs(&root)),
+            hooks: HookNews::Untold,
         }))
     }
 

@@ -1,7 +1,11 @@
-//! What a run needs of the machine beside its agents: git, a place for its state, staying awake.
+//! What a run needs of the machine beside its agents: git, a place for its state, staying awake,
+//! and what hooks need.
 //!
 //! Not here: agents, and how findings look.
 
+use ralph_core::recipe::AgentChoice;
+use ralph_core::version::Version;
+use ralph_io::agents;
 use ralph_io::awake::Awake;
 use ralph_io::git::Discovery;
 use ralph_io::process::Watch;
@@ -10,6 +14,7 @@ use ralph_io::versions::{Place, Versions};
 use ralph_ui::checkup::{Detail, Finding, Health};
 use serde_json::{Value, json};
 
+use crate::plugin;
 use crate::project::Project;
 use crate::settings::Loaded;
 
@@ -123,4 +128,53 @@ fn sleep(project: &Project, loaded: &Loaded) -> Check {
             Check::new(NAME, Health::Doubtful, title).hint("switch off sleep before a long run")
         }
     }
+}
+
+/// Looks whether ralph's hooks can work in Claude Code: its version, the plugin, and the binary
+/// that they call.
+pub(crate) fn hooks(project: &Project, loaded: &Loaded, claude: &AgentChoice) -> Check {
+    const NAME: &str = "hooks";
+    let command = &claude.command;
+    if project.find_program(command).is_err() {
+        let title = format!("hooks need Claude Code, and `{command}` is not installed");
+        return Check::new(NAME, Health::Absent, title);
+    }
+    if !claude.capabilities.plugin.is_there() {
+        let title = format!("{} is too old for ralph's hooks", claude.shown());
+        let oldest = agents::oldest_with_plugin();
+        return Check::new(NAME, Health::Doubtful, title)
+            .hint(format!("update it to {oldest} or newer; ralph judges the work all the same"));
+    }
+    if let Err(reason) = own_binary(project) {
+        let title = format!("hooks cannot call ralph: {reason}");
+        return Check::new(NAME, Health::Bad, title).hint("reinstall ralph");
+    }
+    let root = match project.state_root(loaded) {
+        Ok(root) => root,
+        Err(complaint) => return Check::new(NAME, Health::Bad, complaint.message),
+    };
+    let plugin = plugin::for_runs(&root);
+    let place = plugin.place().display();
+    match (plugin.is_intact(), try_writing(plugin.place())) {
+        (true, _) => Check::new(NAME, Health::Good, format!("hooks are in {place}")),
+        (false, Ok(())) => {
+            Check::new(NAME, Health::Good, format!("hooks are written by the next run to {place}"))
+        }
+        (false, Err(error)) => {
+            Check::new(NAME, Health::Bad, format!("hooks cannot be written to {place}: {error}"))
+                .hint("make it writable, or name another place as `stateDir`")
+        }
+    }
+}
+
+/// Starts this binary as a hook would.
+fn own_binary(project: &Project) -> Result<(), String> {
+    let exe = std::env::current_exe().map_err(|error| error.to_string())?;
+    let watch = Watch::detached();
+    let place = Place { directory: &project.directory, env: &project.env, watch: &watch };
+    let said = Versions::open(None).of(&exe.to_string_lossy(), place);
+    if said != Version::find(env!("CARGO_PKG_VERSION")) {
+        return Err(format!("`{}` does not answer as this version", exe.display()));
+    }
+    Ok(())
 }

@@ -15,7 +15,7 @@ use ralph_core::recipe::Recipe;
 use ralph_core::run::RunState;
 use ralph_core::units::Millis;
 use ralph_io::awake::Awake;
-use ralph_io::caller::AgentCaller;
+use ralph_io::caller::{AgentCaller, HookNews};
 use ralph_io::clock::{self, RunClock};
 use ralph_io::gates::CommandGates;
 use ralph_io::git::NoRepository;
@@ -28,6 +28,7 @@ use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
 use crate::desk::{Desk, DirtyPlan, Shelved};
 use crate::equip::{Asking, equipped};
+use crate::plugin;
 use crate::project::{Project, complain_of_layout};
 use crate::settings::Loaded;
 
@@ -236,6 +237,8 @@ fn connect(
         env: agent_env,
         self_exe,
         zone: jiff::tz::TimeZone::system(),
+        plugin: desk.layout.state().parent().map(plugin::for_runs),
+        hooks: HookNews::Untold,
     };
     let mut gates = CommandGates::new(desk.layout.clone(), env.clone(), watch.clone(), &gates);
     let mut git = desk.git(&run);

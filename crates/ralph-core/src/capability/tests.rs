@@ -26,6 +26,7 @@ const EVERYTHING: Capabilities = Capabilities {
     echo: Echo::None,
     text_mode: TextMode::Plain,
     reset_times: Support::Yes,
+    plugin: Support::Yes,
 };
 
 fn wishing(capabilities: Capabilities) -> AgentChoice {

@@ -11,6 +11,7 @@ use crate::ids::{AskNumber, IterationNumber, Role};
 use crate::ports::{Moment, Request, View};
 use crate::prompt::task::{self as task_prompt, Commits, Focus, ReviewParts, TaskParts};
 use crate::prompt::{self, Parts};
+use crate::reading::Reply;
 use crate::recipe::{AgentChoice, CommitPolicy, PromptSource, Work};
 use crate::review;
 use crate::run::PromptSize;
@@ -60,7 +61,16 @@ impl Engine<'_> {
         self.told(published)?;
         let ui = &mut *self.ports.ui;
         let reply = self.ports.agent.ask(&request, &mut |event| ui.hear(event));
+        self.replied(ask, reply)
+    }
+
+    /// Records a reply, and what it warns of.
+    fn replied(&mut self, ask: AskNumber, mut reply: Reply) -> Result<(), Trouble> {
+        let warnings = std::mem::take(&mut reply.warnings);
         self.record(Event::Replied { ask, reply: Box::new(reply) })?;
+        for warning in warnings {
+            self.warn(warning)?;
+        }
         Ok(())
     }
 
@@ -74,8 +84,7 @@ impl Engine<'_> {
     ) -> Result<(), Trouble> {
         let request = self.request(ask, purpose.clone(), String::new(), moment);
         if let Some(reply) = self.ports.agent.recover(&request) {
-            self.record(Event::Replied { ask, reply: Box::new(reply) })?;
-            return Ok(());
+            return self.replied(ask, reply);
         }
         let size = self.current(|current| current.asking(&purpose).size).unwrap_or_default();
         self.ask(AskNumber(ask.0 + 1), purpose, size, moment)

@@ -83,11 +83,18 @@ pub fn talk(kind: AgentKind) -> Talk {
     }
 }
 
+/// Returns whether the call of a request hands over ralph's plugin, where there is one.
+pub fn takes_plugin(request: &Request) -> bool {
+    request.agent.kind == AgentKind::Claude && claude::takes_plugin(request)
+}
+
 /// Returns a translator for the output of one call in a directory. Fed with the same lines
 /// again, such as those of a stored stream, a fresh one gives the same events and the same judgement.
 pub fn translator(request: &Request, directory: &Path) -> Translator {
     Translator(match (request.agent.kind, claude::output(request)) {
-        (AgentKind::Claude, AgentOutput::Events) => Dialect::Claude(Box::default()),
+        (AgentKind::Claude, AgentOutput::Events) => {
+            Dialect::Claude(Box::new(claude::ClaudeTranslator::of(&request.run)))
+        }
         (AgentKind::Claude, AgentOutput::Text) => Dialect::ClaudeText(TextTranslator::new(request)),
         (AgentKind::Codex, _) => match codex::output(request) {
             AgentOutput::Events => Dialect::Codex(Box::new(codex::CodexTranslator::new(request))),

@@ -57,6 +57,8 @@ pub struct CallContext {
     pub schema_file: PathBuf,
     /// Where an agent may leave its answer, see [`answer_file`](super::answer_file).
     pub answer_file: PathBuf,
+    /// The directory of ralph's plugin, where there is one.
+    pub plugin: Option<PathBuf>,
 }
 
 /// Instructions that stand beside the prompt.
@@ -239,6 +241,7 @@ pub(crate) mod tests {
             system_prompt: None,
             schema_file: PathBuf::from("/state/schema.json"),
             answer_file: PathBuf::from("/state/answer.md"),
+            plugin: Some(PathBuf::from("/state/plugin")),
         }
     }
 

@@ -31,6 +31,11 @@ pub fn capabilities(kind: AgentKind, version: Option<Version>) -> Capabilities {
             echo: Echo::None,
             text_mode: TextMode::Plain,
             reset_times: Support::Yes,
+            plugin: if version.is_none_or(|version| version >= oldest_with_plugin()) {
+                Support::Yes
+            } else {
+                Support::No
+            },
         },
         AgentKind::Codex => Capabilities {
             schema: schema(since(0, 41, 0), SchemaOutput::Unchecked),
@@ -127,6 +132,14 @@ fn schema(support: Support, output: SchemaOutput) -> SchemaOutput {
         Support::Yes => output,
         Support::No => SchemaOutput::None,
     }
+}
+
+/// Returns the oldest version of Claude Code that can be given ralph's plugin for one call.
+///
+/// Earlier ones lack the event that follows a batch of tools, and one event that a version does
+/// not know may cost it all the hooks of a plugin.
+pub fn oldest_with_plugin() -> Version {
+    Version::new(2, 1, 145)
 }
 
 /// Returns the oldest version whose stream of events can be read, where older ones had none.

@@ -37,10 +37,10 @@ mod translator;
 mod turn;
 mod usage_error;
 
-pub use adapter::{answer_file, call, imposed, judge, kind_of, talk, translator};
+pub use adapter::{answer_file, call, imposed, judge, kind_of, takes_plugin, talk, translator};
 pub use advice::{billing_warning, install_hint};
 pub use call::{Call, CallContext, IdleWatch, Privilege, SystemPrompt, Talk};
-pub use capabilities::{capabilities, oldest};
+pub use capabilities::{capabilities, oldest, oldest_with_plugin};
 pub use claude::manage as claude_plugins;
 pub use custom::{FilterError, check_filter};
 pub use login::{Login, login};

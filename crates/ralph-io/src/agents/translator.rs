@@ -263,6 +263,28 @@ impl Translator {
         }
     }
 
+    /// Returns why the hooks of ralph's plugin did not run, where a session began without them.
+    /// Only a stream of events tells.
+    pub fn missing_hooks(&self) -> Option<&str> {
+        match &self.0 {
+            Dialect::Claude(translator) => translator.missing_hooks(),
+            Dialect::ClaudeText(_)
+            | Dialect::Codex(_)
+            | Dialect::CodexText(_)
+            | Dialect::Amp(_)
+            | Dialect::Cline(_)
+            | Dialect::Gemini(_)
+            | Dialect::Opencode(_)
+            | Dialect::Copilot(_)
+            | Dialect::Qwen(_)
+            | Dialect::Pi(_)
+            | Dialect::Acp(_)
+            | Dialect::Text(_)
+            | Dialect::Custom(_)
+            | Dialect::Sim(_) => None,
+        }
+    }
+
     /// Judges the call: none if it brought an answer.
     pub(super) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         match &self.0 {

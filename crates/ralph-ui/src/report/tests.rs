@@ -128,6 +128,7 @@ fn reply(answer: &Value) -> Reply {
         unparsed: 0,
         end: ended(900),
         failure: None,
+        warnings: Vec::new(),
     }
 }
 

@@ -60,12 +60,14 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
         patients.iter_mut().map(|patient| &mut patient.agent),
         Asking::Programs(&Watch::detached()),
     );
-    let calls = Calls::of(&project)?;
+    let calls = Calls::of(&project, &loaded)?;
     let examined: Vec<Examined> =
         patients.into_iter().map(|patient| examine(patient, &project, &calls, &loaded)).collect();
     let has_agent = examined.iter().any(|it| !it.uses.is_empty());
     let is_usable = has_agent && examined.iter().all(|it| it.uses.is_empty() || it.is_usable());
-    let machine = machine::look(&project, &loaded);
+    let claude = examined.iter().map(|it| &it.agent).find(|it| it.kind == AgentKind::Claude);
+    let mut machine = machine::look(&project, &loaded);
+    machine.extend(claude.map(|claude| machine::hooks(&project, &loaded, claude)));
     if args.json {
         let facts = json!({
             "version": 1,

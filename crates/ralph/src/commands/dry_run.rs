@@ -35,7 +35,7 @@ pub(crate) fn main(
     recipe: &Recipe,
 ) -> Result<ExitStatus, Complaint> {
     let Opening { until, role, prompt, schema } = opening(project, recipe)?;
-    let calls = Calls::of(project)?;
+    let calls = Calls::of(project, loaded)?;
     let mut text = String::from("Dry run: no agent is started and nothing is changed.\n");
     for path in &loaded.files {
         text.push_str(&format!("\nSettings from {}\n", path.display()));

@@ -166,3 +166,76 @@ fn validating_finds_mistakes() {
     sealed.ralph(&["plugin", "validate"]).expect_code(2).expect_stderr("unknown field");
     assert!(calls(&sealed)[0].starts_with("plugin validate /state/ralph/plugin/"));
 }
+
+/// A stand-in that answers in a session that began with some lines.
+fn answering(lines: &str) -> Sealed {
+    let result = json!({
+        "type": "result", "subtype": "success", "is_error": false, "num_turns": 1,
+        "terminal_reason": "completed", "result": "More to do.",
+    });
+    with_claude(&format!("env > ../env\n{lines}\necho '{result}'"))
+}
+
+const INIT: &str = r#"echo '{"type":"system","subtype":"init","session_id":"s","model":"m"}'"#;
+
+fn run(sealed: &Sealed) -> String {
+    sealed.ralph(&["run", "-p", "base", "--agent", "claude", "-m", "2"]).expect_code(1).stderr
+}
+
+#[test]
+fn a_run_hands_the_plugin_over_and_says_once_that_no_hook_ran() {
+    let sealed = answering(INIT);
+    let said = run(&sealed);
+    assert_eq!(said.matches("ralph's hooks did not run in `claude` 2.1.325").count(), 1, "{said}");
+    let warned = sealed.events_of("warned");
+    let warned = warned.iter().filter(|it| it["text"].to_string().contains("hooks did not run"));
+    assert_eq!(warned.count(), 1);
+    let expect = format!("--plugin-dir {} --include-hook-events", place(&sealed).display());
+    let argv = fs::read_to_string(sealed.root().join("argv")).expect("it was called");
+    assert_eq!(argv.matches(&expect).count(), 2, "{argv}");
+    let env = fs::read_to_string(sealed.root().join("env")).expect("it was called");
+    let exe = format!("RALPH_EXE={}", env!("CARGO_BIN_EXE_ralph"));
+    assert!(env.lines().any(|line| line == exe), "{env}");
+}
+
+#[test]
+fn hooks_that_ran_are_not_missed() {
+    let hook = r#"echo '{"type":"system","subtype":"hook_response","hook_event":"SessionStart","exit_code":0,"stdout":"run '$RALPH_RUN_ID'"}'"#;
+    let said = run(&answering(&format!("{hook}\n{INIT}")));
+    assert!(!said.contains("hooks did not run"), "{said}");
+}
+
+#[test]
+fn what_an_agent_does_to_the_plugin_does_not_last() {
+    let tampers = r#"for it; do [ -d "$it/hooks" ] && cat "$it/hooks/hooks.json" >> ../seen && echo '{}' > "$it/hooks/hooks.json"; done"#;
+    let sealed = answering(&format!("{tampers}\n{INIT}"));
+    run(&sealed);
+    let seen = fs::read_to_string(sealed.root().join("seen")).expect("it was there");
+    assert_eq!(seen.matches("hook session-start").count(), 2, "{seen}");
+}
+
+#[test]
+fn looking_writes_no_plugin() {
+    let sealed = answering(INIT);
+    let end = sealed.ralph(&["run", "-p", "base", "--agent", "claude", "--dry-run"]).expect_code(0);
+    assert!(end.stdout.contains("--plugin-dir"), "{}", end.stdout);
+    let hooks = |sealed: &Sealed| {
+        let end = sealed.ralph(&["doctor", "--json"]);
+        let facts: Value = serde_json::from_str(&end.stdout).expect("JSON");
+        let checks = facts["checks"].as_array().expect("checks").clone();
+        checks.into_iter().find(|check| check["name"] == "hooks").expect("it looks at hooks")
+    };
+    let found = hooks(&sealed);
+    assert_eq!(found["health"], "good", "{found}");
+    assert!(found["title"].to_string().contains("written by the next run"), "{found}");
+    assert!(!sealed.state().join("plugin").exists());
+
+    sealed.program("claude", "#!/bin/sh\necho '2.1.90 (Claude Code)'\n");
+    let found = hooks(&sealed);
+    assert_eq!(found["health"], "doubtful", "{found}");
+    assert!(found["title"].to_string().contains("2.1.90 is too old"), "{found}");
+    assert!(found["hints"].to_string().contains("2.1.145 or newer"), "{found}");
+
+    fs::remove_file(sealed.bin().join("claude")).expect("removed");
+    assert_eq!(hooks(&sealed)["health"], "absent");
+}

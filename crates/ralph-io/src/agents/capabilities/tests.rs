@@ -16,7 +16,9 @@ fn an_old_version_can_do_less() {
     let old = claude(Some(Version::new(2, 0, 20)));
     assert_eq!((old.schema, old.cost_limit), (SchemaOutput::None, Support::No));
     assert_eq!(old.system_prompt, Support::No);
-    assert_eq!(claude(Some(Version::new(2, 1, 22))), claude(None));
+    assert_eq!(claude(Some(Version::new(2, 1, 22))).schema, SchemaOutput::Enforced);
+    assert_eq!(claude(Some(Version::new(2, 1, 144))).plugin, Support::No);
+    assert_eq!(claude(Some(Version::new(2, 1, 145))), claude(None));
     let qwen = |minor, patch| capabilities(AgentKind::Qwen, Some(Version::new(0, minor, patch)));
     assert_eq!(qwen(15, 4).mcp, McpServers::None);
     assert_eq!(qwen(15, 5).mcp, McpServers::Added);
@@ -70,7 +72,7 @@ fn everything_is_given_to_those_that_take_it() {
     ];
     let shown: String = kinds.into_iter().map(|kind| everything(kind, None)).collect();
     expect![[r#"
-        claude -p --output-format stream-json --verbose --dangerously-skip-permissions --setting-sources user --strict-mcp-config --mcp-config /state/mcp.json --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --fallback-model small --max-turns 7 --max-budget-usd 2.5 --append-system-prompt-file /state/system.md --json-schema {"type":"object"}
+        claude -p --output-format stream-json --verbose --dangerously-skip-permissions --setting-sources user --strict-mcp-config --mcp-config /state/mcp.json --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --fallback-model small --max-turns 7 --max-budget-usd 2.5 --append-system-prompt-file /state/system.md --json-schema {"type":"object"} --plugin-dir /state/plugin --include-hook-events
           CLAUDE_CODE_DISABLE_AUTO_MEMORY=1
           CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1
           DISABLE_AUTOUPDATER=1

@@ -85,6 +85,13 @@ pub(in crate::agents) fn call(request: &Request, context: &CallContext) -> Resul
         // A path is refused; only the schema itself will do.
         args.add(&["--json-schema"], Some(&argument(&schema.to_string(), "the schema")?));
     }
+    if let Some(plugin) = context.plugin.as_ref().filter(|_| takes_plugin(request)) {
+        // Beside those of the user's: the flag may be given several times.
+        args.args.extend(["--plugin-dir".to_owned(), plugin.to_string_lossy().into_owned()]);
+        if shows_hooks(request) {
+            args.add(&["--include-hook-events"], None);
+        }
+    }
     let mut args = args.args;
     args.extend(user);
     Ok(Call {
@@ -96,7 +103,10 @@ pub(in crate::agents) fn call(request: &Request, context: &CallContext) -> Resul
             .map(|&mark| mark.to_owned())
             .chain(request.agent.env_deny.clone())
             .collect(),
-        env: environment(request, &variables(request, context)),
+        env: environment(
+            request,
+            &variables(request, context, &context.self_exe.to_string_lossy()),
+        ),
         idle: match output {
             AgentOutput::Events => IdleWatch::Watch,
             AgentOutput::Text => IdleWatch::Off,
@@ -120,8 +130,26 @@ pub(in crate::agents) fn output(request: &Request) -> AgentOutput {
     }
 }
 
-fn variables(request: &Request, context: &CallContext) -> Vec<(&'static str, &'static str)> {
+/// Returns whether a call hands over ralph's plugin. A user who wants a bare CLI gets one.
+pub(in crate::agents) fn takes_plugin(request: &Request) -> bool {
+    let is_bare = has_flag(&split_flags(&request.agent.flags), &["--bare", "--safe-mode"]);
+    request.agent.capabilities.plugin.is_there() && !is_bare
+}
+
+/// Returns whether the stream of a call tells of hooks. The other formats have no place for them.
+fn shows_hooks(request: &Request) -> bool {
+    let is_users = has_flag(&split_flags(&request.agent.flags), &["--output-format"]);
+    request.agent.output == AgentOutput::Events && !is_users
+}
+
+fn variables<'a>(
+    request: &Request,
+    context: &CallContext,
+    exe: &'a str,
+) -> Vec<(&'static str, &'a str)> {
     let mut variables = vec![
+        // The hooks are answered by the very binary that drives the run.
+        ("RALPH_EXE", exe),
         ("DISABLE_AUTOUPDATER", "1"),
         // One result, and no shell that outlives it.
         ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),

@@ -1,16 +1,17 @@
 //! Claude Code: its flags and environment, its stream of events, its ways to end.
 //!
-//! Not here: hooks and the plugin, which are files that the binary writes.
+//! Not here: the plugin and what its hooks decide; they are the binary's.
 
 mod call;
 mod failure;
 pub(super) mod glued;
+mod hooks;
 pub mod manage;
 mod todo;
 mod translate;
 pub(super) mod wire;
 
-pub(super) use call::{call, output};
+pub(super) use call::{call, output, takes_plugin};
 pub(super) use failure::{INSTALL_HINT, judge_text};
 pub(super) use translate::ClaudeTranslator;
 

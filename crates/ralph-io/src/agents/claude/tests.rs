@@ -447,17 +447,18 @@ fn the_usual_call() {
     check_call(
         |_, _| {},
         &expect![[r#"
-        claude -p --output-format stream-json --verbose --dangerously-skip-permissions --setting-sources user --strict-mcp-config --mcp-config {"mcpServers":{}} --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger
-        stdin "Do it.", idle Watch
-        without CLAUDECODE CLAUDE_PID CLAUDE_PROJECT_DIR CLAUDE_ENV_FILE CLAUDE_PLUGIN_* CLAUDE_CODE_ENTRYPOINT CLAUDE_CODE_SESSION* CLAUDE_CODE_SSE_PORT CLAUDE_CODE_CHILD*
-        CLAUDE_CODE_DISABLE_AUTO_MEMORY=1
-        CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1
-        DISABLE_AUTOUPDATER=1
-        RALPH_ASK=1
-        RALPH_ITERATION=3
-        RALPH_ROLE=prompt
-        RALPH_RUN_ID=20261114-231500-k3f9
-    "#]],
+            claude -p --output-format stream-json --verbose --dangerously-skip-permissions --setting-sources user --strict-mcp-config --mcp-config {"mcpServers":{}} --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --plugin-dir /state/plugin --include-hook-events
+            stdin "Do it.", idle Watch
+            without CLAUDECODE CLAUDE_PID CLAUDE_PROJECT_DIR CLAUDE_ENV_FILE CLAUDE_PLUGIN_* CLAUDE_CODE_ENTRYPOINT CLAUDE_CODE_SESSION* CLAUDE_CODE_SSE_PORT CLAUDE_CODE_CHILD*
+            CLAUDE_CODE_DISABLE_AUTO_MEMORY=1
+            CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1
+            DISABLE_AUTOUPDATER=1
+            RALPH_ASK=1
+            RALPH_EXE=/bin/ralph
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
     );
 }
 
@@ -474,7 +475,7 @@ fn everything_that_can_be_asked_for() {
             context.mcp_config = Some(PathBuf::from("/state/mcp.json"));
         },
         &expect![[r#"
-            claude -p --output-format stream-json --verbose --dangerously-skip-permissions --setting-sources user --strict-mcp-config --mcp-config /state/mcp.json --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --model opus --fallback-model sonnet --max-turns 40 --max-budget-usd 1.25
+            claude -p --output-format stream-json --verbose --dangerously-skip-permissions --setting-sources user --strict-mcp-config --mcp-config /state/mcp.json --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --model opus --fallback-model sonnet --max-turns 40 --max-budget-usd 1.25 --plugin-dir /state/plugin --include-hook-events
             stdin "Do it.", idle Watch
             without CLAUDECODE CLAUDE_PID CLAUDE_PROJECT_DIR CLAUDE_ENV_FILE CLAUDE_PLUGIN_* CLAUDE_CODE_ENTRYPOINT CLAUDE_CODE_SESSION* CLAUDE_CODE_SSE_PORT CLAUDE_CODE_CHILD* AWS_*
             CLAUDE_CODE_DISABLE_AUTO_MEMORY=1
@@ -483,6 +484,7 @@ fn everything_that_can_be_asked_for() {
             ENABLE_TOOL_SEARCH=false
             IS_SANDBOX=1
             RALPH_ASK=1
+            RALPH_EXE=/bin/ralph
             RALPH_ITERATION=3
             RALPH_ROLE=prompt
             RALPH_RUN_ID=20261114-231500-k3f9
@@ -508,13 +510,14 @@ fn a_flag_of_the_users_wins() {
             request.cost_left = Some(UsdMicros(0));
         },
         &expect![[r#"
-            claude -p --verbose --setting-sources user --strict-mcp-config --mcp-config {"mcpServers":{}} --max-budget-usd 0.000001 --model haiku --output-format=json --permission-mode plan --tools Read
+            claude -p --verbose --setting-sources user --strict-mcp-config --mcp-config {"mcpServers":{}} --max-budget-usd 0.000001 --plugin-dir /state/plugin --model haiku --output-format=json --permission-mode plan --tools Read
             stdin "Do it.", idle Watch
             without CLAUDECODE CLAUDE_PID CLAUDE_PROJECT_DIR CLAUDE_ENV_FILE CLAUDE_PLUGIN_* CLAUDE_CODE_ENTRYPOINT CLAUDE_CODE_SESSION* CLAUDE_CODE_SSE_PORT CLAUDE_CODE_CHILD*
             CLAUDE_CODE_DISABLE_AUTO_MEMORY=1
             CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1
             DISABLE_AUTOUPDATER=1
             RALPH_ASK=1
+            RALPH_EXE=/bin/ralph
             RALPH_ITERATION=3
             RALPH_ROLE=prompt
             RALPH_RUN_ID=20261114-231500-k3f9
@@ -531,13 +534,14 @@ fn plain_text_with_permissions() {
             context.privilege = Privilege::Root;
         },
         &expect![[r#"
-            claude -p --output-format text --setting-sources user --strict-mcp-config --mcp-config {"mcpServers":{}} --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger
+            claude -p --output-format text --setting-sources user --strict-mcp-config --mcp-config {"mcpServers":{}} --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --plugin-dir /state/plugin
             stdin "Do it.", idle Off
             without CLAUDECODE CLAUDE_PID CLAUDE_PROJECT_DIR CLAUDE_ENV_FILE CLAUDE_PLUGIN_* CLAUDE_CODE_ENTRYPOINT CLAUDE_CODE_SESSION* CLAUDE_CODE_SSE_PORT CLAUDE_CODE_CHILD*
             CLAUDE_CODE_DISABLE_AUTO_MEMORY=1
             CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1
             DISABLE_AUTOUPDATER=1
             RALPH_ASK=1
+            RALPH_EXE=/bin/ralph
             RALPH_ITERATION=3
             RALPH_ROLE=prompt
             RALPH_RUN_ID=20261114-231500-k3f9

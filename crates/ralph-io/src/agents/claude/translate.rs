@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use ralph_core::ids::RunId;
 use ralph_core::reading::{
     AgentEvent, RateLimitStatus, ResultStatus, Speaker, TextForm, ToolOutcome, Usage, UsageScope,
 };
@@ -16,6 +17,7 @@ use serde::de::IgnoredAny;
 
 use super::failure::{Retrying, Trouble};
 use super::glued::{Piece, pieces};
+use super::hooks::Hooks;
 use super::todo::{Change, TodoList};
 use super::wire;
 use crate::agents::fields;
@@ -50,6 +52,7 @@ pub(in crate::agents) struct ClaudeTranslator {
     limit: Option<(RateLimitStatus, Option<Timestamp>)>,
     /// The error word of the last synthetic message; the result does not repeat it.
     error: Option<String>,
+    hooks: Hooks,
 }
 
 /// How a turn stands.
@@ -72,6 +75,16 @@ struct OpenCall {
 }
 
 impl ClaudeTranslator {
+    /// Returns a translator for a call in this run.
+    pub(in crate::agents) fn of(run: &RunId) -> Self {
+        Self { hooks: Hooks::of(&run.0), ..Self::default() }
+    }
+
+    /// Returns why ralph's hooks did not run, where a session began without them.
+    pub(in crate::agents) fn missing_hooks(&self) -> Option<&str> {
+        self.hooks.missing()
+    }
+
     pub(in crate::agents) fn line(&mut self, line: &str) -> Heard {
         let all = match self.whole_line(line.trim()) {
             Some(heard) => heard,
@@ -146,6 +159,7 @@ impl ClaudeTranslator {
         match line.subtype.as_deref().unwrap_or_default() {
             "init" => {
                 self.turn = Turn::Open;
+                self.hooks.begin(line);
                 Heard::of(session(line))
             }
             "api_retry" => {
@@ -164,10 +178,17 @@ impl ClaudeTranslator {
             // The model thinks, or a subagent or a long command gets on.
             "thinking_tokens" | "task_started" | "task_progress" | "task_updated"
             | "task_notification" => Heard::nothing(Weight::Useful),
+            "hook_response" => {
+                self.hooks.answered(line);
+                Heard::nothing(Weight::Noise)
+            }
+            // The agent is told why it may not stop, which is shown.
+            "notification" if line.key.as_deref() == Some("stop-hook-error") => {
+                Heard::nothing(Weight::Noise)
+            }
             "status"
             | "hook_started"
             | "hook_progress"
-            | "hook_response"
             | "command_lifecycle"
             | "background_tasks_changed" => Heard::nothing(Weight::Noise),
             _ => Heard::of(words_of(line).map(notice).into_iter().collect()),

@@ -55,6 +55,24 @@ pub(super) struct System {
     pub(super) error: Option<String>,
     #[serde(default, deserialize_with = "scalar")]
     pub(super) fallback_model: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) plugins: Option<Vec<Plugin>>,
+    #[serde(default, deserialize_with = "scalar")]
+    pub(super) hook_event: Option<String>,
+    #[serde(default, deserialize_with = "scalar")]
+    pub(super) key: Option<String>,
+    #[serde(default, deserialize_with = "scalar")]
+    pub(super) stdout: Option<String>,
+    #[serde(default, deserialize_with = "scalar")]
+    pub(super) stderr: Option<String>,
+    #[serde(default, deserialize_with = "scalar")]
+    pub(super) exit_code: Option<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Plugin {
+    #[serde(default, deserialize_with = "scalar")]
+    pub(super) name: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
