@@ -57,6 +57,16 @@ impl Stage {
         Some(Self { sealed, model })
     }
 
+    /// Returns the variables that the settings give the CLI, for a test that starts it itself.
+    pub(crate) fn agent_env(&self) -> Vec<(String, String)> {
+        let settings = self.sealed.read(".ralph/settings.json");
+        let settings: Value = serde_json::from_str(&settings).expect("JSON");
+        let env = settings["agent"]["env"].as_object().cloned().unwrap_or_default();
+        env.into_iter()
+            .map(|(name, value)| (name, value.as_str().unwrap_or("").to_owned()))
+            .collect()
+    }
+
     /// Runs the loop to its end. The prompt says the tag, too.
     pub(crate) fn run(&self) -> Finished {
         self.start().wait()
