@@ -4,6 +4,7 @@
 //! Titles, errors and questions were written by agents and tools, so each becomes one harmless
 //! line in which Markdown means nothing. Not here: counting.
 
+pub mod archive;
 mod markdown;
 mod sections;
 
@@ -23,9 +24,9 @@ pub fn markdown(summary: &Summary) -> String {
     questions(&mut page, summary);
     page.push_str(&completed(summary));
     failed(&mut page, summary);
-    sections::auto_approved(&mut page, summary);
+    sections::auto_approved(&mut page, &summary.auto_approved);
     sections::diverging(&mut page, summary);
-    sections::reviews(&mut page, summary);
+    sections::reviews(&mut page, summary.reviews.as_ref());
     sections::tasks(&mut page, summary);
     sections::roles(&mut page, summary);
     sections::gates(&mut page, summary);
@@ -65,27 +66,33 @@ fn questions(page: &mut String, summary: &Summary) {
 }
 
 fn completed(summary: &Summary) -> String {
-    let Some(Progress { total, done, failed, skipped, pending, in_progress }) = summary.progress
-    else {
+    let Some(progress) = summary.progress else {
         let is_complete = matches!(summary.outcome, Some(Outcome::Complete));
         let word = if is_complete { "yes" } else { "no" };
         return format!("\n## Completed: {word}\n");
     };
-    let mut text = format!("\n## Completed: {done}/{total} tasks\n");
+    let mut text = how_far(progress);
+    for waits in &summary.waiting {
+        text.push_str(&format!("\n- {} waits for {}", plain(&waits.task.0), plain(&waits.on.0)));
+    }
+    if !summary.waiting.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns how far a list is.
+fn how_far(progress: Progress) -> String {
+    let Progress { total, done, failed, skipped, pending, in_progress } = progress;
     let others: Vec<String> =
         [(failed, "failed"), (skipped, "skipped"), (pending + in_progress, "left")]
             .into_iter()
             .filter(|(count, _)| *count > 0)
             .map(|(count, word)| format!("{count} {word}"))
             .collect();
+    let mut text = format!("\n## Completed: {done}/{total} tasks\n");
     if !others.is_empty() {
         text.push_str(&format!("\n{}.\n", others.join(", ")));
-    }
-    for waits in &summary.waiting {
-        text.push_str(&format!("\n- {} waits for {}", plain(&waits.task.0), plain(&waits.on.0)));
-    }
-    if !summary.waiting.is_empty() {
-        text.push('\n');
     }
     text
 }

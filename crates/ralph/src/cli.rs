@@ -49,6 +49,10 @@ The agent writes ralph/tasks.json and nothing else: what it changes besides is p
 is then validated, and its mistakes go back to the agent until there are none, or the iterations
 are used up; then the file is what it was before.";
 
+const ARCHIVING: &str = "\
+prd.md, tasks.json and progress.txt go to ralph-archive/<date>-<branch or label>/, with a summary of
+what became of the tasks. Archive and fresh documents are committed, and nothing else.";
+
 const SCAFFOLD: &str = "\
 --workflow tasks writes ralph/prd.md, ralph/tasks.json, ralph/progress.txt, ralph/prompt.md, and
 .ralph/settings.json. What is there already stays.";
@@ -128,6 +132,9 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// List, show, add and mend the tasks of a task file, in either of its forms.
     Tasks(TasksArgs),
+    /// Put a task list and its documents away, and begin with fresh ones.
+    #[command(after_help = ARCHIVING)]
+    Archive(ArchiveArgs),
     /// Look at agents, git and this machine, and say how to mend what is wrong.
     #[command(after_help = DOCTOR_CODES)]
     Doctor(DoctorArgs),
@@ -416,6 +423,14 @@ pub(crate) struct TasksStatusArgs {
     /// What to note about it, after what is noted already.
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
+}
+
+/// Options of `archive`.
+#[derive(Debug, Args)]
+pub(crate) struct ArchiveArgs {
+    /// What the archive is called behind the date [default: the branch of the list].
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
 }
 
 /// Options of `doctor`.

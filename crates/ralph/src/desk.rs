@@ -171,12 +171,12 @@ impl Desk {
         Some(Draft::new(self.layout.project().join(file), self.layout.run(run)))
     }
 
-    /// Takes away the draft of a run that ended before it was good. An interrupted run goes on
-    /// with it.
+    /// Takes away the draft of a run that ended before it was good. The run has it again when it
+    /// goes on.
     pub(crate) fn withdraw(&self, draft: Option<&Draft>, outcome: &Result<Outcome, Complaint>) {
         let draft = match (draft, outcome) {
-            (None, _) | (Some(_), Ok(Outcome::Complete | Outcome::Interrupted) | Err(_)) => return,
-            (Some(draft), Ok(_)) => draft,
+            (None, _) | (Some(_), Ok(Outcome::Complete)) => return,
+            (Some(draft), Ok(_) | Err(_)) => draft,
         };
         match draft.withdraw() {
             Ok(Withdrawn::Unchanged) => {}
@@ -200,10 +200,19 @@ impl Desk {
         .hint("run `git init` first, or remove `scm`, `commit` and `onFailure` from the settings"))
     }
 
-    /// Refuses to commit in the middle of a merge or the like: the first commit would end it.
+    /// Returns the repository, where there is one.
+    pub(crate) fn repository(&self) -> Option<&Repository> {
+        self.repository.as_ref()
+    }
+
+    /// Refuses a run that commits in the middle of a merge or the like.
     pub(crate) fn nothing_is_under_way(&self, recipe: &Recipe) -> Result<(), Complaint> {
-        let operation = self.repository.as_ref().and_then(Repository::operation);
-        let Some(operation) = operation.filter(|_| recipe.commits()) else {
+        if recipe.commits() { self.no_operation_is_under_way() } else { Ok(()) }
+    }
+
+    /// Refuses to commit in the middle of a merge or the like: the first commit would end it.
+    pub(crate) fn no_operation_is_under_way(&self) -> Result<(), Complaint> {
+        let Some(operation) = self.repository.as_ref().and_then(Repository::operation) else {
             return Ok(());
         };
         let hint = if operation == "bisect" {

@@ -91,6 +91,9 @@ pub(crate) fn today() -> String {
 
 /// Returns whether a document holds nothing that anybody wrote.
 pub(crate) fn is_fresh(place: &Path) -> bool {
+    if place.metadata().is_ok_and(|it| it.is_file() && it.len() == 0) {
+        return true;
+    }
     let Ok(text) = read_prompt(place) else { return false };
     match place.file_name().and_then(|name| name.to_str()) {
         Some(PRD) => templates::is_bare(&text, templates::PRD),

@@ -16,7 +16,7 @@ use crate::review::ReviewStatus;
 use crate::review::convergence::Divergence;
 use crate::run::RunState;
 use crate::settle::{self, BLOCKED};
-use crate::task::{Progress, Task, TaskStatus};
+use crate::task::{Progress, Task, TaskList, TaskStatus};
 use crate::units::{Millis, Timestamp};
 
 /// The version of the summary's form.
@@ -334,9 +334,9 @@ impl Report {
                 Some(Outcome::TasksLeft { waiting, .. }) => waiting.clone(),
                 Some(_) | None => Vec::new(),
             },
-            auto_approved: board.map(auto_approved).unwrap_or_default(),
+            auto_approved: board.map(|board| AutoApproved::of(&board.list)).unwrap_or_default(),
             diverging: board.map(diverging).unwrap_or_default(),
-            reviews: board.and_then(reviews),
+            reviews: board.and_then(|board| Reviews::of(&board.list)),
             tasks,
             current: open_iteration(state),
             roles: self
@@ -439,16 +439,19 @@ fn failed(board: &Board, tasks: &[TaskSummary]) -> Vec<FailedTask> {
     pairs.filter(|(task, _)| task.status == TaskStatus::Failed).map(of_task).collect()
 }
 
-fn auto_approved(board: &Board) -> Vec<AutoApproved> {
-    let approved = board.list.tasks.iter().filter(|task| task.review.is_approved_at_cap());
-    approved
-        .map(|task| AutoApproved {
-            id: task.id.clone(),
-            title: task.title.clone(),
-            reviews: task.review.count,
-            feedback: task.review.feedback.clone(),
-        })
-        .collect()
+impl AutoApproved {
+    /// Returns those of a list.
+    pub fn of(list: &TaskList) -> Vec<Self> {
+        let approved = list.tasks.iter().filter(|task| task.review.is_approved_at_cap());
+        approved
+            .map(|task| Self {
+                id: task.id.clone(),
+                title: task.title.clone(),
+                reviews: task.review.count,
+                feedback: task.review.feedback.clone(),
+            })
+            .collect()
+    }
 }
 
 fn diverging(board: &Board) -> Vec<Diverging> {
@@ -465,27 +468,30 @@ fn diverging(board: &Board) -> Vec<Diverging> {
         .collect()
 }
 
-fn reviews(board: &Board) -> Option<Reviews> {
-    let mut tasks_by_count: BTreeMap<u32, u32> = BTreeMap::new();
-    for task in board.list.tasks.iter().filter(|task| task.review.count > 0) {
-        *tasks_by_count.entry(task.review.count).or_default() += 1;
+impl Reviews {
+    /// Returns what the reviews of a list come to, if there were any.
+    pub fn of(list: &TaskList) -> Option<Self> {
+        let mut tasks_by_count: BTreeMap<u32, u32> = BTreeMap::new();
+        for task in list.tasks.iter().filter(|task| task.review.count > 0) {
+            *tasks_by_count.entry(task.review.count).or_default() += 1;
+        }
+        let reviewed: u32 = tasks_by_count.values().sum();
+        if reviewed == 0 {
+            return None;
+        }
+        let at_cap = list.tasks.iter().filter(|task| task.review.is_approved_at_cap()).count();
+        let once = tasks_by_count.get(&1).copied().unwrap_or_default();
+        let often: u32 = tasks_by_count.range(3..).map(|(_, tasks)| tasks).sum();
+        // A third of the tasks is many, and more than half of them is most.
+        let reading = if once * 2 > reviewed {
+            ReviewReading::Cheap
+        } else if often * 3 >= reviewed {
+            ReviewReading::CatchFaults
+        } else {
+            ReviewReading::Mixed
+        };
+        Some(Self { tasks_by_count, at_cap: u32::try_from(at_cap).unwrap_or(u32::MAX), reading })
     }
-    let reviewed: u32 = tasks_by_count.values().sum();
-    if reviewed == 0 {
-        return None;
-    }
-    let at_cap = board.list.tasks.iter().filter(|task| task.review.is_approved_at_cap()).count();
-    let once = tasks_by_count.get(&1).copied().unwrap_or_default();
-    let often: u32 = tasks_by_count.range(3..).map(|(_, tasks)| tasks).sum();
-    // A third of the tasks is many, and more than half of them is most.
-    let reading = if once * 2 > reviewed {
-        ReviewReading::Cheap
-    } else if often * 3 >= reviewed {
-        ReviewReading::CatchFaults
-    } else {
-        ReviewReading::Mixed
-    };
-    Some(Reviews { tasks_by_count, at_cap: u32::try_from(at_cap).unwrap_or(u32::MAX), reading })
 }
 
 fn open_iteration(state: &RunState) -> Option<OpenIteration> {

@@ -6,11 +6,13 @@ use std::fs;
 use std::path::PathBuf;
 
 use ralph_core::event::{CommitId, TreeId};
+use ralph_core::ids::{IterationNumber, RunId};
 use ralph_core::ports::{CommitOrder, CommitResult, Mark, VcsError};
 
 use super::command::{Call, NotRun};
 use super::dirty::MERGE;
 use super::head::Head;
+use super::repository::is_within;
 use super::user_index::IndexLock;
 use super::vcs::{Git, trailers};
 
@@ -35,7 +37,8 @@ impl Git {
         }
         self.shadow.hold(&self.repository, &tree)?;
         self.announce(&order.mark, &head)?;
-        if let Some(output) = self.run_commit(order)? {
+        let trailers = trailers(&order.mark);
+        if let Some(output) = self.run_commit(&order.command, &order.message, &trailers)? {
             return Ok(CommitResult::Refused { output });
         }
         // The usual case: nothing was staged, and the shadow is what is committed now.
@@ -50,17 +53,46 @@ impl Git {
         self.land(&order.mark, &head.tree, &now)
     }
 
+    /// Commits some files and directories as they are in the work tree, outside of any run. What
+    /// else is changed or staged stays so.
+    pub fn commit_only(
+        &mut self,
+        paths: &[PathBuf],
+        message: &str,
+    ) -> Result<CommitResult, VcsError> {
+        let head = self.repository.head()?;
+        let now = self.shadow.survey(&self.repository)?;
+        let places: Vec<Vec<u8>> =
+            paths.iter().filter_map(|path| self.repository.path_from_top(path)).collect();
+        let is_one = |path: &[u8]| places.iter().any(|place| is_within(path, place));
+        let tree = self.tree_with(&head.tree, is_one, &now)?;
+        if tree == head.tree {
+            return Ok(CommitResult::Nothing);
+        }
+        self.shadow.hold(&self.repository, &tree)?;
+        if let Some(output) = self.run_commit("git", message, "")? {
+            return Ok(CommitResult::Refused { output });
+        }
+        let mark = Mark { run: RunId("archive".into()), iteration: IterationNumber(0), task: None };
+        let now = self.repository.head()?;
+        self.land(&mark, &head.tree, &now)
+    }
+
     /// Runs `git commit`; returns what a hook said that refused it.
-    fn run_commit(&self, order: &CommitOrder) -> Result<Option<String>, VcsError> {
-        let mut call = Call::users(&order.command, &self.repository.top)
+    fn run_commit(
+        &self,
+        command: &str,
+        message: &str,
+        trailers: &str,
+    ) -> Result<Option<String>, VcsError> {
+        let mut call = Call::users(command, &self.repository.top)
             .setting("core.quotePath=false")
             // Housekeeping must be over when the commit is: what is left running is ended.
             .setting("gc.autoDetach=false")
             .setting("maintenance.autoDetach=false")
             .index(self.shadow.index())
             .args(["commit", "--quiet", "--no-status", "--cleanup=whitespace", "--file=-"]);
-        let message = order.message.trim_end();
-        let trailers = trailers(&order.mark);
+        let message = message.trim_end();
         let text = if message.lines().count() == 1 {
             format!("{message}\n\n{trailers}")
         } else {
@@ -82,7 +114,7 @@ impl Git {
                 Ok(Some(format!("{words}\n[ralph] the hooks took longer than ten minutes")))
             }
             Err(NotRun::NotFound) => {
-                Err(VcsError { message: format!("`{}` was not found", order.command) })
+                Err(VcsError { message: format!("`{command}` was not found") })
             }
             Err(NotRun::Other { message }) => {
                 Err(VcsError { message: format!("`git commit` could not be run: {message}") })

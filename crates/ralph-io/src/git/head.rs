@@ -58,6 +58,22 @@ impl Repository {
         Some((Some(branch.to_owned()), id(&commit)?))
     }
 
+    /// Returns the name of the branch that is checked out, without `refs/heads/`.
+    pub fn branch(&self) -> Result<Option<String>, VcsError> {
+        let branch = self.head()?.branch;
+        Ok(branch.map(|name| name.trim_start_matches("refs/heads/").to_owned()))
+    }
+
+    /// Returns the day of the last commit that changed a file, such as `2026-11-15`.
+    pub fn last_changed(&self, file: &Path) -> Result<Option<String>, VcsError> {
+        if self.head()?.commit.is_none() {
+            return Ok(None);
+        }
+        let call = self.git(&["log", "-1", "--no-show-signature", "--format=%cs", "--"]);
+        let day = self.commands.line(call.args([file]))?;
+        Ok(Some(day).filter(|day| !day.is_empty()))
+    }
+
     /// Writes down again what was checked out, if the file that says so is gone or garbled: git
     /// takes such a directory for no repository at all.
     pub(super) fn mend_head(&self, branch: Option<&str>, commit: Option<&str>, aside: &Path) {

@@ -118,7 +118,7 @@ impl Repository {
         self.documents = documents.iter().filter_map(|path| self.path_from_top(path)).collect();
     }
 
-    fn path_from_top(&self, path: &Path) -> Option<Vec<u8>> {
+    pub(super) fn path_from_top(&self, path: &Path) -> Option<Vec<u8>> {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let top = self.top.canonicalize().unwrap_or_else(|_| self.top.clone());
         real.strip_prefix(top).ok().map(|path| path.as_os_str().as_bytes().to_vec())
@@ -131,11 +131,8 @@ impl Repository {
 
     /// Returns whether a path from the top is what the run itself is about.
     pub(super) fn owns(&self, path: &[u8]) -> bool {
-        let is_within = |place: &Vec<u8>| {
-            path.strip_prefix(place.as_slice())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-        };
-        self.own.as_deref() == Some(path) || self.documents.iter().any(is_within)
+        self.own.as_deref() == Some(path)
+            || self.documents.iter().any(|place| is_within(path, place))
     }
 
     /// Returns the backup of the file that ralph keeps, from the top.
@@ -228,6 +225,11 @@ impl Repository {
             .map(|path| OsString::from_vec([b":(top,exclude,literal)", path.as_slice()].concat()));
         std::iter::once(".".into()).chain(excluded).chain(backup)
     }
+}
+
+/// Returns whether a path is a place or lies below it.
+pub(super) fn is_within(path: &[u8], place: &[u8]) -> bool {
+    path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 fn runtime_names() -> impl Iterator<Item = &'static str> {

@@ -1,18 +1,20 @@
 //! The sections of the page behind what needs a person: what was done, and what it took.
 
 use ralph_core::gate::Severity;
-use ralph_core::report::{GateSummary, Latest, ReviewReading, Spent, Summary};
+use ralph_core::report::{
+    AutoApproved, GateSummary, Latest, ReviewReading, Reviews, Spent, Summary,
+};
 
 use super::markdown::{code, plain, table};
 use crate::lines::short;
 use crate::stream::{plural, tokens};
 
-pub(super) fn auto_approved(page: &mut String, summary: &Summary) {
-    if summary.auto_approved.is_empty() {
+pub(super) fn auto_approved(page: &mut String, tasks: &[AutoApproved]) {
+    if tasks.is_empty() {
         return;
     }
     page.push_str("\n## Approved at the cap (look at them by hand)\n\n");
-    for task in &summary.auto_approved {
+    for task in tasks {
         let (id, title) = (plain(&task.id.0), plain(&task.title));
         let (reviews, feedback) = (task.reviews, plain(&task.feedback));
         let s = plural(reviews as usize);
@@ -20,8 +22,8 @@ pub(super) fn auto_approved(page: &mut String, summary: &Summary) {
     }
 }
 
-pub(super) fn reviews(page: &mut String, summary: &Summary) {
-    let Some(reviews) = &summary.reviews else { return };
+pub(super) fn reviews(page: &mut String, reviews: Option<&Reviews>) {
+    let Some(reviews) = reviews else { return };
     page.push_str("\n## Reviews\n\n");
     let rows: Vec<Vec<String>> = reviews
         .tasks_by_count

@@ -1,5 +1,6 @@
 //! The commands: reading the command line, doing what it says, ending with an exit code.
 
+mod archive;
 mod build;
 mod demo;
 mod doctor;
@@ -39,6 +40,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         }
         Some(Command::Guard { run }) => ralph_io::process::guard::main(&run),
         Some(Command::Sim { scenario }) => sim(&scenario),
+        Some(Command::Archive(args)) => finish(&cli.common, archive::main(&cli.common, &args)),
         Some(Command::Init(args)) => finish(&cli.common, init::main(&cli.common, &args)),
         Some(Command::Plan(args)) => finish(&cli.common, plan::main(&cli.common, &args)),
         Some(Command::Run(args)) => finish(&cli.common, run::main(&cli.common, &args)),

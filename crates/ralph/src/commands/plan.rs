@@ -92,7 +92,9 @@ fn known(
         }
         Err(problems) => {
             let complaint = task_file::complain(project, &problems);
-            complaint.hint(format!("whether work on `{name}` has begun cannot be told"))
+            complaint
+                .hint(format!("whether work on `{name}` has begun cannot be told"))
+                .hint("`ralph resume` goes on with a plan that was cut off")
         }
     };
     if !args.force {

@@ -4,6 +4,7 @@
 
 mod acp;
 mod agents;
+mod archive;
 mod bad_input;
 mod build;
 mod claude;

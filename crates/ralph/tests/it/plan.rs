@@ -3,6 +3,7 @@
 use std::fs;
 
 use ralph_testkit::sealed::{Finished, Sealed};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{always, repository, sealed};
@@ -143,6 +144,42 @@ fn a_run_that_goes_on_takes_its_draft_up_again() {
     sealed.ralph(&["resume", "-m", "2"]).expect_code(0);
     assert_eq!(sealed.read("ralph/tasks.json"), draft.replace("US-009", "US-002"));
     assert_eq!(sealed.subjects()[0], "ralph[2]: plan — 2 stories for notes");
+    assert_clean(&sealed);
+}
+
+#[test]
+fn an_interrupted_plan_leaves_the_old_list_until_it_goes_on() {
+    let waits = json!([
+        writes(&good()), { "touch": "../at-work" }, { "waitFor": { "path": "../go-on" } }
+    ]);
+    let sealed = project(&calls(&[waits.clone(), waits]), &json!({}));
+    let before = sealed.read("ralph/tasks.json");
+    let mut running = sealed.start(&["plan"]);
+    sealed.wait_for("../at-work");
+    running.signal(Signal::INT);
+    running.wait_for("shutting down");
+    running.signal(Signal::INT);
+    running.wait().expect_code(130);
+    assert_eq!(sealed.read("ralph/tasks.json"), before);
+    fs::write(sealed.root().join("go-on"), "").expect("written");
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.read("ralph/tasks.json"), good());
+    assert_clean(&sealed);
+}
+
+#[test]
+fn a_plan_that_was_killed_goes_on() {
+    let waits = json!([
+        writes(&bad()), { "touch": "../at-work" }, { "waitFor": { "path": "../go-on" } }
+    ]);
+    let sealed = project(&calls(&[waits, json!([writes(&good())])]), &json!({}));
+    let running = sealed.start(&["plan"]);
+    sealed.wait_for("../at-work");
+    running.signal(Signal::KILL);
+    running.wait();
+    plan(&sealed, &[]).expect_code(2).expect_stderr("`ralph resume` goes on");
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.read("ralph/tasks.json"), good());
     assert_clean(&sealed);
 }
 

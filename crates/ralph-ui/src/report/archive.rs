@@ -1,0 +1,190 @@
+//! The page that goes into an archive beside a task list: what became of it.
+//!
+//! Made from the list alone, so it says the same whoever worked on it. Not here: what single runs
+//! took, which their own accounts tell.
+
+use ralph_core::report::{AutoApproved, Reviews};
+use ralph_core::task::{Task, TaskList, TaskStatus};
+
+use super::markdown::{plain, table};
+use super::{how_far, sections};
+use crate::stream::plural;
+
+/// What an archive is about.
+#[derive(Debug, Clone, Copy)]
+pub struct Archived<'a> {
+    /// The name of the archive.
+    pub name: &'a str,
+    /// The day it is made.
+    pub on: &'a str,
+    /// The day the work began, where that is known.
+    pub begun: Option<&'a str>,
+    /// The day of the last change, where that is known.
+    pub last: Option<&'a str>,
+    /// The list; nothing where it has mistakes, or there is none.
+    pub list: Option<&'a TaskList>,
+}
+
+/// Returns the page.
+pub fn markdown(archived: &Archived<'_>) -> String {
+    let project = archived.list.map_or("", |list| list.project.trim());
+    let title = if project.is_empty() { archived.name } else { project };
+    let mut page = format!("# {}\n\n- Archived: {}\n", plain(title), archived.on);
+    page.push_str(&match (archived.begun, archived.last) {
+        (Some(begun), Some(last)) => {
+            format!("- Worked on: {} to {}\n", plain(begun), plain(last))
+        }
+        (Some(begun), None) => format!("- Begun: {}\n", plain(begun)),
+        (None, Some(last)) => format!("- Last change: {}\n", plain(last)),
+        (None, None) => String::new(),
+    });
+    let Some(list) = archived.list else {
+        page.push_str("\nThere is no task list in it that could be read.\n");
+        return page;
+    };
+    if let Some(branch) = list.branch.as_deref().filter(|branch| !branch.trim().is_empty()) {
+        page.push_str(&format!("- Branch: {}\n", plain(branch)));
+    }
+    if !list.description.trim().is_empty() {
+        page.push_str(&format!("\n{}\n", plain(&list.description)));
+    }
+    page.push_str(&how_far(list.progress()));
+    failed(&mut page, list);
+    sections::auto_approved(&mut page, &AutoApproved::of(list));
+    sections::reviews(&mut page, Reviews::of(list).as_ref());
+    tasks(&mut page, list);
+    page
+}
+
+fn failed(page: &mut String, list: &TaskList) {
+    let failed: Vec<&Task> =
+        list.tasks.iter().filter(|task| task.status == TaskStatus::Failed).collect();
+    if failed.is_empty() {
+        return;
+    }
+    page.push_str("\n## Failed tasks\n\n");
+    for task in failed {
+        let reason = match task.notes.trim() {
+            "" => "nobody noted why",
+            notes => notes,
+        };
+        let s = plural(task.attempts as usize);
+        page.push_str(&format!(
+            "- **{}** ({}), after {} failed attempt{s}: {}\n",
+            plain(&task.id.0),
+            plain(&task.title),
+            task.attempts,
+            plain(reason)
+        ));
+    }
+}
+
+fn tasks(page: &mut String, list: &TaskList) {
+    if list.tasks.is_empty() {
+        return;
+    }
+    page.push_str("\n## Tasks\n\n");
+    let row = |task: &Task| {
+        vec![
+            plain(&task.id.0),
+            plain(&task.title),
+            task.status.name().replace('_', " "),
+            task.review.count.to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = list.tasks.iter().map(row).collect();
+    table(page, &["Task", "Title", "Status", "Reviews"], &rows);
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use ralph_core::review::{ReviewState, ReviewStatus};
+
+    use super::*;
+
+    #[test]
+    fn the_page_says_what_became_of_a_list() {
+        let done = |id: &str, count, feedback: &str| Task {
+            status: TaskStatus::Done,
+            review: ReviewState {
+                status: ReviewStatus::Approved,
+                count,
+                feedback: feedback.into(),
+            },
+            ..Task::new(id, "Does *it*")
+        };
+        let failed = Task {
+            status: TaskStatus::Failed,
+            attempts: 5,
+            notes: "failed: none of 5 attempts passed; its work is on wip/x".into(),
+            ..Task::new("US-3", "Never works")
+        };
+        let list = TaskList {
+            project: "Notes".into(),
+            branch: Some("ralph/notes".into()),
+            tasks: vec![
+                done("US-1", 1, ""),
+                done("US-2", 5, "[AUTO-APPROVED AT CAP] still slow"),
+                failed,
+                Task::new("US-4", "Was not begun"),
+            ],
+            ..TaskList::default()
+        };
+        let archived = Archived {
+            name: "2026-11-15-notes",
+            on: "2026-11-15",
+            begun: Some("2026-11-01"),
+            last: Some("2026-11-14"),
+            list: Some(&list),
+        };
+        expect![[r#"
+            # Notes
+
+            - Archived: 2026-11-15
+            - Worked on: 2026-11-01 to 2026-11-14
+            - Branch: ralph/notes
+
+            ## Completed: 2/4 tasks
+
+            1 failed, 1 left.
+
+            ## Failed tasks
+
+            - **US-3** (Never works), after 5 failed attempts: failed: none of 5 attempts passed; its work is on wip/x
+
+            ## Approved at the cap (look at them by hand)
+
+            - **US-2** (Does \*it\*), after 5 reviews: [AUTO-APPROVED AT CAP] still slow
+
+            ## Reviews
+
+            | Reviews | Tasks |
+            | --- | --- |
+            | 1 | 1 |
+            | 5 | 1 |
+
+            Many tasks took three reviews or more: they catch real faults.
+            1 task hit the cap of reviews: look at the work by hand.
+
+            ## Tasks
+
+            | Task | Title | Status | Reviews |
+            | --- | --- | --- | --- |
+            | US-1 | Does \*it\* | done | 1 |
+            | US-2 | Does \*it\* | done | 5 |
+            | US-3 | Never works | failed | 0 |
+            | US-4 | Was not begun | pending | 0 |
+        "#]].assert_eq(&markdown(&archived));
+        let nothing = Archived { list: None, begun: None, ..archived };
+        expect![[r#"
+            # 2026-11-15-notes
+
+            - Archived: 2026-11-15
+            - Last change: 2026-11-14
+
+            There is no task list in it that could be read.
+        "#]]
+        .assert_eq(&markdown(&nothing));
+    }
+}

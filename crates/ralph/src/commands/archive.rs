@@ -1,0 +1,282 @@
+//! `ralph archive`: a list and its documents put away, fresh ones in their place.
+//!
+//! Everything is in the archive before anything is replaced, so that a death on the way loses
+//! nothing. Not here: what the summary says.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use ralph_core::event::CommitId;
+use ralph_core::outcome::ExitStatus;
+use ralph_core::ports::CommitResult;
+use ralph_core::task::TaskList;
+use ralph_io::formats::TaskFile;
+use ralph_io::git::{Git, Repository};
+use ralph_io::store::atomic;
+use ralph_ui::report::archive::{self, Archived};
+
+use crate::cli::{ArchiveArgs, CommonArgs};
+use crate::complaint::Complaint;
+use crate::desk::Desk;
+use crate::documents::{self, Documents, INIT, PRD, PROGRESS};
+use crate::project::Project;
+use crate::scaffold;
+use crate::screen;
+use crate::settings::types::sections::Commit;
+use crate::settings::{Loaded, Settings};
+use crate::task_file;
+use crate::templates::{self, Feature};
+
+/// The directory of all archives.
+const ARCHIVES: &str = "ralph-archive";
+
+/// How the names of archives in the making begin.
+const MAKING: &str = ".making-";
+
+/// What fresh documents call what nobody has named yet.
+const NEXT: &str = "The next feature";
+
+/// Runs the command.
+pub(crate) fn main(common: &CommonArgs, args: &ArchiveArgs) -> Result<ExitStatus, Complaint> {
+    let project = Project::open(common)?;
+    let loaded = project.settings(None, Vec::new())?;
+    let documents = Documents::of(&project, &loaded.settings)?;
+    let label = args.label.as_deref().map(|it| Feature::named(it, "--label")).transpose()?;
+    // The lock keeps a run from working on what is put away.
+    let desk = Desk::open(common, &project, &loaded)?;
+    desk.no_operation_is_under_way()?;
+    let stock = Stock::take(&project, &documents)?;
+    let archives = project.directory.join(ARCHIVES);
+    scaffold::directory(&archives)?;
+    sweep(&archives);
+    let about = match &label {
+        Some(label) => label.slug.clone(),
+        None => stock.about(desk.repository(), &project),
+    };
+    let day = documents::today();
+    let name = free_name(&archives, &format!("{day}-{about}"));
+    let last = last_changed(desk.repository(), &documents, &stock);
+    let summary = archive::markdown(&Archived {
+        name: &name,
+        on: &day,
+        begun: stock.begun().as_deref(),
+        last: last.as_deref(),
+        list: stock.list(),
+    });
+    make(&archives, &name, &stock, &summary)?;
+    stock.renew(&documents, &day)?;
+    let kept = commit(&desk, &loaded, &documents, &stock, &name)?;
+    if !common.quiet {
+        screen::print_data(&account(&stock, &name, &kept));
+    }
+    Ok(ExitStatus::Complete)
+}
+
+/// What is there to be put away.
+struct Stock {
+    files: Vec<(String, Vec<u8>)>,
+    tasks: Option<TaskFile>,
+    mistakes: Option<Complaint>,
+}
+
+impl Stock {
+    /// Reads the documents; refuses where nobody wrote anything into them.
+    fn take(project: &Project, documents: &Documents) -> Result<Self, Complaint> {
+        let names = [documents.beside(PRD), documents.tasks.clone(), documents.beside(PROGRESS)];
+        let there: Vec<String> = names
+            .into_iter()
+            .filter(|name| documents.place(name).symlink_metadata().is_ok())
+            .collect();
+        if there.iter().all(|name| documents::is_fresh(&documents.place(name))) {
+            let complaint = Complaint::input("there is nothing to archive");
+            return Err(complaint.hint(if there.is_empty() {
+                INIT
+            } else {
+                "nobody has written anything into the documents yet"
+            }));
+        }
+        let mut files = Vec::new();
+        for name in there {
+            let place = documents.place(&name);
+            let refused = |what: String| Complaint::input(format!("cannot read `{name}`: {what}"));
+            // A pipe would be waited for without end.
+            if !place.metadata().is_ok_and(|it| it.is_file()) {
+                return Err(refused("it is not a regular file".to_owned()));
+            }
+            let content = fs::read(&place).map_err(|error| refused(error.to_string()))?;
+            files.push((name, content));
+        }
+        let is_listed = files.iter().any(|(name, _)| *name == documents.tasks);
+        let read = is_listed.then(|| TaskFile::read(&documents.place(&documents.tasks)));
+        let (tasks, mistakes) = match read {
+            None => (None, None),
+            Some(Ok(tasks)) => (Some(tasks), None),
+            Some(Err(problems)) => (None, Some(task_file::complain(project, &problems))),
+        };
+        Ok(Self { files, tasks, mistakes })
+    }
+
+    fn list(&self) -> Option<&TaskList> {
+        self.tasks.as_ref().map(TaskFile::list)
+    }
+
+    /// Returns what the archive is called: after the branch of the list, the one that is checked
+    /// out, or the project.
+    fn about(&self, repository: Option<&Repository>, project: &Project) -> String {
+        let of_list = self.list().and_then(|list| list.branch.clone());
+        let checked_out = || repository.and_then(|repository| repository.branch().ok().flatten());
+        let directory = project.directory.file_name().unwrap_or_default().to_string_lossy();
+        let named = [of_list, checked_out(), Some(directory.into_owned())];
+        let slugs = named
+            .iter()
+            .flatten()
+            .map(|name| templates::slug(name.strip_prefix("ralph/").unwrap_or(name)));
+        slugs.into_iter().find(|slug| !slug.is_empty()).unwrap_or_else(|| "list".to_owned())
+    }
+
+    /// Returns the day the work began, as the notes say.
+    fn begun(&self) -> Option<String> {
+        let (_, notes) = self.files.iter().find(|(name, _)| name.ends_with(PROGRESS))?;
+        let notes = String::from_utf8_lossy(notes);
+        let line = notes.lines().find_map(|line| line.strip_prefix("Started:"))?.trim();
+        (!line.is_empty()).then(|| line.to_owned())
+    }
+
+    /// Puts fresh documents where the old ones were, unless somebody has changed those meanwhile.
+    fn renew(&self, documents: &Documents, day: &str) -> Result<(), Complaint> {
+        let commands = self.list().map(|list| list.verify_commands.clone()).unwrap_or_default();
+        for (name, content) in &self.files {
+            let place = documents.place(name);
+            let refused = |what: String| {
+                Complaint::input(format!("cannot write `{name}`: {what}"))
+                    .hint(format!("what was there is in {ARCHIVES}; nothing is lost"))
+            };
+            if !fs::read(&place).is_ok_and(|now| now == *content) {
+                return Err(refused("it was changed meanwhile".to_owned()));
+            }
+            let text = if *name == documents.tasks {
+                templates::tasks("", None, &commands)
+            } else if name.ends_with(PRD) {
+                templates::prd(NEXT)
+            } else {
+                templates::progress(NEXT, day)
+            };
+            let mode = fs::metadata(&place).map(|it| it.permissions());
+            let mode = mode.unwrap_or_else(|_| Permissions::from_mode(0o644));
+            atomic::replace_with(&place, text.as_bytes(), mode)
+                .map_err(|error| refused(error.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes what an archive left that was cut off in the making. What it was made of was not
+/// touched before it was whole.
+fn sweep(archives: &Path) {
+    let entries = fs::read_dir(archives).into_iter().flatten().flatten();
+    for entry in entries.filter(|it| it.file_name().to_string_lossy().starts_with(MAKING)) {
+        // What stays does no harm.
+        let _ = fs::remove_dir_all(entry.path());
+    }
+}
+
+/// Returns the first name that nothing has: `a`, then `a-2`.
+fn free_name(archives: &Path, name: &str) -> String {
+    let numbered = (2..).map(|number: u64| format!("{name}-{number}"));
+    let mut free = std::iter::once(name.to_owned())
+        .chain(numbered)
+        .filter(|name| archives.join(name).symlink_metadata().is_err());
+    free.next().unwrap_or_else(|| name.to_owned())
+}
+
+/// Makes the archive. It has its name only once it is whole.
+fn make(archives: &Path, name: &str, stock: &Stock, summary: &str) -> Result<(), Complaint> {
+    let made = || -> io::Result<()> {
+        let making = tempfile::Builder::new().prefix(MAKING).tempdir_in(archives)?;
+        let files = stock.files.iter().map(|(path, content)| (path.as_str(), content.as_slice()));
+        for (path, content) in files.chain([("summary.md", summary.as_bytes())]) {
+            let file = Path::new(path).file_name().unwrap_or_default();
+            let mode = Permissions::from_mode(0o644);
+            atomic::replace_with(&making.path().join(file), content, mode)?;
+        }
+        fs::set_permissions(making.path(), Permissions::from_mode(0o755))?;
+        fs::rename(making.path(), archives.join(name))?;
+        // It has another name now, and is not to be removed.
+        let _ = making.keep();
+        atomic::sync_directory(archives)
+    };
+    made().map_err(|error| {
+        Complaint::input(format!("cannot write `{ARCHIVES}/{name}`: {error}"))
+            .hint("the documents are as they were")
+    })
+}
+
+fn last_changed(
+    repository: Option<&Repository>,
+    documents: &Documents,
+    stock: &Stock,
+) -> Option<String> {
+    let newest = |name: &String| repository?.last_changed(&documents.place(name)).ok().flatten();
+    stock.files.iter().filter_map(|(name, _)| newest(name)).max()
+}
+
+/// What became of the archive in git.
+enum Kept {
+    Committed(String),
+    Not(&'static str),
+}
+
+/// Commits the archive and the fresh documents, and nothing else.
+fn commit(
+    desk: &Desk,
+    loaded: &Loaded,
+    documents: &Documents,
+    stock: &Stock,
+    name: &str,
+) -> Result<Kept, Complaint> {
+    let settings: &Settings = &loaded.settings;
+    let Some(repository) = desk.repository() else {
+        return Ok(Kept::Not("this is no git repository"));
+    };
+    if settings.commit == Some(Commit::None) {
+        return Ok(Kept::Not("the settings say that nobody commits"));
+    }
+    let archive = format!("{ARCHIVES}/{name}");
+    let failed = |what: String| {
+        Complaint::new(ExitStatus::GitFailed, format!("the archive was not committed: {what}"))
+            .hint(format!("it is in {archive}, whole; commit it yourself"))
+    };
+    let scratch = tempfile::tempdir_in(desk.layout.state())
+        .map_err(|error| failed(format!("cannot write to the state directory: {error}")))?;
+    let mut paths: Vec<PathBuf> = vec![documents.place(&archive)];
+    paths.extend(stock.files.iter().map(|(name, _)| documents.place(name)));
+    let progress = stock.list().map(TaskList::progress);
+    let far = progress.map(|it| format!(" — {} of {} tasks done", it.done, it.total));
+    let message = format!("{}: archive {name}{}", settings.commit_prefix, far.unwrap_or_default());
+    let mut git = Git::new(repository.clone(), scratch.path());
+    match git.commit_only(&paths, &message) {
+        Ok(CommitResult::Made(CommitId(commit))) => Ok(Kept::Committed(commit)),
+        Ok(CommitResult::Nothing) => Ok(Kept::Not("git ignores it")),
+        Ok(CommitResult::Refused { output }) => Err(failed(format!("a hook refused it\n{output}"))),
+        Err(error) => Err(failed(error.message)),
+    }
+}
+
+fn account(stock: &Stock, name: &str, kept: &Kept) -> String {
+    let mut text = String::new();
+    if let Some(mistakes) = &stock.mistakes {
+        let mistakes = mistakes.message.lines().collect::<Vec<_>>().join("\n  ");
+        text.push_str(&format!("The list is archived as it is: {mistakes}\n"));
+    }
+    let far = stock.list().map(TaskList::progress);
+    let far = far.map(|it| format!(", {} of {} tasks done", it.done, it.total));
+    text.push_str(&format!("Archived in {ARCHIVES}/{name}{}.\n", far.unwrap_or_default()));
+    text.push_str(&match kept {
+        Kept::Committed(commit) => format!("Committed as {}.\n", &commit[..commit.len().min(7)]),
+        Kept::Not(why) => format!("Not committed: {why}.\n"),
+    });
+    text.push_str("\nFresh documents are in place. Name the next feature with\n  ralph init --workflow tasks --name FEATURE --force\n");
+    text
+}

@@ -1,0 +1,265 @@
+//! `ralph archive`: a list is put away whole, and nothing else is touched.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use ralph_testkit::sealed::{Finished, Sealed};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::{always, repository, sealed};
+
+const PRD: &str = "# Notes\n\nNotes can be searched.\n";
+
+fn story(id: &str, further: Value) -> Value {
+    let mut story = json!({
+        "id": id,
+        "title": format!("The {id}"),
+        "description": format!("Make {id}."),
+        "acceptanceCriteria": [format!("{id} is there")],
+        "passes": false
+    });
+    if let (Some(story), Some(further)) = (story.as_object_mut(), further.as_object()) {
+        story.extend(further.clone());
+    }
+    story
+}
+
+fn done(id: &str, reviews: u32) -> Value {
+    let further = json!({
+        "passes": true, "reviewStatus": "approved", "reviewCount": reviews, "notes": "Done."
+    });
+    story(id, further)
+}
+
+fn documents(sealed: &Sealed, stories: &[Value]) {
+    let list = json!({
+        "project": "Notes", "branchName": "ralph/notes", "verifyCommands": ["true"],
+        "userStories": stories
+    });
+    sealed.write("ralph/prd.md", PRD);
+    sealed.write("ralph/tasks.json", &format!("{list:#}\n"));
+    sealed.write("ralph/progress.txt", "# Progress\n\nStarted: 2026-11-01\n\n---\nUS-001 done.\n");
+    sealed.write("ralph/prompt.md", "Run `make`.\n");
+}
+
+/// A repository whose documents are committed.
+fn project(stories: &[Value]) -> Sealed {
+    let sealed = repository();
+    documents(&sealed, stories);
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Documents"]);
+    sealed
+}
+
+fn archive(sealed: &Sealed, words: &[&str]) -> Finished {
+    sealed.ralph(&[&["archive"], words].concat())
+}
+
+fn archives(sealed: &Sealed) -> Vec<String> {
+    let entries = fs::read_dir(sealed.project().join("ralph-archive")).into_iter().flatten();
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The one archive, whose day may be any.
+#[track_caller]
+fn the_archive(sealed: &Sealed, about: &str) -> String {
+    let names = archives(sealed);
+    assert!(names.len() == 1 && names[0].ends_with(about), "{names:?}");
+    assert_eq!(names[0].len(), "2026-11-15".len() + about.len());
+    format!("ralph-archive/{}", names[0])
+}
+
+#[test]
+fn a_list_that_is_done_is_put_away_and_committed() {
+    let sealed = project(&[done("US-001", 1), done("US-002", 1)]);
+    let (prd, tasks, progress) = (
+        sealed.read("ralph/prd.md"),
+        sealed.read("ralph/tasks.json"),
+        sealed.read("ralph/progress.txt"),
+    );
+    let end = archive(&sealed, &[]).expect_code(0);
+    assert!(end.stdout.contains("-notes, 2 of 2 tasks done.\n"), "{}", end.stdout);
+    assert!(end.stdout.contains("Committed as "), "{}", end.stdout);
+    let place = the_archive(&sealed, "-notes");
+    assert_eq!(sealed.read(&format!("{place}/prd.md")), prd);
+    assert_eq!(sealed.read(&format!("{place}/tasks.json")), tasks);
+    assert_eq!(sealed.read(&format!("{place}/progress.txt")), progress);
+    let summary = sealed.read(&format!("{place}/summary.md"));
+    for line in
+        ["# Notes\n", "Completed: 2/2 tasks", "Worked on: 2026-11-01 to 20", "reviews are cheap"]
+    {
+        assert!(summary.contains(line), "{summary}");
+    }
+    // Fresh documents that can be used, and standing orders that stay.
+    sealed.ralph(&["tasks", "validate"]).expect_code(0);
+    assert!(sealed.read("ralph/tasks.json").contains("\"verifyCommands\": [\"true\"]"));
+    assert!(!sealed.read("ralph/prd.md").contains("searched"));
+    assert_eq!(sealed.read("ralph/prompt.md"), "Run `make`.\n");
+    assert!(sealed.subjects()[0].starts_with("ralph: archive 20"), "{:?}", sealed.subjects());
+    assert!(sealed.subjects()[0].ends_with("-notes — 2 of 2 tasks done"));
+    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+    archive(&sealed, &[]).expect_code(2).expect_stderr("nothing to archive");
+    sealed.ralph(&["init", "--workflow", "tasks", "--name", "Next", "--force"]).expect_code(0);
+    assert!(!sealed.project().join("ralph/prd.md.bak").exists());
+}
+
+#[test]
+fn an_unfinished_list_says_what_is_left_and_why() {
+    let capped = json!({
+        "passes": true, "reviewStatus": "approved", "reviewCount": 5, "notes": "Done.",
+        "reviewFeedback": "[AUTO-APPROVED AT CAP] It is slow."
+    });
+    let failed = json!({
+        "status": "failed", "retryCount": 5, "notes": "failed: stuck; its work is on wip/x"
+    });
+    let stories = [story("US-001", capped), story("US-002", failed), story("US-003", json!({}))];
+    let sealed = project(&stories);
+    archive(&sealed, &["--label", "Gave up: Notes!"]).expect_code(0);
+    let place = the_archive(&sealed, "-gave-up-notes");
+    let summary = sealed.read(&format!("{place}/summary.md"));
+    for line in [
+        "Completed: 1/3 tasks",
+        "1 failed, 1 left.",
+        "**US-002** (The US-002), after 5 failed attempts: failed: stuck; its work is on wip/x",
+        "**US-001** (The US-001), after 5 reviews: [AUTO-APPROVED AT CAP] It is slow.",
+    ] {
+        assert!(summary.contains(line), "{line}\n{summary}");
+    }
+}
+
+#[test]
+fn a_second_archive_of_the_day_gets_a_number() {
+    let sealed = project(&[done("US-001", 1)]);
+    archive(&sealed, &[]).expect_code(0);
+    documents(&sealed, &[done("US-002", 1)]);
+    archive(&sealed, &[]).expect_code(0);
+    let names = archives(&sealed);
+    assert_eq!(names.len(), 2);
+    assert_eq!(names[1], format!("{}-2", names[0]));
+    assert!(sealed.read(&format!("ralph-archive/{}/tasks.json", names[1])).contains("US-002"));
+}
+
+#[test]
+fn other_changes_and_what_is_staged_stay() {
+    let sealed = project(&[done("US-001", 1)]);
+    sealed.write("staged.txt", "staged\n");
+    sealed.git(&["add", "staged.txt"]);
+    sealed.write("README.md", "# Mine\n");
+    sealed.write("ralph/prompt.md", "Changed.\n");
+    archive(&sealed, &[]).expect_code(0);
+    let status = sealed.git(&["status", "--porcelain"]);
+    assert_eq!(status, " M README.md\n M ralph/prompt.md\nA  staged.txt\n");
+    let files = sealed.git(&["show", "--name-only", "--format=", "HEAD"]);
+    assert_eq!(files.lines().count(), 7, "{files}");
+    assert_eq!(files.lines().filter(|file| file.starts_with("ralph-archive/")).count(), 4);
+}
+
+#[test]
+fn documents_that_nobody_committed_are_put_away_too() {
+    let sealed = repository();
+    documents(&sealed, &[done("US-001", 1)]);
+    archive(&sealed, &[]).expect_code(0);
+    assert_eq!(sealed.git(&["status", "--porcelain"]), "?? ralph/prompt.md\n");
+}
+
+#[test]
+fn a_list_with_mistakes_is_put_away_as_it_is() {
+    let sealed = project(&[done("US-001", 1)]);
+    sealed.write("ralph/tasks.json", "{ broken");
+    let end = archive(&sealed, &[]).expect_code(0);
+    assert!(end.stdout.contains("The list is archived as it is"), "{}", end.stdout);
+    let place = the_archive(&sealed, "-main");
+    assert_eq!(sealed.read(&format!("{place}/tasks.json")), "{ broken");
+    assert!(sealed.read(&format!("{place}/summary.md")).contains("no task list"));
+}
+
+#[test]
+fn without_a_repository_it_is_put_away_all_the_same() {
+    let sealed = sealed();
+    documents(&sealed, &[done("US-001", 1)]);
+    let end = archive(&sealed, &[]).expect_code(0);
+    assert!(end.stdout.contains("Not committed: this is no git repository."), "{}", end.stdout);
+    the_archive(&sealed, "-notes");
+}
+
+#[test]
+fn what_git_ignores_is_said() {
+    let sealed = repository();
+    sealed.write(".gitignore", "/ralph/\n/ralph-archive/\n");
+    documents(&sealed, &[done("US-001", 1)]);
+    let end = archive(&sealed, &[]).expect_code(0);
+    assert!(end.stdout.contains("Not committed: git ignores it."), "{}", end.stdout);
+}
+
+#[test]
+fn a_hook_that_refuses_loses_nothing() {
+    let sealed = project(&[done("US-001", 1)]);
+    sealed.write(".git/hooks/pre-commit", "#!/bin/sh\necho no archives here\nexit 1\n");
+    let hook = sealed.project().join(".git/hooks/pre-commit");
+    fs::set_permissions(hook, fs::Permissions::from_mode(0o755)).expect("a mode");
+    archive(&sealed, &[])
+        .expect_code(5)
+        .expect_stderr("no archives here")
+        .expect_stderr("commit it yourself");
+    let place = the_archive(&sealed, "-notes");
+    assert_eq!(sealed.read(&format!("{place}/prd.md")), PRD);
+}
+
+#[test]
+fn nothing_and_nonsense_are_refused() {
+    let empty = repository();
+    archive(&empty, &[]).expect_code(2).expect_stderr("nothing to archive").expect_stderr("init");
+    empty.ralph(&["init", "--workflow", "tasks"]).expect_code(0);
+    archive(&empty, &[]).expect_code(2).expect_stderr("nobody has written anything");
+
+    let sealed = project(&[done("US-001", 1)]);
+    archive(&sealed, &["--label", "?"]).expect_code(2).expect_stderr("--label");
+    sealed.write("ralph-archive", "a file");
+    archive(&sealed, &[]).expect_code(2).expect_stderr("must be a directory");
+    assert_eq!(sealed.read("ralph/prd.md"), PRD);
+}
+
+#[test]
+fn a_run_at_work_is_not_disturbed() {
+    let sealed = repository();
+    let deeds =
+        json!([{ "touch": "at-work" }, { "waitFor": { "path": "go-on" } }, { "claim": "DONE" }]);
+    sealed.script(&always(deeds), &json!({}));
+    documents(&sealed, &[done("US-001", 1)]);
+    let run = sealed.start(&["run", "-p", "base"]);
+    sealed.wait_for("at-work");
+    archive(&sealed, &[]).expect_code(3).expect_stderr("Another run is active");
+    assert_eq!(sealed.read("ralph/prd.md"), PRD);
+    sealed.write("go-on", "");
+    run.wait().expect_code(0);
+}
+
+/// The commit is the last step; a hook that waits makes it the place to die.
+#[test]
+fn a_death_in_the_middle_loses_nothing() {
+    let sealed = project(&[done("US-001", 1)]);
+    let (marker, hook) = ("../in-hook", sealed.project().join(".git/hooks/pre-commit"));
+    sealed.write(
+        ".git/hooks/pre-commit",
+        &format!("#!/bin/sh\ntouch {marker}\nwhile [ ! -e ../leave ]; do sleep 0.05; done\n"),
+    );
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let running = sealed.start(&["archive"]);
+    sealed.wait_for(marker);
+    running.signal(Signal::KILL);
+    running.wait();
+    fs::write(sealed.root().join("leave"), "").expect("written");
+    let place = the_archive(&sealed, "-notes");
+    assert_eq!(sealed.read(&format!("{place}/prd.md")), PRD);
+    assert_eq!(sealed.survivors(), Vec::<String>::new());
+    // A stump of an earlier one is swept away, and everything works as before.
+    fs::remove_file(hook).expect("removed");
+    sealed.write("ralph-archive/.making-x/prd.md", "half");
+    documents(&sealed, &[done("US-002", 1)]);
+    archive(&sealed, &[]).expect_code(0);
+    assert_eq!(archives(&sealed).len(), 2);
+}
