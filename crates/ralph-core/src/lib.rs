@@ -44,6 +44,7 @@ pub mod settle;
 pub mod shelf;
 pub mod stuck;
 pub mod task;
+pub mod template;
 pub mod text;
 pub mod units;
 pub mod vacuous;

@@ -1,0 +1,258 @@
+//! Templates: text with `${NAME}` in it, filled in once.
+//!
+//! What is filled in is never looked at again, so no task, patch or answer of an agent can name
+//! a variable. Not here: which variables there are.
+
+use std::ops::Range;
+
+/// A longer name is no name but an accident.
+const LONGEST_NAME: usize = 64;
+
+/// More unknown names than these do not help anybody.
+const MOST_UNKNOWN: usize = 20;
+
+/// Beyond this many bytes no more is filled in: a template may name a large variable often.
+pub const LARGEST: usize = 4 * 1024 * 1024;
+
+/// A template that was filled in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expanded {
+    /// The text.
+    pub text: String,
+    /// The variables that nobody knows, each once, in the order of the text; they stand there
+    /// as they were.
+    pub unknown: Vec<String>,
+    /// Whether variables stand there as they were because the text had become too long.
+    pub is_cut: bool,
+}
+
+/// Fills in a template. `$$` is a dollar; `$NAME`, `$(…)` and everything else stay as they are.
+///
+/// A line of nothing but variables that are all empty goes, and the empty lines after it too,
+/// so that a section with nothing to say leaves no trace.
+pub fn expand<'v>(template: &str, value: impl Fn(&str) -> Option<&'v str>) -> Expanded {
+    let mut expanded = Expanded { text: String::new(), unknown: Vec::new(), is_cut: false };
+    let mut is_after_nothing = false;
+    for line in template.split_inclusive('\n') {
+        if is_after_nothing && line.trim().is_empty() {
+            continue;
+        }
+        let before = expanded.text.len();
+        let content = fill(line, &value, &mut expanded);
+        is_after_nothing =
+            content == Content::VariablesOnly && expanded.text[before..].trim().is_empty();
+        if is_after_nothing {
+            expanded.text.truncate(before);
+        }
+    }
+    expanded
+}
+
+/// Returns a text as a template that gives exactly this text.
+pub fn escape(text: &str) -> String {
+    text.replace('$', "$$")
+}
+
+/// Returns the variables that a template names, as often as it does.
+pub fn names(template: &str) -> impl Iterator<Item = &str> {
+    Pieces { rest: template }.filter_map(|piece| match piece {
+        Piece::Variable { name, .. } => Some(name),
+        Piece::Text(_) | Piece::Dollar => None,
+    })
+}
+
+/// What a line of a template holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    VariablesOnly,
+    Text,
+}
+
+fn fill<'v>(
+    line: &str,
+    value: &impl Fn(&str) -> Option<&'v str>,
+    expanded: &mut Expanded,
+) -> Content {
+    let (mut has_variables, mut has_text) = (false, false);
+    for piece in (Pieces { rest: line }) {
+        match piece {
+            Piece::Text(text) => {
+                has_text |= !text.trim().is_empty();
+                expanded.text.push_str(text);
+            }
+            Piece::Dollar => {
+                has_text = true;
+                expanded.text.push('$');
+            }
+            Piece::Variable { name, whole } => {
+                has_variables = true;
+                match value(name) {
+                    Some(value) if expanded.text.len() + value.len() <= LARGEST => {
+                        expanded.text.push_str(value);
+                    }
+                    Some(_) => {
+                        expanded.is_cut = true;
+                        expanded.text.push_str(whole);
+                    }
+                    None => {
+                        expanded.text.push_str(whole);
+                        let unknown = &mut expanded.unknown;
+                        if unknown.len() < MOST_UNKNOWN && unknown.iter().all(|it| it != name) {
+                            unknown.push(name.to_owned());
+                        }
+                    }
+                }
+            }
+        }
+    }
+    if has_variables && !has_text { Content::VariablesOnly } else { Content::Text }
+}
+
+/// A piece of a template.
+enum Piece<'t> {
+    Text(&'t str),
+    Dollar,
+    Variable { name: &'t str, whole: &'t str },
+}
+
+/// Cuts a template into pieces.
+struct Pieces<'t> {
+    rest: &'t str,
+}
+
+impl<'t> Pieces<'t> {
+    fn take(&mut self, length: usize) -> &'t str {
+        let (piece, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        piece
+    }
+}
+
+impl<'t> Iterator for Pieces<'t> {
+    type Item = Piece<'t>;
+
+    fn next(&mut self) -> Option<Piece<'t>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        if self.rest.starts_with("$$") {
+            self.take(2);
+            return Some(Piece::Dollar);
+        }
+        if let Some(name) = variable(self.rest) {
+            let whole = self.take(name.end + 1);
+            return Some(Piece::Variable { name: &whole[name], whole });
+        }
+        // A dollar that begins nothing is text like any other.
+        let first = usize::from(self.rest.starts_with('$'));
+        let length = self.rest[first..].find('$').map_or(self.rest.len(), |at| at + first);
+        Some(Piece::Text(self.take(length)))
+    }
+}
+
+/// Returns where the name is in a text that begins with a variable.
+fn variable(text: &str) -> Option<Range<usize>> {
+    let inner = text.strip_prefix("${")?;
+    let length = inner.bytes().take(LONGEST_NAME + 1).position(|byte| byte == b'}')?;
+    let name = &inner.as_bytes()[..length];
+    let is_name = name.first().is_some_and(|first| !first.is_ascii_digit())
+        && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    is_name.then_some(2..2 + length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(name: &str) -> Option<&'static str> {
+        match name {
+            "A" => Some("one"),
+            "NESTED" => Some("${A} $$ ${B}"),
+            "EMPTY" => Some(""),
+            "LONG" => Some("l1\nl2"),
+            _ => None,
+        }
+    }
+
+    #[track_caller]
+    fn check(template: &str, text: &str, unknown: &[&str]) {
+        let expanded = expand(template, value);
+        assert_eq!(expanded.text, text, "{template:?}");
+        assert_eq!(expanded.unknown, unknown, "{template:?}");
+        assert!(!expanded.is_cut, "{template:?}");
+    }
+
+    #[test]
+    fn variables_are_filled_in_once() {
+        for (template, text, unknown) in [
+            ("", "", [].as_slice()),
+            ("no variable", "no variable", &[]),
+            ("${A}", "one", &[]),
+            ("a ${A}${A} b\n${LONG}\n", "a oneone b\nl1\nl2\n", &[]),
+            ("${NESTED}", "${A} $$ ${B}", &[]),
+            ("$$", "$", &[]),
+            ("$${A} $$$${A}", "${A} $${A}", &[]),
+            ("$$${A}", "$one", &[]),
+            ("$A $(A) $1 $ ${", "$A $(A) $1 $ ${", &[]),
+            ("${} ${1} ${A:-x} ${A B} ${Ä}", "${} ${1} ${A:-x} ${A B} ${Ä}", &[]),
+            ("${a} ${B} ${B}", "${a} ${B} ${B}", &["a", "B"]),
+            ("${A", "${A", &[]),
+            ("${${A}}", "${one}", &[]),
+        ] {
+            check(template, text, unknown);
+        }
+        let long = format!("${{{}}}", "N".repeat(65));
+        check(&long, &long, &[]);
+    }
+
+    #[test]
+    fn a_section_with_nothing_to_say_leaves_no_trace() {
+        check("a\n\n${EMPTY}\n\nb\n", "a\n\nb\n", &[]);
+        check("a\n\n${EMPTY}\n\n \n${EMPTY}${EMPTY}\n\nb", "a\n\nb", &[]);
+        check("a ${EMPTY}\n\nb", "a \n\nb", &[]);
+        check("${EMPTY}$$\n\nb", "$\n\nb", &[]);
+        check("a\n\n\nb", "a\n\n\nb", &[]);
+    }
+
+    #[test]
+    fn the_text_stays_bounded() {
+        let large = "x".repeat(LARGEST / 2);
+        let expanded = expand("${V}${V}${V}", |_| Some(large.as_str()));
+        assert_eq!(expanded.text.len(), LARGEST + "${V}".len());
+        assert!(expanded.is_cut);
+        let many: String = (0..100).map(|number| format!("${{N{number}}}")).collect();
+        assert_eq!(expand(&many, |_| None).unknown.len(), MOST_UNKNOWN);
+    }
+
+    #[test]
+    fn names_are_those_that_would_be_filled_in() {
+        assert_eq!(names("${A} $${B} ${C}${A} $D").collect::<Vec<_>>(), ["A", "C", "A"]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn text_without_a_dollar_is_unchanged(text in "[^$]{0,80}") {
+            let expanded = expand(&text, |_| Some("filled in"));
+            proptest::prop_assert_eq!(&expanded.text, &text);
+            proptest::prop_assert_eq!(expanded.unknown, Vec::<String>::new());
+        }
+
+        #[test]
+        fn escaped_text_comes_back(text in "[${}A \n]{0,40}") {
+            proptest::prop_assert_eq!(expand(&escape(&text), |_| Some("filled in")).text, text);
+        }
+
+        #[test]
+        fn a_value_is_never_filled_in_again(value in "[${}XY \n]{0,40}") {
+            let expanded = expand("<${X}>", |name| (name == "X").then_some(value.as_str()));
+            proptest::prop_assert_eq!(expanded.text, format!("<{value}>"));
+            proptest::prop_assert_eq!(expanded.unknown, Vec::<String>::new());
+        }
+
+        #[test]
+        fn whatever_is_unknown_stays(text in "[${}A1_ \n]{0,40}") {
+            let expanded = expand(&text, |_| None).text;
+            proptest::prop_assert_eq!(expanded, text.replace("$$", "$"));
+        }
+    }
+}
