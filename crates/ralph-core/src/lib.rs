@@ -31,6 +31,7 @@ pub mod memory;
 pub mod nearest;
 pub mod outcome;
 pub mod ports;
+pub mod progress;
 pub mod prompt;
 pub mod reading;
 pub mod recipe;

@@ -176,6 +176,31 @@ pub fn excerpt_of(text: &str, limit: usize) -> String {
     excerpt.text()
 }
 
+/// Returns a Markdown text without its HTML comments, and without empty lines at its ends. A
+/// comment without an end goes on to the end of the text.
+pub fn without_comments(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some((before, comment)) = rest.split_once("<!--") {
+        kept.push_str(before);
+        rest = comment.split_once("-->").map_or("", |(_, after)| after);
+        // A line of nothing but comments goes whole.
+        let is_alone = kept.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
+        let end = rest.trim_start_matches([' ', '\t', '\r']).strip_prefix('\n');
+        if is_alone && let Some(after) = end {
+            kept.truncate(kept.trim_end_matches([' ', '\t']).len());
+            rest = after;
+        }
+    }
+    kept.push_str(rest);
+    kept.trim_end().trim_start_matches(['\n', '\r']).to_owned()
+}
+
+/// Returns a text on one line, words apart by one space, at most `limit` characters.
+pub fn one_line(text: &str, limit: usize) -> String {
+    glance(&text.split_whitespace().collect::<Vec<_>>().join(" "), limit)
+}
+
 /// Returns the first `count` characters of a text, and how many those are.
 fn first_chars(text: &str, count: usize) -> (&str, usize) {
     if text.len() <= count {
@@ -297,6 +322,27 @@ mod tests {
             proptest::prop_assert_eq!(lines(&pieces, 16), lines(&[&whole], 16));
             proptest::prop_assert!(lines(&[&whole], 16).iter().all(|line| line.len() <= 16));
         }
+    }
+
+    #[test]
+    fn comments_are_left_out() {
+        for (text, expect) in [
+            ("", ""),
+            ("a\nb\n", "a\nb"),
+            ("<!-- a\nb -->\n\nc <!-- d --> e\n", "c  e"),
+            ("a\n  <!-- b --> \nc", "a\nc"),
+            ("a\n<!-- b --> c", "a\n c"),
+            ("a <!-- b", "a"),
+            ("a -->", "a -->"),
+        ] {
+            assert_eq!(without_comments(text), expect, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn one_line_is_one_line() {
+        assert_eq!(one_line(" a\n\n b\tc ", 80), "a b c");
+        assert_eq!(one_line("a b c", 3), "a b…");
     }
 
     #[test]
