@@ -3,10 +3,11 @@
 //! One short function over six ports: look at the moment, choose the next step, do it, and
 //! record what came of it. Everything that decides is pure and lives elsewhere in this crate;
 //! everything that acts is behind a port. The steps that take more than a few lines are in
-//! `asking`, `checking` and `tasks`.
+//! `asking`, `checking` and `tasks`; what prompts are set in is read in `framing`.
 
 mod asking;
 mod checking;
+mod framing;
 mod tasks;
 
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ use crate::units::Timestamp;
 pub struct Engine<'a> {
     state: RunState,
     ports: Ports<'a>,
+    heed: framing::Heed,
 }
 
 /// What a new run is told.
@@ -107,7 +109,7 @@ impl<'a> Engine<'a> {
         ports.store.append(&first)?;
         let state = RunState::begin(&first)?;
         ports.ui.tell(&first, &state);
-        let mut engine = Self { state, ports };
+        let mut engine = Self { state, ports, heed: framing::Heed::default() };
         engine.warn_of_agents()?;
         Ok(engine)
     }
@@ -119,7 +121,7 @@ impl<'a> Engine<'a> {
         version: String,
         recipe: Option<Recipe>,
     ) -> Result<Self, EngineError> {
-        let mut engine = Self { state, ports };
+        let mut engine = Self { state, ports, heed: framing::Heed::default() };
         let is_changed = recipe.is_some();
         engine.record(Event::RunResumed { version, recipe: recipe.map(Box::new) })?;
         if is_changed {

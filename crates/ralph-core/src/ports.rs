@@ -300,6 +300,17 @@ pub trait Store {
     /// Reads a skill by its name. Nothing if there is none.
     fn skill(&mut self, name: &str) -> Option<String>;
 
+    /// Reads the project's own template of a prompt, by the name of the prompt. Nothing if it has
+    /// none; an error if there is one that cannot be used.
+    fn prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError>;
+
+    /// Reads a text file that lies beside the task file. Nothing if it is not there; an error if
+    /// it is there and cannot be used.
+    fn read_beside(&mut self, tasks: &Path, name: &str) -> Result<Option<String>, PromptError>;
+
+    /// Replaces a file that lies beside the task file and is there.
+    fn write_beside(&mut self, tasks: &Path, name: &str, text: &str) -> Result<(), StoreError>;
+
     /// Writes a view for people and scripts. A lost view is a warning, never the end of a run.
     fn publish(&mut self, view: &View<'_>) -> Result<(), StoreError>;
 }

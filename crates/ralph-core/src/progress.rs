@@ -12,9 +12,6 @@ use crate::run::Iteration;
 use crate::task::Task;
 use crate::text;
 
-/// The name of the file.
-pub const FILE: &str = "progress.txt";
-
 /// The heading of the patterns.
 const PATTERNS: &str = "## codebase patterns";
 

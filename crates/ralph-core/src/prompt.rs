@@ -1,9 +1,12 @@
 //! Putting a prompt together from its parts.
 //!
-//! The base texts for work on tasks are in [`task`], the one for making a list of them in
+//! The base texts for work on tasks are in [`task`], the templates they are made from in
+//! [`role`], what they say of the task list in [`keeping`], and the text for making a list in
 //! [`plan`]. Not here: reading files, and what the feedback says.
 
+pub mod keeping;
 pub mod plan;
+pub mod role;
 pub mod task;
 
 use crate::gate::FailAction;
@@ -81,7 +84,11 @@ mod tests {
             .iter()
             .map(|(text, action)| Feedback { text: (*text).to_owned(), action: *action })
             .collect();
-        let plan = PromptPlan { iteration_count: count, output_chars: 5000 };
+        let plan = PromptPlan {
+            iteration_count: count,
+            output_chars: 5000,
+            vars: std::collections::BTreeMap::new(),
+        };
         let parts = Parts {
             base: "base\n",
             feedback: &feedback,
@@ -113,7 +120,11 @@ mod tests {
     fn the_smallest_prompt_keeps_the_base_whole() {
         let base = "b".repeat(2_000);
         let feedback = [Feedback { text: "f".repeat(2_000), action: FailAction::Append }];
-        let plan = PromptPlan { iteration_count: IterationCount::Hidden, output_chars: 5000 };
+        let plan = PromptPlan {
+            iteration_count: IterationCount::Hidden,
+            output_chars: 5000,
+            vars: std::collections::BTreeMap::new(),
+        };
         let parts = Parts {
             base: &base,
             feedback: &feedback,

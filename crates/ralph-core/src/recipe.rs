@@ -17,7 +17,7 @@ use crate::glob::Pattern;
 use crate::ids::{Role, TaskId};
 use crate::review::ReviewPolicy;
 use crate::stuck::StuckPolicy;
-use crate::task::Keeper;
+use crate::task::{Keeper, ListForm};
 use crate::units::Millis;
 
 pub use agent::{AgentChoice, AgentKind, AgentOutput, Permissions, Selectors, UsageSelectors};
@@ -83,7 +83,11 @@ impl Recipe {
             agent,
             agents: BTreeMap::new(),
             escalate: None,
-            prompt: PromptPlan { iteration_count: IterationCount::Hidden, output_chars: 5000 },
+            prompt: PromptPlan {
+                iteration_count: IterationCount::Hidden,
+                output_chars: 5000,
+                vars: BTreeMap::new(),
+            },
             gates: Vec::new(),
             strategy: ValidationStrategy::Strict,
             baseline: BaselinePolicy::Off,
@@ -172,6 +176,17 @@ impl Recipe {
         self.landing.commits() || commits_list
     }
 
+    /// Returns the commands that are run after the agent.
+    pub fn commands(&self) -> Vec<String> {
+        let gates = self.gates.iter();
+        gates
+            .filter_map(|gate| match &gate.check {
+                Check::Command(command) => Some(command.clone()),
+                Check::Agent(_) => None,
+            })
+            .collect()
+    }
+
     /// Returns the policies of the work on a task list, where that is the work.
     pub fn task_work(&self) -> Option<&TaskWork> {
         match &self.work {
@@ -222,6 +237,9 @@ pub struct TaskWork {
     pub file: PathBuf,
     /// Who writes it.
     pub keeper: Keeper,
+    /// How it is written.
+    #[serde(default)]
+    pub form: ListForm,
     /// The one task to do, if not all are to be done.
     pub only: Option<TaskId>,
     /// Which tasks that failed before are tried again.
@@ -269,6 +287,7 @@ impl TaskWork {
         Self {
             file: file.into(),
             keeper: Keeper::Ralph,
+            form: ListForm::Plan,
             only: None,
             retry: Retry::Nothing,
             attempts: 5,
@@ -309,6 +328,9 @@ pub struct PromptPlan {
     pub iteration_count: IterationCount,
     /// How much output of a failed gate joins the next prompt.
     pub output_chars: usize,
+    /// Variables for the templates of the roles.
+    #[serde(default)]
+    pub vars: BTreeMap<String, String>,
 }
 
 /// Whether a prompt begins with the count of iterations.

@@ -114,6 +114,17 @@ pub enum Keeper {
     Agent,
 }
 
+/// How a task file is written, which whoever edits it must know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ListForm {
+    /// `tasks`, with a `status` each; names in `snake_case`.
+    #[default]
+    Plan,
+    /// `userStories`, which pass or do not; names in `camelCase`.
+    Stories,
+}
+
 /// How far a list is, in tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]

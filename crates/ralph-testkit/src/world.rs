@@ -78,6 +78,10 @@ pub struct World {
     pub tasks: Option<TaskList>,
     /// The prompt file; none if it is missing.
     pub prompt_file: Option<String>,
+    /// The project's own templates of prompts, by name; an error says what is wrong with one.
+    pub templates: BTreeMap<String, Result<String, String>>,
+    /// The files beside the task file, by name.
+    pub beside: BTreeMap<String, String>,
     /// The output of a hook that refuses commits, while there is one.
     pub hook: Option<String>,
     /// The user wants to stop once the clock shows this.
@@ -125,6 +129,8 @@ impl Shared {
             waited: 0,
             tasks: None,
             prompt_file: Some("from the file".to_owned()),
+            templates: BTreeMap::new(),
+            beside: BTreeMap::new(),
             hook: None,
             stop_at: None,
             die_at: None,
@@ -471,6 +477,24 @@ impl Store for Shared {
     fn skill(&mut self, name: &str) -> Option<String> {
         self.step();
         (name == "known").then(|| "Know this.".to_owned())
+    }
+
+    fn prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError> {
+        self.step();
+        let template = self.0.borrow().templates.get(name).cloned();
+        template.transpose().map_err(|message| PromptError { message })
+    }
+
+    fn read_beside(&mut self, _tasks: &Path, name: &str) -> Result<Option<String>, PromptError> {
+        self.step();
+        Ok(self.0.borrow().beside.get(name).cloned())
+    }
+
+    fn write_beside(&mut self, _tasks: &Path, name: &str, text: &str) -> Result<(), StoreError> {
+        self.step();
+        self.0.borrow_mut().beside.insert(name.to_owned(), text.to_owned());
+        self.step();
+        Ok(())
     }
 
     fn publish(&mut self, view: &View<'_>) -> Result<(), StoreError> {

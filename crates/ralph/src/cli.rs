@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use ralph_core::prompt::role::RolePrompt;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -246,8 +247,31 @@ pub(crate) struct BuildArgs {
     /// Begin a failed task afresh, and archive what was shelved.
     #[arg(long, requires = "task")]
     pub(crate) fresh: bool,
+    /// Print the prompt template of a role, to begin one of your own with, and do nothing.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) print_prompt: Option<PromptName>,
     #[command(flatten)]
     pub(crate) start: StartArgs,
+}
+
+/// A prompt that is made from a template.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum PromptName {
+    Implement,
+    Fix,
+    Review,
+    Quality,
+}
+
+impl From<PromptName> for RolePrompt {
+    fn from(name: PromptName) -> Self {
+        match name {
+            PromptName::Implement => Self::Implement,
+            PromptName::Fix => Self::Fix,
+            PromptName::Review => Self::Review,
+            PromptName::Quality => Self::Quality,
+        }
+    }
 }
 
 /// Options of every command that starts a run.

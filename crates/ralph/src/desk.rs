@@ -82,6 +82,8 @@ pub(crate) struct Desk {
     pub(crate) skills: PathBuf,
     /// Tokens of the model's context window, where the user says so.
     pub(crate) context_window: Option<u64>,
+    /// Where the project's own templates of prompts are.
+    pub(crate) prompts: PathBuf,
     screen: Screen,
     out: NonBlocking,
     repository: Option<Repository>,
@@ -124,6 +126,7 @@ impl Desk {
             keeps_awake: settings.prevent_sleep,
             skills: settings.skills_dir.clone().into(),
             context_window: settings.context.window,
+            prompts: settings.prompts_dir.clone().into(),
             screen: Screen::new(common, &settings.ui),
             out,
             repository,

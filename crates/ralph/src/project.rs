@@ -12,6 +12,7 @@ use ralph_core::gate::Check;
 use ralph_core::glob::Pattern;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::VcsError;
+use ralph_core::prompt::role::{PRD, PROJECT_PROMPT, RolePrompt};
 use ralph_core::recipe::{AgentChoice, AgentKind, Recipe};
 use ralph_io::agents;
 use ralph_io::git::{Discovery, Repository};
@@ -22,9 +23,6 @@ use ralph_io::store::layout::{self, Layout, LayoutError};
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
 use crate::settings::{self, FlagValue, Loaded};
-
-/// The document beside a task file that says what is wanted.
-const REQUIREMENTS: &str = "prd.md";
 
 /// A project directory.
 #[derive(Debug)]
@@ -180,16 +178,29 @@ impl Project {
             .flat_map(|command| command.split([';', '&', '|', '(', ')', '\n']))
             .filter_map(script)
             .filter(|script| self.directory.join(script).is_file());
-        // What is wanted is for people to say.
-        let wanted = recipe.task_work().and_then(|work| {
-            let path = work.file.with_file_name(REQUIREMENTS);
-            Some(path.strip_prefix(&self.directory).ok()?.to_string_lossy().into_owned())
-        });
+        let orders = self.orders(recipe, loaded);
         let mut paths: Vec<String> =
-            settings.into_iter().chain(named).chain(scripts).chain(wanted).collect();
+            settings.into_iter().chain(named).chain(scripts).chain(orders).collect();
         paths.sort();
         paths.dedup();
         paths.iter().filter_map(|path| Pattern::exactly(path)).collect()
+    }
+
+    /// Returns the files that agents get their orders from, whether they are there or not: no
+    /// agent gives orders to the next.
+    fn orders(&self, recipe: &Recipe, loaded: &Loaded) -> Vec<String> {
+        let prompts = self.directory.join(&loaded.settings.prompts_dir);
+        let templates = RolePrompt::ALL.map(|prompt| prompts.join(format!("{}.md", prompt.name())));
+        let beside = recipe.task_work().map(|work| {
+            let list = self.directory.join(&work.file);
+            [PROJECT_PROMPT, PRD].map(|name| list.with_file_name(name))
+        });
+        let files = templates.into_iter().chain(beside.into_iter().flatten());
+        files
+            .filter_map(|file| {
+                Some(file.strip_prefix(&self.directory).ok()?.to_string_lossy().into_owned())
+            })
+            .collect()
     }
 
     fn program(&self, name: &str) -> Spawn {

@@ -20,7 +20,7 @@ use ralph_core::recipe::{
 };
 use ralph_core::review::ReviewPolicy;
 use ralph_core::stuck::StuckPolicy;
-use ralph_core::task::{Keeper, TaskList};
+use ralph_core::task::{Keeper, ListForm, TaskList};
 use ralph_core::units::{Millis, Tokens, UsdMicros};
 
 use crate::complaint::Complaint;
@@ -92,7 +92,7 @@ pub(crate) fn for_prompt(loaded: &Loaded, source: PromptSource) -> Result<Recipe
 /// Returns the recipe of `ralph build` over a task list.
 pub(crate) fn for_tasks(
     loaded: &Loaded,
-    file: PathBuf,
+    (file, form): (PathBuf, ListForm),
     list: &TaskList,
     only: Option<TaskId>,
     retry: Retry,
@@ -107,6 +107,7 @@ pub(crate) fn for_tasks(
     let work = TaskWork {
         file,
         keeper,
+        form,
         only,
         retry,
         attempts: settings.tasks.max_attempts,
@@ -216,6 +217,7 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
                 IterationCount::Hidden
             },
             output_chars: settings.output_truncate_chars as usize,
+            vars: settings.vars.clone(),
         },
         gates: gates::gates(loaded, flow.gates)?,
         strategy: flow.strategy.filter(|_| !is_strategy_set).unwrap_or(set_strategy),

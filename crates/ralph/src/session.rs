@@ -248,7 +248,8 @@ fn connect(
         None => &mut none,
     };
     let files = desk.layout.run(&run);
-    let mut store = RunStore::new(desk.layout.clone(), journal, files, desk.skills.clone());
+    let (skills, prompts) = (desk.skills.clone(), desk.prompts.clone());
+    let mut store = RunStore::new(desk.layout.clone(), journal, files, skills, prompts);
     let mut clock = RunClock::new(watch.clone(), before);
     let mut ui = desk.views();
     engine(Ports {

@@ -4,15 +4,16 @@ use super::{Engine, Trouble};
 use crate::active::Active;
 use crate::attempt::{self, AttemptLog, Record};
 use crate::capability::Support;
-use crate::event::{Checkpoint, Event, Purpose};
+use crate::event::{Checkpoint, Event, Purpose, TreeId};
 use crate::gate::{Check, Gate, GateKind, GateStatus};
 use crate::handoff::{Handoff, read};
 use crate::ids::{AskNumber, IterationNumber, Role};
 use crate::ports::{Moment, Request, View};
-use crate::prompt::task::{self as task_prompt, Commits, Focus, ReviewParts, TaskParts};
+use crate::prompt::role::{Frame, RolePrompt};
+use crate::prompt::task::{self as task_prompt, Focus, ReviewParts, TaskParts};
 use crate::prompt::{self, Parts};
 use crate::reading::Reply;
-use crate::recipe::{AgentChoice, CommitPolicy, PromptSource, Work};
+use crate::recipe::{AgentChoice, PROGRESS, PromptSource, Work};
 use crate::review;
 use crate::run::PromptSize;
 use crate::scm;
@@ -208,7 +209,10 @@ impl Engine<'_> {
                 self.review_prompt()?
             }
             (Purpose::Work, Some(Role::Review)) => return self.review_prompt(),
-            (Purpose::Work, Some(Role::Implement | Role::Fix)) => self.task_prompt(moment),
+            (Purpose::Work, Some(Role::Implement)) => {
+                self.task_prompt(RolePrompt::Implement, moment)?
+            }
+            (Purpose::Work, Some(Role::Fix)) => self.task_prompt(RolePrompt::Fix, moment)?,
             (Purpose::Work, _) => self.base_text()?,
         };
         let parts = Parts {
@@ -230,8 +234,9 @@ impl Engine<'_> {
         }
     }
 
-    fn task_prompt(&mut self, moment: Moment) -> String {
-        let Some(task) = self.task().cloned() else { return String::new() };
+    fn task_prompt(&mut self, prompt: RolePrompt, moment: Moment) -> Result<String, Trouble> {
+        let Some(task) = self.task().cloned() else { return Ok(String::new()) };
+        let around = self.surroundings(prompt)?;
         let log = self.log();
         let recipe = &self.state.recipe;
         let limit = match (recipe.task_work(), &self.state.board) {
@@ -241,23 +246,11 @@ impl Engine<'_> {
         let heading = AttemptLog { outputs: Vec::new(), ..log.clone() };
         let record =
             attempt::record(Record { task: &task.id, limit, log: &heading, at: moment.now });
-        let gates: Vec<String> = recipe
-            .gates
-            .iter()
-            .filter_map(|gate| match &gate.check {
-                Check::Command(command) => Some(command.clone()),
-                Check::Agent(_) => None,
-            })
-            .collect();
         let broken: Vec<String> = (self.state.baseline.iter())
             .flat_map(|baseline| &baseline.results)
             .filter(|result| result.status == GateStatus::Failed)
             .map(|result| result.gate.clone())
             .collect();
-        let commits = match recipe.landing.commit {
-            CommitPolicy::Agent => Commits::Agent,
-            CommitPolicy::Ralph | CommitPolicy::Nobody | CommitPolicy::Scm(_) => Commits::Ralph,
-        };
         let skills = self.skills(&task);
         let patch = match log.escalation {
             Escalation::StrategyShift | Escalation::ContextExpansion => {
@@ -269,7 +262,8 @@ impl Engine<'_> {
             Escalation::ContextExpansion => self.context(&log),
             Escalation::None | Escalation::StrategyShift | Escalation::HardStop => Vec::new(),
         };
-        task_prompt::attempt(&TaskParts {
+        let Some(keeping) = self.keeping(&around) else { return Ok(String::new()) };
+        let parts = TaskParts {
             task: &task,
             review_feedback: &task.review.feedback,
             record: record.as_deref(),
@@ -281,9 +275,15 @@ impl Engine<'_> {
             handoffs: &self.state.handoffs,
             skills: &skills,
             broken_before: &broken,
-            gates: &gates,
-            commits,
-        })
+            keeping,
+        };
+        let rendered = match prompt {
+            RolePrompt::Fix => task_prompt::fix(&parts, &self.frame(&around)),
+            RolePrompt::Implement | RolePrompt::Review | RolePrompt::Quality => {
+                task_prompt::implement(&parts, &self.frame(&around))
+            }
+        };
+        Ok(self.said(rendered)?)
     }
 
     fn skills(&mut self, task: &Task) -> Vec<(String, String)> {
@@ -318,7 +318,10 @@ impl Engine<'_> {
 
     fn without_list(&self, patch: String) -> String {
         match self.state.recipe.task_work() {
-            Some(work) => task_prompt::without_file(&patch, &work.file),
+            Some(work) => {
+                let patch = task_prompt::without_file(&patch, &work.file);
+                task_prompt::without_file(&patch, &work.file.with_file_name(PROGRESS))
+            }
             None => patch,
         }
     }
@@ -327,56 +330,71 @@ impl Engine<'_> {
     fn gate_prompt(&mut self, name: &str) -> Result<String, Trouble> {
         let asked = self.base_text()?;
         let gate = self.state.recipe.gates.iter().find(|gate| gate.name == name);
-        let focus = match gate.map(|gate| gate.kind) {
-            Some(GateKind::Quality) => Focus::Quality,
+        let (focus, prompt) = match gate.map(|gate| gate.kind) {
+            Some(GateKind::Quality) => (Focus::Quality, RolePrompt::Quality),
             Some(GateKind::Test | GateKind::Lint | GateKind::Spec | GateKind::Custom) | None => {
-                Focus::Criteria
+                (Focus::Criteria, RolePrompt::Review)
             }
         };
         let hint = gate.and_then(|gate| gate.hint.clone());
+        let around = self.surroundings(prompt)?;
         let tree = self.current(|current| current.observed_tree().cloned()).flatten();
-        let patch = match (&self.state.base, tree) {
+        let range = match (&self.state.base, tree) {
             (Some(Checkpoint::Git { tree: Some(base), .. }), Some(tree)) => {
-                self.ports.vcs.diff(base, &tree, REVIEWED_PATCH)?
+                Some((base.clone(), tree))
             }
-            (_, _) => String::new(),
+            (_, _) => None,
         };
-        let patch = self.without_list(patch);
-        Ok(task_prompt::review(&ReviewParts {
+        let patch = self.reviewed(range.as_ref())?;
+        let parts = ReviewParts {
             task: self.task(),
             asked: &asked,
             focus,
             patch: &patch,
+            range: range.as_ref().map(|(from, to)| (from, to)),
             account: None,
             last_feedback: "",
             hint: hint.as_deref(),
-        }))
+            keeping: None,
+        };
+        // Not all of the commands have been run when a gate is asked for.
+        let frame = Frame { gates: &[], ..self.frame(&around) };
+        let rendered = task_prompt::review(&parts, &frame);
+        Ok(self.said(rendered)?)
     }
 
     /// Returns the prompt for the review of a task that waits for it.
     fn review_prompt(&mut self) -> Result<String, Trouble> {
         let task = self.task().cloned();
+        let around = self.surroundings(RolePrompt::Review)?;
         let board = self.state.board.as_ref();
-        let work = task.as_ref().and_then(|task| board?.work.get(&task.id).cloned());
-        let patch = match work {
-            Some((from, to)) => self.ports.vcs.diff(&from, &to, REVIEWED_PATCH)?,
-            None => String::new(),
-        };
-        let patch = self.without_list(patch);
+        let range = task.as_ref().and_then(|task| board?.work.get(&task.id).cloned());
+        let patch = self.reviewed(range.as_ref())?;
         let board = self.state.board.as_ref();
         let wanted = task.as_ref().and_then(|task| board?.wanted.get(&task.id));
         let wanted = wanted.cloned().unwrap_or_default();
         let account: Option<&Handoff> = self.state.handoffs.iter().rev().find(|handoff| {
             task.as_ref().is_some_and(|task| task.id == handoff.task_completed.task_id)
         });
-        Ok(task_prompt::review(&ReviewParts {
+        let parts = ReviewParts {
             task: task.as_ref(),
             asked: "",
             focus: Focus::Criteria,
             patch: &patch,
+            range: range.as_ref().map(|(from, to)| (from, to)),
             account,
             last_feedback: &wanted,
             hint: None,
-        }))
+            keeping: self.keeping(&around),
+        };
+        let rendered = task_prompt::review(&parts, &self.frame(&around));
+        Ok(self.said(rendered)?)
+    }
+
+    /// Returns the change between two trees as a reviewer is shown it.
+    fn reviewed(&mut self, range: Option<&(TreeId, TreeId)>) -> Result<String, Trouble> {
+        let Some((from, to)) = range else { return Ok(String::new()) };
+        let patch = self.ports.vcs.diff(from, to, REVIEWED_PATCH)?;
+        Ok(self.without_list(patch))
     }
 }

@@ -57,6 +57,7 @@ impl Engine<'_> {
             }
             let written = self.ports.store.write_tasks(&work.file, &list);
             self.told(written)?;
+            self.note_progress(&work, &settled)?;
         }
         self.record(Event::Landed { landed: Landed::ListWritten })
     }

@@ -98,6 +98,7 @@ fn iteration(role: Role, verdict: Verdict, handoff: Option<Handoff>) -> Iteratio
         asks: 1,
         work: Asking::default(),
         observed: None,
+        claim: None,
         gate: Asking::default(),
         gates: Vec::new(),
         judgement: Some(Judgement {
@@ -108,6 +109,8 @@ fn iteration(role: Role, verdict: Verdict, handoff: Option<Handoff>) -> Iteratio
             amended: Vec::new(),
             handoff: handoff.map(Box::new),
             failed: None,
+            complaint: None,
+            divergence: None,
         }),
         message: Asking::default(),
         landed: Vec::new(),

@@ -3,7 +3,10 @@
 //! The text is a file of its own, and a project may have another in its place. Not here: checking
 //! what comes of it, which is a gate's.
 
-use super::task::Commits;
+use std::collections::BTreeMap;
+
+use super::keeping::Commits;
+use crate::template;
 
 /// The text where a project has none of its own.
 pub const TEMPLATE: &str = include_str!("../../prompts/plan.md");
@@ -19,6 +22,8 @@ pub struct PlanParts<'a> {
     pub commands: &'a [String],
     /// Who commits.
     pub commits: Commits,
+    /// Variables of the user's.
+    pub vars: &'a BTreeMap<String, String>,
 }
 
 /// Returns the prompt: the text with what it leaves open.
@@ -33,11 +38,14 @@ pub fn plan(template: &str, parts: &PlanParts<'_>) -> String {
         [] => String::new(),
         commands => format!(" These were found: {}.", commands.join(", ")),
     };
-    template
-        .replace("${PRD_FILE}", parts.prd)
-        .replace("${TASKS_FILE}", parts.file)
-        .replace("${COMMITTING}", &committing)
-        .replace("${FOUND}", &found)
+    let value = |name: &str| match name {
+        "PRD_FILE" => Some(parts.prd),
+        "TASKS_FILE" => Some(parts.file),
+        "COMMITTING" => Some(committing.as_str()),
+        "FOUND" => Some(found.as_str()),
+        name => parts.vars.get(name).map(String::as_str),
+    };
+    template::expand(template, value).text
 }
 
 #[cfg(test)]
@@ -54,6 +62,7 @@ mod tests {
                 file: "ralph/tasks.json",
                 commands: &commands,
                 commits,
+                vars: &BTreeMap::new(),
             };
             let prompt = plan(TEMPLATE, &parts);
             assert!(!prompt.contains("${"), "{prompt}");

@@ -1,11 +1,15 @@
 //! The prompts for work on a task: implementing it, mending what a review found, and reviewing.
 //!
-//! Sections in a fixed order, each said once. Not here: where their contents come from.
+//! What each section says. Not here: in which order they stand, which is the template's, and
+//! where their contents come from.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::keeping::{self, Keeping};
+use super::role::{Frame, Rendered, RolePrompt, Values, render, section};
 use crate::attempt::{Attempt, FailedOutput};
+use crate::event::TreeId;
 use crate::handoff::Handoff;
 use crate::stuck::Escalation;
 use crate::task::Task;
@@ -35,15 +39,13 @@ pub struct TaskParts<'a> {
     pub skills: &'a [(String, String)],
     /// Gates that were red before the run began.
     pub broken_before: &'a [String],
-    /// The commands that will be run, so that the agent can run them first.
-    pub gates: &'a [String],
-    /// Who commits.
-    pub commits: Commits,
+    /// Who keeps the list and who commits.
+    pub keeping: Keeping<'a>,
 }
 
 impl<'a> TaskParts<'a> {
     /// Returns what a first attempt at a task is told if nothing else is known.
-    pub fn first(task: &'a Task) -> Self {
+    pub fn first(task: &'a Task, keeping: Keeping<'a>) -> Self {
         Self {
             task,
             review_feedback: "",
@@ -56,32 +58,54 @@ impl<'a> TaskParts<'a> {
             handoffs: &[],
             skills: &[],
             broken_before: &[],
-            gates: &[],
-            commits: Commits::Ralph,
+            keeping,
         }
     }
 }
 
-/// Who commits the work of an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Commits {
-    /// ralph, after the gates passed.
-    Ralph,
-    /// The agent.
-    Agent,
+/// Returns the prompt for a first attempt at a task.
+pub fn implement(parts: &TaskParts<'_>, frame: &Frame<'_>) -> Rendered {
+    let keeping = parts.keeping.of_implement(parts.task, frame.beside.progress.as_deref());
+    render(RolePrompt::Implement, frame, attempt_values(parts, frame, keeping))
 }
 
-/// Returns the prompt for an attempt at a task.
-pub fn attempt(parts: &TaskParts<'_>) -> String {
-    let mut text = task_section(parts.task);
-    if !parts.review_feedback.is_empty() {
-        let _ = write!(
-            text,
-            "\n## What the review found\nA reviewer looked at this task and wants the following mended. Mend exactly this:\n\n{}\n",
-            parts.review_feedback.trim()
-        );
-    }
-    text.push_str("\n## Previous attempts\n");
+/// Returns the prompt for mending what a review found.
+pub fn fix(parts: &TaskParts<'_>, frame: &Frame<'_>) -> Rendered {
+    let keeping = parts.keeping.of_fix(parts.task, frame.beside.progress.as_deref());
+    render(RolePrompt::Fix, frame, attempt_values(parts, frame, keeping))
+}
+
+fn attempt_values(parts: &TaskParts<'_>, frame: &Frame<'_>, keeping: String) -> Values {
+    let feedback = match parts.review_feedback.trim() {
+        "" => String::new(),
+        feedback => format!(
+            "A reviewer looked at this task and wants the following mended, all of it:\n\n{feedback}"
+        ),
+    };
+    let mut values = task_values(parts.task);
+    values.extend([
+        ("FEEDBACK", section("What the review found", &feedback)),
+        ("FAILURE", failure(parts)),
+        ("BROKEN", broken(parts.broken_before)),
+        ("SKILLS", skills(parts.skills)),
+        ("HANDOFFS", handoffs(parts.handoffs)),
+        ("GATES", gates(frame.gates)),
+        ("KEEPING", keeping),
+        ("ANSWER", parts.keeping.attempt_answer().to_owned()),
+    ]);
+    values
+}
+
+fn task_values(task: &Task) -> Values {
+    Values::from([
+        ("TASK_ID", task.id.0.clone()),
+        ("TASK_TITLE", task.title.trim().to_owned()),
+        ("TASK", task_section(task)),
+    ])
+}
+
+fn failure(parts: &TaskParts<'_>) -> String {
+    let mut text = String::from("## Previous attempts\n");
     match parts.record {
         None => text.push_str("First attempt.\n"),
         Some(record) => {
@@ -93,20 +117,40 @@ pub fn attempt(parts: &TaskParts<'_>) -> String {
         }
     }
     escalation_section(&mut text, parts);
-    if !parts.broken_before.is_empty() {
-        text.push_str("\n## Broken before\nThese checks failed before any work began. They must pass all the same before this task counts as done:\n");
-        for gate in parts.broken_before {
-            let _ = writeln!(text, "- `{gate}`");
-        }
-    }
-    for (name, skill) in parts.skills {
-        let _ = write!(text, "\n## Skill: {name}\n{}\n", skill.trim_end());
-    }
-    handoff_section(&mut text, parts.handoffs);
-    process_section(&mut text, parts);
     text.truncate(text.trim_end().len());
-    text.push('\n');
     text
+}
+
+fn broken(gates: &[String]) -> String {
+    if gates.is_empty() {
+        return String::new();
+    }
+    format!(
+        "## Broken before\nThese checks failed before any work began. They must pass all the same before this task counts as done:\n{}",
+        commands(gates)
+    )
+}
+
+fn skills(skills: &[(String, String)]) -> String {
+    let told = skills.iter().map(|(name, skill)| section(&format!("Skill: {name}"), skill));
+    told.collect::<Vec<_>>().join("\n\n")
+}
+
+fn gates(gates: &[String]) -> String {
+    let text = if gates.is_empty() {
+        "Run the project's own checks.".to_owned()
+    } else {
+        format!(
+            "These will be run after you, and all must pass. Run them yourself first:\n{}",
+            commands(gates)
+        )
+    };
+    section("Checks", &text)
+}
+
+fn commands(commands: &[String]) -> String {
+    let lines = commands.iter().map(|command| format!("- `{}`", command.trim()));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn task_section(task: &Task) -> String {
@@ -122,6 +166,7 @@ fn task_section(task: &Task) -> String {
     if !task.libraries.is_empty() {
         let _ = writeln!(text, "\nLibraries: {}", task.libraries.join(", "));
     }
+    text.truncate(text.trim_end().len());
     text
 }
 
@@ -182,45 +227,14 @@ pub fn without_file(patch: &str, file: &Path) -> String {
     lines.collect()
 }
 
-fn handoff_section(text: &mut String, handoffs: &[Handoff]) {
-    let Some((last, earlier)) = handoffs.split_last() else { return };
-    let _ = write!(text, "\n## The iteration before\n{}\n", last.decisions());
+fn handoffs(handoffs: &[Handoff]) -> String {
+    let Some((last, earlier)) = handoffs.split_last() else { return String::new() };
+    let mut text = section("The iteration before", &last.decisions());
     if !earlier.is_empty() {
-        text.push_str("\n## Earlier iterations\n");
-        for handoff in earlier.iter().rev() {
-            let _ = writeln!(text, "{}", handoff.line());
-        }
+        let lines: Vec<String> = earlier.iter().rev().map(Handoff::line).collect();
+        text.push_str(&format!("\n\n{}", section("Earlier iterations", &lines.join("\n"))));
     }
-}
-
-fn process_section(text: &mut String, parts: &TaskParts<'_>) {
-    text.push_str(
-        "\n## How to work\n\
-         1. Read the code this task is about before you change it. Search before you assume that something is missing.\n\
-         2. Write or extend tests for the criteria first, then the code. No placeholders, no stubs.\n\
-         3. Do this task and nothing else. If you find other work, propose it in `plan_amendments`.\n",
-    );
-    if parts.gates.is_empty() {
-        text.push_str("4. Run the project's own checks and make them pass.\n");
-    } else {
-        text.push_str(
-            "4. These checks will be run after you, and all must pass. Run them yourself first:\n",
-        );
-        for gate in parts.gates {
-            let _ = writeln!(text, "   - `{gate}`");
-        }
-    }
-    text.push_str(match parts.commits {
-        Commits::Ralph => {
-            "5. Do not commit and do not edit the task list: both are done for you after the checks.\n"
-        }
-        Commits::Agent => "5. Commit your work with a message that says what it does.\n",
-    });
-    text.push_str(
-        "6. If you cannot go on without a person (a secret, a decision, an access), say so in `blocked` and why.\n\
-         \n## Your answer\n\
-         End with a handoff: what you did, where you left the plan and why, bugs, decisions, constraints, tests added, and what is left. Be exact; the next iteration knows nothing but this.\n",
-    );
+    text
 }
 
 /// What the prompt for a review is put together from.
@@ -234,12 +248,33 @@ pub struct ReviewParts<'a> {
     pub focus: Focus,
     /// The change, as a patch.
     pub patch: &'a str,
+    /// The trees before and after it, where git knows them.
+    pub range: Option<(&'a TreeId, &'a TreeId)>,
     /// What the one who did the work says about it.
     pub account: Option<&'a Handoff>,
     /// What the last review wanted to be mended.
     pub last_feedback: &'a str,
     /// Guidance of the user's.
     pub hint: Option<&'a str>,
+    /// Who keeps the list; none for the verdict of a gate, which no list knows of.
+    pub keeping: Option<Keeping<'a>>,
+}
+
+impl<'a> ReviewParts<'a> {
+    /// Returns what a review is told if nothing else is known.
+    pub fn of(task: Option<&'a Task>) -> Self {
+        Self {
+            task,
+            asked: "",
+            focus: Focus::Criteria,
+            patch: "",
+            range: None,
+            account: None,
+            last_feedback: "",
+            hint: None,
+            keeping: None,
+        }
+    }
 }
 
 /// What a review looks at.
@@ -252,56 +287,58 @@ pub enum Focus {
 }
 
 /// Returns the prompt for a review with a fresh context.
-pub fn review(parts: &ReviewParts<'_>) -> String {
-    let mut text = String::from(
-        "You review the work of somebody else. You did not write it, and you change nothing: do not edit, create or delete files, and do not commit. Whatever you change is undone.\n\n",
-    );
-    match parts.task {
-        Some(task) => text.push_str(&task_section(task)),
-        None => {
-            let _ = writeln!(text, "## What was asked\n{}", parts.asked.trim_end());
+pub fn review(parts: &ReviewParts<'_>, frame: &Frame<'_>) -> Rendered {
+    let prompt = match parts.focus {
+        Focus::Criteria => RolePrompt::Review,
+        Focus::Quality => RolePrompt::Quality,
+    };
+    render(prompt, frame, review_values(parts, frame))
+}
+
+fn review_values(parts: &ReviewParts<'_>, frame: &Frame<'_>) -> Values {
+    let mut values = match parts.task {
+        Some(task) => task_values(task),
+        None => Values::from([("TASK", section("What was asked", parts.asked))]),
+    };
+    let feedback = match parts.last_feedback.trim() {
+        "" => String::new(),
+        feedback => format!("{feedback}\n\nCheck first whether this is mended, all of it."),
+    };
+    let account = parts
+        .account
+        .map(|account| format!("This is a claim, not a fact. Check it.\n{}", account.decisions()));
+    let checks = match frame.gates {
+        [] => String::new(),
+        gates => format!(
+            "These were run on this work. Run them again where in doubt:\n{}",
+            commands(gates)
+        ),
+    };
+    let progress = frame.beside.progress.as_deref();
+    let (keeping, answer) = match (&parts.keeping, parts.task) {
+        (Some(keeping), Some(task)) => (keeping.of_review(task, progress), keeping.review_answer()),
+        (Some(_), None) | (None, _) => {
+            (keeping::CHANGE_NOTHING.to_owned(), keeping::ANSWER_WITH_VERDICT)
         }
-    }
-    if let Some(hint) = parts.hint {
-        let _ = write!(text, "\n## Look out for\n{}\n", hint.trim_end());
-    }
-    if !parts.last_feedback.is_empty() {
-        let _ = write!(
-            text,
-            "\n## What the last review wanted\n{}\n\nCheck first whether this is mended.\n",
-            parts.last_feedback.trim()
-        );
-    }
-    if let Some(account) = parts.account {
-        let _ = write!(
-            text,
-            "\n## What the author says\nThis is a claim, not a fact. Check it.\n{}\n",
-            account.decisions()
-        );
-    }
-    if !parts.patch.is_empty() {
-        let _ = write!(text, "\n## The change\n{}\n", indented(parts.patch));
-    }
-    text.push_str(match parts.focus {
-        Focus::Criteria => {
-            "\n## How to review\n\
-             1. Read the changed files whole, not just the change.\n\
-             2. Go through the acceptance criteria one by one. For each, find the evidence in code or tests, or say what is missing. Run what you need to run.\n\
-             3. Look for what was not asked for, for tests that cannot fail, and for stubs that only look done.\n\
-             4. Ask for changes only for real faults against the task, and name exactly what to mend and where (file and line). Style and taste are no reason.\n"
-        }
-        Focus::Quality => {
-            "\n## How to review\n\
-             1. Read the changed files whole, not just the change.\n\
-             2. Look for bugs, missing error handling, needless complexity, duplication, weak tests and unclear names.\n\
-             3. Ask for changes only where a careful colleague would, and name exactly what to mend and where (file and line).\n"
-        }
+    };
+    values.extend([
+        ("HINT", section("Look out for", parts.hint.unwrap_or_default())),
+        ("FEEDBACK", section("What the last review wanted", &feedback)),
+        ("HANDOFFS", section("What the author says", &account.unwrap_or_default())),
+        ("DIFF", diff(parts)),
+        ("GATES", section("Checks", &checks)),
+        ("KEEPING", keeping),
+        ("ANSWER", answer.to_owned()),
+    ]);
+    values
+}
+
+fn diff(parts: &ReviewParts<'_>) -> String {
+    let range = parts.range.filter(|(from, to)| from != to).map(|(TreeId(from), TreeId(to))| {
+        format!("`git diff {from} {to}` shows the whole of it, also where it is cut here.\n\n")
     });
-    text.push_str(
-        "\n## Your answer\n\
-         Answer with `verdict` (`approved` or `changes_requested`), `feedback` (what to mend; empty if approved) and `criteria` (each criterion with `met` and the `evidence` you found).\n",
-    );
-    text
+    let patch = indented(parts.patch);
+    section("The change", &format!("{}{patch}", range.unwrap_or_default()))
 }
 
 #[cfg(test)]

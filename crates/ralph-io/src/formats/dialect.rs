@@ -2,6 +2,8 @@
 //!
 //! Not here: reading and changing, which know fields only by these names.
 
+use ralph_core::task::ListForm;
+
 /// How a task file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
@@ -51,6 +53,14 @@ pub(super) const LIST_FIELDS: [Field; 6] = [
 ];
 
 impl Dialect {
+    /// Returns it as prompts know it, which tell agents what to write.
+    pub fn form(self) -> ListForm {
+        match self {
+            Self::Plan => ListForm::Plan,
+            Self::Stories => ListForm::Stories,
+        }
+    }
+
     /// Returns what the file calls its tasks.
     pub fn tasks(self) -> &'static str {
         self.name(Field::Tasks)
@@ -170,6 +180,38 @@ impl Field {
             Self::ReviewCount => ("review_count", "reviewCount"),
             Self::ReviewFeedback => ("review_feedback", "reviewFeedback"),
             Self::Notes => ("notes", "notes"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_call_the_fields_what_the_file_calls_them() {
+        for dialect in [Dialect::Plan, Dialect::Stories] {
+            let names = dialect.form().names();
+            let done = match dialect {
+                Dialect::Plan => Field::Status,
+                Dialect::Stories => Field::Passes,
+            };
+            assert_eq!(
+                [
+                    names.done.0,
+                    names.review_status,
+                    names.review_count,
+                    names.review_feedback,
+                    names.notes,
+                ],
+                [
+                    dialect.name(done),
+                    dialect.name(Field::ReviewStatus),
+                    dialect.name(Field::ReviewCount),
+                    dialect.name(Field::ReviewFeedback),
+                    dialect.name(Field::Notes),
+                ]
+            );
         }
     }
 }

@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use super::journal::Journal;
 use super::layout::{Layout, LayoutError, RunDir, write_json};
+use super::prompts;
 use crate::clock;
 use crate::formats::TaskFile;
 
@@ -36,6 +37,8 @@ pub struct RunStore {
     pub(super) files: RunDir,
     /// Where the project's skills are.
     pub(super) skills: PathBuf,
+    /// Where the project's own templates of prompts are.
+    prompts: PathBuf,
     /// The task file as ralph last read or wrote it.
     pub(super) tasks: Option<TaskFile>,
     last_task: Option<TaskId>,
@@ -45,8 +48,15 @@ pub struct RunStore {
 
 impl RunStore {
     /// Returns the store of a run whose journal is open.
-    pub fn new(layout: Layout, journal: Journal, files: RunDir, skills: PathBuf) -> Self {
-        Self { layout, journal, files, skills, tasks: None, last_task: None, began: clock::now() }
+    pub fn new(
+        layout: Layout,
+        journal: Journal,
+        files: RunDir,
+        skills: PathBuf,
+        prompts: PathBuf,
+    ) -> Self {
+        let (tasks, last_task, began) = (None, None, clock::now());
+        Self { layout, journal, files, skills, prompts, tasks, last_task, began }
     }
 
     fn publish_state(&mut self, state: &RunState) -> Result<(), StoreError> {
@@ -132,6 +142,18 @@ impl Store for RunStore {
 
     fn skill(&mut self, name: &str) -> Option<String> {
         self.skill_text(name)
+    }
+
+    fn prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError> {
+        prompts::template(self.layout.project(), &self.prompts, name)
+    }
+
+    fn read_beside(&mut self, tasks: &Path, name: &str) -> Result<Option<String>, PromptError> {
+        prompts::beside(self.layout.project(), tasks, name)
+    }
+
+    fn write_beside(&mut self, tasks: &Path, name: &str, text: &str) -> Result<(), StoreError> {
+        prompts::replace_beside(self.layout.project(), tasks, name, text)
     }
 
     fn publish(&mut self, view: &View<'_>) -> Result<(), StoreError> {

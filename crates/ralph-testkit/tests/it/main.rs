@@ -10,6 +10,7 @@ mod active;
 mod engine;
 mod keeper;
 mod process;
+mod prompts;
 mod sim;
 mod tasks;
 mod tidy;

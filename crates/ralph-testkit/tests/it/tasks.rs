@@ -1,6 +1,8 @@
 //! Task lists in a scripted world: choosing, attempts, being stuck, reviews, amendments, edits,
 //! and a death at every port call.
 
+use std::collections::BTreeMap;
+
 use ralph_core::event::{Event, Landed};
 use ralph_core::failure::FailureClass;
 use ralph_core::gate::{Check, Gate, GateKind, Severity};
@@ -34,7 +36,7 @@ pub(crate) fn list(tasks: Vec<Task>) -> TaskList {
     TaskList { project: "p".into(), tasks, ..TaskList::default() }
 }
 
-fn work() -> TaskWork {
+pub(crate) fn work() -> TaskWork {
     TaskWork::new("plan.json")
 }
 
@@ -61,7 +63,7 @@ pub(crate) fn says(text: impl Into<String>) -> Deed {
     Deed { tree: None, text: text.into(), failure: None }
 }
 
-fn handoff(task: &str, more: &Value) -> String {
+pub(crate) fn handoff(task: &str, more: &Value) -> String {
     let mut value = json!({
         "task_completed": {"task_id": task, "summary": format!("Did {task}."), "fully_complete": true},
     });
@@ -76,7 +78,7 @@ fn task_of(request: &Request) -> String {
 }
 
 /// Adds a word for its task to the tree.
-fn honest(request: &Request, tree: &str) -> Deed {
+pub(crate) fn honest(request: &Request, tree: &str) -> Deed {
     let task = task_of(request);
     match request.role {
         Role::Review => says(r#"{"verdict": "approved", "feedback": "", "criteria": []}"#),
@@ -102,7 +104,7 @@ pub(crate) fn subjects(world: &Shared) -> Vec<String> {
     world.0.borrow().commits.iter().map(|commit| commit.1.clone()).collect()
 }
 
-fn warnings(world: &Shared) -> Vec<String> {
+pub(crate) fn warnings(world: &Shared) -> Vec<String> {
     let world = world.0.borrow();
     let remarks = world.journal.iter().flat_map(|recorded| match &recorded.event {
         Event::Warned { text } => vec![text.clone()],
@@ -426,6 +428,15 @@ fn one_task_alone() {
     );
 }
 
+fn log() -> BTreeMap<String, String> {
+    BTreeMap::from([("progress.txt".to_owned(), "## Codebase Patterns\n\n---\n".to_owned())])
+}
+
+fn untimed(beside: &BTreeMap<String, String>) -> String {
+    let lines = beside["progress.txt"].lines();
+    lines.map(|line| line.rsplit(" — ").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
 #[test]
 fn a_death_anywhere_changes_nothing() {
     fn script(request: &Request, tree: &str) -> Deed {
@@ -446,13 +457,17 @@ fn a_death_anywhere_changes_nothing() {
         let mut recipe = recipe(work, vec![gate("start")]);
         recipe.baseline = BaselinePolicy::Note;
         recipe.landing.on_failure = on_failure;
-        let (calm, expected) = run(tasks(), &recipe, script);
+        let calm = Shared::new(script);
+        calm.0.borrow_mut().tasks = Some(tasks());
+        calm.0.borrow_mut().beside = log();
+        let expected = calm.run(&recipe).expect("it runs");
         assert_eq!(calm.0.borrow().shelves.len(), 1);
         let calls = calm.0.borrow().calls;
         assert!(calls > 100, "{calls}");
         for die_at in 1..=calls {
             let world = Shared::new(script);
             world.0.borrow_mut().tasks = Some(tasks());
+            world.0.borrow_mut().beside = log();
             world.0.borrow_mut().die_at = Some(die_at);
             let outcome = world.run(&recipe).expect("it runs");
             assert_eq!(outcome, expected, "dead at {die_at}");
@@ -460,6 +475,8 @@ fn a_death_anywhere_changes_nothing() {
             assert_eq!(statuses(&world), statuses(&calm), "dead at {die_at}");
             let (one, two) = (world.0.borrow(), calm.0.borrow());
             assert_eq!(one.tree, two.tree, "dead at {die_at}");
+            // Entries say when an iteration began, and an answer may have to be asked for again.
+            assert_eq!(untimed(&one.beside), untimed(&two.beside), "dead at {die_at}");
             assert_eq!(one.shelves.len(), two.shelves.len(), "dead at {die_at}");
             let state = RunState::fold(&one.journal).expect("it folds");
             assert_eq!(state.outcome, Some(expected.clone()));

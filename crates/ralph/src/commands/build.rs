@@ -5,6 +5,7 @@ use std::path::Path;
 use ralph_core::ids::TaskId;
 use ralph_core::nearest::nearest;
 use ralph_core::outcome::ExitStatus;
+use ralph_core::prompt::role::RolePrompt;
 use ralph_core::recipe::Retry;
 use ralph_core::task::{TaskList, TaskStatus};
 use ralph_io::formats::TaskFile;
@@ -18,12 +19,17 @@ use crate::desk::{ShelfPlan, Shelved};
 use crate::equip::{Asking, equipped};
 use crate::project::Project;
 use crate::recipe;
+use crate::screen;
 use crate::session::{self, Wishes};
 use crate::settings::FlagValue;
 use crate::task_file;
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, Complaint> {
+    if let Some(prompt) = args.print_prompt {
+        screen::print_data(RolePrompt::from(prompt).template());
+        return Ok(ExitStatus::Complete);
+    }
     let project = Project::open(common)?;
     let mut loaded = run::load(&project, &args.start, flags(args)?)?;
     if !args.start.dry_run {
@@ -40,8 +46,8 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
         (None, true) => Retry::All,
         (None, false) => Retry::Nothing,
     };
-    let path = file.path().to_owned();
-    let mut recipe = recipe::for_tasks(&loaded, path, file.list(), only.clone(), retry)?;
+    let place = (file.path().to_owned(), file.dialect().form());
+    let mut recipe = recipe::for_tasks(&loaded, place, file.list(), only.clone(), retry)?;
     recipe.protect.extend(project.always_protected(&recipe, &loaded));
     if args.start.dry_run {
         let recipe = equipped(&project, recipe, Asking::Memory);

@@ -8,18 +8,22 @@ use ralph_core::handoff::read;
 use ralph_core::ids::{IterationNumber, Role, RunId};
 use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::{Moment, StopWish};
-use ralph_core::prompt::task::{self as task_prompt, TaskParts};
+use ralph_core::prompt::keeping::Keeping;
+use ralph_core::prompt::role::{Beside, Frame, Rendered, RolePrompt};
+use ralph_core::prompt::task::{self as task_prompt, ReviewParts, TaskParts};
 use ralph_core::prompt::{self, Parts};
 use ralph_core::recipe::{
     CommitPolicy, Completion, OnFailure, PromptSource, Recipe, ScmTask, TaskWork, Work,
 };
+use ralph_core::review;
 use ralph_core::run::PromptSize;
 use ralph_core::scm;
+use ralph_core::task::Task;
 use ralph_io::agents;
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::files::read_prompt;
-use ralph_io::store::{Layout, journal};
+use ralph_io::store::{Layout, journal, prompts};
 
 use crate::calls::{self, Calls, quoted};
 use crate::complaint::Complaint;
@@ -34,7 +38,7 @@ pub(crate) fn main(
     loaded: &Loaded,
     recipe: &Recipe,
 ) -> Result<ExitStatus, Complaint> {
-    let Opening { until, role, prompt, schema } = opening(project, recipe)?;
+    let Opening { until, role, prompt, schema, warnings } = opening(project, loaded, recipe)?;
     let calls = Calls::of(project, loaded)?;
     let mut text = String::from("Dry run: no agent is started and nothing is changed.\n");
     for path in &loaded.files {
@@ -52,7 +56,7 @@ pub(crate) fn main(
     text.push_str(&gates(recipe));
     text.push_str(&landing(recipe, &calls));
     let old = recipe.asked().into_iter().flat_map(agents::version_warnings);
-    for warning in capability::concerns(recipe).into_iter().chain(old) {
+    for warning in warnings.into_iter().chain(capability::concerns(recipe)).chain(old) {
         text.push_str(&format!("\nwarning: {warning}\n"));
     }
     screen::print_data(&text);
@@ -65,12 +69,13 @@ struct Opening {
     role: Role,
     prompt: String,
     schema: Option<serde_json::Value>,
+    warnings: Vec<String>,
 }
 
-fn opening(project: &Project, recipe: &Recipe) -> Result<Opening, Complaint> {
+fn opening(project: &Project, loaded: &Loaded, recipe: &Recipe) -> Result<Opening, Complaint> {
     let source = match &recipe.work {
         Work::Prompt(source) => source,
-        Work::Tasks(work) => return task_opening(project, recipe, work),
+        Work::Tasks(work) => return task_opening(project, loaded, recipe, work),
     };
     let base = match source {
         PromptSource::Text(text) => text.clone(),
@@ -85,7 +90,8 @@ fn opening(project: &Project, recipe: &Recipe) -> Result<Opening, Complaint> {
         ),
         Completion::Gates => "the gates pass".to_owned(),
     };
-    Ok(Opening { until, role: recipe.role, prompt: assembled(recipe, &base), schema: None })
+    let prompt = assembled(recipe, &base);
+    Ok(Opening { until, role: recipe.role, prompt, schema: None, warnings: Vec::new() })
 }
 
 fn assembled(recipe: &Recipe, base: &str) -> String {
@@ -99,32 +105,94 @@ fn assembled(recipe: &Recipe, base: &str) -> String {
     prompt::assemble(&recipe.prompt, parts)
 }
 
-fn task_opening(project: &Project, recipe: &Recipe, work: &TaskWork) -> Result<Opening, Complaint> {
+fn task_opening(
+    project: &Project,
+    loaded: &Loaded,
+    recipe: &Recipe,
+    work: &TaskWork,
+) -> Result<Opening, Complaint> {
     let file =
         TaskFile::read(&work.file).map_err(|problems| task_file::complain(project, &problems))?;
     let board = Board::new(file.list().clone());
     let nothing = || Complaint::input("there is nothing to do: no task can begin");
     let Turn::Next(next) = board.turn(work) else { return Err(nothing()) };
     let (role, task) = next.work().ok_or_else(nothing)?;
-    let commands: Vec<String> = recipe
-        .gates
-        .iter()
-        .filter_map(|gate| match &gate.check {
-            Check::Command(command) => Some(command.clone()),
-            Check::Agent(_) => None,
-        })
-        .collect();
-    let base = task_prompt::attempt(&TaskParts {
-        review_feedback: &task.review.feedback,
-        gates: &commands,
-        ..TaskParts::first(task)
-    });
+    let rendered = first_prompt(project, loaded, recipe, work, role, task);
+    let is_wanted = !recipe.is_kept_by_agent();
+    let (prompt, schema) = match role {
+        Role::Review => (rendered.text, review::schema()),
+        Role::Prompt
+        | Role::Plan
+        | Role::Build
+        | Role::Implement
+        | Role::Fix
+        | Role::Compact
+        | Role::Message => (assembled(recipe, &rendered.text), read::schema()),
+    };
     Ok(Opening {
         until: format!("the {} tasks of the list are done", board.list.tasks.len()),
         role,
-        prompt: assembled(recipe, &base),
-        schema: Some(read::schema()),
+        prompt,
+        // An agent that keeps the list says there what came of its work.
+        schema: is_wanted.then_some(schema),
+        warnings: rendered.warnings,
     })
+}
+
+/// Returns the first prompt of work on a list, as far as it is known before.
+fn first_prompt(
+    project: &Project,
+    loaded: &Loaded,
+    recipe: &Recipe,
+    work: &TaskWork,
+    role: Role,
+    task: &Task,
+) -> Rendered {
+    let prompt = match role {
+        Role::Review => RolePrompt::Review,
+        Role::Fix => RolePrompt::Fix,
+        Role::Prompt
+        | Role::Plan
+        | Role::Build
+        | Role::Implement
+        | Role::Compact
+        | Role::Message => RolePrompt::Implement,
+    };
+    let (place, own) = (&project.directory, loaded.settings.prompts_dir.as_ref());
+    let (beside, mut unusable) =
+        Beside::gather(&work.file, place, |name| prompts::beside(place, &work.file, name));
+    let template = prompts::template(place, own, prompt.name()).unwrap_or_else(|error| {
+        unusable.push(error);
+        None
+    });
+    let gates = recipe.commands();
+    let frame = Frame {
+        template: template.as_deref(),
+        iteration: IterationNumber(1),
+        limit: recipe.limits.iterations,
+        vars: &recipe.prompt.vars,
+        beside: &beside,
+        gates: &gates,
+    };
+    let mut rendered = match (prompt, Keeping::of(recipe, &beside.tasks)) {
+        (RolePrompt::Review | RolePrompt::Quality, keeping) => {
+            let parts = ReviewParts { keeping, ..ReviewParts::of(Some(task)) };
+            task_prompt::review(&parts, &frame)
+        }
+        (RolePrompt::Implement | RolePrompt::Fix, None) => {
+            Rendered { text: String::new(), warnings: Vec::new() }
+        }
+        (RolePrompt::Implement, Some(keeping)) => {
+            task_prompt::implement(&TaskParts::first(task, keeping), &frame)
+        }
+        (RolePrompt::Fix, Some(keeping)) => {
+            let feedback = &task.review.feedback;
+            let parts = TaskParts { review_feedback: feedback, ..TaskParts::first(task, keeping) };
+            task_prompt::fix(&parts, &frame)
+        }
+    };
+    rendered.warnings.extend(unusable.into_iter().map(|error| error.message));
+    rendered
 }
 
 /// Prints what `ralph resume` would do next.

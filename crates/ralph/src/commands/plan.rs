@@ -5,8 +5,8 @@
 use std::fs;
 
 use ralph_core::outcome::ExitStatus;
+use ralph_core::prompt::keeping::Commits;
 use ralph_core::prompt::plan::{self, PlanParts};
-use ralph_core::prompt::task::Commits;
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::files::read_prompt;
@@ -147,6 +147,7 @@ fn prompt(
             file: &documents.tasks,
             commands: &commands,
             commits,
+            vars: &settings.vars,
         },
     ))
 }

@@ -1,9 +1,17 @@
 //! The prompts as agents get them.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::handoff::read;
 use crate::ids::{IterationNumber, TaskId};
+use crate::prompt::keeping::Commits;
+use crate::prompt::role::Beside;
+use crate::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use crate::stuck::ErrorHash;
+use crate::task::{Keeper, ListForm};
+
+static NO_VARS: BTreeMap<String, String> = BTreeMap::new();
 
 fn task() -> Task {
     Task {
@@ -13,10 +21,63 @@ fn task() -> Task {
     }
 }
 
+fn reviewed(status: ReviewStatus, count: u32, feedback: &str) -> Task {
+    Task { review: ReviewState { status, count, feedback: feedback.into() }, ..task() }
+}
+
+fn ralph() -> Keeping<'static> {
+    Keeping {
+        keeper: Keeper::Ralph,
+        commits: Commits::Ralph,
+        file: "plan.json",
+        form: ListForm::Plan,
+        review: ReviewPolicy::Fresh { cap: 3 },
+        amendments: 3,
+        completion: "COMPLETE",
+    }
+}
+
+fn agent() -> Keeping<'static> {
+    Keeping {
+        keeper: Keeper::Agent,
+        commits: Commits::Agent,
+        file: "ralph/tasks.json",
+        form: ListForm::Stories,
+        ..ralph()
+    }
+}
+
+fn beside() -> Beside {
+    Beside {
+        tasks: "ralph/tasks.json".into(),
+        prompt: "<!-- Standing orders. -->\nUse tabs.\n".into(),
+        prd: Some("ralph/prd.md".into()),
+        progress: Some("ralph/progress.txt".into()),
+        log: "# Log\n\n## Codebase Patterns\n- Dates are UTC <!-- ralph -->\n\n---\n".into(),
+    }
+}
+
+fn frame<'a>(beside: &'a Beside, gates: &'a [String]) -> Frame<'a> {
+    Frame { template: None, iteration: IterationNumber(2), limit: 9, vars: &NO_VARS, beside, gates }
+}
+
+#[track_caller]
+fn text(rendered: Rendered) -> String {
+    assert_eq!(rendered.warnings, Vec::<String>::new());
+    rendered.text
+}
+
+/// What a prompt says of the list, apart from the rest.
+#[track_caller]
+fn keeping_in(prompt: &str) -> String {
+    let (_, part) = prompt.split_once("\nYou keep the task list").expect("a keeper");
+    let (part, _) = part.split_once("\n\n## Your answer\n").expect("an answer after it");
+    format!("You keep the task list{part}\n")
+}
+
 #[test]
 fn a_first_attempt_is_told_the_task() {
-    let task = task();
-    let gates = ["cargo test".to_owned()];
+    let (task, gates) = (task(), ["cargo test".to_owned()]);
     expect_test::expect![[r"
         ## Current task
         ID: T-1
@@ -32,17 +93,96 @@ fn a_first_attempt_is_told_the_task() {
         First attempt.
 
         ## How to work
-        1. Read the code this task is about before you change it. Search before you assume that something is missing.
+        1. Read the code this task is about before you change it, and follow the patterns you find there. Search before you assume that something is missing.
         2. Write or extend tests for the criteria first, then the code. No placeholders, no stubs.
-        3. Do this task and nothing else. If you find other work, propose it in `plan_amendments`.
-        4. These checks will be run after you, and all must pass. Run them yourself first:
-           - `cargo test`
-        5. Do not commit and do not edit the task list: both are done for you after the checks.
-        6. If you cannot go on without a person (a secret, a decision, an access), say so in `blocked` and why.
+        3. Do this one task and nothing else, and never begin a second one. Other work that you find is written down, not done.
+        4. Never weaken, skip or delete a test or a check to make it pass. Mend the code.
+        5. Run the checks, and make them pass.
+        6. Before you finish, review your own work: read every line of your diff, go through the acceptance criteria one by one and name what meets each, and look for edge cases, errors that nobody handles, and leftovers. Mend what you find and run the checks again.
+        7. If you cannot go on without a person (a secret, a decision, an access), do not guess and do not work around it: write the blocker down.
+
+        ## Checks
+        These will be run after you, and all must pass. Run them yourself first:
+        - `cargo test`
+
+        ## Task list and commits
+        - Do not commit, and do not edit the task list: that is done for you after the checks, from your handoff.
+        - Other work that you find: propose it in `plan_amendments`.
+        - A blocker: say in `blocked` what you need of a person, and why.
 
         ## Your answer
         End with a handoff: what you did, where you left the plan and why, bugs, decisions, constraints, tests added, and what is left. Be exact; the next iteration knows nothing but this.
-    "]].assert_eq(&attempt(&TaskParts { gates: &gates, ..TaskParts::first(&task) }));
+    "]].assert_eq(&text(implement(
+        &TaskParts::first(&task, ralph()),
+        &frame(&Beside::default(), &gates),
+    )));
+}
+
+#[test]
+fn whatever_lies_beside_the_list_joins() {
+    let (task, beside) = (task(), beside());
+    let prompt = text(implement(&TaskParts::first(&task, ralph()), &frame(&beside, &[])));
+    let (_, part) = prompt.split_once("First attempt.\n\n").expect("it begins with the task");
+    let (part, end) = part.split_once("## How to work\n").expect("it goes on");
+    expect_test::expect![[r"
+        ## Requirements
+        Read `ralph/prd.md` before you begin. It says what the whole is for, what it is not, and what always holds. It is only to be read: never change it.
+
+        ## Project instructions
+        Use tabs.
+
+        ## Codebase patterns
+        - Dates are UTC
+
+    "]].assert_eq(part);
+    assert!(end.contains("do not edit the task list and `ralph/progress.txt`"), "{end}");
+    assert!(end.contains("## Checks\nRun the project's own checks."), "{end}");
+}
+
+#[test]
+fn a_fix_is_told_what_the_review_found() {
+    let task = reviewed(ReviewStatus::ChangesRequested, 1, "Mend b.rs:3.\n");
+    let parts =
+        TaskParts { review_feedback: &task.review.feedback, ..TaskParts::first(&task, ralph()) };
+    expect_test::expect![[r"
+        ## Current task
+        ID: T-1
+        Title: Login
+
+        Description:
+        People can log in.
+
+        Acceptance criteria (all of them must be met):
+        - [ ] A wrong password is refused.
+
+        ## What the review found
+        A reviewer looked at this task and wants the following mended, all of it:
+
+        Mend b.rs:3.
+
+        ## Previous attempts
+        First attempt.
+
+        ## How to work
+        1. Read the feedback of the review and the code it is about. Make a list of its points.
+        2. Mend every point, the hard ones too, and nothing else: no other task, no rebuilding on the way. Where a point is about behavior, write a test that fails without the mending.
+        3. If a point is mistaken, show it with a test or with the code, and say so in your account; do not pass over it.
+        4. Never weaken, skip or delete a test or a check to make it pass. Mend the code.
+        5. Run the checks, and make them pass.
+        6. Before you finish, review your own work: read every line of your diff, go through the feedback point by point and through the acceptance criteria one by one, and name what meets each. Mend what you find and run the checks again. A reviewer with a fresh context looks at it next.
+        7. If you cannot go on without a person (a secret, a decision, an access), do not guess and do not work around it: write the blocker down.
+
+        ## Checks
+        Run the project's own checks.
+
+        ## Task list and commits
+        - Do not commit, and do not edit the task list: that is done for you after the checks, from your handoff.
+        - Other work that you find: propose it in `plan_amendments`.
+        - A blocker: say in `blocked` what you need of a person, and why.
+
+        ## Your answer
+        End with a handoff: what you did, where you left the plan and why, bugs, decisions, constraints, tests added, and what is left. Be exact; the next iteration knows nothing but this.
+    "]].assert_eq(&text(fix(&parts, &frame(&Beside::default(), &[]))));
 }
 
 #[test]
@@ -61,6 +201,7 @@ fn a_stuck_task_is_told_what_not_to_do() {
         files: vec!["a.rs".into()],
         escalation: Escalation::None,
     }];
+    let beside = Beside::default();
     let stuck = TaskParts {
         record: Some("---\nRECORD\n"),
         outputs: &outputs,
@@ -68,9 +209,9 @@ fn a_stuck_task_is_told_what_not_to_do() {
         escalation: Escalation::ContextExpansion,
         patch: "-old\n+new",
         context: &[("lib.rs".to_owned(), "fn x() {}\n".to_owned())],
-        ..TaskParts::first(&task)
+        ..TaskParts::first(&task, ralph())
     };
-    let text = attempt(&stuck);
+    let prompt = text(implement(&stuck, &frame(&beside, &[])));
     for part in [
         "RECORD",
         "## Another approach is required",
@@ -79,18 +220,30 @@ fn a_stuck_task_is_told_what_not_to_do() {
         "    -old\n    +new",
         "### lib.rs\n    fn x() {}",
     ] {
-        assert!(text.contains(part), "{part} is missing in:\n{text}");
+        assert!(prompt.contains(part), "{part} is missing in:\n{prompt}");
     }
-    let shifted = attempt(&TaskParts { escalation: Escalation::StrategyShift, ..stuck });
+    let shifted = TaskParts { escalation: Escalation::StrategyShift, ..stuck };
+    let shifted = text(implement(&shifted, &frame(&beside, &[])));
     assert!(!shifted.contains("lib.rs"), "{shifted}");
 }
 
 #[test]
 fn a_review_is_told_to_look_for_itself() {
-    let task = task();
+    let task = reviewed(ReviewStatus::NeedsReview, 1, "");
     let account = read::read([], "All done.", &TaskId("T-1".into()), &[]);
+    let (from, to) = (TreeId("1a2b".into()), TreeId("3c4d".into()));
+    let gates = ["cargo test".to_owned()];
+    let parts = ReviewParts {
+        patch: "+code",
+        range: Some((&from, &to)),
+        account: Some(&account),
+        last_feedback: "Mend b.rs:3.",
+        keeping: Some(ralph()),
+        ..ReviewParts::of(Some(&task))
+    };
+    let beside = Beside::default();
     expect_test::expect![[r"
-        You review the work of somebody else. You did not write it, and you change nothing: do not edit, create or delete files, and do not commit. Whatever you change is undone.
+        You review the work of somebody else. You did not write it, and you do not mend it: you judge what is there, by evidence, and say what is to be mended. Somebody else mends it.
 
         ## Current task
         ID: T-1
@@ -105,32 +258,173 @@ fn a_review_is_told_to_look_for_itself() {
         ## What the last review wanted
         Mend b.rs:3.
 
-        Check first whether this is mended.
+        Check first whether this is mended, all of it.
 
         ## What the author says
         This is a claim, not a fact. Check it.
         [T-1] All done. Partial. 0 files.
 
         ## The change
+        `git diff 1a2b 3c4d` shows the whole of it, also where it is cut here.
+
             +code
 
         ## How to review
         1. Read the changed files whole, not just the change.
-        2. Go through the acceptance criteria one by one. For each, find the evidence in code or tests, or say what is missing. Run what you need to run.
-        3. Look for what was not asked for, for tests that cannot fail, and for stubs that only look done.
+        2. Go through the acceptance criteria one by one. For each, find the code that meets it and the test that shows it, and see that it really works, at the edges and where something fails. Note the evidence, or what is missing. Run what you need to run.
+        3. Look for what was not asked for, for tests that were weakened or cannot fail, and for stubs that only look done.
         4. Ask for changes only for real faults against the task, and name exactly what to mend and where (file and line). Style and taste are no reason.
+
+        ## Checks
+        These were run on this work. Run them again where in doubt:
+        - `cargo test`
+
+        ## What you may change
+        Nothing. Do not edit, create or delete files, and do not commit. Whatever you change is undone.
 
         ## Your answer
         Answer with `verdict` (`approved` or `changes_requested`), `feedback` (what to mend; empty if approved) and `criteria` (each criterion with `met` and the `evidence` you found).
-    "]].assert_eq(&review(&ReviewParts {
-        task: Some(&task),
-        asked: "",
-        focus: Focus::Criteria,
+    "]].assert_eq(&text(review(&parts, &frame(&beside, &gates))));
+}
+
+#[test]
+fn a_gate_asks_how_good_the_work_is() {
+    let parts = ReviewParts {
+        asked: "Make it ${TASK}.",
+        focus: Focus::Quality,
         patch: "+code",
-        account: Some(&account),
-        last_feedback: "Mend b.rs:3.",
-        hint: None,
-    }));
+        hint: Some("Speed matters."),
+        ..ReviewParts::of(None)
+    };
+    let beside = Beside::default();
+    expect_test::expect![[r"
+        You review the work of somebody else. You did not write it, and you do not mend it: you judge how good it is, and say what is to be mended. Somebody else mends it.
+
+        ## What was asked
+        Make it ${TASK}.
+
+        ## Look out for
+        Speed matters.
+
+        ## The change
+            +code
+
+        ## How to review
+        1. Read the changed files whole, not just the change.
+        2. Look for bugs, missing error handling, needless complexity, duplication, weak tests and unclear names.
+        3. Ask for changes only where a careful colleague would, and name exactly what to mend and where (file and line).
+
+        ## What you may change
+        Nothing. Do not edit, create or delete files, and do not commit. Whatever you change is undone.
+
+        ## Your answer
+        Answer with `verdict` (`approved` or `changes_requested`), `feedback` (what to mend; empty if approved) and `criteria` (each criterion with `met` and the `evidence` you found).
+    "]].assert_eq(&text(review(&parts, &frame(&beside, &[]))));
+}
+
+#[test]
+fn an_agent_that_keeps_the_list_implements() {
+    let (task, beside) = (task(), beside());
+    let frame = frame(&beside, &[]);
+    let told = |keeping| text(implement(&TaskParts::first(&task, keeping), &frame));
+    expect_test::expect![[r#"
+        You keep the task list yourself, in `ralph/tasks.json`. After you it is compared with what it was, and whatever your role may not change is put back.
+        - Once everything is done and the checks pass, set `reviewStatus` of T-1, null or missing so far, to "needs_review", and say in `notes` what was done. Never set `passes` to true, never approve, and leave every `reviewCount` as it is: only a review does that.
+        - Other work that you find, or a part of this task that does not fit: add it as a task of its own, at most 3 of them (`passes` false, `reviewStatus` null, `reviewCount` 0, `reviewFeedback` ""). You may reorder tasks that are not begun. Remove and reword none, and leave everything else in the file as it is.
+        - Append an entry to the end of `ralph/progress.txt`, under `## <date> <time> — T-1 Login (implement)`: what was done, files changed, results of the checks, what was learned. Never change earlier entries. What later tasks can use goes as a line under `## Codebase Patterns` at its top; mend or remove lines there that are no longer true.
+        - A blocker, or work that you could not finish: leave the status of the task alone, and write into `ralph/progress.txt` what is missing and why. The next iteration knows nothing else.
+        - Commit everything, the list included, as `feat: [T-1] - Login`. Leave nothing uncommitted. Do not push.
+        - Do not answer `<promise>COMPLETE</promise>`: the task still waits for its review.
+    "#]].assert_eq(&keeping_in(&told(agent())));
+    let skip = Keeping { review: ReviewPolicy::Skip, ..agent() };
+    expect_test::expect![[r"
+        You keep the task list yourself, in `ralph/tasks.json`. After you it is compared with what it was, and whatever your role may not change is put back.
+        - Once everything is done and the checks pass, set `passes` of T-1 to true, and say in `notes` what was done. Leave `reviewStatus`, `reviewCount` and `reviewFeedback` as they are.
+        - Other work that you find, or a part of this task that does not fit: add it as a task of its own, at most 3 of them (`passes` false). You may reorder tasks that are not begun. Remove and reword none, and leave everything else in the file as it is.
+        - Append an entry to the end of `ralph/progress.txt`, under `## <date> <time> — T-1 Login (implement)`: what was done, files changed, results of the checks, what was learned. Never change earlier entries. What later tasks can use goes as a line under `## Codebase Patterns` at its top; mend or remove lines there that are no longer true.
+        - A blocker, or work that you could not finish: leave the status of the task alone, and write into `ralph/progress.txt` what is missing and why. The next iteration knows nothing else.
+        - Commit everything, the list included, as `feat: [T-1] - Login`. Leave nothing uncommitted. Do not push.
+        - Only if then every task in the list has `passes` true: end your answer with `<promise>COMPLETE</promise>`. Otherwise never write it.
+    "]].assert_eq(&keeping_in(&told(skip)));
+    // Nothing but this and the answer depends on who keeps the list.
+    let rest = |prompt: String| {
+        prompt.split_once("## Task list and commits").expect("a part").0.to_owned()
+    };
+    assert_eq!(rest(told(agent())), rest(told(ralph())));
+    let prompt = told(agent());
+    let (_, answer) = prompt.split_once("\n## Your answer\n").expect("a part");
+    expect_test::expect![[r#"
+        End with a short account: what you did, where you left the plan and why, decisions, constraints, and what is left. Be exact; the next iteration reads it.
+
+        Only if you cannot go on without a person, end with this, filled in:
+
+        ```json
+        {"task_completed": {"summary": "…", "fully_complete": false}, "blocked": {"needs": "…", "why": "…"}}
+        ```
+    "#]].assert_eq(answer);
+}
+
+#[test]
+fn an_agent_that_keeps_a_plan_uses_its_names() {
+    let task = task();
+    let plan = Keeping { form: ListForm::Plan, file: "plan.json", ..agent() };
+    let beside = Beside::default();
+    let prompt = text(implement(&TaskParts::first(&task, plan), &frame(&beside, &[])));
+    expect_test::expect![[r#"
+        You keep the task list yourself, in `plan.json`. After you it is compared with what it was, and whatever your role may not change is put back.
+        - Once everything is done and the checks pass, set `review_status` of T-1, null or missing so far, to "needs_review", and say in `notes` what was done. Never set `status` to "done", never approve, and leave every `review_count` as it is: only a review does that.
+        - Other work that you find, or a part of this task that does not fit: add it as a task of its own, at most 3 of them (`status` "pending", `review_status` null, `review_count` 0, `review_feedback` ""). You may reorder tasks that are not begun. Remove and reword none, and leave everything else in the file as it is.
+        - A blocker, or work that you could not finish: leave the status of the task alone, and write into `notes` what is missing and why. The next iteration knows nothing else.
+        - Commit everything, the list included, as `feat: [T-1] - Login`. Leave nothing uncommitted. Do not push.
+        - Do not answer `<promise>COMPLETE</promise>`: the task still waits for its review.
+    "#]].assert_eq(&keeping_in(&prompt));
+    let ralphs = Keeping { commits: Commits::Ralph, ..plan };
+    let prompt = text(implement(&TaskParts::first(&task, ralphs), &frame(&beside, &[])));
+    assert!(prompt.contains("\n- Do not commit: that is done for you"), "{prompt}");
+}
+
+#[test]
+fn an_agent_that_keeps_the_list_fixes() {
+    let (task, beside) = (reviewed(ReviewStatus::ChangesRequested, 1, "Mend it."), beside());
+    let parts = TaskParts { review_feedback: "Mend it.", ..TaskParts::first(&task, agent()) };
+    expect_test::expect![[r#"
+        You keep the task list yourself, in `ralph/tasks.json`. After you it is compared with what it was, and whatever your role may not change is put back.
+        - Once every point is mended and the checks pass, set `reviewStatus` of T-1 from "changes_requested" back to "needs_review", clear `reviewFeedback` to "", and add to `notes` what was mended. Never set `passes` to true, never approve, and leave every `reviewCount` as it is: only a review does that.
+        - Other work that you find, or a part of this task that does not fit: add it as a task of its own, at most 3 of them (`passes` false, `reviewStatus` null, `reviewCount` 0, `reviewFeedback` ""). You may reorder tasks that are not begun. Remove and reword none, and leave everything else in the file as it is.
+        - Append an entry to the end of `ralph/progress.txt`, under `## <date> <time> — T-1 Login (fix)`: what was done, files changed, results of the checks, what was learned. Never change earlier entries. What later tasks can use goes as a line under `## Codebase Patterns` at its top; mend or remove lines there that are no longer true.
+        - A blocker, or work that you could not finish: leave the status of the task alone, and write into `ralph/progress.txt` what is missing and why. The next iteration knows nothing else.
+        - Commit everything, the list included, as `fix: [T-1] - address review feedback`. Leave nothing uncommitted. Do not push.
+        - Do not answer `<promise>COMPLETE</promise>`: the task still waits for its review.
+    "#]].assert_eq(&keeping_in(&text(fix(&parts, &frame(&beside, &[])))));
+}
+
+#[test]
+fn an_agent_that_keeps_the_list_reviews() {
+    let beside = beside();
+    let told = |count| {
+        let task = reviewed(ReviewStatus::NeedsReview, count, "");
+        let parts = ReviewParts { keeping: Some(agent()), ..ReviewParts::of(Some(&task)) };
+        text(review(&parts, &frame(&beside, &[])))
+    };
+    expect_test::expect![[r#"
+        You keep the task list yourself, in `ralph/tasks.json`. After you it is compared with what it was, and whatever your role may not change is put back.
+        - Change nothing but T-1, and in it nothing but what is named here: no code, no tests, no other task. Do not mend what you find.
+        - Raise `reviewCount` by one, from 1 to 2.
+        - If every criterion is met: set `reviewStatus` to "approved" and `passes` to true, with `reviewFeedback` ""; `notes` must say what was done.
+        - If not: set `reviewStatus` to "changes_requested", leave `passes` as it is, and write into `reviewFeedback` exactly what to mend and where. It must not be empty.
+        - Append an entry to the end of `ralph/progress.txt`, under `## <date> <time> — T-1 Login (review)`: the verdict, the evidence, what is to be mended. Never change earlier entries. What later tasks can use goes as a line under `## Codebase Patterns` at its top; mend or remove lines there that are no longer true.
+        - Commit the list and the log, and nothing else, as `review: [T-1] - approved` or `review: [T-1] - changes requested`. Leave nothing uncommitted. Do not push.
+        - Only if then every task in the list has `passes` true and `reviewStatus` "approved": end your answer with `<promise>COMPLETE</promise>`. Otherwise never write it.
+    "#]].assert_eq(&keeping_in(&told(1)));
+    let at_cap = keeping_in(&told(2));
+    let lines: Vec<&str> = at_cap.lines().filter(|line| line.contains("review")).collect();
+    expect_test::expect![[r#"
+        - Raise `reviewCount` by one, from 2 to 3.
+        - If every criterion is met: set `reviewStatus` to "approved" and `passes` to true, with `reviewFeedback` ""; `notes` must say what was done.
+        - This is review 3 of at most 3, so the task is approved in any case. If something is still to be mended: approve it all the same, and begin `reviewFeedback` with `[AUTO-APPROVED AT CAP]`, then what is left and where. A person will look at it.
+        - Append an entry to the end of `ralph/progress.txt`, under `## <date> <time> — T-1 Login (review)`: the verdict, the evidence, what is to be mended. Never change earlier entries. What later tasks can use goes as a line under `## Codebase Patterns` at its top; mend or remove lines there that are no longer true.
+        - Commit the list and the log, and nothing else, as `review: [T-1] - approved`. Leave nothing uncommitted. Do not push.
+        - Only if then every task in the list has `passes` true and `reviewStatus` "approved": end your answer with `<promise>COMPLETE</promise>`. Otherwise never write it."#]].assert_eq(&lines.join("\n"));
 }
 
 #[test]

@@ -15,7 +15,10 @@ fn store() -> (tempfile::TempDir, RunStore) {
     layout.prepare_state().expect("prepared");
     let journal = Journal::create(&layout.state().join("journal.jsonl")).expect("created");
     let files = RunDir::at(directory.path());
-    (directory, RunStore::new(layout, journal, files, ".ralph/skills".into()))
+    (
+        directory,
+        RunStore::new(layout, journal, files, ".ralph/skills".into(), ".ralph/prompts".into()),
+    )
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod gates;
 mod keeper;
 mod lists;
 mod meddling;
+mod prompts;
 mod resume;
 mod review;
 mod shelves;

@@ -1,0 +1,352 @@
+//! What a prompt says of the task list, the progress log and commits: who keeps them, what
+//! exactly an agent writes that keeps them itself, and how it answers.
+//!
+//! The words follow the table of what a role may change. Not here: enforcing it.
+
+use crate::ids::Role;
+use crate::recipe::{CommitPolicy, Recipe};
+use crate::review::{AT_CAP, ReviewPolicy};
+use crate::task::{Keeper, ListForm, Task};
+
+/// Who keeps the task list, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Keeping<'a> {
+    /// Who writes it.
+    pub keeper: Keeper,
+    /// Who commits.
+    pub commits: Commits,
+    /// The file, as agents find it.
+    pub file: &'a str,
+    /// How it is written.
+    pub form: ListForm,
+    /// Whether finished tasks are reviewed.
+    pub review: ReviewPolicy,
+    /// How many tasks an attempt may add.
+    pub amendments: u32,
+    /// The words that say everything is done.
+    pub completion: &'a str,
+}
+
+/// Who commits the work of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Commits {
+    /// ralph, after the gates passed.
+    Ralph,
+    /// The agent.
+    Agent,
+}
+
+/// What a reviewer is told whose verdict is only heard.
+pub(super) const CHANGE_NOTHING: &str = "## What you may change\nNothing. Do not edit, create or delete files, and do not commit. Whatever you change is undone.";
+
+/// How a reviewer answers whose verdict is only heard.
+pub(super) const ANSWER_WITH_VERDICT: &str = "## Your answer\nAnswer with `verdict` (`approved` or `changes_requested`), `feedback` (what to mend; empty if approved) and `criteria` (each criterion with `met` and the `evidence` you found).";
+
+/// What the file calls the fields that an agent writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FieldNames {
+    /// What says that a task is done, and how.
+    pub done: (&'static str, &'static str),
+    /// How it says that it is not.
+    pub undone: &'static str,
+    /// Where its review stands.
+    pub review_status: &'static str,
+    /// How many there were.
+    pub review_count: &'static str,
+    /// What the last one wanted.
+    pub review_feedback: &'static str,
+    /// What was noted.
+    pub notes: &'static str,
+}
+
+impl ListForm {
+    /// Returns what the file calls the fields that an agent writes.
+    pub fn names(self) -> FieldNames {
+        match self {
+            Self::Plan => FieldNames {
+                done: ("status", "\"done\""),
+                undone: "\"pending\"",
+                review_status: "review_status",
+                review_count: "review_count",
+                review_feedback: "review_feedback",
+                notes: "notes",
+            },
+            Self::Stories => FieldNames {
+                done: ("passes", "true"),
+                undone: "false",
+                review_status: "reviewStatus",
+                review_count: "reviewCount",
+                review_feedback: "reviewFeedback",
+                notes: "notes",
+            },
+        }
+    }
+}
+
+impl<'a> Keeping<'a> {
+    /// Returns who keeps the list of a recipe, where there is one; `file` is where agents find it.
+    pub fn of(recipe: &'a Recipe, file: &'a str) -> Option<Self> {
+        let work = recipe.task_work()?;
+        Some(Self {
+            keeper: work.keeper,
+            commits: match recipe.landing.commit {
+                CommitPolicy::Agent => Commits::Agent,
+                CommitPolicy::Ralph | CommitPolicy::Nobody | CommitPolicy::Scm(_) => Commits::Ralph,
+            },
+            file,
+            form: work.form,
+            review: work.review,
+            amendments: work.amendments,
+            completion: &recipe.completion_response,
+        })
+    }
+
+    /// Returns what a first attempt at a task is told.
+    pub(super) fn of_implement(&self, task: &Task, progress: Option<&str>) -> String {
+        match self.keeper {
+            Keeper::Ralph => self.kept_by_ralph(progress),
+            Keeper::Agent => self.attempt_of_keeper(task, &self.implemented(task), progress),
+        }
+    }
+
+    /// Returns what an attempt to mend a task is told.
+    pub(super) fn of_fix(&self, task: &Task, progress: Option<&str>) -> String {
+        match self.keeper {
+            Keeper::Ralph => self.kept_by_ralph(progress),
+            Keeper::Agent => self.attempt_of_keeper(task, &self.fixed(task), progress),
+        }
+    }
+
+    /// Returns what a review of a task is told.
+    pub(super) fn of_review(&self, task: &Task, progress: Option<&str>) -> String {
+        match self.keeper {
+            Keeper::Ralph => CHANGE_NOTHING.to_owned(),
+            Keeper::Agent => self.review_of_keeper(task, progress),
+        }
+    }
+
+    /// Returns how an attempt is answered.
+    pub(super) fn attempt_answer(&self) -> &'static str {
+        match self.keeper {
+            Keeper::Ralph => {
+                "## Your answer\nEnd with a handoff: what you did, where you left the plan and why, bugs, decisions, constraints, tests added, and what is left. Be exact; the next iteration knows nothing but this."
+            }
+            // Nothing is asked for under a schema, which would end the agent too early.
+            Keeper::Agent => {
+                "## Your answer\nEnd with a short account: what you did, where you left the plan and why, decisions, constraints, and what is left. Be exact; the next iteration reads it.\n\nOnly if you cannot go on without a person, end with this, filled in:\n\n```json\n{\"task_completed\": {\"summary\": \"…\", \"fully_complete\": false}, \"blocked\": {\"needs\": \"…\", \"why\": \"…\"}}\n```"
+            }
+        }
+    }
+
+    /// Returns how a review is answered.
+    pub(super) fn review_answer(&self) -> &'static str {
+        match self.keeper {
+            Keeper::Ralph => ANSWER_WITH_VERDICT,
+            Keeper::Agent => {
+                "## Your answer\nThe list holds your verdict. End with it in words too: each criterion, whether it is met, and the evidence you found."
+            }
+        }
+    }
+
+    fn kept_by_ralph(&self, progress: Option<&str>) -> String {
+        let log = progress.map(|path| format!(" and `{path}`")).unwrap_or_default();
+        let commit = match self.commits {
+            Commits::Ralph => format!(
+                "Do not commit, and do not edit the task list{log}: that is done for you after the checks, from your handoff."
+            ),
+            Commits::Agent => format!(
+                "Commit your work with a message that says what it does. Do not edit the task list{log}: that is done for you after the checks, from your handoff."
+            ),
+        };
+        bullets(
+            "Task list and commits",
+            "",
+            &[
+                commit,
+                "Other work that you find: propose it in `plan_amendments`.".to_owned(),
+                "A blocker: say in `blocked` what you need of a person, and why.".to_owned(),
+            ],
+        )
+    }
+
+    fn implemented(&self, task: &Task) -> Attempted {
+        let names = self.form.names();
+        let ((done, yes), notes, id) = (names.done, names.notes, &task.id);
+        let (status, count, feedback) =
+            (names.review_status, names.review_count, names.review_feedback);
+        Attempted {
+            role: Role::Implement,
+            own: match self.review {
+                ReviewPolicy::Skip => format!(
+                    "Once everything is done and the checks pass, set `{done}` of {id} to {yes}, and say in `{notes}` what was done. Leave `{status}`, `{count}` and `{feedback}` as they are."
+                ),
+                ReviewPolicy::Fresh { .. } => format!(
+                    "Once everything is done and the checks pass, set `{status}` of {id}, null or missing so far, to \"needs_review\", and say in `{notes}` what was done. Never set `{done}` to {yes}, never approve, and leave every `{count}` as it is: only a review does that."
+                ),
+            },
+            subject: format!("feat: [{id}] - {}", first_line(&task.title)),
+        }
+    }
+
+    fn fixed(&self, task: &Task) -> Attempted {
+        let names = self.form.names();
+        let ((done, yes), notes, id) = (names.done, names.notes, &task.id);
+        let (status, count, feedback) =
+            (names.review_status, names.review_count, names.review_feedback);
+        Attempted {
+            role: Role::Fix,
+            own: format!(
+                "Once every point is mended and the checks pass, set `{status}` of {id} from \"changes_requested\" back to \"needs_review\", clear `{feedback}` to \"\", and add to `{notes}` what was mended. Never set `{done}` to {yes}, never approve, and leave every `{count}` as it is: only a review does that."
+            ),
+            subject: format!("fix: [{id}] - address review feedback"),
+        }
+    }
+
+    fn attempt_of_keeper(
+        &self,
+        task: &Task,
+        attempted: &Attempted,
+        progress: Option<&str>,
+    ) -> String {
+        let names = self.form.names();
+        let ((done, _), no, notes) = (names.done, names.undone, names.notes);
+        let (status, count, feedback) =
+            (names.review_status, names.review_count, names.review_feedback);
+        let new = match self.review {
+            ReviewPolicy::Skip => format!("`{done}` {no}"),
+            ReviewPolicy::Fresh { .. } => {
+                format!("`{done}` {no}, `{status}` null, `{count}` 0, `{feedback}` \"\"")
+            }
+        };
+        let place = progress.map_or_else(|| format!("`{notes}`"), |path| format!("`{path}`"));
+        let mut rules = vec![
+            attempted.own.clone(),
+            format!(
+                "Other work that you find, or a part of this task that does not fit: add it as a task of its own, at most {} of them ({new}). You may reorder tasks that are not begun. Remove and reword none, and leave everything else in the file as it is.",
+                self.amendments
+            ),
+        ];
+        rules.extend(log_rule(task, attempted.role, progress));
+        rules.push(format!(
+            "A blocker, or work that you could not finish: leave the status of the task alone, and write into {place} what is missing and why. The next iteration knows nothing else."
+        ));
+        let subject = format!("`{}`", attempted.subject);
+        rules.push(self.commit_rule(&subject, "everything, the list included"));
+        rules.push(match self.review {
+            ReviewPolicy::Skip => self.completion_rule(&names),
+            ReviewPolicy::Fresh { .. } => format!(
+                "Do not answer `<promise>{}</promise>`: the task still waits for its review.",
+                self.completion
+            ),
+        });
+        bullets("Task list and commits", &self.opening(), &rules)
+    }
+
+    fn review_of_keeper(&self, task: &Task, progress: Option<&str>) -> String {
+        let names = self.form.names();
+        let (done, yes) = names.done;
+        let (status, count) = (names.review_status, names.review_count);
+        let (feedback, notes, id) = (names.review_feedback, names.notes, &task.id);
+        let before = task.review.count;
+        let number = before.saturating_add(1);
+        let cap = match self.review {
+            ReviewPolicy::Skip => u32::MAX,
+            ReviewPolicy::Fresh { cap } => cap,
+        };
+        let approve = format!(
+            "set `{status}` to \"approved\" and `{done}` to {yes}, with `{feedback}` \"\"; `{notes}` must say what was done"
+        );
+        let mut rules = vec![
+            format!(
+                "Change nothing but {id}, and in it nothing but what is named here: no code, no tests, no other task. Do not mend what you find."
+            ),
+            format!("Raise `{count}` by one, from {before} to {number}."),
+            format!("If every criterion is met: {approve}."),
+        ];
+        rules.push(if number >= cap {
+            format!(
+                "This is review {number} of at most {cap}, so the task is approved in any case. If something is still to be mended: approve it all the same, and begin `{feedback}` with `{AT_CAP}`, then what is left and where. A person will look at it."
+            )
+        } else {
+            format!(
+                "If not: set `{status}` to \"changes_requested\", leave `{done}` as it is, and write into `{feedback}` exactly what to mend and where. It must not be empty."
+            )
+        });
+        rules.extend(log_rule(task, Role::Review, progress));
+        let subject = if number >= cap {
+            format!("`review: [{id}] - approved`")
+        } else {
+            format!("`review: [{id}] - approved` or `review: [{id}] - changes requested`")
+        };
+        let what = if progress.is_some() { "the list and the log" } else { "the list" };
+        rules.push(self.commit_rule(&subject, &format!("{what}, and nothing else")));
+        rules.push(self.completion_rule(&names));
+        bullets("What you may change", &self.opening(), &rules)
+    }
+
+    fn opening(&self) -> String {
+        format!(
+            "You keep the task list yourself, in `{}`. After you it is compared with what it was, and whatever your role may not change is put back.",
+            self.file
+        )
+    }
+
+    fn commit_rule(&self, subject: &str, what: &str) -> String {
+        match self.commits {
+            Commits::Agent => {
+                format!("Commit {what}, as {subject}. Leave nothing uncommitted. Do not push.")
+            }
+            Commits::Ralph => "Do not commit: that is done for you after the checks.".to_owned(),
+        }
+    }
+
+    fn completion_rule(&self, names: &FieldNames) -> String {
+        let (done, yes) = names.done;
+        let reviewed = match self.review {
+            ReviewPolicy::Skip => String::new(),
+            ReviewPolicy::Fresh { .. } => {
+                format!(" and `{}` \"approved\"", names.review_status)
+            }
+        };
+        format!(
+            "Only if then every task in the list has `{done}` {yes}{reviewed}: end your answer with `<promise>{}</promise>`. Otherwise never write it.",
+            self.completion
+        )
+    }
+}
+
+/// What an attempt does to the list and to the history.
+struct Attempted {
+    role: Role,
+    own: String,
+    subject: String,
+}
+
+fn log_rule(task: &Task, role: Role, progress: Option<&str>) -> Option<String> {
+    let path = progress?;
+    let what = match role {
+        Role::Review => "the verdict, the evidence, what is to be mended",
+        Role::Implement
+        | Role::Fix
+        | Role::Prompt
+        | Role::Plan
+        | Role::Build
+        | Role::Compact
+        | Role::Message => "what was done, files changed, results of the checks, what was learned",
+    };
+    Some(format!(
+        "Append an entry to the end of `{path}`, under `## <date> <time> — {} {} ({role})`: {what}. Never change earlier entries. What later tasks can use goes as a line under `## Codebase Patterns` at its top; mend or remove lines there that are no longer true.",
+        task.id,
+        first_line(&task.title)
+    ))
+}
+
+fn bullets(title: &str, opening: &str, rules: &[String]) -> String {
+    let lines: Vec<String> = rules.iter().map(|rule| format!("- {rule}")).collect();
+    let opening = if opening.is_empty() { String::new() } else { format!("{opening}\n") };
+    format!("## {title}\n{opening}{}", lines.join("\n"))
+}
+
+fn first_line(title: &str) -> &str {
+    title.trim().lines().next().unwrap_or_default().trim_end()
+}

@@ -1,0 +1,134 @@
+//! Templates: the ones that ship with ralph use variables that are known, and those of projects
+//! lose nothing that matters.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+fn known() -> BTreeSet<&'static str> {
+    VARIABLES.iter().map(|(name, _)| *name).collect()
+}
+
+/// Variables that no default uses; they are for templates of the project's own.
+const FOR_PROJECTS: [&str; 8] = [
+    "ITERATION",
+    "MAX_ITERATIONS",
+    "RALPH_ITERATION",
+    "RALPH_MAX_ITERATIONS",
+    "ROLE",
+    "TASK_FILE",
+    "TASK_ID",
+    "TASK_TITLE",
+];
+
+#[test]
+fn the_defaults_use_every_section_and_nothing_unknown() {
+    let mut used = BTreeSet::new();
+    for prompt in RolePrompt::ALL {
+        for name in template::names(prompt.template()) {
+            assert!(known().contains(name), "{name} in {}", prompt.name());
+            used.insert(name);
+        }
+        for name in NEVER_LOST {
+            let count = template::names(prompt.template()).filter(|it| *it == name).count();
+            assert_eq!(count, 1, "{name} in {}", prompt.name());
+        }
+    }
+    used.extend(FOR_PROJECTS);
+    assert_eq!(used, known());
+    assert_eq!(known().len(), VARIABLES.len());
+}
+
+#[test]
+fn the_guide_lists_every_variable() {
+    let page = include_str!("../../../../../docs/prompts.md");
+    for (name, meaning) in VARIABLES {
+        let row = format!("| `${{{name}}}` | {meaning} |");
+        assert!(page.contains(&row), "docs/prompts.md should hold\n{row}");
+    }
+    let rows = page.lines().filter(|line| line.starts_with("| `${")).count();
+    assert_eq!(rows, VARIABLES.len());
+}
+
+#[track_caller]
+fn check(template: &str, prompt_md: &str, expect: &str, warnings: &[&str]) {
+    let beside =
+        Beside { tasks: "plan.json".into(), prompt: prompt_md.into(), ..Beside::default() };
+    let vars = BTreeMap::from([
+        ("PROJECT".to_owned(), "${TASK}".to_owned()),
+        ("TASK".to_owned(), "not this".to_owned()),
+    ]);
+    let frame = Frame {
+        template: Some(template),
+        iteration: IterationNumber(2),
+        limit: 9,
+        vars: &vars,
+        beside: &beside,
+        gates: &[],
+    };
+    let values = Values::from([
+        ("TASK", "the task".to_owned()),
+        ("KEEPING", "the rules".to_owned()),
+        ("ANSWER", "how to answer".to_owned()),
+    ]);
+    let rendered = render(RolePrompt::Fix, &frame, values);
+    assert_eq!(rendered.text, expect);
+    assert_eq!(rendered.warnings, warnings);
+}
+
+#[test]
+fn a_template_of_the_project_loses_nothing_that_matters() {
+    let whole = "${TASK} ${KEEPING} ${ANSWER}";
+    let done = "the task the rules how to answer";
+    check(whole, "", &format!("{done}\n"), &[]);
+    check("Go.\n\n\n", "", "Go.\n\nthe task\n\nthe rules\n\nhow to answer\n", &[]);
+    check("$${TASK} ${ANSWER}", "", "${TASK} how to answer\n\nthe task\n\nthe rules\n", &[]);
+    check(
+        &format!(
+            "{whole} ${{ITERATION}}/${{MAX_ITERATIONS}} ${{ROLE}} ${{TASK_FILE}} ${{PROJECT}}"
+        ),
+        "",
+        &format!("{done} 2/9 fix plan.json ${{TASK}}\n"),
+        &[],
+    );
+    check(
+        &format!("${{DIFF}}\n\n{whole}\n\n${{PROJECT_PROMPT}}"),
+        "<!-- c -->\nOn ${TASK}: ${TASKS}, ${PROJECT_PROMPT}$$.\n",
+        &format!("{done}\n\n## Project instructions\nOn the task: ${{TASKS}}, $.\n"),
+        &["nobody knows the variable `${TASKS}` in prompt.md; did you mean `${TASK}`?"],
+    );
+    check(
+        &format!("{whole} ${{projct}} ${{WHATEVER_ELSE}}"),
+        "",
+        &format!("{done} ${{projct}} ${{WHATEVER_ELSE}}\n"),
+        &[
+            "nobody knows the variable `${projct}` in fix.md; did you mean `${PROJECT}`?",
+            "nobody knows the variable `${WHATEVER_ELSE}` in fix.md",
+        ],
+    );
+}
+
+#[test]
+fn many_patterns_are_cut_and_that_is_said() {
+    let log = format!("## Codebase Patterns\n{}", "- ä pattern\n".repeat(1000));
+    let beside = Beside { progress: Some("ralph/progress.txt".into()), log, ..Beside::default() };
+    let told = patterns(&beside);
+    assert!(told.ends_with("…\n(This was cut; `ralph/progress.txt` has all of it.)"), "{told}");
+    assert!((PATTERNS_CHARS..PATTERNS_CHARS + 200).contains(&told.chars().count()));
+}
+
+#[test]
+fn what_cannot_be_read_beside_the_list_is_told() {
+    let read = |name: &str| match name {
+        "prd.md" => Err(PromptError { message: "large".into() }),
+        "prompt.md" => Err(PromptError { message: "broken".into() }),
+        _ => Ok(None),
+    };
+    let (beside, unusable) =
+        Beside::gather(Path::new("/p/ralph/tasks.json"), Path::new("/p"), read);
+    // Requirements of any size are there to be read.
+    let prd = Some("ralph/prd.md".to_owned());
+    let tasks = "ralph/tasks.json".to_owned();
+    assert_eq!(beside, Beside { tasks, prd, ..Beside::default() });
+    assert_eq!(unusable, [PromptError { message: "broken".into() }]);
+}

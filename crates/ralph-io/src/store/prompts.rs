@@ -1,0 +1,182 @@
+//! The files of a project that prompts are made of: its own templates, and what lies beside the
+//! task file. One of these is written too: the progress log.
+//!
+//! Agents can reach them, so only ordinary files of bearable size count, and no link leads out
+//! of the project. Not here: what they say.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use ralph_core::ports::{PromptError, StoreError};
+use rustix::fs::OFlags;
+
+use super::atomic;
+
+/// A template is a page or two.
+const LARGEST_TEMPLATE: u64 = 256 * 1024;
+
+/// A log of years; beyond that it is no text for people any more.
+const LARGEST_BESIDE: u64 = 4 * 1024 * 1024;
+
+/// Reads the project's own template of a prompt. `directory` is where its templates are.
+pub fn template(
+    project: &Path,
+    directory: &Path,
+    name: &str,
+) -> Result<Option<String>, PromptError> {
+    let directory = project.join(directory);
+    let path = directory.join(format!("{name}.md"));
+    let wrong = |what: &str| unusable(project, &path, what);
+    match read(&path, &[project, &directory], LARGEST_TEMPLATE).map_err(|what| wrong(&what))? {
+        Some(text) if text.trim().is_empty() => Err(wrong("it is empty")),
+        text => Ok(text),
+    }
+}
+
+/// Reads a text file that lies beside the task file.
+pub fn beside(project: &Path, tasks: &Path, name: &str) -> Result<Option<String>, PromptError> {
+    let path = project.join(tasks).with_file_name(name);
+    let directory = path.parent().unwrap_or(project);
+    read(&path, &[project, directory], LARGEST_BESIDE)
+        .map_err(|what| unusable(project, &path, &what))
+}
+
+/// Replaces a file beside the task file that is there. A link stays a link.
+pub(super) fn replace_beside(
+    project: &Path,
+    tasks: &Path,
+    name: &str,
+    text: &str,
+) -> Result<(), StoreError> {
+    let path = project.join(tasks).with_file_name(name);
+    let replace = || -> io::Result<()> {
+        let real = path.canonicalize()?;
+        atomic::replace_with(&real, text.as_bytes(), fs::metadata(&real)?.permissions())
+    };
+    replace().map_err(|error| StoreError {
+        message: format!("cannot write `{}`: {error}", path.display()),
+    })
+}
+
+fn unusable(project: &Path, path: &Path, what: &str) -> PromptError {
+    let shown = path.strip_prefix(project).unwrap_or(path).display();
+    PromptError { message: format!("`{shown}` cannot be used: {what}") }
+}
+
+/// Reads an ordinary text file within some directories. A pipe is not waited for.
+fn read(path: &Path, within: &[&Path], largest: u64) -> Result<Option<String>, String> {
+    let is_missing = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    };
+    let real = match path.canonicalize() {
+        Ok(real) => real,
+        Err(error) if is_missing(&error) && fs::symlink_metadata(path).is_err() => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let is_within = |directory: &&Path| {
+        directory.canonicalize().is_ok_and(|directory| real.starts_with(directory))
+    };
+    // A link may lead anywhere; a prompt goes to a stranger.
+    if !within.iter().any(is_within) {
+        return Err("it leads out of the project".to_owned());
+    }
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(&real);
+    let file = file.map_err(|error| error.to_string())?;
+    if !file.metadata().is_ok_and(|about| about.is_file()) {
+        return Err("it is not a regular file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    file.take(largest + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > largest {
+        return Err(format!("it is larger than {} KiB", largest / 1024));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        format!("it is not valid UTF-8 (byte {})", error.utf8_error().valid_up_to() + 1)
+    })?;
+    Ok(Some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(read: Result<Option<String>, PromptError>, expect: Result<Option<&str>, &str>) {
+        let read = read.map_err(|error| error.message);
+        assert_eq!(read.as_ref().map(Option::as_deref).map_err(String::as_str), expect);
+    }
+
+    #[test]
+    fn only_ordinary_text_is_a_template() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let project = directory.path().join("project");
+        let prompts = project.join(".ralph/prompts");
+        fs::create_dir_all(&prompts).expect("a directory");
+        let check = |name: &str, expect: Result<Option<&str>, &str>| {
+            check(template(&project, Path::new(".ralph/prompts"), name), expect);
+        };
+        let write = |name: &str, bytes: &[u8]| {
+            fs::write(prompts.join(name), bytes).expect("written");
+        };
+        write("implement.md", b"Do ${TASK}.\n");
+        write("empty.md", b" \n");
+        write("latin.md", b"ab\xff");
+        write("large.md", &vec![b'x'; 256 * 1024 + 1]);
+        write("full.md", &vec![b'x'; 256 * 1024]);
+        fs::create_dir(prompts.join("folder.md")).expect("a directory");
+        fs::write(directory.path().join("secret"), "s").expect("written");
+        symlink("../../../secret", prompts.join("out.md")).expect("a link");
+        symlink("nowhere", prompts.join("dangling.md")).expect("a link");
+        symlink("implement.md", prompts.join("linked.md")).expect("a link");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            prompts.join("pipe.md"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .expect("a pipe");
+        check("implement", Ok(Some("Do ${TASK}.\n")));
+        check("linked", Ok(Some("Do ${TASK}.\n")));
+        check("missing", Ok(None));
+        let bad = |name: &str, what: &str| {
+            let expect = format!("`.ralph/prompts/{name}.md` cannot be used: {what}");
+            check(name, Err(&expect));
+        };
+        bad("empty", "it is empty");
+        bad("latin", "it is not valid UTF-8 (byte 3)");
+        bad("large", "it is larger than 256 KiB");
+        bad("folder", "it is not a regular file");
+        bad("pipe", "it is not a regular file");
+        bad("out", "it leads out of the project");
+        bad("dangling", "No such file or directory (os error 2)");
+        assert!(template(&project, Path::new(".ralph/prompts"), "full").is_ok());
+        // A place of the user's choice may lie anywhere.
+        let elsewhere = template(&project, directory.path(), "x");
+        super::tests::check(elsewhere, Ok(None));
+    }
+
+    #[test]
+    fn a_file_beside_the_list_is_replaced_as_it_is() {
+        let project = tempfile::tempdir().expect("a directory");
+        let (project, tasks) = (project.path(), Path::new("ralph/tasks.json"));
+        fs::create_dir(project.join("ralph")).expect("a directory");
+        check(beside(project, tasks, "progress.txt"), Ok(None));
+        replace_beside(project, tasks, "progress.txt", "x").expect_err("it is not there");
+        let log = project.join("ralph/progress.txt");
+        fs::write(project.join("real.txt"), "old").expect("written");
+        fs::set_permissions(project.join("real.txt"), fs::Permissions::from_mode(0o640))
+            .expect("a mode");
+        symlink("../real.txt", &log).expect("a link");
+        replace_beside(project, &project.join(tasks), "progress.txt", "new").expect("replaced");
+        check(beside(project, tasks, "progress.txt"), Ok(Some("new")));
+        assert!(fs::symlink_metadata(&log).expect("there").is_symlink());
+        let mode = fs::metadata(&log).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+    }
+}

@@ -1,0 +1,211 @@
+//! Prompts and the progress log in a scripted world: templates of the project's own, what lies
+//! beside the task file, and what is told of iterations that land.
+
+use ralph_core::gate::{Check, Gate, GateKind};
+use ralph_core::ids::Role;
+use ralph_core::outcome::Outcome;
+use ralph_core::ports::Request;
+use ralph_core::recipe::{AgentChoice, AgentKind, Recipe, TaskWork};
+use ralph_core::review::ReviewPolicy;
+use ralph_core::task::{Keeper, TaskList, TaskStatus};
+use ralph_testkit::world::{Deed, Script, Shared};
+use serde_json::json;
+
+use crate::tasks::{gate, handoff, honest, list, recipe, says, task, warnings, work};
+
+/// A world with tasks `a` and `b`.
+fn world(script: Script) -> Shared {
+    let world = Shared::new(script);
+    world.0.borrow_mut().tasks = Some(list(vec![task("a", &[]), task("b", &[])]));
+    world
+}
+
+fn template(world: &Shared, name: &str, text: Result<&str, &str>) {
+    let text = text.map(str::to_owned).map_err(str::to_owned);
+    world.0.borrow_mut().templates.insert(name.to_owned(), text);
+}
+
+fn beside(world: &Shared, name: &str, text: &str) {
+    world.0.borrow_mut().beside.insert(name.to_owned(), text.to_owned());
+}
+
+#[track_caller]
+fn run(world: &Shared, recipe: &Recipe) {
+    assert_eq!(world.run(recipe).expect("it runs"), Outcome::Complete);
+}
+
+fn prompt(world: &Shared, number: usize) -> String {
+    world.0.borrow().prompts[number].1.clone()
+}
+
+fn reviewed() -> TaskWork {
+    TaskWork { review: ReviewPolicy::Fresh { cap: 5 }, ..work() }
+}
+
+#[test]
+fn a_template_of_the_project_takes_the_place_of_ralphs() {
+    let world = world(honest);
+    template(&world, "implement", Ok("N ${ITERATION} of ${MAX_ITERATIONS}: ${TEAM} ${TAKS}"));
+    template(&world, "review", Err("`review.md` cannot be used: it is empty"));
+    let mut recipe = recipe(reviewed(), vec![]);
+    recipe.prompt.vars.insert("TEAM".into(), "${TASK}".into());
+    run(&world, &recipe);
+    let first = prompt(&world, 0);
+    assert!(first.starts_with("N 1 of 50: ${TASK} ${TAKS}\n\n## Current task\nID: a\n"), "{first}");
+    assert!(first.contains("\n\n## Your answer\n"), "{first}");
+    assert!(!first.contains("## How to work"), "{first}");
+    assert!(prompt(&world, 1).contains("## How to review"));
+    assert_eq!(
+        warnings(&world),
+        [
+            "nobody knows the variable `${TAKS}` in implement.md; did you mean `${TASK}`?",
+            "`review.md` cannot be used: it is empty; the template of ralph's own is used",
+        ]
+    );
+}
+
+#[test]
+fn a_gate_that_asks_how_good_the_work_is_has_a_template_too() {
+    let world = world(honest);
+    template(&world, "quality", Ok("Judge ${TASK_ID}.\n\n${HINT}\n\n${DIFF}"));
+    template(&world, "review", Ok("Not this."));
+    let reviewer = Check::Agent(Box::new(AgentChoice::new(AgentKind::Text, "reviewer")));
+    let hint = Some("Costs ${TASK}.".to_owned());
+    let quality = Gate { kind: GateKind::Quality, check: reviewer, hint, ..gate("quality") };
+    run(&world, &recipe(work(), vec![quality]));
+    let judged = prompt(&world, 1);
+    let start = "Judge a.\n\n## Look out for\nCosts ${TASK}.\n\n## The change\n`git diff start start a` shows";
+    assert!(judged.starts_with(start), "{judged}");
+    assert!(judged.contains("\n    +start a\n\n## Current task\nID: a\n"), "{judged}");
+}
+
+#[test]
+fn what_lies_beside_the_list_joins_every_prompt() {
+    let world = world(honest);
+    beside(&world, "prompt.md", "<!-- Ours. -->\nUse tabs for ${TASK_ID}.\n");
+    beside(&world, "prd.md", "# Secret plan\n");
+    beside(&world, "progress.txt", "## Codebase Patterns\n- Dates are UTC\n\n---\n");
+    run(&world, &recipe(reviewed(), vec![]));
+    for number in 0..2 {
+        let prompt = prompt(&world, number);
+        for part in [
+            "## Requirements\nRead `prd.md` before",
+            "## Project instructions\nUse tabs for a.\n",
+            "## Codebase patterns\n- Dates are UTC\n",
+        ] {
+            assert!(prompt.contains(part), "{part} is missing in:\n{prompt}");
+        }
+        assert!(!prompt.contains("Secret plan"), "{prompt}");
+    }
+}
+
+/// Marks its task as done, as an agent does that keeps the list.
+fn ticks(request: &Request, _seed: u64, list: &mut TaskList) {
+    for task in list.tasks.iter_mut().filter(|task| request.task.as_ref() == Some(&task.id)) {
+        (task.status, task.notes) = (TaskStatus::Done, "did it".into());
+    }
+}
+
+#[test]
+fn an_agent_that_keeps_the_list_is_told_how() {
+    let world = world(honest);
+    world.0.borrow_mut().keeping = Some(ticks);
+    run(&world, &recipe(TaskWork { keeper: Keeper::Agent, ..work() }, vec![]));
+    assert!(prompt(&world, 0).contains("set `status` of a to \"done\""), "{}", prompt(&world, 0));
+}
+
+fn learns(request: &Request, tree: &str) -> Deed {
+    let found = json!({"constraints_discovered": [{"constraint": "no net", "impact": "slow"}]});
+    match (request.role, request.iteration.0) {
+        (Role::Review, 2) => {
+            says(r#"{"verdict": "changes_requested", "feedback": "Mend x:3.", "criteria": []}"#)
+        }
+        (Role::Implement | Role::Fix, number) => {
+            Deed { tree: Some(format!("{tree} {number}")), ..says(handoff("a", &found)) }
+        }
+        _ => honest(request, tree),
+    }
+}
+
+#[test]
+fn the_log_is_told_of_what_landed() {
+    let world = Shared::new(learns);
+    world.0.borrow_mut().tasks = Some(list(vec![task("a", &[])]));
+    beside(&world, "progress.txt", "# Log\n\n## Codebase Patterns\n- Mine\n\n---\ntorn");
+    run(&world, &recipe(reviewed(), vec![gate("start")]));
+    expect_test::expect![[r"
+        # Log
+
+        ## Codebase Patterns
+        - Mine
+        - no net: slow <!-- ralph -->
+
+        ---
+        torn
+
+        ## 2023-11-14 22:13 — a The a (implement)
+        <!-- ralph 20260101-000000-test/1 -->
+        - Summary: Did a.
+        - Files: tree
+        - Gates: `start` passed
+        - Learned: no net: slow
+
+        ## 2023-11-14 22:13 — a The a (review)
+        <!-- ralph 20260101-000000-test/2 -->
+        - Verdict: changes requested
+          > Mend x:3.
+
+        ## 2023-11-14 22:13 — a The a (fix)
+        <!-- ralph 20260101-000000-test/3 -->
+        - Summary: Did a.
+        - Files: tree
+        - Gates: `start` passed
+        - Learned: no net: slow
+
+        ## 2023-11-14 22:13 — a The a (review)
+        <!-- ralph 20260101-000000-test/4 -->
+        - Verdict: approved
+    "]]
+    .assert_eq(&world.0.borrow().beside["progress.txt"]);
+    assert!(prompt(&world, 1).contains("- Mine\n- no net: slow"), "{}", prompt(&world, 1));
+}
+
+#[test]
+fn there_is_no_log_unless_somebody_made_one() {
+    let world = world(honest);
+    run(&world, &recipe(work(), vec![]));
+    assert!(world.0.borrow().beside.is_empty());
+    let world = self::world(honest);
+    beside(&world, "progress.txt", "");
+    world.0.borrow_mut().keeping = Some(ticks);
+    run(&world, &recipe(TaskWork { keeper: Keeper::Agent, ..work() }, vec![]));
+    assert_eq!(world.0.borrow().beside["progress.txt"], "");
+}
+
+#[test]
+fn what_did_not_land_is_not_told() {
+    let world = world(honest);
+    world.0.borrow_mut().hook = Some("no ticket".into());
+    beside(&world, "progress.txt", "# Log\n\n");
+    let outcome = world.run(&recipe(TaskWork { attempts: 2, ..work() }, vec![])).expect("runs");
+    assert!(matches!(outcome, Outcome::TasksLeft { .. }));
+    assert_eq!(world.0.borrow().beside["progress.txt"], "# Log\n\n");
+}
+
+#[test]
+fn a_template_is_read_anew_each_time() {
+    fn script(request: &Request, tree: &str) -> Deed {
+        // The words of the prompt show which template it was made from.
+        let tree = format!("{tree} {}", request.prompt.lines().next().unwrap_or_default());
+        Deed { tree: Some(tree), ..says(handoff("x", &json!({}))) }
+    }
+    let world = world(script);
+    template(&world, "implement", Ok("one"));
+    let recipe = recipe(work(), vec![]);
+    world.0.borrow_mut().stop_at = Some(ralph_testkit::world::BEGINNING + 1_000);
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Interrupted);
+    template(&world, "implement", Ok("two"));
+    world.0.borrow_mut().stop_at = None;
+    run(&world, &recipe);
+    assert_eq!(world.0.borrow().tree, "start one two");
+}
