@@ -170,6 +170,33 @@ impl Active {
 }
 
 impl<S> Active<S> {
+    /// Returns the same with another snapshot, or without one.
+    #[must_use]
+    pub fn with_snapshot<T>(self, snapshot: Option<T>) -> Active<T> {
+        Active {
+            version: self.version,
+            run: self.run,
+            timestamp: self.timestamp,
+            pid: self.pid,
+            started: self.started,
+            max_iterations: self.max_iterations,
+            mode: self.mode,
+            skip_review: self.skip_review,
+            review_cap: self.review_cap,
+            iteration: self.iteration,
+            iteration_mode: self.iteration_mode,
+            task: self.task,
+            title: self.title,
+            session: self.session,
+            project: self.project,
+            tasks_file: self.tasks_file,
+            keeper: self.keeper,
+            commit: self.commit,
+            protect: self.protect,
+            pre_iteration_snapshot: snapshot,
+        }
+    }
+
     /// Returns the role of the call, where it is the work of an iteration.
     pub fn role(&self) -> Option<Role> {
         let roles = [Role::Prompt, Role::Plan, Role::Build, Role::Implement, Role::Review];

@@ -11,6 +11,7 @@ pub mod environment;
 pub mod formats;
 pub mod gates;
 pub mod git;
+pub mod hooks;
 pub mod plain;
 pub mod process;
 pub mod sim;

@@ -147,6 +147,11 @@ pub(crate) enum Command {
     /// Make the documents and settings that a workflow needs.
     #[command(after_help = SCAFFOLD)]
     Init(InitArgs),
+    /// Answer a hook of Claude Code: one JSON object on stdin, at most one on stdout.
+    Hook {
+        /// session-start, pre-tool-use, post-tool-use, post-tool-batch or stop.
+        event: String,
+    },
     /// The scripted agent's own process.
     #[command(name = "__sim", hide = true)]
     Sim {

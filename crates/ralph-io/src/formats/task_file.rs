@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _};
+use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -50,43 +51,28 @@ pub enum WriteError {
 impl TaskFile {
     /// Reads a file, or tells everything that is wrong with it.
     pub fn read(path: &Path) -> Result<Self, Vec<FileProblem>> {
-        let bytes = read_bytes(path)
-            .map_err(|(message, remedy)| vec![whole(path, None, message, remedy)])?;
-        match String::from_utf8(bytes) {
-            Ok(text) => Self::from_text(path, text),
-            Err(error) => {
-                let good = error.utf8_error().valid_up_to();
-                let text = String::from_utf8_lossy(&error.as_bytes()[..good]).into_owned();
-                let position = json_text::positions(&text, [text.len()]).first().copied();
-                Err(vec![whole(path, position, "is not UTF-8", "save it as UTF-8")])
-            }
-        }
+        Self::from_text(path, read_text(path)?)
     }
 
     /// Reads a text as if it were that of a file.
     pub fn from_text(path: &Path, text: String) -> Result<Self, Vec<FileProblem>> {
-        let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-        if text[start..].trim().is_empty() {
-            return Err(vec![whole(
-                path,
-                None,
-                "is empty",
-                "write `{\"tasks\": []}` for no tasks",
-            )]);
-        }
-        let root = json_text::root(&text, start).map_err(|error| {
-            vec![FileProblem {
-                file: path.into(),
-                position: Some(error.position),
-                at: String::new(),
-                message: format!("not valid JSON: {}", error.message),
-                remedy: error.hint.map(Into::into),
-            }]
-        })?;
+        let root = root_of(path, &text)?;
         let (list, places) =
             task_reader::read(&text, &root).map_err(|found| located(path, &text, found))?;
         let written = text.clone();
         Ok(Self { path: path.into(), document: Document { text, list, places }, written })
+    }
+
+    /// Reads the list of a file in spite of faults in it, such as a task that is done and yet
+    /// under review; none where a field cannot be read. Tells everything that is wrong.
+    pub fn read_in_spite(path: &Path) -> (Option<TaskList>, Vec<FileProblem>) {
+        let read = || {
+            let text = read_text(path)?;
+            let root = root_of(path, &text)?;
+            let (read, found) = task_reader::read_in_spite(&text, &root);
+            Ok((read.map(|(list, _)| list), located(path, &text, found)))
+        };
+        read().unwrap_or_else(|problems| (None, problems))
     }
 
     /// Returns the file, as it was named.
@@ -175,6 +161,34 @@ impl TaskFile {
         self.written.clone_from(&self.document.text);
         Ok(())
     }
+}
+
+fn read_text(path: &Path) -> Result<String, Vec<FileProblem>> {
+    let bytes =
+        read_bytes(path).map_err(|(message, remedy)| vec![whole(path, None, message, remedy)])?;
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let text = String::from_utf8_lossy(&error.as_bytes()[..good]).into_owned();
+        let position = json_text::positions(&text, [text.len()]).first().copied();
+        vec![whole(path, position, "is not UTF-8", "save it as UTF-8")]
+    })
+}
+
+/// Returns where the document stands in a text that is JSON.
+fn root_of(path: &Path, text: &str) -> Result<Range<usize>, Vec<FileProblem>> {
+    let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    if text[start..].trim().is_empty() {
+        return Err(vec![whole(path, None, "is empty", "write `{\"tasks\": []}` for no tasks")]);
+    }
+    json_text::root(text, start).map_err(|error| {
+        vec![FileProblem {
+            file: path.into(),
+            position: Some(error.position),
+            at: String::new(),
+            message: format!("not valid JSON: {}", error.message),
+            remedy: error.hint.map(Into::into),
+        }]
+    })
 }
 
 fn backup_of(path: &Path) -> PathBuf {

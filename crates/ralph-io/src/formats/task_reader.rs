@@ -40,14 +40,27 @@ pub(super) struct Found {
 
 /// Reads a document that is JSON.
 pub(super) fn read(text: &str, root: &Range<usize>) -> Result<(TaskList, Places), Vec<Found>> {
+    let (read, found) = read_in_spite(text, root);
+    match read {
+        Some(read) if found.is_empty() => Ok(read),
+        Some(_) | None => Err(found),
+    }
+}
+
+/// Reads a document that is JSON, in spite of faults in the list: what is there if every field
+/// could be read, and all mistakes.
+pub(super) fn read_in_spite(
+    text: &str,
+    root: &Range<usize>,
+) -> (Option<(TaskList, Places)>, Vec<Found>) {
     let whole = |message: String, remedy: &str| {
         let remedy = Some(remedy.to_owned());
-        vec![Found { offset: root.start, at: String::new(), message, remedy }]
+        (None, vec![Found { offset: root.start, at: String::new(), message, remedy }])
     };
     let form = "a task file is an object with `tasks` or `userStories`";
     let kind = json_text::kind(text, root.start);
     if kind != Kind::Object {
-        return Err(whole(format!("must be an object, not {}", kind.name()), form));
+        return whole(format!("must be an object, not {}", kind.name()), form);
     }
     let members = json_text::members(text, root);
     let has = |dialect: Dialect| members.iter().any(|member| member.key == dialect.tasks());
@@ -55,23 +68,21 @@ pub(super) fn read(text: &str, root: &Range<usize>) -> Result<(TaskList, Places)
         (true, false) => Dialect::Plan,
         (false, true) => Dialect::Stories,
         (true, true) => {
-            return Err(whole(
+            return whole(
                 "has both `tasks` and `userStories`".into(),
                 "keep the one that holds the tasks",
-            ));
+            );
         }
-        (false, false) => return Err(whole("has no tasks".into(), form)),
+        (false, false) => return whole("has no tasks".into(), form),
     };
     let mut reader = Reader { text, dialect, found: Vec::new(), troubled: BTreeSet::new() };
     let (list, places) = reader.list(root, &members);
+    let is_whole = reader.found.is_empty();
     for problem in list.validate() {
         reader.add_problem(&places, &problem);
     }
-    if reader.found.is_empty() {
-        return Ok((list, places));
-    }
     reader.found.sort_by_key(|found| found.offset);
-    Err(reader.found)
+    (is_whole.then_some((list, places)), reader.found)
 }
 
 /// Finds where mistakes of a document that was read stand in its text.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ralph_core::child::{Ending, Limit, NotStarted};
 use ralph_core::ports::VcsError;
 use ralph_core::text::Excerpt;
+use ralph_core::units::Millis;
 
 use crate::plain::Plain;
 use crate::process::{Captured, Limits, Spawn, Stdin, Watch, capture};
@@ -47,6 +48,7 @@ const FOREIGN: [&str; 14] = [
 pub(super) struct Commands {
     env: Vec<(OsString, OsString)>,
     watch: Watch,
+    patience: Duration,
 }
 
 /// One command.
@@ -186,7 +188,12 @@ impl Commands {
             .into_iter()
             .filter(|(name, _)| !FOREIGN.iter().any(|foreign| name == foreign))
             .collect();
-        Self { env, watch }
+        Self { env, watch, patience: PATIENCE }
+    }
+
+    /// Returns the same with less patience.
+    pub(super) fn within(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Runs a command that must succeed, and returns its output.
@@ -208,10 +215,7 @@ impl Commands {
             message: match not_run {
                 NotRun::NotFound => format!("`{name}` could not be run: the program was not found"),
                 NotRun::TimedOut { words } => {
-                    format!(
-                        "`{name}` did not end within {} minutes\n{words}",
-                        PATIENCE.as_secs() / 60
-                    )
+                    format!("`{name}` did not end within {}\n{words}", Millis::from(self.patience))
                 }
                 NotRun::Other { message } => format!("`{name}` could not be run: {message}"),
             },
@@ -230,7 +234,7 @@ impl Commands {
             cwd: call.cwd.to_owned(),
             env,
             stdin: call.stdin,
-            limits: Limits { hard: Some(PATIENCE), ..Limits::default() },
+            limits: Limits { hard: Some(self.patience), ..Limits::default() },
         };
         let most = match call.output {
             Output::Whole => LARGEST_OUTPUT,

@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ralph_core::ports::VcsError;
 
@@ -56,7 +57,20 @@ impl Repository {
         env: Vec<(OsString, OsString)>,
         watch: Watch,
     ) -> Result<Discovery, VcsError> {
-        let commands = Commands::new(env, watch);
+        Self::discover_with(project, Commands::new(env, watch))
+    }
+
+    /// Looks for the repository with little patience: no command takes longer than this.
+    pub fn discover_within(
+        project: &Path,
+        env: Vec<(OsString, OsString)>,
+        watch: Watch,
+        patience: Duration,
+    ) -> Result<Discovery, VcsError> {
+        Self::discover_with(project, Commands::new(env, watch).within(patience))
+    }
+
+    fn discover_with(project: &Path, commands: Commands) -> Result<Discovery, VcsError> {
         let call =
             Call::git(project, &["rev-parse", "--is-bare-repository", "--is-inside-work-tree"]);
         let ran = match commands.attempt(call) {

@@ -5,6 +5,7 @@ mod build;
 mod demo;
 mod doctor;
 mod dry_run;
+mod hook;
 mod init;
 mod log;
 mod plan;
@@ -29,6 +30,14 @@ use crate::screen::{self, Screen};
 
 /// Does what the command line says.
 pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
+    // A hook runs after every tool call of somebody's session; taking the command line apart
+    // would take longer than the hook itself.
+    if let [_, command, event] = words.as_slice()
+        && command == "hook"
+        && let Some(event) = event.to_str().filter(|event| !event.starts_with('-'))
+    {
+        return hook::main(event);
+    }
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
@@ -43,6 +52,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Archive(args)) => finish(&cli.common, archive::main(&cli.common, &args)),
         Some(Command::Init(args)) => finish(&cli.common, init::main(&cli.common, &args)),
         Some(Command::Plan(args)) => finish(&cli.common, plan::main(&cli.common, &args)),
+        Some(Command::Hook { event }) => hook::main(&event),
         Some(Command::Run(args)) => finish(&cli.common, run::main(&cli.common, &args)),
         Some(Command::Build(args)) => finish(&cli.common, build::main(&cli.common, &args)),
         Some(Command::Resume(args)) => finish(&cli.common, resume::main(&cli.common, &args)),

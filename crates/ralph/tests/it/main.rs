@@ -10,6 +10,7 @@ mod build;
 mod claude;
 mod custom;
 mod failures;
+mod hook;
 mod init;
 mod landing;
 mod loops;

@@ -1,0 +1,242 @@
+//! Whether an agent of ralph's may stop: what is still wrong when it wants to.
+//!
+//! A seat belt. Everything here is looked at again by the engine after the iteration, for every
+//! agent. Not here: how the answer reaches the agent, and how often it is given.
+
+use crate::active::{Active, Committer};
+use crate::review::ReviewPolicy;
+use crate::rules::{self, Snapshot, Standing, Violation};
+use crate::task::{Keeper, TaskList};
+
+/// What was found when an agent wanted to stop.
+#[derive(Debug, Clone, Default)]
+pub struct Found {
+    /// The task list; none where it cannot be read.
+    pub list: Option<TaskList>,
+    /// What is wrong with the task file, with places.
+    pub mistakes: Vec<String>,
+    /// Paths that are not committed.
+    pub uncommitted: Vec<String>,
+}
+
+/// What is to be said to an agent that wants to stop.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Objections {
+    /// Why it may not; empty if it may.
+    pub reasons: Vec<String>,
+    /// What the user should know.
+    pub remarks: Vec<String>,
+}
+
+/// What is to be looked at before an agent stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Looks {
+    /// The task file.
+    pub tasks: Look,
+    /// The work tree.
+    pub tree: Look,
+}
+
+/// Whether to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Yes.
+    Needed,
+    /// No.
+    Spared,
+}
+
+/// Returns what is to be looked at: nothing, unless the call is the work of an iteration.
+pub fn looks<S>(active: &Active<S>) -> Looks {
+    let needed = |is_needed: bool| if is_needed { Look::Needed } else { Look::Spared };
+    let is_work = active.role().is_some();
+    let keeps_list = active.keeper == Some(Keeper::Agent) && active.tasks_file.is_some();
+    Looks {
+        tasks: needed(is_work && keeps_list),
+        tree: needed(is_work && active.commit == Some(Committer::Agent)),
+    }
+}
+
+/// More paths than these do not help anybody.
+const SHOWN_PATHS: usize = 20;
+
+/// Returns everything that is wrong, all at once.
+pub fn object(active: &Active, found: &Found) -> Objections {
+    let mut objections = Objections { reasons: found.mistakes.clone(), remarks: Vec::new() };
+    let Looks { tasks, tree } = looks(active);
+    if let (Look::Needed, Some(list), Some(turn)) = (tasks, &found.list, active.turn()) {
+        let before = active.pre_iteration_snapshot.as_ref();
+        let mut violations = Vec::new();
+        let mut add = |more: Vec<Violation>| {
+            for violation in more {
+                // What is wrong with a field is told once, by the rule that comes first.
+                let is_told = violations.iter().any(|told: &Violation| {
+                    (&told.task, &told.field) == (&violation.task, &violation.field)
+                });
+                if !is_told {
+                    violations.push(violation);
+                }
+            }
+        };
+        match (turn.review, before) {
+            (ReviewPolicy::Skip, _) => {}
+            (ReviewPolicy::Fresh { .. }, Some(before)) => {
+                add(rules::transitions(before, list, &turn));
+                add(rules::omissions(before, list, &turn));
+            }
+            (ReviewPolicy::Fresh { .. }, None) => objections.remarks.push(
+                "ralph has no record of how the stories stood when this iteration began: what \
+                 changed since is not checked here, only by ralph afterwards."
+                    .to_owned(),
+            ),
+        }
+        let invariants = rules::invariants(list, turn.review);
+        add(invariants.into_iter().filter(|it| !was_so(it, list, before)).collect());
+        objections.reasons.extend(violations.iter().map(ToString::to_string));
+    }
+    if tree == Look::Needed && !found.uncommitted.is_empty() {
+        objections.reasons.push(uncommitted(active, &found.uncommitted));
+    }
+    objections
+}
+
+/// Returns whether a story was like that when the iteration began; then it is not this agent's
+/// to mend, and mending it might not even be allowed.
+fn was_so(violation: &Violation, list: &TaskList, before: Option<&Snapshot>) -> bool {
+    let Some((id, before)) = violation.task.as_ref().zip(before) else { return false };
+    list.task(id).is_some_and(|task| before.0.get(id) == Some(&Standing::of(task)))
+}
+
+fn uncommitted<S>(active: &Active<S>, paths: &[String]) -> String {
+    let shown = paths.iter().take(SHOWN_PATHS).map(|path| format!("\n    {path}"));
+    let mut text = format!("There are uncommitted changes:{}", shown.collect::<Vec<_>>().concat());
+    if paths.len() > SHOWN_PATHS {
+        text.push_str(&format!("\n    and {} more", paths.len() - SHOWN_PATHS));
+    }
+    if active.tasks_file.is_some() {
+        text.push_str(
+            "\n  Note in progress.txt what was done and learned, put what holds beyond this list \
+             where the project keeps its conventions, then commit everything, the task file and \
+             progress.txt included.",
+        );
+    } else {
+        text.push_str("\n  Commit everything that belongs to the work, and remove the rest.");
+    }
+    text
+}
+
+impl Objections {
+    /// Returns the reason that an agent is given, or nothing if it may stop.
+    pub fn reason(&self) -> Option<String> {
+        // A list that is wrong all over has one cause; the first page of it shows which.
+        const SHOWN: usize = 25;
+        if self.reasons.is_empty() {
+            return None;
+        }
+        let mut text = "ralph does not let this iteration end yet:".to_owned();
+        for reason in self.reasons.iter().take(SHOWN) {
+            text.push_str(&format!("\n- {reason}"));
+        }
+        if self.reasons.len() > SHOWN {
+            text.push_str(&format!("\n- … and {} more", self.reasons.len() - SHOWN));
+        }
+        text.push_str("\nMend all of this, then stop again.");
+        Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::ids::{RunId, TaskId};
+    use crate::review::ReviewStatus;
+    use crate::task::{Task, TaskStatus};
+    use crate::units::Timestamp;
+
+    fn list() -> TaskList {
+        let task = |id: &str| Task {
+            description: "d".into(),
+            acceptance_criteria: vec!["c".into()],
+            notes: "n".into(),
+            ..Task::new(id, "t")
+        };
+        let old = Task { status: TaskStatus::Done, notes: String::new(), ..task("US-0") };
+        TaskList { tasks: vec![old, task("US-1"), task("US-2")], ..TaskList::default() }
+    }
+
+    fn active(mode: &str) -> Active {
+        Active {
+            iteration_mode: Some(mode.to_owned()),
+            task: Some(TaskId("US-1".into())),
+            keeper: Some(Keeper::Agent),
+            commit: Some(Committer::Agent),
+            review_cap: Some(5),
+            tasks_file: Some("/p/ralph/tasks.json".into()),
+            pre_iteration_snapshot: Some(Snapshot::of(&list())),
+            ..Active::new(RunId("r".into()), 7, Timestamp(0))
+        }
+    }
+
+    fn found(change: impl FnOnce(&mut TaskList)) -> Found {
+        let mut list = list();
+        change(&mut list);
+        Found { list: Some(list), ..Found::default() }
+    }
+
+    #[test]
+    fn what_was_wrong_before_is_not_held_against_the_agent() {
+        // `US-0` passes without approval and notes, and did so before.
+        let asked = found(|list| list.tasks[1].review.status = ReviewStatus::NeedsReview);
+        assert_eq!(object(&active("implement"), &asked), Objections::default());
+        let blind = Active { pre_iteration_snapshot: None, ..active("implement") };
+        let objections = object(&blind, &asked);
+        assert_eq!((objections.reasons.len(), objections.remarks.len()), (2, 1));
+    }
+
+    #[test]
+    fn everything_is_said_at_once() {
+        let mut found = found(|list| {
+            list.tasks[1].status = TaskStatus::Done;
+            list.tasks[1].notes.clear();
+            list.tasks[2].review.count = 9;
+        });
+        found.uncommitted = vec!["src/main.rs".into()];
+        let reason = object(&active("implement"), &found).reason().expect("there are reasons");
+        expect![[r"
+            ralph does not let this iteration end yet:
+            - Story `US-1`: `passes` went from false to true, but implement iterations cannot approve; only a review may. Set it back to false.
+            - Story `US-2`: `reviewCount` went from 0 to 9, but this iteration is about US-1 alone. Set it back to 0.
+            - Story `US-1`: `notes` is empty, but a story that passes says what was done. Note in a line or two what was done.
+            - There are uncommitted changes:
+                src/main.rs
+              Note in progress.txt what was done and learned, put what holds beyond this list where the project keeps its conventions, then commit everything, the task file and progress.txt included.
+            Mend all of this, then stop again."]].assert_eq(&reason);
+    }
+
+    #[test]
+    fn only_the_work_of_an_iteration_is_held_up() {
+        let dirty = Found { uncommitted: vec!["a".into()], ..Found::default() };
+        for mode in ["gate", "message", "something new"] {
+            assert_eq!(object(&active(mode), &dirty), Objections::default(), "{mode}");
+        }
+        let others = Active { commit: Some(Committer::Ralph), ..active("implement") };
+        assert_eq!(object(&others, &dirty), Objections::default());
+        let kept = Active { keeper: Some(Keeper::Ralph), ..active("implement") };
+        let passed = found(|list| list.tasks[1].status = TaskStatus::Done);
+        assert_eq!(object(&kept, &passed), Objections::default());
+    }
+
+    #[test]
+    fn without_reviews_only_notes_are_wanted() {
+        let skip = Active { skip_review: true, ..active("implement") };
+        let passed = found(|list| list.tasks[1].status = TaskStatus::Done);
+        assert_eq!(object(&skip, &passed), Objections::default());
+        let silent = found(|list| {
+            list.tasks[1].status = TaskStatus::Done;
+            list.tasks[1].notes.clear();
+        });
+        assert_eq!(object(&skip, &silent).reasons.len(), 1);
+    }
+}

@@ -1,0 +1,251 @@
+//! What was told in a session: a small file for each, so that nothing is told twice.
+//!
+//! An agent may write where this lies. So nothing is followed that is not a plain file of ours,
+//! and the worst that a forged one can do is to silence an alert. Not here: trusted state.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ralph_core::fingerprint::Fingerprint;
+use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
+
+use crate::store::layout::{private_directories, state_root};
+
+/// What was told in a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Notes {
+    /// The highest threshold that an alert was given for, in percent.
+    pub alert: u8,
+    /// How often the session was kept from stopping.
+    pub blocks: u32,
+}
+
+/// A file of ours has some dozen bytes.
+const LARGEST: u64 = 4096;
+
+/// Nobody goes on with a session after this long and minds a second alert.
+const OLD: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How many files are looked at when it is cleaned up.
+const LOOKED_AT: usize = 500;
+
+/// The notes of one session.
+#[derive(Debug)]
+pub struct Notebook {
+    directory: PathBuf,
+    name: String,
+}
+
+impl Notebook {
+    /// Returns the notes of a session: beside the active run where it is ralph's own, else in
+    /// the user's runtime directory, else where ralph keeps its state.
+    pub fn of(
+        session: &str,
+        own: Option<&Path>,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Option<Self> {
+        let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|it| it.is_absolute());
+        let directory = match (own, runtime) {
+            (Some(own), _) => own.join("hooks"),
+            (None, Some(runtime)) => runtime.join("ralph-hooks"),
+            (None, None) => state_root(None, variable).ok()?.join("hooks"),
+        };
+        let is_plain = |it: u8| it.is_ascii_alphanumeric() || it == b'-' || it == b'_';
+        let name = if (1..=64).contains(&session.len()) && session.bytes().all(is_plain) {
+            session.to_owned()
+        } else {
+            Fingerprint::of([session]).0
+        };
+        Some(Self { directory, name: format!("session-{name}.json") })
+    }
+
+    /// Changes the notes while nobody else can. Returns what `change` returns, once that is
+    /// written down; nothing if it cannot be, or if somebody else is at it.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Notes) -> Option<T>) -> Option<T> {
+        self.prepare().ok()?;
+        let mut file = self.open(OpenOptions::new().create(true)).ok()?;
+        file.try_lock().ok()?;
+        let before = read(&mut file);
+        let mut notes = before;
+        let told = change(&mut notes)?;
+        if notes != before {
+            write(&mut file, notes).ok()?;
+        }
+        Some(told)
+    }
+
+    /// Forgets what was told, if anything was.
+    pub fn rearm(&self, extent: Extent) {
+        let Ok(mut file) = self.open(&mut OpenOptions::new()) else { return };
+        if file.try_lock().is_err() {
+            return;
+        }
+        let notes = read(&mut file);
+        let fresh = match extent {
+            Extent::Alerts => Notes { alert: 0, ..notes },
+            Extent::Everything => Notes::default(),
+        };
+        // What cannot be forgotten is at worst not told again.
+        let _ = write(&mut file, fresh);
+    }
+
+    /// Removes notes of old sessions.
+    pub fn clean_up(&self) {
+        let Ok(entries) = fs::read_dir(&self.directory) else { return };
+        for entry in entries.flatten().take(LOOKED_AT) {
+            let is_ours = entry.file_name().to_string_lossy().starts_with("session-");
+            let is_old = fs::symlink_metadata(entry.path())
+                .and_then(|about| about.modified())
+                .is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age > OLD));
+            if is_ours && is_old {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// Makes the directory, which must be a real one of ours.
+    fn prepare(&self) -> io::Result<()> {
+        if fs::symlink_metadata(&self.directory).is_err() {
+            private_directories(&self.directory)?;
+        }
+        let about = fs::symlink_metadata(&self.directory)?;
+        let is_ours = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw();
+        if is_ours { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    }
+
+    fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let file = options
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .custom_flags(flags)
+            .open(self.directory.join(&self.name))?;
+        let about = file.metadata()?;
+        // A second name would be that of a file which is not ours to write.
+        let is_plain = about.is_file() && about.nlink() == 1;
+        if is_plain { Ok(file) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    }
+}
+
+/// How much is forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// The alerts: the context has become smaller.
+    Alerts,
+    /// Everything: the session begins.
+    Everything,
+}
+
+fn read(file: &mut File) -> Notes {
+    let mut text = Vec::new();
+    let read = file.take(LARGEST).read_to_end(&mut text);
+    // What is torn or forged is as good as nothing.
+    read.ok().and_then(|_| serde_json::from_slice(&text).ok()).unwrap_or_default()
+}
+
+fn write(file: &mut File, notes: Notes) -> io::Result<()> {
+    let text = serde_json::to_vec(&notes)?;
+    file.rewind()?;
+    file.set_len(0)?;
+    file.write_all(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notebook(directory: &Path, session: &str) -> Notebook {
+        Notebook::of(session, Some(directory), |_| None).expect("a place")
+    }
+
+    fn tell(notebook: &Notebook, alert: u8) -> Option<u8> {
+        notebook.change(|notes| {
+            let is_news = alert > notes.alert;
+            notes.alert = notes.alert.max(alert);
+            is_news.then_some(alert)
+        })
+    }
+
+    #[test]
+    fn what_was_told_is_remembered_by_session() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (one, other) = (notebook(directory.path(), "one"), notebook(directory.path(), "two"));
+        assert_eq!((tell(&one, 50), tell(&one, 50), tell(&other, 50)), (Some(50), None, Some(50)));
+        assert_eq!((tell(&one, 70), tell(&one, 60)), (Some(70), None));
+        let noted = one.change(|notes| {
+            notes.blocks += 1;
+            Some(notes.blocks)
+        });
+        assert_eq!(noted, Some(1));
+        one.rearm(Extent::Alerts);
+        assert_eq!(one.change(|notes| Some(*notes)), Some(Notes { alert: 0, blocks: 1 }));
+        one.rearm(Extent::Everything);
+        assert_eq!(one.change(|notes| Some(*notes)), Some(Notes::default()));
+        // Forgetting makes no file.
+        notebook(directory.path(), "three").rearm(Extent::Everything);
+        assert_eq!(fs::read_dir(directory.path().join("hooks")).expect("there").count(), 2);
+    }
+
+    #[test]
+    fn odd_sessions_have_names_of_their_own() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for session in ["", "../../etc/passwd", "a/b", "a\0b", &"x".repeat(5000)] {
+            let notebook = notebook(directory.path(), session);
+            assert_eq!(tell(&notebook, 50), Some(50), "{session:?}");
+            assert_eq!(tell(&notebook, 50), None, "{session:?}");
+        }
+        assert_eq!(fs::read_dir(directory.path().join("hooks")).expect("there").count(), 5);
+    }
+
+    #[test]
+    fn nothing_planted_is_followed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let hooks = directory.path().join("hooks");
+        fs::create_dir(&hooks).expect("a directory");
+        let precious = directory.path().join("precious");
+        fs::write(&precious, "precious").expect("written");
+        let place = |session: &str| hooks.join(format!("session-{session}.json"));
+        std::os::unix::fs::symlink(&precious, place("link")).expect("a link");
+        fs::hard_link(&precious, place("twin")).expect("a second name");
+        fs::create_dir(place("directory")).expect("a directory");
+        for session in ["link", "twin", "directory"] {
+            let notebook = notebook(directory.path(), session);
+            assert_eq!(tell(&notebook, 50), None, "{session}");
+            notebook.rearm(Extent::Everything);
+        }
+        assert_eq!(fs::read_to_string(&precious).expect("there"), "precious");
+        fs::write(place("torn"), "{\"alert\":").expect("written");
+        assert_eq!(tell(&notebook(directory.path(), "torn"), 50), Some(50));
+    }
+
+    #[test]
+    fn without_a_directory_nothing_is_told() {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::write(directory.path().join("hooks"), "in the way").expect("written");
+        assert_eq!(tell(&notebook(directory.path(), "one"), 50), None);
+        std::fs::remove_file(directory.path().join("hooks")).expect("removed");
+        std::os::unix::fs::symlink("/tmp", directory.path().join("hooks")).expect("a link");
+        assert_eq!(tell(&notebook(directory.path(), "one"), 50), None);
+        assert!(Notebook::of("one", None, |_| None).is_none());
+    }
+
+    #[test]
+    fn old_notes_are_removed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (old, new) = (notebook(directory.path(), "old"), notebook(directory.path(), "new"));
+        tell(&old, 50);
+        tell(&new, 50);
+        let past = std::time::SystemTime::now() - 2 * OLD;
+        let file = File::open(directory.path().join("hooks/session-old.json")).expect("there");
+        file.set_modified(past).expect("set");
+        new.clean_up();
+        assert_eq!((tell(&old, 50), tell(&new, 50)), (Some(50), None));
+    }
+}

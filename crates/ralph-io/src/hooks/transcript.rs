@@ -1,0 +1,169 @@
+//! How much of its context window a session uses, from the tail of its transcript.
+//!
+//! The transcript of a session is lines of JSON that only grow; a record of each answer carries
+//! the final figures of use. Not here: windows and thresholds, which are the core's.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use ralph_core::units::Tokens;
+use rustix::fs::OFlags;
+use serde::Deserialize;
+
+/// How much of the end is read, in steps: an answer is mostly in the last quarter of a megabyte,
+/// unless a tool has said a lot since.
+const TAILS: [u64; 3] = [256 * 1024, 1024 * 1024, 4 * 1024 * 1024];
+
+/// English text has about four characters to a token.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// What a transcript says of the use of the context window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usage {
+    /// What is in the window.
+    pub tokens: Tokens,
+    /// The model; none where the figure is only an estimate.
+    pub model: Option<String>,
+}
+
+/// Reads the use from the last answer in a transcript; where no record tells it, it is estimated
+/// from the size. Nothing where there is no transcript.
+pub fn usage(path: &Path) -> Option<Usage> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let length = metadata.len();
+    for tail in TAILS {
+        let tail = tail.min(length);
+        let bytes = read_tail(&mut file, length, tail)?;
+        // What the tail begins with is a part of a line, unless it is everything.
+        let lines = if tail == length { bytes.as_slice() } else { after_first_line(&bytes) };
+        if let Some(usage) = last_usage(lines) {
+            return Some(usage);
+        }
+        if tail == length {
+            break;
+        }
+    }
+    Some(Usage { tokens: Tokens(length / BYTES_PER_TOKEN), model: None })
+}
+
+fn read_tail(file: &mut File, length: u64, tail: u64) -> Option<Vec<u8>> {
+    file.seek(SeekFrom::Start(length - tail)).ok()?;
+    let mut bytes = Vec::with_capacity(usize::try_from(tail).ok()?);
+    file.take(tail).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+fn after_first_line(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|byte| *byte == b'\n');
+    end.map_or(&[], |end| &bytes[end + 1..])
+}
+
+/// Returns what the last answer used. A line that is being written does not parse, and the one
+/// before it counts.
+fn last_usage(lines: &[u8]) -> Option<Usage> {
+    lines.rsplit(|byte| *byte == b'\n').filter(|line| may_tell(line)).find_map(read)
+}
+
+/// Spares the reading of lines that cannot be records of an answer.
+fn may_tell(line: &[u8]) -> bool {
+    let has = |word: &[u8]| line.windows(word.len()).any(|window| window == word);
+    line.len() > 2 && has(b"\"usage\"") && has(b"\"assistant\"")
+}
+
+fn read(line: &[u8]) -> Option<Usage> {
+    let record: Record = serde_json::from_slice(line).ok()?;
+    let message = record.message.filter(|_| record.kind == "assistant" && !record.is_sidechain)?;
+    let figures = message.usage?;
+    let tokens = [
+        figures.input_tokens,
+        figures.cache_read_input_tokens,
+        figures.cache_creation_input_tokens,
+        figures.output_tokens,
+    ];
+    let tokens = tokens.into_iter().flatten().fold(0, u64::saturating_add);
+    // The CLI's own words, such as an API error, come as answers that used nothing.
+    (tokens > 0).then_some(Usage { tokens: Tokens(tokens), model: message.model })
+}
+
+#[derive(Deserialize)]
+struct Record {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default, rename = "isSidechain")]
+    is_sidechain: bool,
+    message: Option<Message>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    model: Option<String>,
+    usage: Option<Figures>,
+}
+
+#[derive(Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the names are the transcript's")]
+struct Figures {
+    input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn answer(tokens: u64) -> String {
+        format!(
+            r#"{{"isSidechain":false,"message":{{"model":"m","usage":{{"input_tokens":3,"cache_read_input_tokens":{tokens},"output_tokens":7}}}},"type":"assistant"}}"#
+        )
+    }
+
+    #[track_caller]
+    fn check(text: &str, expect: Option<(u64, Option<&str>)>) {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(text.as_bytes()).expect("written");
+        let usage = usage(file.path());
+        let read = usage.as_ref().map(|it| (it.tokens.0, it.model.as_deref()));
+        assert_eq!(read, expect);
+    }
+
+    #[test]
+    fn the_last_answer_counts() {
+        let (first, last) = (answer(100), answer(200));
+        check(&format!("{first}\n{last}\n"), Some((210, Some("m"))));
+        check(&format!("{first}\n{{\"type\":\"user\"}}\n"), Some((110, Some("m"))));
+        // One that is being written.
+        check(&format!("{first}\n{}", &last[..60]), Some((110, Some("m"))));
+        check(&format!("{first}\n{last}"), Some((210, Some("m"))));
+        // Another agent's, and the CLI's own words.
+        let other = last.replace("\"isSidechain\":false", "\"isSidechain\":true");
+        let nothing = r#"{"type":"assistant","message":{"model":"<synthetic>","usage":{"input_tokens":0,"output_tokens":0}}}"#;
+        check(&format!("{first}\n{other}\n{nothing}\n"), Some((110, Some("m"))));
+    }
+
+    #[test]
+    fn an_answer_far_from_the_end_is_found_and_then_estimated() {
+        let noise = |bytes: usize| format!("{{\"type\":\"x\",\"y\":\"{}\"}}\n", "z".repeat(bytes));
+        let first = answer(100);
+        check(&format!("{first}\n{}", noise(900 * 1024)), Some((110, Some("m"))));
+        check(&format!("{first}\n{}", noise(3 << 20)), Some((110, Some("m"))));
+        let text = format!("{first}\n{}", noise(5 << 20));
+        check(&text, Some((text.len() as u64 / 4, None)));
+    }
+
+    #[test]
+    fn what_is_no_transcript_is_no_obstacle() {
+        check("", Some((0, None)));
+        check("garbage\n\n\"usage\" \"assistant\"\n", Some((7, None)));
+        assert_eq!(usage(Path::new("/nowhere/at/all")), None);
+        assert_eq!(usage(Path::new("/tmp")), None);
+        assert_eq!(usage(Path::new("/dev/zero")), None);
+    }
+}

@@ -1,0 +1,191 @@
+//! `ralph hook EVENT`: what the hooks of an agent's session come to.
+//!
+//! This runs inside somebody's session, whether ralph started it or not, so it never breaks one:
+//! what cannot be understood gets no answer, and the exit code is always 0. It reads no settings
+//! and starts nothing, but for git when a session of ralph's wants to stop. Not here: the rules
+//! and the words, which are the core's.
+
+mod session;
+mod stop;
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use ralph_core::briefing;
+use ralph_core::context_alert::{self, Destination, Fill, LargeWindows};
+use ralph_core::guard::{self, Decision, ToolCall};
+use ralph_core::units::Tokens;
+use ralph_io::hooks::notes::{Extent, Notebook};
+use ralph_io::hooks::places::{self, Standpoint};
+use ralph_io::hooks::transcript;
+use ralph_io::store::active::WINDOW_VARIABLE;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+use self::session::{Run, Whose, whose};
+use crate::screen;
+
+/// Tools may read files of many megabytes, and a hook is given what they say. What is larger
+/// than this is not looked at.
+const LARGEST_INPUT: u64 = 64 * 1024 * 1024;
+
+/// Answers a hook.
+pub(crate) fn main(event: &str) -> ExitCode {
+    let answer: fn(&[u8]) -> Option<Value> = match event {
+        "session-start" => session_start,
+        "pre-tool-use" => pre_tool_use,
+        "post-tool-use" | "post-tool-batch" => post_tool_use,
+        "stop" => stop::answer,
+        // A plugin may be newer than the binary it finds.
+        other => {
+            screen::remark(&format!("ralph hook: there is no event `{other}`"));
+            return ExitCode::SUCCESS;
+        }
+    };
+    let mut input = Vec::new();
+    let read = std::io::stdin().lock().take(LARGEST_INPUT + 1).read_to_end(&mut input);
+    if read.is_ok_and(|length| length as u64 <= LARGEST_INPUT)
+        && let Some(answer) = answer(&input)
+    {
+        screen::print_data(&format!("{answer}\n"));
+    }
+    ExitCode::SUCCESS
+}
+
+/// What every hook is told.
+#[derive(Debug, Deserialize)]
+struct Input {
+    session_id: String,
+    transcript_path: Option<PathBuf>,
+    cwd: Option<PathBuf>,
+    /// The subagent it runs in, if it does.
+    agent_id: Option<IgnoredAny>,
+    source: Option<String>,
+    #[serde(default)]
+    stop_hook_active: bool,
+}
+
+impl Input {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    /// Returns what was told in this session.
+    fn notebook(&self, run: Option<&Run>) -> Option<Notebook> {
+        let own = run.and_then(|run| run.file.parent());
+        Notebook::of(&self.session_id, own, |name| std::env::var_os(name))
+    }
+}
+
+fn session_start(bytes: &[u8]) -> Option<Value> {
+    let input = Input::read(bytes)?;
+    let (run, trouble) = match whose(&input.session_id) {
+        Whose::Own(run) => (Some(run), None),
+        Whose::Foreign => (None, None),
+        Whose::Unknown(trouble) => (None, Some(trouble)),
+    };
+    if let Some(notebook) = input.notebook(run.as_deref()) {
+        // A session that begins anew after a compaction goes on otherwise.
+        let extent = match input.source.as_deref() {
+            Some("compact") => Extent::Alerts,
+            Some(_) | None => Extent::Everything,
+        };
+        notebook.rearm(extent);
+        notebook.clean_up();
+    }
+    if let Some(trouble) = trouble {
+        return Some(json!({ "systemMessage": trouble }));
+    }
+    Some(json!({
+        "hookSpecificOutput": {
+            "hookEventName": "SessionStart",
+            "additionalContext": briefing::words(&run?.active),
+        },
+    }))
+}
+
+fn pre_tool_use(bytes: &[u8]) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Tool {
+        tool_name: String,
+        #[serde(default)]
+        tool_input: Value,
+    }
+    let input = Input::read(bytes)?;
+    let Whose::Own(run) = whose(&input.session_id) else { return None };
+    let tool: Tool = serde_json::from_slice(bytes).ok()?;
+    let field = |name: &str| tool.tool_input.get(name).and_then(Value::as_str);
+    let path = field("file_path").or_else(|| field("notebook_path"));
+    let looked_at = guard::Input { path, command: field("command") };
+    let (targets, ralph) = guard::looked_at(&tool.tool_name, &looked_at);
+    if targets.is_empty() && ralph.is_empty() {
+        return None;
+    }
+    let cwd = input.cwd.or_else(|| run.active.project.clone())?;
+    let standpoint = Standpoint { cwd, home: std::env::var_os("HOME") };
+    let targets = targets.into_iter().map(|target| standpoint.place(target)).collect();
+    let protected = places::protected(&run.active, &run.file);
+    match guard::decide(&ToolCall { targets, ralph }, &protected) {
+        Decision::Pass => None,
+        Decision::Deny { reason, .. } => Some(json!({
+            "hookSpecificOutput": {
+                "hookEventName": "PreToolUse",
+                "permissionDecision": "deny",
+                "permissionDecisionReason": reason,
+            },
+        })),
+    }
+}
+
+/// The context monitor, which is always on.
+fn post_tool_use(bytes: &[u8]) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Event {
+        hook_event_name: Option<String>,
+    }
+    let input = Input::read(bytes)?;
+    // The transcript is the main agent's; a subagent has a window of its own.
+    if input.agent_id.is_some() {
+        return None;
+    }
+    let fill = fill(input.transcript_path.as_deref()?)?;
+    // Most calls are over here, without another look at anything.
+    context_alert::due(fill, 0)?;
+    let run = match whose(&input.session_id) {
+        Whose::Own(run) => Some(run),
+        Whose::Foreign | Whose::Unknown(_) => None,
+    };
+    let alert = input.notebook(run.as_deref())?.change(|notes| {
+        let alert = context_alert::due(fill, notes.alert)?;
+        notes.alert = alert.threshold;
+        Some(alert)
+    })?;
+    let destination = run.map_or(Destination::Nowhere, |run| Destination::of(&run.active));
+    let event: Event = serde_json::from_slice(bytes).ok()?;
+    Some(json!({
+        "hookSpecificOutput": {
+            "hookEventName": event.hook_event_name.as_deref().unwrap_or("PostToolUse"),
+            "additionalContext": alert.text(destination),
+        },
+    }))
+}
+
+/// Returns how full the context window is: in what ralph or the user says it holds, else in what
+/// the model's name says.
+fn fill(transcript: &Path) -> Option<Fill> {
+    let usage = transcript::usage(transcript)?;
+    let tokens = |name: &str| {
+        let value = std::env::var(name).ok()?;
+        value.trim().parse().ok().filter(|tokens| *tokens > 0).map(Tokens)
+    };
+    let large = match std::env::var("CLAUDE_CODE_DISABLE_1M_CONTEXT").as_deref() {
+        Ok("" | "0" | "false") | Err(_) => LargeWindows::Allowed,
+        Ok(_) => LargeWindows::Off,
+    };
+    let window = tokens(WINDOW_VARIABLE)
+        .or_else(|| tokens("CLAUDE_CONTEXT_WINDOW"))
+        .unwrap_or_else(|| context_alert::window(usage.model.as_deref(), large));
+    Some(Fill { used: usage.tokens, window })
+}

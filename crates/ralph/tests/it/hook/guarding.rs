@@ -1,0 +1,102 @@
+//! The guard in front of an agent's tools.
+
+use ralph_core::task::Keeper;
+use serde_json::{Value, json};
+
+use super::{Session, captured};
+
+fn input(tool: &str, field: &str, value: &str) -> Value {
+    let mut input = captured("pretooluse.json");
+    input["tool_name"] = tool.into();
+    input["tool_input"] = json!({ field: value });
+    input
+}
+
+/// Returns the reason that a call is denied for.
+#[track_caller]
+fn denied(session: &Session, input: &Value) -> Option<String> {
+    let answer = session.hook("pre-tool-use", input);
+    let output = answer.get("hookSpecificOutput")?;
+    assert_eq!(output["hookEventName"], "PreToolUse");
+    assert_eq!(output["permissionDecision"], "deny");
+    Some(output["permissionDecisionReason"].as_str().expect("a reason").to_owned())
+}
+
+#[test]
+fn an_agent_does_not_write_ralphs_files() {
+    let mut session = Session::new();
+    session.active.keeper = Some(Keeper::Ralph);
+    session.publish();
+    session.sealed.write(".ralph/settings.json", "{}");
+    session.sealed.write("ralph/tasks.json", "{}");
+    std::os::unix::fs::symlink(".ralph", session.sealed.project().join("innocent"))
+        .expect("a link");
+    let state = session.file().display().to_string();
+    for (path, expect) in [
+        (".ralph/settings.json", Some("settings")),
+        ("src/../.ralph/settings.json", Some("settings")),
+        ("innocent/settings.json", Some("settings")),
+        (state.as_str(), Some("state")),
+        ("ci/gate.sh", Some("protected-path")),
+        ("ralph/tasks.json", Some("task-file")),
+        ("ralph/prd.md", Some("requirements")),
+        ("src/main.rs", None),
+    ] {
+        let absolute = session.sealed.project().join(path).display().to_string();
+        for (tool, field) in [
+            ("Write", "file_path"),
+            ("Edit", "file_path"),
+            ("MultiEdit", "file_path"),
+            ("NotebookEdit", "notebook_path"),
+        ] {
+            for said in [path, &absolute] {
+                let reason = denied(&session, &input(tool, field, said));
+                let is_right = match (expect, &reason) {
+                    (Some(category), Some(reason)) => reason.contains(&format!("({category})")),
+                    (None, None) => true,
+                    (Some(_), None) | (None, Some(_)) => false,
+                };
+                assert!(is_right, "{tool} {said}: {reason:?}");
+            }
+        }
+        let command = format!("echo x > {path}");
+        let reason = denied(&session, &input("Bash", "command", &command));
+        assert_eq!(reason.is_some(), expect.is_some(), "{command}");
+    }
+    assert!(denied(&session, &input("Bash", "command", "ralph stop")).is_some());
+    assert_eq!(denied(&session, &captured("pretooluse.json")), None);
+    assert_eq!(denied(&session, &captured("pretooluse-edit.json")), None);
+    session.active.keeper = Some(Keeper::Agent);
+    session.publish();
+    assert_eq!(denied(&session, &input("Edit", "file_path", "ralph/tasks.json")), None);
+}
+
+#[test]
+fn a_subagent_is_held_to_the_same() {
+    let session = Session::new();
+    session.publish();
+    let mut input = captured("pretooluse-in-subagent.json");
+    input["tool_input"]["command"] = "rm -rf .ralph".into();
+    assert!(denied(&session, &input).is_some());
+}
+
+#[test]
+fn others_may_do_what_they_like() {
+    let write = input("Write", "file_path", ".ralph/settings.json");
+    let mut session = Session::new();
+    session.publish();
+    assert!(denied(&session, &write).is_some());
+    // Another session in the same repository, with ralph's environment or without.
+    session.id = "0f0e0d0c-15f7-412d-bbe9-3da0bd9b52a6".into();
+    assert_eq!(denied(&session, &write), None);
+    let session = session.with("RALPH_ACTIVE", None);
+    assert_eq!(denied(&session, &write), None);
+    // Another run, and one that is gone.
+    let session = Session::new().with("RALPH_RUN_ID", Some("20261114-231500-0000"));
+    session.publish();
+    assert_eq!(denied(&session, &write), None);
+    let mut session = Session::new();
+    session.active.pid = i32::MAX.cast_unsigned();
+    session.publish();
+    assert_eq!(denied(&session, &write), None);
+}

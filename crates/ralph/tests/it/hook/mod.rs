@@ -1,0 +1,174 @@
+//! `ralph hook` through the built binary: with inputs that a real session gave, and with
+//! everything that can be wrong with them.
+
+mod guarding;
+mod monitor;
+mod odd;
+mod starting;
+mod stopping;
+mod wiring;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use ralph_core::active::{Active, Committer};
+use ralph_core::glob::Pattern;
+use ralph_core::ids::{IterationNumber, RunId, TaskId};
+use ralph_core::rules::Snapshot;
+use ralph_core::task::Keeper;
+use ralph_core::units::Timestamp;
+use ralph_io::formats::TaskFile;
+use ralph_testkit::sealed::Sealed;
+use serde_json::{Value, json};
+
+const RUN: &str = "20261114-231500-k3f9";
+const SESSION: &str = "c28f6ce8-15f7-412d-bbe9-3da0bd9b52a6";
+
+/// Returns an input as a real session gave it.
+fn captured(name: &str) -> Value {
+    let path = data(name);
+    let text =
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/hooks").join(name)
+}
+
+/// A session of an agent, ralph's own unless a test says otherwise.
+struct Session {
+    sealed: Sealed,
+    active: Active,
+    env: Vec<(String, String)>,
+    id: String,
+}
+
+impl Session {
+    /// Returns a session of ralph's that implements `US-1`, whose list the agent keeps.
+    fn new() -> Self {
+        Self::in_environment(crate::repository())
+    }
+
+    fn in_environment(sealed: Sealed) -> Self {
+        let project = sealed.project().canonicalize().expect("there");
+        let active = Active {
+            max_iterations: Some(15),
+            iteration: Some(IterationNumber(3)),
+            iteration_mode: Some("implement".into()),
+            task: Some(TaskId("US-1".into())),
+            title: Some("The front page".into()),
+            session: Some(SESSION.into()),
+            tasks_file: Some(project.join("ralph/tasks.json")),
+            project: Some(project),
+            keeper: Some(Keeper::Agent),
+            commit: Some(Committer::Agent),
+            review_cap: Some(5),
+            protect: vec![Pattern::new("/ci/**").expect("a glob")],
+            ..Active::new(RunId(RUN.into()), std::process::id(), Timestamp(1))
+        };
+        let session = Self { sealed, active, env: Vec::new(), id: SESSION.into() };
+        let env = vec![
+            ("RALPH_ACTIVE".into(), session.file().display().to_string()),
+            ("RALPH_RUN_ID".into(), RUN.into()),
+        ];
+        Self { env, ..session }
+    }
+
+    /// Returns where the run is written down.
+    fn file(&self) -> PathBuf {
+        self.sealed.state().join("project-1/active.json")
+    }
+
+    /// Writes the run down.
+    fn publish(&self) {
+        let text = serde_json::to_string(&self.active).expect("serializable");
+        self.publish_text(&text);
+    }
+
+    fn publish_text(&self, text: &str) {
+        fs::create_dir_all(self.file().parent().expect("a parent")).expect("a directory");
+        fs::write(self.file(), text).expect("written");
+    }
+
+    /// Sets or unsets a variable.
+    fn with(mut self, name: &str, value: Option<&str>) -> Self {
+        self.env.retain(|(known, _)| known != name);
+        self.env.extend(value.map(|value| (name.to_owned(), value.to_owned())));
+        self
+    }
+
+    /// Runs a hook on raw bytes and returns what it says on stdout and stderr.
+    #[track_caller]
+    fn raw(&self, event: &str, input: &[u8]) -> (String, String) {
+        let mut child = self
+            .sealed
+            .command(env!("CARGO_BIN_EXE_ralph"))
+            .args(["hook", event])
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        // A hook that needs no input may be gone before it is written.
+        let _ = child.stdin.take().expect("a pipe").write_all(input);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(0), "a hook never fails");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(&output.stdout), text(&output.stderr))
+    }
+
+    /// Runs a hook on an input of this session; null if it says nothing.
+    #[track_caller]
+    fn hook(&self, event: &str, input: &Value) -> Value {
+        let mut input = input.clone();
+        input["session_id"] = self.id.as_str().into();
+        input["cwd"] = self.sealed.project().display().to_string().into();
+        let (stdout, stderr) = self.raw(event, input.to_string().as_bytes());
+        assert_eq!(stderr, "");
+        if stdout.is_empty() {
+            return Value::Null;
+        }
+        assert_eq!(stdout.lines().count(), 1, "one object on one line: {stdout}");
+        serde_json::from_str(&stdout).expect("JSON")
+    }
+
+    /// Writes the task file as it is when the iteration begins, with the trusted snapshot of it.
+    fn begin(&mut self, stories: &Value) {
+        self.write_stories(stories);
+        let path = self.sealed.project().join("ralph/tasks.json");
+        let (list, _) = TaskFile::read_in_spite(&path);
+        self.active.pre_iteration_snapshot = list.as_ref().map(Snapshot::of);
+        self.publish();
+        self.commit();
+    }
+
+    fn write_stories(&self, stories: &Value) {
+        let list = json!({
+            "project": "site", "branchName": "ralph/site", "description": "A site",
+            "userStories": stories,
+        });
+        self.sealed.write("ralph/tasks.json", &format!("{list:#}\n"));
+    }
+
+    fn commit(&self) {
+        self.sealed.git(&["add", "-A"]);
+        self.sealed.git(&["commit", "--quiet", "--allow-empty", "-m", "more"]);
+    }
+}
+
+/// A story, not begun, with further fields over it.
+fn story(id: &str, further: &Value) -> Value {
+    let mut story = json!({
+        "id": id, "title": "A page", "description": "As a visitor I see a page.",
+        "acceptanceCriteria": ["It opens"], "priority": 1, "passes": false,
+        "reviewStatus": null, "reviewCount": 0, "reviewFeedback": "", "notes": "noted",
+    });
+    for (key, value) in further.as_object().into_iter().flatten() {
+        story[key] = value.clone();
+    }
+    story
+}

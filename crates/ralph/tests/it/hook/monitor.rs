@@ -1,0 +1,223 @@
+//! The context monitor.
+
+use std::fs;
+use std::path::Path;
+
+use ralph_core::task::Keeper;
+use serde_json::{Value, json};
+
+use super::{Session, captured, data};
+
+/// Returns the line of an answer that filled the window so far.
+fn answer(tokens: u64, model: &str) -> String {
+    let record = json!({
+        "type": "assistant",
+        "isSidechain": false,
+        "message": { "model": model, "usage": {
+            "input_tokens": 10, "cache_read_input_tokens": tokens - 30,
+            "cache_creation_input_tokens": 15, "output_tokens": 5,
+        }},
+    });
+    format!("{record}\n")
+}
+
+fn transcript(session: &Session, text: &str) -> Value {
+    let path = session.sealed.root().join("transcript.jsonl");
+    fs::write(&path, text).expect("written");
+    let mut input = captured("posttooluse.json");
+    input["transcript_path"] = path.display().to_string().into();
+    input
+}
+
+/// Returns the first word of the alert that is given, if one is.
+#[track_caller]
+fn alert(session: &Session, event: &str, input: &Value) -> Option<String> {
+    let answer = session.hook(event, input);
+    let output = answer.get("hookSpecificOutput")?;
+    assert_eq!(output["hookEventName"], input["hook_event_name"]);
+    let text = output["additionalContext"].as_str().expect("text");
+    text.split_once(':').map(|(word, _)| word.to_owned())
+}
+
+fn foreign() -> Session {
+    Session::in_environment(crate::sealed()).with("RALPH_ACTIVE", None).with("RALPH_RUN_ID", None)
+}
+
+#[test]
+fn each_threshold_is_told_once_in_any_session() {
+    let own = Session::new();
+    own.publish();
+    for session in [foreign(), own] {
+        let mut told = Vec::new();
+        for percent in [10, 49, 50, 51, 62, 63, 75, 76, 81, 90, 95] {
+            let input = transcript(&session, &answer(percent * 2_000, "claude-opus-4-6"));
+            told.extend(alert(&session, "post-tool-use", &input).map(|word| (percent, word)));
+            assert_eq!(alert(&session, "post-tool-use", &input), None, "told already");
+        }
+        let expect =
+            [(50, "NOTICE"), (62, "NOTICE"), (75, "WARNING"), (81, "WARNING"), (90, "CRITICAL")];
+        assert_eq!(told, expect.map(|(percent, word)| (percent, word.to_owned())));
+    }
+}
+
+#[test]
+fn a_session_that_begins_anew_is_alerted_anew() {
+    let session = foreign();
+    let input = transcript(&session, &answer(150_000, "claude-opus-4-6"));
+    for start in ["sessionstart.json", "sessionstart-after-compaction.json"] {
+        assert_eq!(alert(&session, "post-tool-use", &input).as_deref(), Some("WARNING"));
+        assert_eq!(alert(&session, "post-tool-use", &input), None);
+        assert_eq!(session.hook("session-start", &captured(start)), Value::Null);
+    }
+    assert!(alert(&session, "post-tool-use", &input).is_some());
+}
+
+#[test]
+fn a_batch_of_tools_is_as_good_as_one() {
+    let session = foreign();
+    let mut batch = captured("posttoolbatch.json");
+    let input = transcript(&session, &answer(150_000, "claude-opus-4-6"));
+    batch["transcript_path"] = input["transcript_path"].clone();
+    assert_eq!(alert(&session, "post-tool-batch", &batch).as_deref(), Some("WARNING"));
+    assert_eq!(alert(&session, "post-tool-use", &input), None, "told already");
+}
+
+#[test]
+fn the_advice_fits_who_keeps_the_list() {
+    let mut session = Session::new();
+    for (keeper, expect) in [
+        (Some(Keeper::Agent), "progress.txt"),
+        (Some(Keeper::Ralph), "handoff"),
+        (None, "next iteration"),
+    ] {
+        session.active.keeper = keeper;
+        session.publish();
+        session.hook("session-start", &captured("sessionstart.json"));
+        let input = transcript(&session, &answer(190_000, "claude-opus-4-6"));
+        let answer = session.hook("post-tool-use", &input);
+        let text = answer["hookSpecificOutput"]["additionalContext"].as_str().expect("text");
+        assert!(text.contains(expect), "{text}");
+    }
+}
+
+#[test]
+fn the_window_is_what_ralph_says_or_the_user_or_the_model() {
+    let check = |session: Session, model: &str, expect: Option<&str>| {
+        let input = transcript(&session, &answer(150_000, model));
+        assert_eq!(alert(&session, "post-tool-use", &input).as_deref(), expect);
+    };
+    check(foreign(), "claude-opus-5-5", None);
+    check(foreign(), "claude-sonnet-4-5", Some("WARNING"));
+    check(foreign().with("CLAUDE_CONTEXT_WINDOW", Some("160000")), "x", Some("CRITICAL"));
+    let both = foreign()
+        .with("RALPH_CONTEXT_WINDOW", Some("300000"))
+        .with("CLAUDE_CONTEXT_WINDOW", Some("160000"));
+    check(both, "x", Some("NOTICE"));
+    let nonsense = foreign().with("RALPH_CONTEXT_WINDOW", Some("much"));
+    check(nonsense, "claude-opus-4-6", Some("WARNING"));
+    let off = foreign().with("CLAUDE_CODE_DISABLE_1M_CONTEXT", Some("1"));
+    check(off, "claude-opus-5-5", Some("WARNING"));
+}
+
+#[test]
+fn recorded_transcripts_are_read() {
+    for (name, window, expect) in [
+        ("transcript.jsonl", "20000", Some("NOTICE")),
+        ("transcript-with-subagent.jsonl", "14000", Some("CRITICAL")),
+        ("transcript-with-subagent.jsonl", "100000", None),
+        // Small again after a compaction, although the file only grew.
+        ("transcript-compaction.jsonl", "1000000", None),
+        ("transcript-compaction.jsonl", "20000", Some("WARNING")),
+    ] {
+        let session = foreign().with("RALPH_CONTEXT_WINDOW", Some(window));
+        let mut input = captured("posttooluse-edit.json");
+        input["transcript_path"] = data(name).display().to_string().into();
+        assert_eq!(alert(&session, "post-tool-use", &input).as_deref(), expect, "{name}");
+    }
+}
+
+#[test]
+fn a_subagent_is_not_told_of_the_window_of_another() {
+    let session = foreign();
+    let mut input = transcript(&session, &answer(190_000, "claude-opus-4-6"));
+    input["agent_id"] = "a60bb46a6db79517c".into();
+    assert_eq!(alert(&session, "post-tool-use", &input), None);
+}
+
+#[test]
+fn a_transcript_that_is_being_written_is_no_obstacle() {
+    let session = foreign();
+    let torn = answer(190_000, "claude-opus-4-6");
+    let text = format!("{}{}", answer(110_000, "claude-opus-4-6"), &torn[..torn.len() / 2]);
+    let input = transcript(&session, &text);
+    assert_eq!(alert(&session, "post-tool-use", &input).as_deref(), Some("NOTICE"));
+}
+
+#[test]
+fn of_a_huge_transcript_only_the_end_is_read() {
+    let session = foreign();
+    let path = session.sealed.root().join("huge.jsonl");
+    let file = fs::File::create(&path).expect("created");
+    // A hole of 50 MB is one long line that nobody can read.
+    file.set_len(50_000_000).expect("grown");
+    let mut input = captured("posttooluse.json");
+    input["transcript_path"] = path.display().to_string().into();
+    assert_eq!(alert(&session, "post-tool-use", &input).as_deref(), Some("CRITICAL"), "estimated");
+    let end = format!("\n{}", answer(10_000, "claude-opus-4-6"));
+    std::os::unix::fs::FileExt::write_at(&file, end.as_bytes(), 50_000_000).expect("written");
+    session.hook("session-start", &captured("sessionstart.json"));
+    assert_eq!(alert(&session, "post-tool-use", &input), None, "measured");
+}
+
+/// Returns where notes of sessions lie that are not ralph's.
+fn notes(session: &Session) -> std::path::PathBuf {
+    session.sealed.state().join("hooks")
+}
+
+#[test]
+fn where_nothing_can_be_noted_nothing_is_told() {
+    let session = foreign();
+    let input = transcript(&session, &answer(190_000, "claude-opus-4-6"));
+    fs::create_dir_all(session.sealed.state()).expect("a directory");
+    fs::write(notes(&session), "in the way").expect("written");
+    assert_eq!(alert(&session, "post-tool-use", &input), None);
+    fs::remove_file(notes(&session)).expect("removed");
+    // A directory that is read-only to all but root.
+    fs::create_dir(notes(&session)).expect("a directory");
+    let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    fs::set_permissions(notes(&session), mode(0o500)).expect("a mode");
+    let is_root = fs::write(notes(&session).join("try"), "").is_ok();
+    let expect = is_root.then_some("CRITICAL");
+    assert_eq!(alert(&session, "post-tool-use", &input).as_deref(), expect);
+    fs::set_permissions(notes(&session), mode(0o700)).expect("a mode");
+}
+
+#[test]
+fn a_link_in_place_of_the_notes_is_not_followed() {
+    let session = foreign();
+    let input = transcript(&session, &answer(190_000, "claude-opus-4-6"));
+    let precious = session.sealed.root().join("precious");
+    fs::write(&precious, "precious").expect("written");
+    fs::create_dir_all(notes(&session)).expect("a directory");
+    let place = notes(&session).join(format!("session-{}.json", session.id));
+    std::os::unix::fs::symlink(&precious, place).expect("a link");
+    assert_eq!(alert(&session, "post-tool-use", &input), None);
+    session.hook("session-start", &captured("sessionstart.json"));
+    assert_eq!(fs::read_to_string(&precious).expect("there"), "precious");
+}
+
+#[test]
+fn notes_of_others_lie_in_the_runtime_directory() {
+    let session = foreign();
+    let runtime = session.sealed.root().join("runtime");
+    fs::create_dir(&runtime).expect("a directory");
+    let session = session.with("XDG_RUNTIME_DIR", Some(&runtime.display().to_string()));
+    let input = transcript(&session, &answer(190_000, "claude-opus-4-6"));
+    assert!(alert(&session, "post-tool-use", &input).is_some());
+    assert_eq!(files(&runtime.join("ralph-hooks")), 1);
+    assert_eq!(files(&notes(&session)), 0);
+}
+
+fn files(directory: &Path) -> usize {
+    fs::read_dir(directory).map_or(0, Iterator::count)
+}
