@@ -231,7 +231,13 @@ fn refusal(category: Category, said: &str) -> (Category, String) {
 
 /// Returns whether a command of ralph's does more than show something.
 fn meddles(words: &[String]) -> bool {
-    let mut operands = words.iter().filter(|word| !word.starts_with('-'));
+    let elsewhere = words.iter().position(|word| matches!(word.as_str(), "-C" | "--project-dir"));
+    let is_value = |at: usize| elsewhere.is_some_and(|flag| at == flag + 1);
+    let mut operands = words
+        .iter()
+        .enumerate()
+        .filter(|(at, word)| !word.starts_with('-') && !is_value(*at))
+        .map(|(_, word)| word);
     let asks_for_help =
         words.iter().any(|word| matches!(word.as_str(), "--help" | "-h" | "--version" | "-v"));
     let harmless = match (operands.next().map(String::as_str), operands.next().map(String::as_str))

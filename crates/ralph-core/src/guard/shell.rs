@@ -81,20 +81,14 @@ impl Findings {
                     };
                 }
             }
-            "rm" | "unlink" | "rmdir" | "shred" | "mv" => {
+            "rm" | "unlink" | "rmdir" | "shred" => {
                 operands().for_each(|it| self.add(it, Deed::Remove));
             }
             "truncate" | "touch" | "chmod" | "chown" | "chgrp" | "tee" => {
                 operands().for_each(|it| self.add(it, Deed::Write));
             }
-            "cp" | "install" | "ln" | "rsync" => {
-                let named = rest.iter().zip(rest.iter().skip(1)).find(|(flag, _)| *flag == "-t");
-                let long = rest.iter().find_map(|it| it.strip_prefix("--target-directory="));
-                let into = named.map(|(_, to)| to.clone()).or(long.map(str::to_owned));
-                into.or_else(|| operands().next_back())
-                    .into_iter()
-                    .for_each(|it| self.add(it, Deed::Write));
-            }
+            "mv" => self.copied(rest, Some(Deed::Remove)),
+            "cp" | "install" | "ln" | "rsync" => self.copied(rest, None),
             "sed" | "perl" | "ruby" if rest.iter().any(|word| edits_in_place(word)) => {
                 operands().for_each(|it| self.add(it, Deed::Write));
             }
@@ -119,6 +113,31 @@ impl Findings {
                 self.ralph.push(rest.to_vec());
             }
             _ => {}
+        }
+    }
+
+    /// Adds the destination, as a file and as a directory that the sources come into; and the
+    /// sources, if something becomes of them.
+    fn copied(&mut self, words: &[String], sources_deed: Option<Deed>) {
+        let mut sources = operands(words);
+        let named = words.iter().zip(words.iter().skip(1)).find(|(flag, _)| *flag == "-t");
+        let long = words.iter().find_map(|it| it.strip_prefix("--target-directory="));
+        let destination = match (named, long) {
+            (Some((_, to)), _) => {
+                sources.retain(|it| it != to);
+                Some(to.clone())
+            }
+            (None, Some(to)) => Some(to.to_owned()),
+            (None, None) => sources.pop(),
+        };
+        let Some(destination) = destination else { return };
+        self.add(destination.clone(), Deed::Write);
+        for source in sources {
+            let name = source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+            self.add(format!("{destination}/{name}"), Deed::Write);
+            if let Some(deed) = sources_deed {
+                self.add(source, deed);
+            }
         }
     }
 

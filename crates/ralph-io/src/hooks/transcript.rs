@@ -12,9 +12,10 @@ use ralph_core::units::Tokens;
 use rustix::fs::OFlags;
 use serde::Deserialize;
 
-/// How much of the end is read, in steps: an answer is mostly in the last quarter of a megabyte,
-/// unless a tool has said a lot since.
-const TAILS: [u64; 3] = [256 * 1024, 1024 * 1024, 4 * 1024 * 1024];
+/// How much of the end is read, in steps: an answer is mostly in the last few records, unless a
+/// tool has said a lot since. Reading a quarter of a megabyte at once takes a third of a
+/// millisecond more, which is half a process.
+const TAILS: [u64; 4] = [32 * 1024, 256 * 1024, 1024 * 1024, 4 * 1024 * 1024];
 
 /// English text has about four characters to a token.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -156,6 +157,16 @@ mod tests {
         check(&format!("{first}\n{}", noise(3 << 20)), Some((110, Some("m"))));
         let text = format!("{first}\n{}", noise(5 << 20));
         check(&text, Some((text.len() as u64 / 4, None)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_is_too_odd(line in "[\\[\\]{}\":,a-z0-9 \n-]{0,60}", cut in 0usize..200) {
+            let whole = format!("{line}{}{line}", answer(5));
+            let cut = cut.min(whole.len());
+            let _ = last_usage(line.as_bytes());
+            let _ = last_usage(&whole.as_bytes()[..cut]);
+        }
     }
 
     #[test]
