@@ -3,6 +3,7 @@
 //! Not here: which flags a version knows. What it can do is in the request, and what it then
 //! still does not know it names on stderr.
 
+use ralph_core::active::session_id;
 use ralph_core::capability::{SchemaOutput, Support};
 use ralph_core::failure::Failure;
 use ralph_core::ports::Request;
@@ -32,6 +33,9 @@ const SESSION_MARKS: [&str; 9] = [
 /// come. They are taken away by name; a list of the allowed ones would take away what a version
 /// adds, and searching the web with it.
 const LINGERING_TOOLS: &str = "ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger";
+
+/// Flags of the user's that say which session it is.
+const OTHER_SESSIONS: [&str; 5] = ["--resume", "-r", "--continue", "-c", "--from-pr"];
 
 /// A project's `.mcp.json` is started unasked without these.
 const NO_SERVERS: &str = r#"{"mcpServers":{}}"#;
@@ -90,6 +94,11 @@ pub(in crate::agents) fn call(request: &Request, context: &CallContext) -> Resul
         args.args.extend(["--plugin-dir".to_owned(), plugin.to_string_lossy().into_owned()]);
         if shows_hooks(request) {
             args.add(&["--include-hook-events"], None);
+        }
+        // By it a hook tells ralph's session from others. One that goes on has its own.
+        if !has_flag(&user, &OTHER_SESSIONS) {
+            let session = session_id(&request.run, request.iteration, request.ask);
+            args.add(&["--session-id"], Some(&session));
         }
     }
     let mut args = args.args;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ralph_core::ids::AskNumber;
 use ralph_core::recipe::AgentKind;
 use ralph_core::version::Version;
 
@@ -95,5 +96,25 @@ fn the_plugin_stands_beside_those_of_the_users() {
         (&[], Some(Version::new(2, 1, 145)), "/state/plugin", 1),
     ] {
         assert_eq!(given(flags, version), (plugins.to_owned(), shows), "{flags:?} {version:?}");
+    }
+}
+
+#[test]
+fn each_call_has_a_session_of_its_own_unless_the_user_names_one() {
+    let session = |flags: &[&str], ask| {
+        let mut request = request(AgentKind::Claude, flags, "Do it.");
+        request.ask = AskNumber(ask);
+        let call = agents::call(&request, &context()).expect("a small prompt fits");
+        let words: Vec<String> = call.args;
+        let named = words.windows(2).find(|pair| pair[0] == "--session-id");
+        named.map(|pair| pair[1].clone())
+    };
+    let first = session(&[], 1).expect("a session");
+    assert_eq!(first.len(), 36, "{first}");
+    assert_eq!(session(&[], 1), Some(first.clone()));
+    assert_ne!(session(&[], 2), Some(first));
+    assert_eq!(session(&["--session-id mine"], 1).as_deref(), Some("mine"));
+    for other in ["--resume x", "-r x", "--continue", "-c", "--from-pr=7", "--bare"] {
+        assert_eq!(session(&[other], 1), None, "{other}");
     }
 }
