@@ -2,6 +2,7 @@
 //! scripted models on loopback: dummy keys, a home of their own, no network.
 
 mod cli;
+mod hooks;
 mod plugin;
 mod scenes;
 mod stage;
