@@ -35,8 +35,8 @@ const LARGEST_INPUT: u64 = 64 * 1024 * 1024;
 pub(crate) fn main(event: &str) -> ExitCode {
     let answer: fn(&[u8]) -> Option<Value> = match event {
         "session-start" => session_start,
-        "pre-tool-use" => pre_tool_use,
-        "post-tool-use" | "post-tool-batch" => post_tool_use,
+        "pre-tool-use" => before_tool,
+        "post-tool-use" | "post-tool-batch" => after_tools,
         "stop" => stop::answer,
         // A plugin may be newer than the binary it finds.
         other => {
@@ -106,7 +106,7 @@ fn session_start(bytes: &[u8]) -> Option<Value> {
     }))
 }
 
-fn pre_tool_use(bytes: &[u8]) -> Option<Value> {
+fn before_tool(bytes: &[u8]) -> Option<Value> {
     #[derive(Deserialize)]
     struct Tool {
         tool_name: String,
@@ -140,7 +140,7 @@ fn pre_tool_use(bytes: &[u8]) -> Option<Value> {
 }
 
 /// The context monitor, which is always on.
-fn post_tool_use(bytes: &[u8]) -> Option<Value> {
+fn after_tools(bytes: &[u8]) -> Option<Value> {
     #[derive(Deserialize)]
     struct Event {
         hook_event_name: Option<String>,
