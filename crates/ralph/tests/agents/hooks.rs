@@ -107,12 +107,14 @@ fn an_agent_cannot_switch_its_hooks_off() {
 #[test]
 fn a_context_that_fills_up_is_told_once() {
     let turns = |_: &Path| vec![Cli::Claude.runs("exit 3"), Cli::Claude.runs("echo more"), done()];
-    // Each answer of the scripted model leaves 110 tokens in the window: 55 of a hundred.
+    // Each answer of the scripted model leaves 110 tokens in the window: 55 of a hundred. On a
+    // busy machine the CLI may write that down after the first batch; its file is larger still.
     let Some(stage) = stage(turns, &json!({ "context": { "window": 200 } })) else { return };
     stage.run().expect_code(0);
-    expect_told(&stage, 1, "PostToolBatch hook additional context: NOTICE");
+    expect_told(&stage, 1, "PostToolBatch hook additional context: ");
+    expect_told(&stage, 1, " % of the context window is used");
     let last = stage.model.turns().pop().expect("it was asked");
-    let told = last.body["messages"].to_string().matches("NOTICE").count();
+    let told = last.body["messages"].to_string().matches("of the context window is used").count();
     assert_eq!(told, 1, "{}", stage.account());
     assert_eq!(answers(&stage, "PostToolBatch").len(), 2, "{}", stage.account());
 }
