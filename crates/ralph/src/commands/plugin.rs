@@ -77,10 +77,10 @@ fn install(claude: &Claude<'_>, scope: Scope, json: bool) -> Result<ExitStatus, 
         return Err(Complaint::input(message).hint("move it away, then install again"));
     }
     let shown = place.to_string_lossy();
-    let steps = [claude_plugins::add_marketplace(&shown), claude_plugins::install(scope)];
+    let mut steps = vec![claude_plugins::add_marketplace(&shown), claude_plugins::install(scope)];
     let found = claude.find();
-    if found.is_ok() {
-        claude.has_no_other(place)?;
+    if found.is_ok() && claude.knows(place)? == Known::Older {
+        steps.push(claude_plugins::update(scope));
     }
     let ensured = marketplace.ensure().map_err(|error| unwritable(place, &error))?;
     let said = match &found {
@@ -165,6 +165,17 @@ fn validate(
     Err(Complaint::input(message))
 }
 
+/// What Claude Code knows of ralph's marketplace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// Nothing.
+    Nothing,
+    /// It knows this copy.
+    This,
+    /// It knows a copy of another version of ralph.
+    Older,
+}
+
 /// The `claude` that the settings name, or the one on the `PATH`.
 struct Claude<'a> {
     project: &'a Project,
@@ -188,28 +199,30 @@ impl<'a> Claude<'a> {
         quoted(&[std::slice::from_ref(&self.command), words].concat())
     }
 
-    /// Refuses to point a marketplace of the same name at another place: it is not ralph's.
-    fn has_no_other(&self, place: &Path) -> Result<(), Complaint> {
+    /// Looks for a marketplace of the same name, and refuses to point one at another place that is
+    /// not ralph's.
+    fn knows(&self, place: &Path) -> Result<Known, Complaint> {
         let printed = self.must(&claude_plugins::list_marketplaces())?;
         let Some(known) = claude_plugins::marketplaces(&printed) else {
             let message = format!("`{}` does not say which marketplaces it knows", self.command);
             return Err(Complaint::new(ExitStatus::AgentFailed, message)
                 .hint("update Claude Code, then install again"));
         };
-        let is_ours = |path: &Option<String>| {
-            path.as_ref().is_some_and(|path| Path::new(path).parent() == place.parent())
+        let Some(same) = known.iter().find(|it| it.name == MARKETPLACE) else {
+            return Ok(Known::Nothing);
         };
-        match known.iter().find(|it| it.name == MARKETPLACE && !is_ours(&it.path)) {
-            None => Ok(()),
-            Some(other) => Err(Complaint::input(format!(
-                "Claude Code has a marketplace `{MARKETPLACE}` already, from {}",
-                other.origin()
-            ))
-            .hint("the plugin of that one is updated with `claude plugin update ralph@ralph`")
-            .hint(
-                "or remove it with `claude plugin marketplace remove ralph`, then install again",
-            )),
+        let path = Path::new(same.path.as_deref().unwrap_or_default());
+        if path == place {
+            return Ok(Known::This);
         }
+        if path.parent() == place.parent() {
+            return Ok(Known::Older);
+        }
+        let from = same.origin();
+        let message = format!("Claude Code has a marketplace `{MARKETPLACE}` already, from {from}");
+        Err(Complaint::input(message)
+            .hint("the plugin of that one is updated with `claude plugin update ralph@ralph`")
+            .hint("or remove it with `claude plugin marketplace remove ralph`, then install again"))
     }
 
     /// Runs it and returns what it printed.

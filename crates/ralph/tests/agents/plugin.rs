@@ -1,6 +1,7 @@
 //! The plugin in the hands of the real Claude Code: it finds no fault with it, installs it without
 //! a network, and offers its skill.
 
+use std::fs;
 use std::path::Path;
 
 use ralph_testkit::models::Turn;
@@ -104,4 +105,29 @@ fn somebody_elses_marketplace_stays() {
     stage.sealed.ralph(&["plugin", "install"]).expect_code(2).expect_stderr("already, from");
     let list = json_of(&claude(&stage, &["plugin", "marketplace", "list", "--json"]).stdout);
     assert_eq!(list[0]["path"], json!(root), "{list:#}");
+}
+
+#[test]
+fn an_older_copy_of_ralphs_own_is_brought_to_this_version() {
+    let Some(stage) = stage() else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let old = "home/.local/share/ralph/claude-marketplace/0.0.1-0123456789abcdef";
+    let old = stage.sealed.root().join(old);
+    fs::create_dir_all(&old).expect("a directory");
+    for part in [".claude-plugin", "plugin"] {
+        let copied = stage.sealed.command("cp").arg("-r").arg(root.join(part)).arg(&old).status();
+        assert!(copied.expect("cp runs").success());
+    }
+    for file in ["plugin/.claude-plugin/plugin.json", ".claude-plugin/marketplace.json"] {
+        let text = fs::read_to_string(old.join(file)).expect("copied");
+        fs::write(old.join(file), text.replace(env!("CARGO_PKG_VERSION"), "0.0.1")).expect("aged");
+    }
+    claude(&stage, &["plugin", "marketplace", "add", old.to_str().expect("UTF-8")]);
+    claude(&stage, &["plugin", "install", "ralph@ralph"]);
+    stage.sealed.ralph(&["plugin", "install"]).expect_code(0);
+    let list = json_of(&claude(&stage, &["plugin", "list", "--json"]).stdout);
+    assert_eq!(list.as_array().map(Vec::len), Some(1), "{list:#}");
+    let read = list[0]["readFromFolder"].as_str().unwrap_or_default();
+    assert!(!read.starts_with(old.to_str().expect("UTF-8")), "{list:#}");
+    assert_eq!(list[0]["folderVersion"], env!("CARGO_PKG_VERSION"), "{list:#}");
 }

@@ -79,6 +79,12 @@ pub fn install(scope: Scope) -> Vec<String> {
     ["plugin", "install", PLUGIN, "--scope", scope.name()].map(str::to_owned).to_vec()
 }
 
+/// Returns the words that bring an installed plugin to the version of its marketplace. Versions
+/// that read it where it lies need no such thing, and say so.
+pub fn update(scope: Scope) -> Vec<String> {
+    ["plugin", "update", PLUGIN, "--scope", scope.name()].map(str::to_owned).to_vec()
+}
+
 /// Returns the words that check a plugin or a marketplace.
 pub fn validate(directory: &str) -> Vec<String> {
     ["plugin", "validate", directory].map(str::to_owned).to_vec()
