@@ -139,7 +139,8 @@ impl TaskFile {
         self.write_keeping(&backup)
     }
 
-    /// Replaces the file, if there are changes. What it held is kept as `backup`.
+    /// Replaces the file, if there are changes. What it held is kept as `backup`, in whose
+    /// directory the new one is written first.
     pub fn write_keeping(&mut self, backup: &Path) -> Result<(), WriteError> {
         if self.document.text == self.written {
             return Ok(());
@@ -153,8 +154,10 @@ impl TaskFile {
         if !self.is_current() {
             return Err(WriteError::Changed(self.path.clone()));
         }
+        let scratch = backup.parent().unwrap_or(Path::new("."));
         let replace = |path: &Path, text: &str, permissions: Permissions| {
-            atomic::replace_with(path, text.as_bytes(), permissions).map_err(failed(path))
+            atomic::replace_by_way_of(scratch, path, text.as_bytes(), permissions)
+                .map_err(failed(path))
         };
         replace(backup, &self.written, permissions.clone())?;
         replace(&real, &self.document.text, permissions)?;

@@ -15,17 +15,34 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Replaces a file, for whom the permissions say; the user's mask does not matter.
 pub fn replace_with(path: &Path, content: &[u8], permissions: Permissions) -> io::Result<()> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    replace_by_way_of(directory, path, content, permissions)
+}
+
+/// Replaces a file like [`replace_with`], by way of a directory in which a half-written file that
+/// a sudden end leaves behind does no harm: git would take it for work.
+pub fn replace_by_way_of(
+    scratch: &Path,
+    path: &Path,
+    content: &[u8],
+    permissions: Permissions,
+) -> io::Result<()> {
+    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let mut temporary = tempfile::Builder::new()
         .prefix(&format!(".{name}."))
         .suffix(".tmp")
         .permissions(PermissionsExt::from_mode(0o600))
-        .tempfile_in(directory)?;
+        .tempfile_in(scratch)?;
     temporary.write_all(content)?;
-    temporary.as_file().set_permissions(permissions)?;
+    temporary.as_file().set_permissions(permissions.clone())?;
     temporary.as_file().sync_all()?;
-    temporary.persist(path)?;
-    sync_directory(directory)
+    match temporary.persist(path) {
+        Ok(_) => sync_directory(directory),
+        Err(refused) if refused.error.kind() == io::ErrorKind::CrossesDevices => {
+            replace_by_way_of(directory, path, content, permissions)
+        }
+        Err(refused) => Err(refused.error),
+    }
 }
 
 /// Replaces a file, for the owner only, and does not wait for the disk: for what means nothing
@@ -63,6 +80,25 @@ mod tests {
         let mode = fs::metadata(&path).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1);
+    }
+
+    #[test]
+    fn nothing_but_the_file_itself_is_seen_beside_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (scratch, place) = (directory.path().join("scratch"), directory.path().join("place"));
+        fs::create_dir(&scratch).expect("a directory");
+        fs::create_dir(&place).expect("a directory");
+        let permissions = || Permissions::from_mode(0o644);
+        let path = place.join("tasks.json");
+        replace_by_way_of(&scratch, &path, b"new", permissions()).expect("replaced");
+        assert_eq!(fs::read(&path).expect("readable"), b"new");
+        let mode = fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o644);
+        assert_eq!(fs::read_dir(&scratch).expect("readable").count(), 0);
+        // Nothing was written beside the file: without the other place it cannot be done.
+        fs::remove_dir(&scratch).expect("removed");
+        replace_by_way_of(&scratch, &path, b"newer", permissions()).expect_err("no place");
+        assert_eq!(fs::read(&path).expect("readable"), b"new");
     }
 
     #[test]

@@ -98,13 +98,16 @@ impl RunStore {
 
     /// Returns the place of a view in the project's runtime directory.
     pub(super) fn place(&self, parts: &[&str], name: &str) -> Result<PathBuf, StoreError> {
-        let directory = self.layout.project_directory(parts).map_err(|error| StoreError {
+        Ok(self.directory(parts)?.join(name))
+    }
+
+    fn directory(&self, parts: &[&str]) -> Result<PathBuf, StoreError> {
+        self.layout.project_directory(parts).map_err(|error| StoreError {
             message: match std::error::Error::source(&error) {
                 Some(source) => format!("{error}: {source}"),
                 None => error.to_string(),
             },
-        })?;
-        Ok(directory.join(name))
+        })
     }
 
     fn write(&self, parts: &[&str], name: &str, view: &impl Serialize) -> Result<(), StoreError> {
@@ -153,7 +156,8 @@ impl Store for RunStore {
     }
 
     fn write_beside(&mut self, tasks: &Path, name: &str, text: &str) -> Result<(), StoreError> {
-        prompts::replace_beside(self.layout.project(), tasks, name, text)
+        let scratch = self.directory(&[])?;
+        prompts::replace_beside(&scratch, self.layout.project(), tasks, name, text)
     }
 
     fn publish(&mut self, view: &View<'_>) -> Result<(), StoreError> {

@@ -43,8 +43,9 @@ pub fn beside(project: &Path, tasks: &Path, name: &str) -> Result<Option<String>
         .map_err(|what| unusable(project, &path, &what))
 }
 
-/// Replaces a file beside the task file that is there. A link stays a link.
+/// Replaces a file beside the task file that is there, by way of `scratch`. A link stays a link.
 pub(super) fn replace_beside(
+    scratch: &Path,
     project: &Path,
     tasks: &Path,
     name: &str,
@@ -53,7 +54,8 @@ pub(super) fn replace_beside(
     let path = project.join(tasks).with_file_name(name);
     let replace = || -> io::Result<()> {
         let real = path.canonicalize()?;
-        atomic::replace_with(&real, text.as_bytes(), fs::metadata(&real)?.permissions())
+        let permissions = fs::metadata(&real)?.permissions();
+        atomic::replace_by_way_of(scratch, &real, text.as_bytes(), permissions)
     };
     replace().map_err(|error| StoreError {
         message: format!("cannot write `{}`: {error}", path.display()),
@@ -167,13 +169,14 @@ mod tests {
         let (project, tasks) = (project.path(), Path::new("ralph/tasks.json"));
         fs::create_dir(project.join("ralph")).expect("a directory");
         check(beside(project, tasks, "progress.txt"), Ok(None));
-        replace_beside(project, tasks, "progress.txt", "x").expect_err("it is not there");
+        replace_beside(project, project, tasks, "progress.txt", "x").expect_err("it is not there");
         let log = project.join("ralph/progress.txt");
         fs::write(project.join("real.txt"), "old").expect("written");
         fs::set_permissions(project.join("real.txt"), fs::Permissions::from_mode(0o640))
             .expect("a mode");
         symlink("../real.txt", &log).expect("a link");
-        replace_beside(project, &project.join(tasks), "progress.txt", "new").expect("replaced");
+        let list = project.join(tasks);
+        replace_beside(project, project, &list, "progress.txt", "new").expect("replaced");
         check(beside(project, tasks, "progress.txt"), Ok(Some("new")));
         assert!(fs::symlink_metadata(&log).expect("there").is_symlink());
         let mode = fs::metadata(&log).expect("there").permissions().mode();

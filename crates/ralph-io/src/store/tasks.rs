@@ -193,7 +193,10 @@ fn restore(place: &Path, run: &RunDir, aside: Option<&Path>) -> io::Result<()> {
         Ok(there) if there.is_file() => there.permissions(),
         Ok(_) | Err(_) => fs::Permissions::from_mode(0o644),
     };
-    atomic::replace_with(place, good.as_bytes(), permissions)
+    match aside.and_then(Path::parent) {
+        Some(scratch) => atomic::replace_by_way_of(scratch, place, good.as_bytes(), permissions),
+        None => atomic::replace_with(place, good.as_bytes(), permissions),
+    }
 }
 
 /// Puts the task file right that a run left behind when it died: what its agent may have made of
