@@ -26,6 +26,12 @@ pub struct ReviewState {
 }
 
 impl ReviewState {
+    /// Returns the state of a task that is finished without waiting for the review that was open.
+    #[must_use]
+    pub fn put_by(&self) -> Self {
+        Self { status: ReviewStatus::None, count: self.count, feedback: String::new() }
+    }
+
     /// Returns whether the last review approved only because it was the last one.
     pub fn is_approved_at_cap(&self) -> bool {
         self.status == ReviewStatus::Approved && self.feedback.starts_with(AT_CAP)

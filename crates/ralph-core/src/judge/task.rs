@@ -146,6 +146,9 @@ impl Try<'_> {
             },
             TaskChange::SetNotes { task: id(), notes: handoff.task_completed.summary.clone() },
         ];
+        if self.work.review == ReviewPolicy::Skip && task.review.status.is_open() {
+            changes.push(TaskChange::SetReview { task: id(), review: task.review.put_by() });
+        }
         let failed = task.attempts.max(self.log().failed);
         if failed != task.attempts {
             changes.push(TaskChange::SetAttempts { task: id(), attempts: failed });

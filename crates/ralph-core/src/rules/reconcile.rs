@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::moves::{has_new_status, may_add, move_faults, movers};
 use super::{Snapshot, Standing, Turn, Violation, quoted, transitions};
 use crate::ids::{Role, TaskId};
-use crate::review::{ReviewState, ReviewStatus};
+use crate::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use crate::task::{Task, TaskField, TaskList, TaskProblem, TaskStatus};
 
 /// What an edit comes to.
@@ -85,13 +85,18 @@ fn legal_moves<'a>(
     legal
 }
 
-/// Returns a task that a fix sends back to review, without the feedback that was mended.
+/// Returns a task that a fix sends back to review, without the feedback that was mended; and one
+/// that is done in a run without reviews, without the review that was open.
 fn cleared(standing: &Standing, task: &Task, turn: &Turn) -> Task {
     let mut task = task.clone();
     let is_back = (standing.review.status, task.review.status)
         == (ReviewStatus::ChangesRequested, ReviewStatus::NeedsReview);
     if turn.role == Role::Fix && is_back {
         task.review.feedback.clear();
+    }
+    let is_by = task.status.is_done() && task.review.status.is_open();
+    if turn.review == ReviewPolicy::Skip && is_by && task.review == standing.review {
+        task.review = task.review.put_by();
     }
     task
 }

@@ -22,6 +22,7 @@ use serde::Serialize;
 use super::journal::Journal;
 use super::layout::{Layout, LayoutError, RunDir, write_json};
 use super::prompts;
+use super::tasks::Edit;
 use crate::clock;
 use crate::formats::TaskFile;
 
@@ -41,6 +42,7 @@ pub struct RunStore {
     prompts: PathBuf,
     /// The task file as ralph last read or wrote it.
     pub(super) tasks: Option<TaskFile>,
+    pub(super) edit: Edit,
     last_task: Option<TaskId>,
     /// When this process took up the run.
     began: Timestamp,
@@ -55,8 +57,8 @@ impl RunStore {
         skills: PathBuf,
         prompts: PathBuf,
     ) -> Self {
-        let (tasks, last_task, began) = (None, None, clock::now());
-        Self { layout, journal, files, skills, prompts, tasks, last_task, began }
+        let (tasks, edit, last_task, began) = (None, Edit::Answered, None, clock::now());
+        Self { layout, journal, files, skills, prompts, tasks, edit, last_task, began }
     }
 
     fn publish_state(&mut self, state: &RunState) -> Result<(), StoreError> {

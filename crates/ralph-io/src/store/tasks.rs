@@ -27,6 +27,15 @@ use crate::formats::TaskFile;
 /// What is read of a file for a prompt, at most, before it is cut to size.
 const LARGEST_READ: u64 = 1024 * 1024;
 
+/// Whether ralph has written the task file since it was last found edited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Edit {
+    /// It has, or nobody edited it.
+    Answered,
+    /// It has not.
+    Open,
+}
+
 impl RunStore {
     pub(super) fn read_task_file(&mut self, path: &Path) -> Result<TaskList, TasksError> {
         let file = self.open_tasks(path)?;
@@ -43,19 +52,32 @@ impl RunStore {
 
     /// A file that is byte for byte what ralph read or wrote is not read anew.
     pub(super) fn look_at_task_file(&mut self, path: &Path, known: &TaskList) -> TasksFound {
-        if self.tasks.as_ref().is_some_and(TaskFile::is_current) {
+        if self.edit == Edit::Answered && self.tasks.as_ref().is_some_and(TaskFile::is_current) {
             return TasksFound::Same;
         }
-        let file = match self.open_tasks(path) {
-            Ok(file) => file,
-            Err(TasksError { message }) => return TasksFound::Broken { message },
+        let list = match self.open_tasks(path) {
+            Ok(file) => {
+                let list = file.list().clone();
+                // A file whose terms are not those of the run is none to go back to.
+                if list.terms() == known.terms() {
+                    self.remember(file);
+                }
+                list
+            }
+            // A list that contradicts itself still tells what somebody wanted.
+            Err(TasksError { message }) => {
+                match TaskFile::read_in_spite(&self.layout.project().join(path)).0 {
+                    Some(list) => list,
+                    None => return TasksFound::Broken { message },
+                }
+            }
         };
-        let list = file.list().clone();
-        // A file whose terms are not those of the run is none to go back to.
-        if list.terms() == known.terms() {
-            self.remember(file);
+        if list == *known {
+            return TasksFound::Same;
         }
-        if list == *known { TasksFound::Same } else { TasksFound::Edited(Box::new(list)) }
+        // Until ralph has written the file, it is found edited.
+        self.edit = Edit::Open;
+        TasksFound::Edited(Box::new(list))
     }
 
     pub(super) fn write_task_file(
@@ -89,6 +111,7 @@ impl RunStore {
         file.apply(&changes).map_err(|error| refused(&error))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let backup = self.place(&[], &format!("{name}.bak"))?;
+        self.edit = Edit::Answered;
         file.write_keeping(&backup).map_err(|error| refused(&error))?;
         self.remember(file);
         Ok(())

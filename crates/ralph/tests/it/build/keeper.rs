@@ -435,3 +435,62 @@ fn what_a_person_sets_after_a_death_stays() {
     sealed.ralph(&["tasks", "set-status", "US-2", "pending"]).expect_code(0).expect_stderr("");
     assert!(sealed.ralph(&["status"]).stdout.contains("interrupted"));
 }
+
+#[test]
+fn a_stop_between_the_answer_and_its_landing_loses_no_claim() {
+    let gate = "touch ../at-gate; while [ ! -e ../go ]; do sleep 0.05; done";
+    let settings = json!({
+        "gates": [{ "name": "slow", "kind": "test", "command": gate, "allowEmpty": true }],
+        "baseline": "off"
+    });
+    let sealed = project(
+        &["US-1"],
+        &json!([does("review", APPROVE), does("implement", IMPLEMENT)]),
+        settings,
+    );
+    let before = sealed.read("ralph/tasks.json");
+    let running = sealed.start(&["build"]);
+    sealed.wait_for("../at-gate");
+    running.signal(Signal::INT);
+    sealed.write("../go", "");
+    running.wait();
+    assert_eq!(sealed.read("ralph/tasks.json"), before, "a claim that nobody has judged");
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert_standing(&sealed, &DONE);
+    assert_eq!(sealed.prompts().len(), 2, "nobody is asked twice");
+    assert_clean(&sealed);
+}
+
+#[test]
+fn a_list_that_contradicts_itself_is_put_back_story_by_story() {
+    let half = format!("set_in US-2 reviewStatus '\"approved\"'; {IMPLEMENT}");
+    let calls = json!([
+        once(does("implement", &half)),
+        does("implement", IMPLEMENT),
+        does("review", APPROVE)
+    ]);
+    let sealed = project(&["US-1", "US-2"], &calls, json!({}));
+    build(&sealed, &["1"]).expect_code(1);
+    assert_standing(&sealed, &[("US-1", false, "needs_review", 0), ("US-2", false, "null", 0)]);
+}
+
+#[test]
+fn a_review_that_was_open_does_not_hinder_a_run_without_reviews() {
+    for keeper in ["agent", "ralph"] {
+        let ticks = "echo \"$RALPH_ITERATION\" > US-1.txt; set_in US-1 passes true; \
+            set_in US-1 notes '\"Did it\"'; git add -A; git commit -qm 'feat: US-1'";
+        let calls = match keeper {
+            "agent" => json!([does("implement", ticks), does("fix", ticks)]),
+            _ => json!([super::writes("US-1.txt")]),
+        };
+        let sealed = project(&["US-1"], &calls, json!({ "tasks": { "keeper": keeper } }));
+        let open = sealed
+            .read("ralph/tasks.json")
+            .replace("\"reviewStatus\": null", "\"reviewStatus\": \"needs_review\"");
+        sealed.write("ralph/tasks.json", &open);
+        commit_all(&sealed);
+        build(&sealed, &["--skip-review"]).expect_code(0);
+        assert_standing(&sealed, &[("US-1", true, "null", 0)]);
+        sealed.ralph(&["tasks", "validate"]).expect_code(0);
+    }
+}
