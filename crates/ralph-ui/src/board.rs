@@ -120,6 +120,11 @@ pub(crate) fn claimed<W: Write>(page: &mut Page<W>, claim: &Claim) {
     }
 }
 
+fn has_refused(state: &RunState) -> bool {
+    let claim = state.current.as_ref().and_then(|current| current.claim.as_ref());
+    claim.is_some_and(|claim| !claim.refused.is_empty())
+}
+
 /// Tells what was decided about a task. Returns whether there was one.
 pub(crate) fn judged<W: Write>(
     page: &mut Page<W>,
@@ -161,6 +166,10 @@ pub(crate) fn judged<W: Write>(
         }
         Verdict::NothingChanged => {
             (Mark::Fail, Paint::Bad, format!("Task {task}: attempt failed, nothing was changed"))
+        }
+        // What was put back has been told.
+        Verdict::NotHandedIn { .. } if has_refused(state) => {
+            (Mark::Fail, Paint::Bad, format!("Task {task}: not handed in as it must"))
         }
         Verdict::NotHandedIn { reasons } => {
             let reasons = words(page, &reasons.join(" "));

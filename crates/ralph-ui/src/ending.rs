@@ -6,6 +6,7 @@ use std::io::Write;
 
 use ralph_core::budget::Exhausted;
 use ralph_core::outcome::Outcome;
+use ralph_core::recipe::CommitPolicy;
 use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp};
 
@@ -132,7 +133,11 @@ fn next_commands<W: Write>(
         let about = about.into_iter().flatten();
         commands.extend(about.map(|(command, what)| (command, what.to_owned())));
     }
-    if state.totals.commits > 0 {
+    if state.recipe.landing.commit == CommitPolicy::Agent {
+        let since = state.started.utc();
+        let command = format!("git log --since={since}");
+        commands.push((command, "see the commits of this run".to_owned()));
+    } else if state.totals.commits > 0 {
         let command = format!("git log -n {}", state.totals.commits);
         commands.push((command, "see the commits of this run".to_owned()));
     }

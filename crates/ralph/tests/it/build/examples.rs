@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use ralph_testkit::sealed::Sealed;
 
@@ -51,6 +51,42 @@ fn the_orchestrator_rolls_back_and_amends_its_plan() {
     assert!(sealed.prompts()[1].contains("FAIL  lib/add.sh 1 2 3: wanted 6, got 3"));
     assert!(sealed.read(".ralph/logs/amendments.log").contains("add TASK-003 after TASK-001"));
     assert!(sealed.read(".ralph/handoffs/handoff-004.json").contains("USAGE.md"));
+}
+
+#[test]
+fn stories_are_planned_kept_by_the_agent_reviewed_and_archived() {
+    let sealed = example("reviewed-stories");
+    sealed.ralph(&["plan"]).expect_code(0);
+    let end = build(&sealed, &[]).expect_code(0);
+    assert!(end.stderr.contains("put back in the task list: Story `US-002`"), "{}", end.stderr);
+    sealed.ralph(&["archive", "--label", "slugs"]).expect_code(0);
+    let made = made(&sealed);
+    assert_eq!(
+        made[..9],
+        [
+            "ralph[1]: plan — 2 stories for Slugs",
+            "feat: [US-001] - Print the slug of a title",
+            "review: [US-001] - changes requested",
+            "fix: [US-001] - address review feedback",
+            "review: [US-001] - approved",
+            "feat: [US-002] - Show how to use it",
+            "ralph[5]: the list after US-002 — Show how to use it",
+            "feat: [US-002] - Show how to use it, twice",
+            "review: [US-002] - approved",
+        ]
+    );
+    assert_eq!(made.len(), 10);
+    let archive = fs::read_dir(sealed.project().join("ralph-archive"));
+    let archive = archive.expect("an archive").next().expect("one").expect("an entry").path();
+    let kept = |name: &str| fs::read_to_string(archive.join(name)).expect(name);
+    assert!(kept("summary.md").contains("## Completed: 2/2 tasks"), "{}", kept("summary.md"));
+    let list: Value = serde_json::from_str(&kept("tasks.json")).expect("JSON");
+    let counts: Vec<&Value> = (list["userStories"].as_array().expect("stories").iter())
+        .map(|story| &story["reviewCount"])
+        .collect();
+    assert_eq!(counts, [&json!(2), &json!(1)]);
+    assert!(kept("progress.txt").contains("- US-001 (fix): hyphens at the ends are cut"));
+    assert_clean(&sealed);
 }
 
 #[test]
