@@ -70,7 +70,7 @@ pub enum Category {
     OwnFiles,
     /// The trusted state outside of it.
     State,
-    /// Protected paths of the settings.
+    /// Protected paths: those of the settings, and what gates and agents get their orders from.
     ProtectedPath,
     /// The task file, where ralph keeps it.
     TaskFile,
@@ -189,10 +189,6 @@ fn category(
             let is_settings = name.starts_with("settings") && !name.contains('/');
             return Some(if is_settings { Category::Settings } else { Category::OwnFiles });
         }
-        let below = place.strip_prefix(project).ok().and_then(Path::to_str);
-        if below.is_some_and(|below| protected.patterns.iter().any(|it| it.matches(below))) {
-            return Some(Category::ProtectedPath);
-        }
     }
     for file in &protected.tasks_file {
         if protected.keeper == Some(Keeper::Ralph) && is_hit(file) {
@@ -202,7 +198,12 @@ fn category(
             return Some(Category::Requirements);
         }
     }
-    None
+    // After those that have a better reason: a run protects the requirements by a pattern, too.
+    let is_protected = protected.project.iter().any(|project| {
+        let below = place.strip_prefix(project).ok().and_then(Path::to_str);
+        below.is_some_and(|below| protected.patterns.iter().any(|it| it.matches(below)))
+    });
+    is_protected.then_some(Category::ProtectedPath)
 }
 
 fn refusal(category: Category, said: &str) -> (Category, String) {
@@ -214,7 +215,7 @@ fn refusal(category: Category, said: &str) -> (Category, String) {
             "holds files of ralph's own; an agent does not change its own orders and records"
         }
         Category::State => "holds the trusted state of the run",
-        Category::ProtectedPath => "is protected by the settings of this project",
+        Category::ProtectedPath => "is protected in this project",
         Category::TaskFile => {
             "has the task list, which ralph writes; report progress in your answer instead"
         }

@@ -8,7 +8,9 @@ fn protected(keeper: Keeper) -> Protected {
         state: vec!["/state/p-1".into()],
         tasks_file: vec!["/p/ralph/tasks.json".into()],
         keeper: Some(keeper),
-        patterns: vec![Pattern::new("/ci/**").expect("a glob")],
+        patterns: ["/ci/**", "/ralph/prd.md", "/ralph/prompt.md"]
+            .map(|glob| Pattern::new(glob).expect("a glob"))
+            .into(),
     }
 }
 
@@ -54,6 +56,7 @@ fn files_of_ralphs_are_not_written_by_tools() {
         ("/p/src/ci/gate.sh", None),
         ("/p/ralph/tasks.json", Some(Category::TaskFile)),
         ("/p/ralph/prd.md", Some(Category::Requirements)),
+        ("/p/ralph/prompt.md", Some(Category::ProtectedPath)),
         ("/p/ralph/progress.txt", None),
         ("/p/src/main.rs", None),
         ("/elsewhere/.ralph/settings.json", None),
