@@ -6,6 +6,7 @@ use std::time::Duration;
 use ralph_core::active::Active;
 use ralph_core::rules::Snapshot;
 use ralph_core::stopping::{self, Found, Look, Objections};
+use ralph_core::text;
 use ralph_io::formats::TaskFile;
 use ralph_io::git::{Discovery, Repository};
 use ralph_io::process::Watch;
@@ -24,6 +25,10 @@ const USUAL_CAP: u32 = 8;
 /// So many blocks before that the hook gives way by itself, so that the end of the session is
 /// one of its own and not one that was forced.
 const MARGIN: u32 = 2;
+
+/// Claude Code shows each line of a remark as one of its own, so it has one; ralph says the rest
+/// when it judges.
+const LONGEST_REMARK: usize = 1000;
 
 /// Answers an agent that wants to stop.
 pub(super) fn answer(bytes: &[u8]) -> Option<Value> {
@@ -81,12 +86,13 @@ fn said(
         } else {
             remarks.push(format!(
                 "ralph's hook lets this session stop although not all is well; ralph judges the \
-                 iteration by itself. {reason}"
+                 iteration by itself. {}",
+                objections.reasons.join(" ")
             ));
         }
     }
     if !remarks.is_empty() {
-        answer["systemMessage"] = remarks.join("\n").into();
+        answer["systemMessage"] = text::one_line(&remarks.join(" "), LONGEST_REMARK).into();
     }
     answer.as_object().is_some_and(|answer| !answer.is_empty()).then_some(answer)
 }

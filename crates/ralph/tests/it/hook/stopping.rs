@@ -333,6 +333,7 @@ fn the_hook_gives_way_before_it_is_overruled() {
         let answer = session.hook("stop", &captured("stop-active.json"));
         let message = answer["systemMessage"].as_str().expect("it says so");
         assert!(message.contains("new.txt"), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
     }
 }
 
