@@ -23,7 +23,7 @@ fn done() -> Turn {
 }
 
 /// Returns the lines of the agent's own stream in which a hook of one event answers.
-fn answers(stage: &Stage, event: &str) -> Vec<Value> {
+pub(crate) fn answers(stage: &Stage, event: &str) -> Vec<Value> {
     let raw = stage.sealed.ralph(&["log", "--raw"]).expect_code(0).stdout;
     raw.lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
@@ -33,7 +33,7 @@ fn answers(stage: &Stage, event: &str) -> Vec<Value> {
 
 /// Asserts that the model was told something in one of its turns.
 #[track_caller]
-fn expect_told(stage: &Stage, turn: usize, words: &str) {
+pub(crate) fn expect_told(stage: &Stage, turn: usize, words: &str) {
     let asked = stage.model.turns();
     let told = asked.get(turn).map(|asked| asked.body["messages"].to_string()).unwrap_or_default();
     assert!(told.contains(words), "no {words:?} in turn {turn}: {}", stage.account());

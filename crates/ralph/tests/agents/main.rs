@@ -4,6 +4,7 @@
 mod cli;
 mod hooks;
 mod plugin;
+mod review;
 mod scenes;
 mod stage;
 
