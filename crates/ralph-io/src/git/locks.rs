@@ -1,8 +1,8 @@
 //! Lock files of a git that died with its run.
 //!
 //! A git that is killed outright leaves its lock files behind, and every later git refuses to
-//! work. Only those that appeared after the run's last event, while no git is at work here, are
-//! taken for its own. Not here: locks of anybody else, which stay.
+//! work. Only those that appeared since a checkpoint, or after the last event of a dead run, while
+//! no git is at work here, are taken for its own. Not here: locks of anybody else, which stay.
 
 use std::fs;
 use std::io;
@@ -20,7 +20,9 @@ impl Git {
     /// Moves away the locks of a git that was ended together with the agent that had started it.
     /// The processes of an agent are gone before ralph looks at what it did.
     pub(super) fn free_locks(&self) {
-        self.repository.set_stale_locks_aside(self.since, &self.directory);
+        let known = &self.locks;
+        let new = self.repository.locks().into_iter().filter(|lock| !known.contains(lock));
+        self.repository.set_locks_aside(new.map(|lock| lock.path).collect(), &self.directory);
     }
 }
 
@@ -28,7 +30,11 @@ impl Repository {
     /// Moves the locks that a dead run's git left behind into a directory, and returns what they
     /// were. `since` is when the run was last heard of.
     pub fn set_stale_locks_aside(&self, since: SystemTime, aside: &Path) -> Vec<PathBuf> {
-        let locks = self.locks_since(since);
+        let young = self.locks().into_iter().filter(|lock| lock.made >= since);
+        self.set_locks_aside(young.map(|lock| lock.path).collect(), aside)
+    }
+
+    fn set_locks_aside(&self, locks: Vec<PathBuf>, aside: &Path) -> Vec<PathBuf> {
         if locks.is_empty() || is_running_in("git", self.top()) {
             return Vec::new();
         }
@@ -40,19 +46,30 @@ impl Repository {
             .collect()
     }
 
-    fn locks_since(&self, since: SystemTime) -> Vec<PathBuf> {
+    /// Returns the locks that are there.
+    pub(super) fn locks(&self) -> Vec<Lock> {
         let mut found = Vec::new();
         let directory = &self.git_dir;
         for name in ["HEAD.lock", "index.lock", "packed-refs.lock"] {
             found.push(directory.join(name));
         }
         collect_locks(&directory.join("refs"), DEEPEST, &mut found);
-        found.retain(|lock| {
-            let made = fs::symlink_metadata(lock).and_then(|metadata| metadata.modified());
-            made.is_ok_and(|made| made >= since)
-        });
         found
+            .into_iter()
+            .filter_map(|path| {
+                let made = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified());
+                Some(Lock { path, made: made.ok()? })
+            })
+            .collect()
     }
+}
+
+/// A lock file, and when it was made. The clock of files ticks only every few milliseconds, so
+/// the time alone does not tell which of two things came first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Lock {
+    path: PathBuf,
+    made: SystemTime,
 }
 
 fn collect_locks(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {

@@ -3,7 +3,6 @@
 //! Not here: the steps of a commit (`commit`) and of the way back (`back`).
 
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use ralph_core::event::{Changes, Checkpoint, CommitId, TreeId};
 use ralph_core::glob::Pattern;
@@ -16,6 +15,7 @@ use ralph_core::ports::{
 use super::back::{Place, Target};
 use super::command::{Call, Commands};
 use super::head::Head;
+use super::locks::Lock;
 use super::repository::Repository;
 use super::shadow::Shadow;
 
@@ -29,8 +29,8 @@ pub struct Git {
     pub(super) repository: Repository,
     pub(super) directory: PathBuf,
     pub(super) shadow: Shadow,
-    /// When the last checkpoint was noted. Locks that are younger are the agent's.
-    pub(super) since: SystemTime,
+    /// The locks that were there when the last checkpoint was noted. Others are the agent's.
+    pub(super) locks: Vec<Lock>,
 }
 
 impl Git {
@@ -38,7 +38,8 @@ impl Git {
     pub fn new(repository: Repository, run_directory: impl Into<PathBuf>) -> Self {
         let directory = run_directory.into();
         let shadow = Shadow::in_directory(&directory);
-        Self { repository, directory, shadow, since: SystemTime::now() }
+        let locks = repository.locks();
+        Self { repository, directory, shadow, locks }
     }
 
     /// Returns the repository as it was found.
@@ -154,7 +155,7 @@ const OPERATION: &str = "Ralph-Operation: ";
 impl Vcs for Git {
     fn checkpoint(&mut self, mark: &Mark, depth: Depth) -> Result<Checkpoint, VcsError> {
         self.free_locks();
-        self.since = SystemTime::now();
+        self.locks = self.repository.locks();
         let head = self.repository.head()?;
         let tree = match depth {
             Depth::Head => None,
