@@ -16,7 +16,7 @@ use crate::recipe::CommitPolicy;
 use crate::review::ReviewPolicy;
 use crate::rules::{Snapshot, Turn};
 use crate::run::RunState;
-use crate::task::Keeper;
+use crate::task::{Keeper, Task};
 use crate::units::Timestamp;
 
 /// The version of the format.
@@ -159,7 +159,12 @@ impl Active {
                 CommitPolicy::Scm(_) => Committer::Scm,
                 CommitPolicy::Nobody => Committer::Nobody,
             }),
-            protect: recipe.protect.clone(),
+            protect: recipe
+                .protect
+                .iter()
+                .filter(|pattern| !task.is_some_and(|task| is_named(pattern, task)))
+                .cloned()
+                .collect(),
             pre_iteration_snapshot: match keeper {
                 Some(Keeper::Agent) => list.map(Snapshot::of),
                 Some(Keeper::Ralph) | None => None,
@@ -229,6 +234,12 @@ pub fn session_id(run: &RunId, iteration: IterationNumber, ask: AskNumber) -> St
     let digits = format!("{uuid:032x}");
     let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
     parts.join("-")
+}
+
+/// Returns whether a pattern stands for one file that the task names.
+fn is_named(pattern: &Pattern, task: &Task) -> bool {
+    let path = pattern.as_str().strip_prefix('/');
+    path.is_some_and(|path| !path.contains(['\\', '*', '?', '[', '{']) && task.speaks_of(path))
 }
 
 /// Returns the word for what a call is for.

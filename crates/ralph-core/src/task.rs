@@ -196,6 +196,12 @@ impl TaskList {
 }
 
 impl Task {
+    /// Returns whether the task names a path. What it asks to be changed is not kept from it.
+    pub fn speaks_of(&self, path: &str) -> bool {
+        let texts = [&self.title, &self.description].into_iter();
+        texts.chain(&self.acceptance_criteria).any(|text| text.contains(path))
+    }
+
     /// Returns a task that is not begun, with nothing but its names.
     pub fn new(id: impl Into<String>, title: impl Into<String>) -> Self {
         Self {

@@ -120,12 +120,7 @@ fn refuse(
         .task
         .as_ref()
         .and_then(|id| state.board.as_ref().and_then(|board| board.list.task(id)));
-    let is_named = |path: &str| {
-        task.is_some_and(|task| {
-            let texts = [&task.title, &task.description].into_iter();
-            texts.chain(&task.acceptance_criteria).any(|text| text.contains(path))
-        })
-    };
+    let is_named = |path: &str| task.is_some_and(|task| task.speaks_of(path));
     let recipe = &state.recipe;
     let is_outside =
         |path: &str| !recipe.scope.is_empty() && !recipe.scope.iter().any(|it| it.matches(path));

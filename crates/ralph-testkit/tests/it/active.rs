@@ -1,6 +1,7 @@
 //! What is written down for the hooks before each call to an agent, in a scripted world.
 
 use ralph_core::active::{Committer, session_id};
+use ralph_core::glob::Pattern;
 use ralph_core::ids::{AskNumber, IterationNumber, Role, TaskId};
 use ralph_core::outcome::Outcome;
 use ralph_core::ports::Request;
@@ -61,6 +62,20 @@ fn the_hooks_know_of_each_call_before_it_begins() {
     let snapshot = first.pre_iteration_snapshot.as_ref().expect("there is one");
     let asks = |snapshot: &Snapshot| snapshot.0[&TaskId("US-1".into())].asks.clone();
     assert_eq!(asks(snapshot), asks(&Snapshot::of(&list())));
+}
+
+#[test]
+fn what_a_task_names_is_not_kept_from_it() {
+    let mut recipe = Recipe::new(Work::Tasks(TaskWork::new("ralph/tasks.json")), agent());
+    let patterns =
+        ["/check.sh", "/other.sh", "tests/**"].map(|glob| Pattern::new(glob).expect("a glob"));
+    recipe.protect = patterns.to_vec();
+    let world = Shared::new(honest);
+    let mut list = list();
+    list.tasks[0].title = "Extend check.sh and tests/**".into();
+    world.0.borrow_mut().tasks = Some(list);
+    world.run(&recipe).expect("it runs");
+    assert_eq!(world.0.borrow().active[0].protect, patterns[1..]);
 }
 
 #[test]
