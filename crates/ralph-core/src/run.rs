@@ -3,6 +3,8 @@
 //! It holds one iteration and some totals, so it stays small however long the run is. Not
 //! here: what to do next, which `choose` decides from this state.
 
+mod iteration;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -10,12 +12,12 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::asking::{Asking, AskingEnd, PromptSize};
 use crate::board::{Board, FileState};
-use crate::claim::{Claim, ClaimFile};
-use crate::event::{Checkpoint, Event, Landed, Observation, Purpose, Recorded, TreeId, WaitReason};
+use crate::claim::ClaimFile;
+use crate::event::{Checkpoint, Event, History, Landed, Observation, Recorded, TreeId, WaitReason};
 use crate::failure::{Failure, FailureClass};
 use crate::gate::{GateResult, GateStatus};
 use crate::handoff::Handoff;
-use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
+use crate::ids::{AskNumber, Role, RunId};
 use crate::judge::{Feedback, Judgement, Verdict};
 use crate::outcome::Outcome;
 use crate::reading::{Reply, Usage};
@@ -24,6 +26,8 @@ use crate::review;
 use crate::scm;
 use crate::settle;
 use crate::units::{Millis, Timestamp};
+
+pub use iteration::{Iteration, Observed};
 
 /// How many accounts of iterations are at hand for the next prompt.
 const HANDOFFS: usize = 4;
@@ -59,6 +63,9 @@ pub struct RunState {
     pub baseline: Option<Baseline>,
     /// The state that work which is not landed yet began from.
     pub base: Option<Checkpoint>,
+    /// How many commits of agents since then are counted.
+    #[serde(default)]
+    pub counted: u32,
     /// The accounts of the last iterations on tasks, oldest first.
     pub handoffs: Vec<Handoff>,
     /// Whether the work is complete.
@@ -117,49 +124,6 @@ pub struct Totals {
     pub warnings: u32,
 }
 
-/// An iteration that is open.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Iteration {
-    /// Its number.
-    pub number: IterationNumber,
-    /// What it is for.
-    pub role: Role,
-    /// The task it works on.
-    pub task: Option<TaskId>,
-    /// When it began.
-    pub started: Timestamp,
-    /// How long the run had been running then.
-    pub began: Millis,
-    /// The state it starts from.
-    pub checkpoint: Option<Checkpoint>,
-    /// How many calls were made in it.
-    pub asks: u32,
-    /// The question the iteration is for.
-    pub work: Asking,
-    /// What the agent made of the task list, once that was read; only where it keeps the list.
-    #[serde(default)]
-    pub claim: Option<Claim>,
-    /// What the agent left, once it was looked at.
-    pub observed: Option<Observed>,
-    /// The question of the gate that an agent is being asked for.
-    pub gate: Asking,
-    /// What the gates said so far.
-    pub gates: Vec<GateResult>,
-    /// What follows.
-    pub judgement: Option<Judgement>,
-    /// The question for a commit message.
-    pub message: Asking,
-    /// What the landing did so far.
-    pub landed: Vec<Landed>,
-}
-
-/// What an agent left in the work tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Observed {
-    /// What was seen, where there is a repository and somebody needed to know.
-    pub observation: Option<Observation>,
-}
-
 /// An event that cannot follow from the state before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {seq} does not fit: {reason}")]
@@ -195,6 +159,7 @@ impl RunState {
             board: None,
             baseline: None,
             base: None,
+            counted: 0,
             handoffs: Vec::new(),
             completeness: Completeness::Open,
             totals: Totals::default(),
@@ -306,7 +271,9 @@ impl RunState {
         match &recorded.event {
             Event::Checkpointed { checkpoint } => {
                 current.checkpoint = Some(checkpoint.clone());
-                self.base.get_or_insert_with(|| checkpoint.clone());
+                if self.base.is_none() {
+                    (self.base, self.counted) = (Some(checkpoint.clone()), 0);
+                }
             }
             Event::Asked { ask, purpose, .. } => {
                 self.totals.asks += 1;
@@ -315,7 +282,10 @@ impl RunState {
             }
             Event::Replied { ask, reply } => self.replied(current, *ask, reply, recorded.at),
             Event::Claimed { claim } => current.claim = Some(claim.clone()),
-            Event::Observed { observation, kept: _ } => {
+            Event::Observed { observation, kept } => {
+                if let (Some(seen), None) = (observation, kept) {
+                    self.count_commits(seen);
+                }
                 current.observed = Some(Observed { observation: observation.clone() });
             }
             Event::GateChecked { result } => {
@@ -354,6 +324,16 @@ impl RunState {
             | Event::Warned { .. }
             | Event::IterationEnded { .. }
             | Event::RunEnded { .. } => {}
+        }
+    }
+
+    /// Counts the commits that an agent made where that is its business.
+    fn count_commits(&mut self, seen: &Observation) {
+        if let (CommitPolicy::Agent, History::Advanced { commits }) =
+            (&self.recipe.landing.commit, seen.history)
+        {
+            self.totals.commits += commits.saturating_sub(self.counted);
+            self.counted = commits;
         }
     }
 
@@ -500,76 +480,5 @@ impl RunState {
     pub fn ran_in_iteration(&self) -> Millis {
         let began = self.current.as_ref().map_or(self.ran, |current| current.began);
         Millis(self.ran.0.saturating_sub(began.0))
-    }
-}
-
-impl Iteration {
-    fn new(number: IterationNumber, role: Role, task: Option<TaskId>, recorded: &Recorded) -> Self {
-        Self {
-            number,
-            role,
-            task,
-            started: recorded.at,
-            began: recorded.ran,
-            checkpoint: None,
-            asks: 0,
-            work: Asking::default(),
-            claim: None,
-            observed: None,
-            gate: Asking::default(),
-            gates: Vec::new(),
-            judgement: None,
-            message: Asking::default(),
-            landed: Vec::new(),
-        }
-    }
-
-    /// Returns the question that an answer is for.
-    pub fn asking(&self, purpose: &Purpose) -> &Asking {
-        match purpose {
-            Purpose::Work => &self.work,
-            Purpose::Gate(_) => &self.gate,
-            Purpose::Message => &self.message,
-        }
-    }
-
-    fn asking_mut(&mut self, purpose: &Purpose) -> &mut Asking {
-        match purpose {
-            Purpose::Work => &mut self.work,
-            Purpose::Gate(_) => &mut self.gate,
-            Purpose::Message => &mut self.message,
-        }
-    }
-
-    /// Returns what the agent left, as far as it was seen.
-    pub fn observation(&self) -> Option<&Observation> {
-        self.observed.as_ref()?.observation.as_ref()
-    }
-
-    /// Returns the tree the agent left.
-    pub fn observed_tree(&self) -> Option<&TreeId> {
-        self.observation().map(|observation| &observation.tree)
-    }
-
-    /// Returns the paths that changed.
-    pub fn observed_files(&self) -> Vec<String> {
-        let files = self.observation().into_iter().flat_map(|observation| &observation.files);
-        files.map(|file| file.path.clone()).collect()
-    }
-
-    /// Returns what a refused commit says to the next iteration.
-    fn refusal(&self) -> Option<Feedback> {
-        self.landed.iter().find_map(|landed| match landed {
-            Landed::CommitRefused { output } => Some(Feedback::after(format!(
-                "The commit was refused by a hook of the repository. Mend what it complains about:\n{output}"
-            ))),
-            Landed::Surveyed { .. }
-            | Landed::Committed { .. }
-            | Landed::NothingToCommit
-            | Landed::ScmRan { .. }
-            | Landed::ListWritten
-            | Landed::Shelved { .. }
-            | Landed::RolledBack { .. } => None,
-        })
     }
 }

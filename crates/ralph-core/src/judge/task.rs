@@ -130,22 +130,22 @@ impl Try<'_> {
             return Judgement::new(Verdict::Passed { signal: None }, Landing::Keep, Vec::new());
         };
         let id = || self.task.clone();
-        let mut changes = vec![
-            match self.work.review {
-                ReviewPolicy::Skip => {
-                    TaskChange::SetStatus { task: id(), status: TaskStatus::Done }
-                }
-                ReviewPolicy::Fresh { .. } => TaskChange::SetReview {
-                    task: id(),
-                    review: ReviewState {
-                        status: ReviewStatus::NeedsReview,
-                        count: task.review.count,
-                        feedback: String::new(),
-                    },
+        let mut changes = vec![match self.work.review {
+            ReviewPolicy::Skip => TaskChange::SetStatus { task: id(), status: TaskStatus::Done },
+            ReviewPolicy::Fresh { .. } => TaskChange::SetReview {
+                task: id(),
+                review: ReviewState {
+                    status: ReviewStatus::NeedsReview,
+                    count: task.review.count,
+                    feedback: String::new(),
                 },
             },
-            TaskChange::SetNotes { task: id(), notes: handoff.task_completed.summary.clone() },
-        ];
+        }];
+        let summary = &handoff.task_completed.summary;
+        if !summary.trim().is_empty() {
+            changes.push(TaskChange::SetNotes { task: id(), notes: summary.clone() });
+        }
+        let mut changes = hand_in::noted(self, changes, "");
         if self.work.review == ReviewPolicy::Skip && task.review.status.is_open() {
             changes.push(TaskChange::SetReview { task: id(), review: task.review.put_by() });
         }

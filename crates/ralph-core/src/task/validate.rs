@@ -1,9 +1,8 @@
 //! What is wrong with a task list, all of it at once.
 //!
 //! [`TaskList::validate`] is for every list that is read: a list without problems can be worked
-//! on. [`TaskList::review_problems`] is stricter, for lists whose reviews ralph is to vouch for, and
-//! [`TaskList::begun_problems`] is for plans, in which nothing has begun.
-//! Not here: where in a file a problem stands; that is told by the task's place in the list and
+//! on. [`TaskList::begun_problems`] is for plans, in which nothing has begun. Not here: what a list
+//! may never say where work is reviewed, which is in `rules`; and where in a file a problem stands; that is told by the task's place in the list and
 //! the field.
 
 use std::collections::BTreeMap;
@@ -69,17 +68,6 @@ pub enum TaskFault {
     },
     /// A review asks for changes and does not say which.
     NoFeedback,
-    /// It is done without the approval of a review.
-    DoneNotApproved,
-    /// It was reviewed more often than can be.
-    TooManyReviews {
-        /// How often.
-        count: u32,
-        /// The most there can be.
-        most: u32,
-    },
-    /// It is done and nothing is noted about it.
-    DoneWithoutNotes,
     /// It was begun, in a list where nothing may be.
     Begun {
         /// The field that says so.
@@ -137,26 +125,6 @@ impl TaskList {
             problems.push(problem(first, &self.tasks[first], TaskFault::Cycle { path: ids }));
         }
         problems.sort_by_key(|problem| problem.task);
-        problems
-    }
-
-    /// Returns what must not be where every task is reviewed at most `cap` times and once more:
-    /// done without approval, without notes, or with a count that cannot be.
-    pub fn review_problems(&self, cap: u32) -> Vec<TaskProblem> {
-        let most = cap.saturating_add(1);
-        let mut problems = Vec::new();
-        for (at, task) in self.tasks.iter().enumerate() {
-            let mut add = |fault| problems.push(problem(at, task, fault));
-            if task.status.is_done() && task.review.status == ReviewStatus::None {
-                add(TaskFault::DoneNotApproved);
-            }
-            if task.review.count > most {
-                add(TaskFault::TooManyReviews { count: task.review.count, most });
-            }
-            if task.status.is_done() && task.notes.trim().is_empty() {
-                add(TaskFault::DoneWithoutNotes);
-            }
-        }
         problems
     }
 
@@ -343,12 +311,8 @@ impl TaskFault {
             Self::BlankCriterion { at } => TaskField::AcceptanceCriteria(Some(*at)),
             Self::UnknownDependency { at, .. } => TaskField::DependsOn(Some(*at)),
             Self::Cycle { .. } => TaskField::DependsOn(None),
-            Self::ApprovedNotDone | Self::DoneUnderReview { .. } | Self::DoneNotApproved => {
-                TaskField::ReviewStatus
-            }
-            Self::TooManyReviews { .. } => TaskField::ReviewCount,
+            Self::ApprovedNotDone | Self::DoneUnderReview { .. } => TaskField::ReviewStatus,
             Self::NoFeedback => TaskField::ReviewFeedback,
-            Self::DoneWithoutNotes => TaskField::Notes,
             Self::Begun { field, .. } => *field,
         }
     }
@@ -370,9 +334,6 @@ impl TaskFault {
             Self::ApprovedNotDone => "mark it done, or take the approval back".into(),
             Self::DoneUnderReview { .. } => "take one of the two back".into(),
             Self::NoFeedback => "say what is to be mended and where".into(),
-            Self::DoneNotApproved => "only a review approves; take `done` back".into(),
-            Self::TooManyReviews { .. } => "correct the count".into(),
-            Self::DoneWithoutNotes => "note what was done".into(),
             Self::Begun { .. } => "in a plan no task has begun".into(),
         }
     }
@@ -397,11 +358,6 @@ impl fmt::Display for TaskFault {
                 write!(f, "is done although its review says `{}`", review.name())
             }
             Self::NoFeedback => f.write_str("has changes requested without feedback"),
-            Self::DoneNotApproved => f.write_str("is done without the approval of a review"),
-            Self::TooManyReviews { count, most } => {
-                write!(f, "counts {count} reviews; there can be {most} at most")
-            }
-            Self::DoneWithoutNotes => f.write_str("is done without notes"),
             Self::Begun { sign, .. } => write!(f, "was begun: {sign}"),
         }
     }

@@ -125,6 +125,9 @@ fn the_whole_cycle_is_the_agents_own_work() {
         ]
     );
     assert_eq!(sealed.read("US-1.txt"), "1\nfixed\n");
+    let facts: Value =
+        serde_json::from_str(&sealed.ralph(&["status", "--json"]).stdout).expect("JSON");
+    assert_eq!(facts["totals"]["commits"], 6, "the agent's commits count");
     assert_clean(&sealed);
 }
 

@@ -1,0 +1,132 @@
+//! The iteration that is open: what is known of it so far.
+//!
+//! Not here: how events change it, which is the fold's.
+
+use serde::{Deserialize, Serialize};
+
+use crate::asking::Asking;
+use crate::claim::Claim;
+use crate::event::{Checkpoint, Landed, Observation, Purpose, Recorded, TreeId};
+use crate::gate::GateResult;
+use crate::ids::{IterationNumber, Role, TaskId};
+use crate::judge::{Feedback, Judgement};
+use crate::units::{Millis, Timestamp};
+
+/// An iteration that is open.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Iteration {
+    /// Its number.
+    pub number: IterationNumber,
+    /// What it is for.
+    pub role: Role,
+    /// The task it works on.
+    pub task: Option<TaskId>,
+    /// When it began.
+    pub started: Timestamp,
+    /// How long the run had been running then.
+    pub began: Millis,
+    /// The state it starts from.
+    pub checkpoint: Option<Checkpoint>,
+    /// How many calls were made in it.
+    pub asks: u32,
+    /// The question the iteration is for.
+    pub work: Asking,
+    /// What the agent made of the task list, once that was read; only where it keeps the list.
+    #[serde(default)]
+    pub claim: Option<Claim>,
+    /// What the agent left, once it was looked at.
+    pub observed: Option<Observed>,
+    /// The question of the gate that an agent is being asked for.
+    pub gate: Asking,
+    /// What the gates said so far.
+    pub gates: Vec<GateResult>,
+    /// What follows.
+    pub judgement: Option<Judgement>,
+    /// The question for a commit message.
+    pub message: Asking,
+    /// What the landing did so far.
+    pub landed: Vec<Landed>,
+}
+
+/// What an agent left in the work tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observed {
+    /// What was seen, where there is a repository and somebody needed to know.
+    pub observation: Option<Observation>,
+}
+
+impl Iteration {
+    pub(super) fn new(
+        number: IterationNumber,
+        role: Role,
+        task: Option<TaskId>,
+        recorded: &Recorded,
+    ) -> Self {
+        Self {
+            number,
+            role,
+            task,
+            started: recorded.at,
+            began: recorded.ran,
+            checkpoint: None,
+            asks: 0,
+            work: Asking::default(),
+            claim: None,
+            observed: None,
+            gate: Asking::default(),
+            gates: Vec::new(),
+            judgement: None,
+            message: Asking::default(),
+            landed: Vec::new(),
+        }
+    }
+
+    /// Returns the question that an answer is for.
+    pub fn asking(&self, purpose: &Purpose) -> &Asking {
+        match purpose {
+            Purpose::Work => &self.work,
+            Purpose::Gate(_) => &self.gate,
+            Purpose::Message => &self.message,
+        }
+    }
+
+    pub(super) fn asking_mut(&mut self, purpose: &Purpose) -> &mut Asking {
+        match purpose {
+            Purpose::Work => &mut self.work,
+            Purpose::Gate(_) => &mut self.gate,
+            Purpose::Message => &mut self.message,
+        }
+    }
+
+    /// Returns what the agent left, as far as it was seen.
+    pub fn observation(&self) -> Option<&Observation> {
+        self.observed.as_ref()?.observation.as_ref()
+    }
+
+    /// Returns the tree the agent left.
+    pub fn observed_tree(&self) -> Option<&TreeId> {
+        self.observation().map(|observation| &observation.tree)
+    }
+
+    /// Returns the paths that changed.
+    pub fn observed_files(&self) -> Vec<String> {
+        let files = self.observation().into_iter().flat_map(|observation| &observation.files);
+        files.map(|file| file.path.clone()).collect()
+    }
+
+    /// Returns what a refused commit says to the next iteration.
+    pub(super) fn refusal(&self) -> Option<Feedback> {
+        self.landed.iter().find_map(|landed| match landed {
+            Landed::CommitRefused { output } => Some(Feedback::after(format!(
+                "The commit was refused by a hook of the repository. Mend what it complains about:\n{output}"
+            ))),
+            Landed::Surveyed { .. }
+            | Landed::Committed { .. }
+            | Landed::NothingToCommit
+            | Landed::ScmRan { .. }
+            | Landed::ListWritten
+            | Landed::Shelved { .. }
+            | Landed::RolledBack { .. } => None,
+        })
+    }
+}
