@@ -129,7 +129,8 @@ pub(crate) fn resume(
     let recipe = changed.as_ref().unwrap_or(&state.recipe);
     desk.repository_is_there(recipe)?;
     desk.keeps_list_of(recipe);
-    if state.current.is_none() {
+    // What has not landed yet is the run's own, between two attempts as well.
+    if state.current.is_none() && state.base.is_none() {
         desk.tree_is_clean(recipe, wishes.dirty)?;
         desk.set_aside(run, wishes.dirty)?;
     }
