@@ -10,6 +10,7 @@ mod shell;
 use std::path::{Component, Path, PathBuf};
 
 use crate::glob::Pattern;
+use crate::prompt::role::PRD;
 use crate::task::Keeper;
 
 pub use shell::{Deed, Target};
@@ -194,7 +195,7 @@ fn category(
         if protected.keeper == Some(Keeper::Ralph) && is_hit(file) {
             return Some(Category::TaskFile);
         }
-        if is_hit(&file.with_file_name("prd.md")) {
+        if is_hit(&file.with_file_name(PRD)) {
             return Some(Category::Requirements);
         }
     }

@@ -8,6 +8,9 @@ use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::files::read_prompt;
 
+pub(crate) use ralph_core::prompt::role::{PRD, PROJECT_PROMPT as PROMPT};
+pub(crate) use ralph_core::recipe::PROGRESS;
+
 use crate::complaint::Complaint;
 use crate::project::Project;
 use crate::settings::Settings;
@@ -15,14 +18,8 @@ use crate::templates;
 
 /// The directory of the documents, where the settings name no other task file.
 pub(crate) const DIRECTORY: &str = "ralph";
-/// The requirements document.
-pub(crate) const PRD: &str = "prd.md";
 /// The task file.
 pub(crate) const TASKS: &str = "tasks.json";
-/// The notes of the iterations.
-pub(crate) const PROGRESS: &str = "progress.txt";
-/// The project's standing orders.
-pub(crate) const PROMPT: &str = "prompt.md";
 
 /// What lies beside a task file.
 pub(crate) const DOCUMENTS: [&str; 3] = [PRD, PROGRESS, PROMPT];

@@ -133,11 +133,6 @@ pub(crate) fn warn(text: &str) {
     let _ = writeln!(io::stderr().lock(), "warning: {text}");
 }
 
-/// Says one line on stderr.
-pub(crate) fn remark(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
-}
-
 /// Returns stdout for a view of its own.
 pub(crate) fn stdout() -> io::Stdout {
     io::stdout()

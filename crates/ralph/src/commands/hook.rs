@@ -40,7 +40,7 @@ pub(crate) fn main(event: &str) -> ExitCode {
         "stop" => stop::answer,
         // A plugin may be newer than the binary it finds.
         other => {
-            screen::remark(&format!("ralph hook: there is no event `{other}`"));
+            screen::say(&format!("ralph hook: there is no event `{other}`"));
             return ExitCode::SUCCESS;
         }
     };

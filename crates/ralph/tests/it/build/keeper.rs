@@ -362,9 +362,40 @@ fn an_agent_that_dies_after_ticking_everything_leaves_the_list_as_it_was() {
         { "run": { "command": tick } },
         { "fail": { "class": "auth_required" } }
     ] }]);
-    let sealed = project(&["US-1"], &calls, json!({}));
-    build(&sealed, &[]).expect_code(4);
-    assert_standing(&sealed, &[("US-1", false, "null", 0)]);
+    for keeper in ["agent", "ralph"] {
+        let sealed = project(&["US-1"], &calls, json!({ "tasks": { "keeper": keeper } }));
+        build(&sealed, &[]).expect_code(4);
+        assert_standing(&sealed, &[("US-1", false, "null", 0)]);
+    }
+}
+
+#[test]
+fn ralph_keeps_the_list_of_an_agent_that_commits() {
+    let uncommitted = super::writes("\"$RALPH_TASK.txt\"");
+    let committed = json!({ "do": [
+        { "run": { "command": "echo 2 > US-1.txt; git add -A; git commit -qm 'Make US-1'" } },
+        super::handoff("Wrote it.")
+    ] });
+    let approves = json!({ "when": { "role": "review" }, "do": [
+        { "verdict": { "verdict": "approved", "feedback": "", "criteria": [] } }
+    ] });
+    let calls = json!([approves, once(uncommitted), committed]);
+    let settings = json!({ "tasks": { "keeper": "ralph" }, "commit": "agent" });
+    let sealed = project(&["US-1"], &calls, settings);
+    build(&sealed, &[]).expect_code(0);
+    let prompts = sealed.prompts();
+    assert!(prompts[1].contains("There are uncommitted changes"), "{}", prompts[1]);
+    assert!(prompts[2].contains("+++ b/US-1.txt"), "the review sees the work: {}", prompts[2]);
+    assert_eq!(
+        made(&sealed),
+        [
+            "Make US-1",
+            "ralph[2]: the list after US-1 — Story US-1",
+            "ralph[3]: review: approve US-1 — Story US-1",
+        ]
+    );
+    assert_standing(&sealed, &DONE);
+    assert_clean(&sealed);
 }
 
 #[test]
