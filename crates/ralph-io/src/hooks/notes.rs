@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use ralph_core::fingerprint::Fingerprint;
@@ -31,6 +32,10 @@ const LARGEST: u64 = 4096;
 
 /// Nobody goes on with a session after this long and minds a second alert.
 const OLD: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How often a lock is tried, and how long after one another: a hook must not hold its agent up.
+const PATIENCE: u32 = 100;
+const MOMENT: Duration = Duration::from_millis(5);
 
 /// How many files are looked at when it is cleaned up.
 const LOOKED_AT: usize = 500;
@@ -66,11 +71,11 @@ impl Notebook {
     }
 
     /// Changes the notes while nobody else can. Returns what `change` returns, once that is
-    /// written down; nothing if it cannot be, or if somebody else is at it.
+    /// written down; nothing if it cannot be, or if somebody else stays at it.
     pub fn change<T>(&self, change: impl FnOnce(&mut Notes) -> Option<T>) -> Option<T> {
         self.prepare().ok()?;
         let mut file = self.open(OpenOptions::new().create(true)).ok()?;
-        file.try_lock().ok()?;
+        hold(&file)?;
         let before = read(&mut file);
         let mut notes = before;
         let told = change(&mut notes)?;
@@ -83,7 +88,7 @@ impl Notebook {
     /// Forgets what was told, if anything was.
     pub fn rearm(&self, extent: Extent) {
         let Ok(mut file) = self.open(&mut OpenOptions::new()) else { return };
-        if file.try_lock().is_err() {
+        if hold(&file).is_none() {
             return;
         }
         let notes = read(&mut file);
@@ -143,6 +148,18 @@ pub enum Extent {
     Everything,
 }
 
+/// Takes the lock of a file, which others have for moments only: another hook of the session, or
+/// a child of this process between its fork and its exec, which has a copy of the handle.
+fn hold(file: &File) -> Option<()> {
+    for _ in 0..PATIENCE {
+        if file.try_lock().is_ok() {
+            return Some(());
+        }
+        thread::sleep(MOMENT);
+    }
+    None
+}
+
 fn read(file: &mut File) -> Notes {
     let mut text = Vec::new();
     let read = file.take(LARGEST).read_to_end(&mut text);
@@ -191,6 +208,35 @@ mod tests {
         // Forgetting makes no file.
         notebook(directory.path(), "three").rearm(Extent::Everything);
         assert_eq!(fs::read_dir(directory.path().join("hooks")).expect("there").count(), 2);
+    }
+
+    #[test]
+    fn hooks_at_the_same_time_wait_for_each_other() {
+        let directory = tempfile::tempdir().expect("a directory");
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let noted = notebook(directory.path(), "one").change(|notes| {
+                        notes.blocks += 1;
+                        thread::sleep(MOMENT);
+                        Some(())
+                    });
+                    assert_eq!(noted, Some(()));
+                });
+            }
+        });
+        let blocks = notebook(directory.path(), "one").change(|notes| Some(notes.blocks));
+        assert_eq!(blocks, Some(8));
+    }
+
+    #[test]
+    fn somebody_who_stays_at_it_is_not_waited_for() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let one = notebook(directory.path(), "one");
+        assert_eq!(tell(&one, 50), Some(50));
+        let file = one.open(&mut OpenOptions::new()).expect("there");
+        file.lock().expect("locked");
+        assert_eq!(tell(&one, 70), None);
     }
 
     #[test]

@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The lock of a work tree, held until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
 }
 
 /// The lock cannot be had.
@@ -66,7 +66,7 @@ impl Lock {
         let _ = file
             .set_len(0)
             .and_then(|()| file.write_all(&serde_json::to_vec(&holder).unwrap_or_default()));
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 
     /// Returns who holds the lock of a state directory, without taking it; an inner nothing
@@ -77,6 +77,14 @@ impl Lock {
             Ok(()) | Err(TryLockError::Error(_)) => None,
             Err(TryLockError::WouldBlock) => Some(holder(&mut file)),
         }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A child between its fork and its exec has a copy of the handle: closing ours is not
+        // enough. What fails here ends with the process.
+        let _ = self.file.unlock();
     }
 }
 
