@@ -13,6 +13,7 @@ pub mod board;
 pub mod briefing;
 pub mod budget;
 pub mod capability;
+pub mod checklist;
 pub mod child;
 pub mod choose;
 pub mod claim;
