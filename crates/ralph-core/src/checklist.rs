@@ -257,10 +257,12 @@ fn without_last_comment(words: &str) -> &str {
     }
 }
 
-/// Returns whether words are struck through, up to a remark in parentheses.
+/// Returns whether words are struck through, up to a remark that says why. Words that go on
+/// behind it, as in `~~one~~ two things`, are what is to be done instead.
 fn is_struck(words: &str) -> bool {
     let struck = words.strip_prefix("~~").and_then(|rest| rest.split_once("~~"));
-    struck.is_some_and(|(_, after)| after.is_empty() || after.trim_start().starts_with('('))
+    let is_remark = |text: &str| text.starts_with(['(', '-', '–', '—', ':', ';', ',', '.']);
+    struck.is_some_and(|(_, after)| after.is_empty() || is_remark(after.trim_start()))
 }
 
 #[cfg(test)]

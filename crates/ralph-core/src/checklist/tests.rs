@@ -110,10 +110,8 @@ fn what_nobody_closed_hides_nothing() {
 
 #[test]
 fn what_is_struck_through_is_not_to_be_done() {
-    check(
-        "- [ ] ~~a~~\n- [x] ~~b~~ (not needed)\n- [ ] ~~a~~ b\n- [ ] ~~c",
-        &["o ~~a~~ b", "o ~~c"],
-    );
+    check("- [ ] ~~a~~\n- [x] ~~b~~ (not needed)\n- [ ] ~~c~~ — d has it\n- ~~[ ] e~~", &[]);
+    check("- [ ] ~~a~~ b\n- [ ] ~~c\n- [x] ~~d~~ **e**", &["o ~~a~~ b", "o ~~c", "x ~~d~~ **e**"]);
 }
 
 #[test]
