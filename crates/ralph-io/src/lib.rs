@@ -15,6 +15,7 @@ pub mod hooks;
 pub mod plain;
 pub mod process;
 pub mod sim;
+pub mod specs;
 pub mod store;
 pub mod terminal;
 pub mod versions;

@@ -1,0 +1,306 @@
+//! A look at a specs folder before anybody is paid: is there something for agents to read?
+//!
+//! The look is bounded, whatever the folder holds. Not here: what the specifications say.
+
+use std::collections::VecDeque;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+/// No agent reads a folder with more in it.
+const MOST_ENTRIES: usize = 10_000;
+
+/// Below this many directories, nobody looks for a specification.
+const DEEPEST: usize = 16;
+
+/// How many files are opened to see whether they are text, and how much is read of each. What is
+/// text at its beginning is text; a thousand files take a moment.
+const MOST_READ: usize = 1_000;
+const READ_BYTES: u64 = 64 * 1024;
+
+/// More names do not help to find out what went wrong.
+const NAMED: usize = 5;
+
+/// About a quarter of a million tokens, which no agent holds at once.
+const ENORMOUS: u64 = 1024 * 1024;
+
+/// What is in a specs folder.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Specs {
+    /// Files with text in them. Pictures and hidden files do not count.
+    pub files: u32,
+    /// How large these are together.
+    pub bytes: u64,
+    /// Whether the folder holds more than was looked at.
+    pub is_more: bool,
+    /// What is not UTF-8 or cannot be read, from the project directory, with the reason: the
+    /// first five, then how many more.
+    pub unreadable: Vec<String>,
+}
+
+/// A specs folder that there is nothing to do with.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecsError {
+    /// Nothing is there.
+    #[error("there is no directory `{}` with specifications", .directory.display())]
+    Missing {
+        /// The folder, as it was named.
+        directory: PathBuf,
+    },
+    /// Something else is there.
+    #[error("`{}` is not a directory", .directory.display())]
+    NotDirectory {
+        /// The folder, as it was named.
+        directory: PathBuf,
+    },
+    /// It is the project itself, where agents work.
+    #[error("`{}` is the project directory itself, not one for specifications", .directory.display())]
+    Project {
+        /// The folder, as it was named.
+        directory: PathBuf,
+    },
+    /// It is somewhere else, where nobody sees what agents change.
+    #[error("`{}` leads out of the project, to `{}`", .directory.display(), .to.display())]
+    Outside {
+        /// The folder, as it was named.
+        directory: PathBuf,
+        /// Where it is.
+        to: PathBuf,
+    },
+    /// Nothing in it has any text.
+    #[error("`{}` has no specification in it", .directory.display())]
+    Empty {
+        /// The folder, as it was named.
+        directory: PathBuf,
+    },
+    /// What is in it is no text.
+    #[error("`{}` has no specification that can be read: {}", .directory.display(), .names.join(", "))]
+    Unreadable {
+        /// The folder, as it was named.
+        directory: PathBuf,
+        /// As in [`Specs::unreadable`].
+        names: Vec<String>,
+    },
+    /// The system refused.
+    #[error("cannot read the directory `{}`", .directory.display())]
+    Refused {
+        /// The folder, as it was named.
+        directory: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+}
+
+/// Looks at the specs folder of a project.
+pub fn survey(project: &Path, directory: &Path) -> Result<Specs, SpecsError> {
+    let place = checked(project, directory)?;
+    let mut walk = Walk {
+        place: &place,
+        shown: directory,
+        specs: Specs::default(),
+        unreadable: 0,
+        entries: 0,
+        read: 0,
+        directories: VecDeque::from([(place.clone(), 1)]),
+    };
+    // The upper levels come first: where the look ends early, it has seen what people see.
+    while let Some((path, depth)) = walk.directories.pop_front() {
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(source) if depth == 1 => {
+                return Err(SpecsError::Refused { directory: directory.to_owned(), source });
+            }
+            Err(error) => {
+                walk.cannot_read(&path, &error.to_string());
+                continue;
+            }
+        };
+        walk.look_through(entries, depth);
+    }
+    let Walk { mut specs, unreadable, .. } = walk;
+    if unreadable > specs.unreadable.len() {
+        specs.unreadable.push(format!("and {} more", unreadable - specs.unreadable.len()));
+    }
+    let directory = directory.to_owned();
+    match (specs.files, specs.unreadable.is_empty()) {
+        (0, true) => Err(SpecsError::Empty { directory }),
+        (0, false) => Err(SpecsError::Unreadable { directory, names: specs.unreadable }),
+        (_, _) => Ok(specs),
+    }
+}
+
+impl Specs {
+    /// Returns what a person should know before agents begin.
+    pub fn warnings(&self, directory: &Path) -> Vec<String> {
+        let directory = directory.display();
+        let mut warnings = Vec::new();
+        if !self.unreadable.is_empty() {
+            warnings.push(format!(
+                "not everything in `{directory}` can be read as text, and agents may miss what it says: {}; save it as UTF-8",
+                self.unreadable.join(", ")
+            ));
+        }
+        let size = match (self.is_more, self.bytes > ENORMOUS) {
+            (true, _) => Some(format!("more than {} files", self.files)),
+            (false, true) => Some(format!("more than {} MiB", self.bytes / ENORMOUS)),
+            (false, false) => None,
+        };
+        if let Some(size) = size {
+            warnings.push(format!(
+                "`{directory}` is enormous ({size}): agents read only part of it; split it, or name in the plan what matters"
+            ));
+        }
+        warnings
+    }
+}
+
+impl SpecsError {
+    /// Returns what to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => {
+                "write down in Markdown files there what is to be built; the setting `specsDir` names another directory"
+            }
+            Self::NotDirectory { .. } | Self::Project { .. } | Self::Refused { .. } => {
+                "the setting `specsDir` names the directory with the specifications"
+            }
+            Self::Outside { .. } => {
+                "move the specifications into the project; the setting `specsDir` names their directory"
+            }
+            Self::Empty { .. } => "write down in Markdown files there what is to be built",
+            Self::Unreadable { .. } => "save the specifications as UTF-8 text",
+        }
+    }
+}
+
+/// Returns where the folder really is, if that is a place for specifications.
+fn checked(project: &Path, named: &Path) -> Result<PathBuf, SpecsError> {
+    let directory = named.to_owned();
+    let place = match project.join(named).canonicalize() {
+        Ok(place) => place,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(SpecsError::Missing { directory });
+        }
+        // Something above it is a file.
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(SpecsError::NotDirectory { directory });
+        }
+        Err(source) => return Err(SpecsError::Refused { directory, source }),
+    };
+    let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
+    if !place.is_dir() {
+        Err(SpecsError::NotDirectory { directory })
+    } else if place == project {
+        Err(SpecsError::Project { directory })
+    } else if !place.starts_with(&project) {
+        Err(SpecsError::Outside { directory, to: place })
+    } else {
+        Ok(place)
+    }
+}
+
+struct Walk<'a> {
+    /// The folder, and how it was named.
+    place: &'a Path,
+    shown: &'a Path,
+    specs: Specs,
+    /// How many are not readable, the unnamed included.
+    unreadable: usize,
+    entries: usize,
+    read: usize,
+    /// What is still to be looked through, and how deep it lies.
+    directories: VecDeque<(PathBuf, usize)>,
+}
+
+/// What is at the beginning of a file.
+enum Beginning {
+    Text,
+    /// Nothing but white space, or no text at all: a picture.
+    Nothing,
+    NotUtf8,
+}
+
+impl Walk<'_> {
+    fn look_through(&mut self, entries: fs::ReadDir, depth: usize) {
+        let left = MOST_ENTRIES - self.entries;
+        let mut found: Vec<PathBuf> =
+            entries.flatten().take(left + 1).map(|entry| entry.path()).collect();
+        self.specs.is_more |= found.len() > left;
+        found.truncate(left);
+        self.entries += found.len();
+        found.sort();
+        for path in found {
+            let is_hidden =
+                path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+            if !is_hidden {
+                self.look_at(path, depth);
+            }
+        }
+    }
+
+    fn look_at(&mut self, path: PathBuf, depth: usize) {
+        let own = path.symlink_metadata();
+        let is_link = own.as_ref().is_ok_and(fs::Metadata::is_symlink);
+        let metadata = match if is_link { path.metadata() } else { own } {
+            Ok(metadata) => metadata,
+            Err(error) => return self.cannot_read(&path, &error.to_string()),
+        };
+        if metadata.is_dir() {
+            if depth >= DEEPEST {
+                self.specs.is_more |= !is_link;
+            } else if !is_link {
+                self.directories.push_back((path, depth + 1));
+            }
+            return;
+        }
+        if !metadata.is_file() || metadata.len() == 0 {
+            return;
+        }
+        if self.read < MOST_READ {
+            self.read += 1;
+            match beginning(&path) {
+                Ok(Beginning::Text) => {}
+                Ok(Beginning::Nothing) => return,
+                Ok(Beginning::NotUtf8) => return self.cannot_read(&path, "not UTF-8"),
+                Err(error) => return self.cannot_read(&path, &error.to_string()),
+            }
+        }
+        self.specs.files += 1;
+        self.specs.bytes = self.specs.bytes.saturating_add(metadata.len());
+    }
+
+    fn cannot_read(&mut self, path: &Path, why: &str) {
+        self.unreadable += 1;
+        if self.specs.unreadable.len() < NAMED {
+            let path = self.shown.join(path.strip_prefix(self.place).unwrap_or(path));
+            self.specs.unreadable.push(format!("`{}` ({why})", path.display()));
+        }
+    }
+}
+
+fn beginning(path: &Path) -> io::Result<Beginning> {
+    // A pipe that took the file's place would wait for a writer; this opens it at once.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Ok(Beginning::Nothing);
+    }
+    let mut bytes = Vec::new();
+    file.take(READ_BYTES).read_to_end(&mut bytes)?;
+    let is_utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+    Ok(match std::str::from_utf8(&bytes) {
+        _ if is_utf16 => Beginning::NotUtf8,
+        _ if bytes.contains(&0) => Beginning::Nothing,
+        Ok(text) if text.trim_start_matches('\u{feff}').trim().is_empty() => Beginning::Nothing,
+        // A character that the end cut through is no mistake.
+        Err(error) if error.error_len().is_some() => Beginning::NotUtf8,
+        Err(_) if (bytes.len() as u64) < READ_BYTES => Beginning::NotUtf8,
+        Ok(_) | Err(_) => Beginning::Text,
+    })
+}
+
+#[cfg(test)]
+mod tests;
