@@ -13,6 +13,7 @@ mod diff;
 mod dirty;
 mod head;
 mod history;
+mod last_commits;
 mod locks;
 mod none;
 mod observe;
@@ -26,6 +27,7 @@ mod user_index;
 mod vcs;
 
 pub use dirty::{Dirty, DirtyKind};
+pub use last_commits::CommitLine;
 pub use none::NoRepository;
 pub use repository::{Discovery, Repository};
 pub use shelf::{Shelf, Taken};

@@ -2,6 +2,7 @@
 
 mod commits;
 mod discovery;
+mod last_commits;
 mod misdeeds;
 mod observations;
 mod random;
