@@ -75,6 +75,8 @@ pub enum Step {
         /// For what.
         reason: WaitReason,
     },
+    /// Look at what became of the plan.
+    SeePlan,
     /// Look at what the agent left, before the gates are run on it.
     Observe,
     /// Run a gate of the recipe, by its place there.

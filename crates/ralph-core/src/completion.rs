@@ -17,6 +17,14 @@ pub fn signal(text: &str) -> Option<String> {
     scanner.found().map(str::to_owned)
 }
 
+/// Returns the trimmed content of every completion tag in a text.
+pub fn signals(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices('<').filter_map(|(at, _)| match tag_at(&text[at..]) {
+        TagAt::Whole(content) => Some(content.trim()),
+        TagAt::Unfinished | TagAt::None => None,
+    })
+}
+
 /// Returns whether a signal means that the work is complete.
 pub fn is_match(signal: &str, completion_response: &str) -> bool {
     signal.trim().to_lowercase() == completion_response.trim().to_lowercase()

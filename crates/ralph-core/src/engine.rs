@@ -3,11 +3,13 @@
 //! One short function over six ports: look at the moment, choose the next step, do it, and
 //! record what came of it. Everything that decides is pure and lives elsewhere in this crate;
 //! everything that acts is behind a port. The steps that take more than a few lines are in
-//! `asking`, `checking` and `tasks`; what prompts are set in is read in `framing`.
+//! `asking`, `checking` and `tasks`; what prompts are set in is read in `framing`, the plan of an
+//! agent is looked after in `planned`.
 
 mod asking;
 mod checking;
 mod framing;
+mod planned;
 mod tasks;
 
 use std::path::PathBuf;
@@ -163,6 +165,7 @@ impl<'a> Engine<'a> {
 
     fn finish(&mut self, outcome: Outcome) -> Result<Outcome, EngineError> {
         self.leave_list_right()?;
+        self.leave_plan_right()?;
         self.record(Event::RunEnded { outcome: outcome.clone() })?;
         self.publish(ViewKind::State)?;
         Ok(outcome)
@@ -190,7 +193,9 @@ impl<'a> Engine<'a> {
             Step::Recover { ask, purpose } => self.recover(ask, purpose, moment)?,
             Step::Ask { ask, purpose, size } => self.ask(ask, purpose, size, moment)?,
             Step::Wait { until, reason } => self.wait(until, reason)?,
+            Step::SeePlan => self.see_plan()?,
             Step::Observe => {
+                self.put_plan_back()?;
                 if self.state.recipe.is_kept_by_agent() {
                     self.hear_claim()?;
                     self.observe()?;

@@ -12,6 +12,7 @@ use crate::handoff::FileTouched;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use crate::judge::Judgement;
 use crate::outcome::Outcome;
+use crate::plan::PlanLook;
 use crate::reading::Reply;
 use crate::recipe::{AgentKind, Recipe};
 use crate::task::TaskList;
@@ -131,6 +132,11 @@ pub enum Event {
         /// commits.
         kept: Option<String>,
     },
+    /// The plan was looked at, after an agent that keeps it.
+    PlanSeen {
+        /// What became of it.
+        look: PlanLook,
+    },
     /// What the agent made of the task list was read, where it keeps the list itself.
     Claimed {
         /// It.
@@ -194,10 +200,16 @@ pub struct Observation {
     pub more_files: u32,
     /// What became of the history.
     pub history: History,
+    /// Paths that differ from the commit that is checked out; at most [`UNCOMMITTED_FILES`].
+    #[serde(default)]
+    pub uncommitted: Vec<String>,
 }
 
 /// How many changed files an observation names.
 pub const OBSERVED_FILES: usize = 200;
+
+/// How many uncommitted files an observation names.
+pub const UNCOMMITTED_FILES: usize = 20;
 
 /// Why a run waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,22 +1,22 @@
 //! The judgement: what follows from an iteration once the gates have spoken.
 //!
-//! Pure, and recorded before anything is done to the tree. Iterations on a task are judged in
-//! `task`, reviews in `review`; whether work was handed in as it must is in `hand_in`. Not here: doing what follows.
+//! Pure, and recorded before anything is done to the tree. Iterations on a prompt are judged in
+//! `prompt`, on a task in `task`, reviews in `review`; whether work on a task was handed in as it
+//! must is in `hand_in`. Not here: doing what follows.
 
 mod hand_in;
+mod prompt;
 mod review;
 mod task;
 
 use serde::{Deserialize, Serialize};
 
 use crate::amend::Amended;
-use crate::completion;
 use crate::failure::Failure;
 use crate::gate::{self, FailAction, GateResult};
 use crate::handoff::{Blocked, Handoff};
 use crate::ids::Role;
-use crate::reading::Reply;
-use crate::recipe::{CommitPolicy, Completion, OnFailure, Recipe};
+use crate::recipe::{CommitPolicy, OnFailure, Recipe};
 use crate::review::ReviewVerdict;
 use crate::review::convergence::{Complaint, Divergence};
 use crate::run::{AskingEnd, Iteration, RunState};
@@ -50,6 +50,9 @@ pub struct Judgement {
     /// How the reviews of the task fail to get anywhere, where they do.
     #[serde(default)]
     pub divergence: Option<Divergence>,
+    /// How many items of the plan are open, where that is why the agent's word was not taken.
+    #[serde(default)]
+    pub doubted: Option<u32>,
 }
 
 impl Judgement {
@@ -70,6 +73,7 @@ impl Judgement {
             failed: None,
             complaint: None,
             divergence: None,
+            doubted: None,
         }
     }
 }
@@ -163,7 +167,7 @@ pub fn judge(state: &RunState, current: &Iteration) -> Option<Judgement> {
         },
         _ => match end {
             AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure) => cut_off(failure),
-            AskingEnd::Answered(reply) => prompted(&state.recipe, reply, state, &current.gates),
+            AskingEnd::Answered(reply) => prompt::judge(state, current, reply),
         },
     })
 }
@@ -179,23 +183,6 @@ fn cut_off(failure: &Failure) -> Judgement {
             failure.words
         ))],
     )
-}
-
-/// Judges an iteration on a prompt.
-fn prompted(recipe: &Recipe, reply: &Reply, state: &RunState, gates: &[GateResult]) -> Judgement {
-    if let Some(failed) = gates_failed(state, gates) {
-        return failed;
-    }
-    let verdict = match (recipe.completion, &reply.signal) {
-        (Completion::Gates, _) => Verdict::Complete,
-        (Completion::Signal, Some(signal))
-            if completion::is_match(signal, &recipe.completion_response) =>
-        {
-            Verdict::Complete
-        }
-        (Completion::Signal, signal) => Verdict::Passed { signal: signal.clone() },
-    };
-    Judgement::new(verdict, landing_of_success(recipe), Vec::new())
 }
 
 fn landing_of_success(recipe: &Recipe) -> Landing {

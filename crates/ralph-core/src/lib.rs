@@ -34,6 +34,7 @@ pub mod judge;
 pub mod memory;
 pub mod nearest;
 pub mod outcome;
+pub mod plan;
 pub mod ports;
 pub mod progress;
 pub mod prompt;

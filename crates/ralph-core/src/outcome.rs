@@ -60,6 +60,8 @@ pub enum Outcome {
         /// What is wrong with it.
         message: String,
     },
+    /// There is no plan to go by.
+    PlanMissing,
     /// Tasks are left, and none of them can go on.
     TasksLeft {
         /// The tasks that failed.
@@ -100,7 +102,9 @@ impl Outcome {
             | Self::LimitTooLong { .. }
             | Self::TasksLeft { .. }
             | Self::BaselineBroken { .. } => ExitStatus::Incomplete,
-            Self::PromptLost { .. } | Self::TasksLost { .. } => ExitStatus::BadInput,
+            Self::PromptLost { .. } | Self::PlanMissing | Self::TasksLost { .. } => {
+                ExitStatus::BadInput
+            }
             Self::AgentFailed { .. } | Self::NoCommitMessage => ExitStatus::AgentFailed,
             Self::ScmFailed { .. } | Self::GitFailed { .. } => ExitStatus::GitFailed,
             Self::Interrupted => ExitStatus::Interrupted,
@@ -141,6 +145,7 @@ impl fmt::Display for Outcome {
             Self::ScmFailed { command, output } => write!(f, "`{command}` failed: {output}"),
             Self::GitFailed { message } => write!(f, "git failed: {message}"),
             Self::PromptLost { message } | Self::TasksLost { message } => f.write_str(message),
+            Self::PlanMissing => f.write_str(PLAN_MISSING),
             Self::TasksLeft { failed, waiting } => {
                 f.write_str("not complete: ")?;
                 match failed.as_slice() {
@@ -163,6 +168,9 @@ impl fmt::Display for Outcome {
         }
     }
 }
+
+/// What is said where a plan is needed and there is none.
+pub const PLAN_MISSING: &str = "Implementation plan not found. Run 'ralph plan' first.";
 
 fn listed(tasks: &[TaskId]) -> String {
     tasks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")

@@ -14,6 +14,7 @@ use crate::gate::{Gate, GateResult, Severity};
 use crate::glob::Pattern;
 use crate::handoff::Handoff;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
+use crate::plan::PlanLook;
 use crate::reading::{AgentEvent, Reply};
 use crate::recipe::AgentChoice;
 use crate::run::RunState;
@@ -310,6 +311,12 @@ pub trait Store {
 
     /// Replaces a file that lies beside the task file and is there.
     fn write_beside(&mut self, tasks: &Path, name: &str, text: &str) -> Result<(), StoreError>;
+
+    /// Looks at the plan that the agent keeps, and keeps a copy of one that is there.
+    fn look_at_plan(&mut self, file: &Path) -> PlanLook;
+
+    /// Makes the plan what it was when it was last there, and keeps what is in its place.
+    fn put_plan_back(&mut self, file: &Path) -> Result<(), StoreError>;
 
     /// Writes a view for people and scripts. A lost view is a warning, never the end of a run.
     fn publish(&mut self, view: &View<'_>) -> Result<(), StoreError>;

@@ -1,12 +1,12 @@
 //! Putting a prompt together from its parts.
 //!
 //! The base texts for work on tasks are in [`task`], the templates they are made from in
-//! [`role`], what they say of the task list in [`keeping`], and the text for making a list in
-//! [`plan`]. Not here: reading files, and what the feedback says.
+//! [`role`], what they say of the task list in [`keeping`], and the templates for work that is no
+//! task list in [`run`]. Not here: reading files, and what the feedback says.
 
 pub mod keeping;
-pub mod plan;
 pub mod role;
+pub mod run;
 pub mod task;
 
 use crate::gate::FailAction;

@@ -4,6 +4,7 @@
 //! knows the name of a workflow. Not here: where the values come from (settings and flags).
 
 mod agent;
+mod prompt;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,9 @@ use crate::task::{Keeper, ListForm};
 use crate::units::Millis;
 
 pub use agent::{AgentChoice, AgentKind, AgentOutput, Permissions, Selectors, UsageSelectors};
+pub use prompt::{
+    IterationCount, PlanFile, PlanPart, PromptPlan, PromptSource, Template, TemplatePlace,
+};
 
 /// The policies of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,6 +61,9 @@ pub struct Recipe {
     /// complete: a run that ends otherwise leaves what was there before.
     #[serde(default)]
     pub draft: Option<PathBuf>,
+    /// The plan that the work goes by and the agent keeps, where there is one.
+    #[serde(default)]
+    pub plan: Option<PlanFile>,
     /// What completes a prompt.
     #[serde(default)]
     pub completion: Completion,
@@ -94,12 +101,14 @@ impl Recipe {
             protect: Vec::new(),
             scope: Vec::new(),
             draft: None,
+            plan: None,
             completion: Completion::Signal,
             completion_response: "DONE".to_owned(),
             landing: LandingPolicy {
                 commit: CommitPolicy::Nobody,
                 commit_prefix: "ralph".to_owned(),
                 on_failure: OnFailure::Keep,
+                uncommitted: Uncommitted::Refused,
             },
             retries: Retries { max: 3, backoff: Millis::from_secs(5) },
             rate_limit: RateLimitPolicy { wait: Patience::Wait, max_wait: Millis::from_mins(360) },
@@ -155,7 +164,8 @@ impl Recipe {
     /// Returns whether the run cannot do without a git repository.
     pub fn needs_git(&self) -> bool {
         let commits_with_git = match &self.landing.commit {
-            CommitPolicy::Ralph | CommitPolicy::Agent => true,
+            CommitPolicy::Ralph => true,
+            CommitPolicy::Agent => self.landing.uncommitted == Uncommitted::Refused,
             CommitPolicy::Scm(scm) => scm.is_git() && !scm.tasks.is_empty(),
             CommitPolicy::Nobody => false,
         };
@@ -174,6 +184,19 @@ impl Recipe {
     pub fn commits(&self) -> bool {
         let commits_list = self.landing.commit == CommitPolicy::Agent && self.task_work().is_some();
         self.landing.commits() || commits_list
+    }
+
+    /// Returns whether somebody is going to commit, who takes everything that lies there: ralph,
+    /// or an agent that must.
+    pub fn takes_everything(&self) -> bool {
+        let must_agent = self.landing.commit == CommitPolicy::Agent
+            && self.landing.uncommitted == Uncommitted::Refused;
+        self.commits() || must_agent
+    }
+
+    /// Returns the tag with which an agent says that the work is complete.
+    pub fn signal(&self) -> String {
+        format!("<promise>{}</promise>", self.completion_response)
     }
 
     /// Returns the commands that are run after the agent.
@@ -311,38 +334,6 @@ impl TaskWork {
 /// The name of the notes that agents keep beside the task file.
 pub const PROGRESS: &str = "progress.txt";
 
-/// Where the base text of a prompt comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PromptSource {
-    /// A text given once.
-    Text(String),
-    /// A file that is read anew for each iteration.
-    File(PathBuf),
-}
-
-/// How prompts are put together.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PromptPlan {
-    /// Whether `Iteration X of Y, Z remaining.` stands on top.
-    pub iteration_count: IterationCount,
-    /// How much output of a failed gate joins the next prompt.
-    pub output_chars: usize,
-    /// Variables for the templates of the roles.
-    #[serde(default)]
-    pub vars: BTreeMap<String, String>,
-}
-
-/// Whether a prompt begins with the count of iterations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum IterationCount {
-    /// It does.
-    Shown,
-    /// It does not.
-    Hidden,
-}
-
 /// What becomes of the work tree after an iteration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LandingPolicy {
@@ -352,6 +343,20 @@ pub struct LandingPolicy {
     pub commit_prefix: String,
     /// What becomes of work that failed.
     pub on_failure: OnFailure,
+    /// What is made of changes that an agent leaves uncommitted whose work it is to commit.
+    #[serde(default)]
+    pub uncommitted: Uncommitted,
+}
+
+/// What is made of changes that an agent leaves uncommitted whose work it is to commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Uncommitted {
+    /// The work is not handed in.
+    #[default]
+    Refused,
+    /// The next iteration is told. Its prompt says whether that is as it should be.
+    Told,
 }
 
 impl LandingPolicy {

@@ -16,6 +16,7 @@ pub use summary::{
     questions,
 };
 
+use crate::checklist::Counts;
 use crate::event::{Event, Landed, Recorded};
 use crate::gate::{GateResult, GateStatus, Severity};
 use crate::ids::{Role, TaskId};
@@ -39,6 +40,7 @@ pub struct Report {
     amendments: Latest<AmendmentNote>,
     amendments_refused: u32,
     edits: Latest<String>,
+    plan: Option<Counts>,
     kept: Latest<String>,
     shelved: Latest<ShelvedNote>,
     commits: Latest<CommitNote>,
@@ -130,6 +132,13 @@ impl Report {
                 if let Some(name) = kept {
                     self.kept.push(name.clone());
                 }
+            }
+            Event::PlanSeen { look } => {
+                let plan = before.recipe.plan.as_ref();
+                if let Some(said) = plan.and_then(|plan| look.put_back(&plan.file)) {
+                    self.edits.push(said);
+                }
+                self.plan = look.counts().or(self.plan);
             }
             Event::Claimed { claim } => {
                 let role = current.map_or("agent", |current| current.role.name());

@@ -55,6 +55,10 @@ pub struct RunState {
     pub last_ended: Option<Timestamp>,
     /// What the next iteration is told.
     pub feedback: Vec<Feedback>,
+    /// How many items of the plan were open when the agent last said that all is done and was not
+    /// believed.
+    #[serde(default)]
+    pub doubted: Option<u32>,
     /// The trees on which gates passed, by gate.
     pub green: BTreeMap<String, TreeId>,
     /// The task list, where that is the work and it has been read.
@@ -155,6 +159,7 @@ impl RunState {
             current: None,
             last_ended: None,
             feedback: Vec::new(),
+            doubted: None,
             green: BTreeMap::new(),
             board: None,
             baseline: None,
@@ -244,6 +249,7 @@ impl RunState {
             Event::Checkpointed { .. }
             | Event::Asked { .. }
             | Event::Replied { .. }
+            | Event::PlanSeen { .. }
             | Event::Claimed { .. }
             | Event::Observed { .. }
             | Event::GateChecked { .. }
@@ -281,6 +287,7 @@ impl RunState {
                 current.asking_mut(purpose).pending = Some(*ask);
             }
             Event::Replied { ask, reply } => self.replied(current, *ask, reply, recorded.at),
+            Event::PlanSeen { look } => current.plan = Some(look.clone()),
             Event::Claimed { claim } => current.claim = Some(claim.clone()),
             Event::Observed { observation, kept } => {
                 if let (Some(seen), None) = (observation, kept) {
@@ -436,6 +443,7 @@ impl RunState {
             return;
         };
         self.feedback = judgement.feedback;
+        self.doubted = judgement.doubted;
         if let Some(handoff) = judgement.handoff {
             self.handoffs.push(*handoff);
             let surplus = self.handoffs.len().saturating_sub(HANDOFFS);

@@ -18,6 +18,7 @@ use ralph_core::glob::Pattern;
 use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::ids::{Role, RunId};
 use ralph_core::outcome::Outcome;
+use ralph_core::plan::{Loss, PlanCopy, PlanLook};
 use ralph_core::ports::{
     Activity, Agent, Clock, CommitOrder, CommitResult, Depth, GateOrder, Gates, Mark, Moment,
     Observation, Ports, PromptError, Request, ScmResult, ShelveOrder, Shelved, StopWish, Store,
@@ -45,6 +46,9 @@ pub type Script = fn(&Request, &str) -> Deed;
 
 /// What an agent that keeps the task list does to it: from the request and the world's seed.
 pub type Keeping = fn(&Request, u64, &mut TaskList);
+
+/// What an agent does to the world beside its deed.
+pub type Doing = fn(&Request, &mut World);
 
 /// Everything that outlives a crash, and what the world was asked to do.
 pub struct World {
@@ -82,6 +86,10 @@ pub struct World {
     pub templates: BTreeMap<String, Result<String, String>>,
     /// The files beside the task file, by name.
     pub beside: BTreeMap<String, String>,
+    /// The plan that the agent keeps.
+    pub plan: Option<String>,
+    /// The copy of it that no agent reaches.
+    pub plan_copy: Option<String>,
     /// The output of a hook that refuses commits, while there is one.
     pub hook: Option<String>,
     /// The user wants to stop once the clock shows this.
@@ -92,6 +100,8 @@ pub struct World {
     pub calls: u64,
     /// What the agent does to the task file, where it keeps it.
     pub keeping: Option<Keeping>,
+    /// What the agent does beside.
+    pub doing: Option<Doing>,
     /// What tells one random world from another.
     pub seed: u64,
     script: Script,
@@ -131,11 +141,14 @@ impl Shared {
             prompt_file: Some("from the file".to_owned()),
             templates: BTreeMap::new(),
             beside: BTreeMap::new(),
+            plan: None,
+            plan_copy: None,
             hook: None,
             stop_at: None,
             die_at: None,
             calls: 0,
             keeping: None,
+            doing: None,
             seed: 0,
             script,
         })))
@@ -218,6 +231,9 @@ impl Agent for Shared {
             let seed = world.seed;
             if let (Some(keeping), Some(list)) = (world.keeping, &mut world.tasks) {
                 keeping(request, seed, list);
+            }
+            if let Some(doing) = world.doing {
+                doing(request, &mut world);
             }
             let reply = Reply {
                 signal: ralph_core::completion::signal(&deed.text),
@@ -330,6 +346,7 @@ impl Vcs for Shared {
                 0 => History::Same,
                 commits => History::Advanced { commits },
             },
+            uncommitted: if is_clean { Vec::new() } else { vec!["tree".to_owned()] },
         }))
     }
 
@@ -493,6 +510,32 @@ impl Store for Shared {
     fn write_beside(&mut self, _tasks: &Path, name: &str, text: &str) -> Result<(), StoreError> {
         self.step();
         self.0.borrow_mut().beside.insert(name.to_owned(), text.to_owned());
+        self.step();
+        Ok(())
+    }
+
+    fn look_at_plan(&mut self, _file: &Path) -> PlanLook {
+        self.step();
+        let mut world = self.0.borrow_mut();
+        match world.plan.clone() {
+            Some(text) if !text.trim().is_empty() => {
+                world.plan_copy = Some(text.clone());
+                PlanLook::of(&text)
+            }
+            text => PlanLook::Lost {
+                loss: if text.is_some() { Loss::Empty } else { Loss::Missing },
+                copy: match world.plan_copy {
+                    Some(_) => PlanCopy::Kept,
+                    None => PlanCopy::None,
+                },
+            },
+        }
+    }
+
+    fn put_plan_back(&mut self, _file: &Path) -> Result<(), StoreError> {
+        self.step();
+        let copy = self.0.borrow().plan_copy.clone();
+        self.0.borrow_mut().plan = copy;
         self.step();
         Ok(())
     }

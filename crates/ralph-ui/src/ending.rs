@@ -64,6 +64,7 @@ pub(crate) fn tell_briefly<W: Write>(page: &mut Page<W>, outcome: &Outcome) {
         | Outcome::GitFailed { .. }
         | Outcome::BaselineBroken { .. }
         | Outcome::TasksLost { .. }
+        | Outcome::PlanMissing
         | Outcome::PromptLost { .. } => (Mark::Error, Paint::Bad),
     };
     let more = page.style().mark(Mark::More);
@@ -120,6 +121,7 @@ fn next_commands<W: Write>(
         | Outcome::BaselineBroken { .. }
         | Outcome::TasksLost { .. }
         | Outcome::PromptLost { .. } => Some(resume("", "go on, once that is mended")),
+        Outcome::PlanMissing => Some(("ralph plan".to_owned(), "make the plan".to_owned())),
         Outcome::Interrupted => Some(resume("", "go on where it stopped")),
     };
     let mut commands: Vec<_> = first.into_iter().collect();

@@ -11,6 +11,7 @@ use ralph_core::failure::{Failure, FailureRule};
 use ralph_core::gate::{Gate, GateResult, GateStatus, Severity};
 use ralph_core::ids::{AskNumber, IterationNumber, Role, TaskId};
 use ralph_core::judge::{Judgement, Verdict};
+use ralph_core::plan::PlanLook;
 use ralph_core::ports::Activity;
 use ralph_core::reading::Reply;
 use ralph_core::recipe::{AgentKind, Completion, Recipe};
@@ -87,6 +88,7 @@ impl Lines {
             }
             Event::BaselineChecked { result } => board::baseline_checked(page, result),
             Event::TasksWritten | Event::Observed { .. } => {}
+            Event::PlanSeen { look } => plan_seen(page, look, state),
             Event::Claimed { claim } => board::claimed(page, claim),
             Event::GateChecked { result } => gate_checked(page, result, &state.recipe),
             Event::Judged { judgement } => judged(page, judgement, state),
@@ -144,6 +146,7 @@ fn tell_quietly<W: Write>(page: &mut Page<W>, recorded: &Recorded, state: &RunSt
     match &recorded.event {
         Event::Warned { text } => warn(page, text),
         Event::Claimed { claim } => board::claimed(page, claim),
+        Event::PlanSeen { look } if look.is_to_be_put_back() => plan_seen(page, look, state),
         Event::Replied { reply, .. } => {
             if let Some(failure) = &reply.failure {
                 failed(page, failure);
@@ -164,11 +167,24 @@ fn tell_quietly<W: Write>(page: &mut Page<W>, recorded: &Recorded, state: &RunSt
         | Event::TasksWritten
         | Event::BaselineStarted { .. }
         | Event::BaselineChecked { .. }
+        | Event::PlanSeen { .. }
         | Event::Observed { .. }
         | Event::GateChecked { .. }
         | Event::Judged { .. }
         | Event::Landed { .. }
         | Event::IterationEnded { .. } => {}
+    }
+}
+
+/// Tells how far the plan is, or that it was lost.
+fn plan_seen<W: Write>(page: &mut Page<W>, look: &PlanLook, state: &RunState) {
+    let Some(plan) = &state.recipe.plan else { return };
+    if let Some(said) = look.put_back(&plan.file) {
+        warn(page, &said);
+    } else if let Some(counts) = look.counts() {
+        let (done, total) = (counts.done, counts.total());
+        let text = format!("Plan: {done} of {total} item{} done", plural(total as usize));
+        page.add(0, Paint::Dim, &text);
     }
 }
 

@@ -261,6 +261,7 @@ impl<W: Write> Ui for SessionLog<W> {
             | Event::TasksRead { .. }
             | Event::TasksWritten
             | Event::BaselineStarted { .. }
+            | Event::PlanSeen { .. }
             | Event::Observed { .. }
             | Event::Landed { .. } => {}
         }

@@ -57,6 +57,7 @@ impl Remarks {
             | Event::Waiting { .. }
             | Event::TasksRead { .. }
             | Event::TasksWritten
+            | Event::PlanSeen { .. }
             | Event::Claimed { .. }
             | Event::BaselineStarted { .. }
             | Event::BaselineChecked { .. }
@@ -109,6 +110,7 @@ impl Remarks {
             | Event::Observed { observation: None, .. }
             | Event::TasksRead { .. }
             | Event::TasksWritten
+            | Event::PlanSeen { .. }
             | Event::Claimed { .. }
             | Event::BaselineStarted { .. }
             | Event::GateChecked { .. }

@@ -114,6 +114,7 @@ impl<W: Write> Ui for TerminalView<W> {
             | Event::Waiting { .. }
             | Event::TasksRead { .. }
             | Event::TasksWritten
+            | Event::PlanSeen { .. }
             | Event::Claimed { .. }
             | Event::BaselineStarted { .. }
             | Event::BaselineChecked { .. }

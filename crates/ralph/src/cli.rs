@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use ralph_core::prompt::role::RolePrompt;
+use ralph_core::prompt::run::RunPrompt;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -46,9 +47,25 @@ Exit codes:
     4  no agent is set, or one is not installed or cannot run";
 
 const PLANNING: &str = "\
-The agent writes ralph/tasks.json and nothing else: what it changes besides is put back. The list
-is then validated, and its mistakes go back to the agent until there are none, or the iterations
-are used up; then the file is what it was before.";
+From specifications: the agent writes .ralph/implementation_plan.md, and says when it covers them all.
+From requirements: it writes ralph/tasks.json, which is then validated; mistakes go back to the agent
+until there are none, or the iterations are used up; then the file is what it was before.
+In both, whatever else it changes is put back.
+
+`workflow` in the settings says which it is. Where it does not, a task file or ralph/prd.md means a
+task list, and else a directory `specs` means specifications.";
+
+const BUILDING: &str = "\
+By an implementation plan, the agent chooses one open item in each iteration, does it, commits, and
+says when all is done. By a task list, ralph chooses, checks and commits.
+
+`workflow` in the settings says which it is. Where it does not, a task file or ralph/prd.md means a
+task list, and else .ralph/implementation_plan.md or a directory `specs` means a plan.";
+
+const TEMPLATES: &str = "\
+In the file ${NAME} is a variable: one of `vars` in the settings, or MODE, SPECS_DIR, PLAN_FILE, SIGNAL,
+ITERATION, MAX_ITERATIONS, GATES; $$ is a dollar. The file is read anew for each iteration. It must say
+that the agent is to answer <promise>COMPLETE</promise> when it is done; else the exit code is 1.";
 
 const ARCHIVING: &str = "\
 prd.md, tasks.json and progress.txt go to ralph-archive/<date>-<branch or label>/, with a summary of
@@ -118,10 +135,14 @@ pub(crate) enum ColorChoice {
 pub(crate) enum Command {
     /// Loop a prompt until the guardrails pass and the agent gives the completion response.
     Run(RunArgs),
-    /// Make the task list from the requirements in ralph/prd.md.
+    /// Loop a template file until the agent gives the completion signal that is named in it.
+    #[command(after_help = TEMPLATES)]
+    Prompt(PromptArgs),
+    /// Make the plan: from specs/ an implementation plan, or from ralph/prd.md a task list.
     #[command(after_help = PLANNING)]
     Plan(PlanArgs),
-    /// Do the tasks of a list, one verified commit at a time.
+    /// Do the work: by the implementation plan, or by the task list, one task at a time.
+    #[command(after_help = BUILDING)]
     Build(BuildArgs),
     /// Go on with an interrupted or crashed run exactly where its journal ends.
     Resume(ResumeArgs),
@@ -208,13 +229,25 @@ pub(crate) struct LimitArgs {
     pub(crate) allow_incomplete: bool,
 }
 
+/// Options of `prompt`.
+#[derive(Debug, Args)]
+pub(crate) struct PromptArgs {
+    /// The template file.
+    pub(crate) file: PathBuf,
+    /// Stop after this many iterations [default: 50].
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: Option<u32>,
+    #[command(flatten)]
+    pub(crate) start: StartArgs,
+}
+
 /// Options of `plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// Stop after this many iterations [default: 3].
+    /// Stop after this many iterations [default: 50 from specs, 3 for a task list].
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: Option<u32>,
-    /// Plan anew although work on the list has begun; the list is kept as a backup.
+    /// Plan a task list anew although work on it has begun; the list is kept as a backup.
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -225,7 +258,8 @@ pub(crate) struct PlanArgs {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
 pub(crate) struct BuildArgs {
-    /// Stop after this many iterations; with --task, give the task this many attempts.
+    /// Stop after this many iterations [default: 50 by a plan, 15 by a task list]; with --task,
+    /// give the task this many attempts.
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: Option<u32>,
     /// Do only this task.
@@ -266,15 +300,22 @@ pub(crate) enum PromptName {
     Fix,
     Review,
     Quality,
+    PlanTasks,
+    PlanSpecs,
+    Build,
 }
 
-impl From<PromptName> for RolePrompt {
-    fn from(name: PromptName) -> Self {
-        match name {
-            PromptName::Implement => Self::Implement,
-            PromptName::Fix => Self::Fix,
-            PromptName::Review => Self::Review,
-            PromptName::Quality => Self::Quality,
+impl PromptName {
+    /// Returns the template that ships with ralph.
+    pub(crate) fn template(self) -> &'static str {
+        match self {
+            Self::Implement => RolePrompt::Implement.template(),
+            Self::Fix => RolePrompt::Fix.template(),
+            Self::Review => RolePrompt::Review.template(),
+            Self::Quality => RolePrompt::Quality.template(),
+            Self::PlanTasks => RunPrompt::PlanTasks.template(),
+            Self::PlanSpecs => RunPrompt::PlanSpecs.template(),
+            Self::Build => RunPrompt::Build.template(),
         }
     }
 }

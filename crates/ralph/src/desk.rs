@@ -234,7 +234,7 @@ impl Desk {
     /// Refuses to commit on top of changes that are the user's own.
     pub(crate) fn tree_is_clean(&self, recipe: &Recipe, dirty: DirtyPlan) -> Result<(), Complaint> {
         let repository = match (&self.repository, dirty) {
-            (Some(repository), DirtyPlan::Refuse) if recipe.commits() => repository,
+            (Some(repository), DirtyPlan::Refuse) if recipe.takes_everything() => repository,
             (Some(_) | None, _) => return Ok(()),
         };
         let paths = repository
@@ -251,8 +251,9 @@ impl Desk {
         if paths.len() > SHOWN_PATHS {
             shown.push(format!("  and {} more", paths.len() - SHOWN_PATHS));
         }
+        let who = if recipe.commits() { "ralph" } else { "the agent" };
         Err(Complaint::input(format!(
-            "there are uncommitted changes, and ralph is going to commit:\n{}",
+            "there are uncommitted changes, and {who} is going to commit:\n{}",
             shown.join("\n")
         ))
         .hint("commit them, or pass --include-dirty to make them part of the first commit")

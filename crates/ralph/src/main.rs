@@ -22,6 +22,7 @@ mod session;
 mod settings;
 mod task_file;
 mod templates;
+mod workflow;
 
 use std::process::ExitCode;
 

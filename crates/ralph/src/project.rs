@@ -13,6 +13,7 @@ use ralph_core::glob::Pattern;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::VcsError;
 use ralph_core::prompt::role::{PRD, PROJECT_PROMPT, RolePrompt};
+use ralph_core::prompt::run::RunPrompt;
 use ralph_core::recipe::{AgentChoice, AgentKind, Recipe};
 use ralph_io::agents;
 use ralph_io::git::{Discovery, Repository};
@@ -190,12 +191,14 @@ impl Project {
     /// agent gives orders to the next.
     fn orders(&self, recipe: &Recipe, loaded: &Loaded) -> Vec<String> {
         let prompts = self.directory.join(&loaded.settings.prompts_dir);
-        let templates = RolePrompt::ALL.map(|prompt| prompts.join(format!("{}.md", prompt.name())));
+        let names = RolePrompt::ALL.map(RolePrompt::name).into_iter();
+        let names = names.chain(RunPrompt::ALL.map(RunPrompt::name));
+        let templates = names.map(|name| prompts.join(format!("{name}.md")));
         let beside = recipe.task_work().map(|work| {
             let list = self.directory.join(&work.file);
             [PROJECT_PROMPT, PRD].map(|name| list.with_file_name(name))
         });
-        let files = templates.into_iter().chain(beside.into_iter().flatten());
+        let files = templates.chain(beside.into_iter().flatten());
         files
             .filter_map(|file| {
                 Some(file.strip_prefix(&self.directory).ok()?.to_string_lossy().into_owned())

@@ -3,6 +3,7 @@
 //! Not here: reading settings, and looking at the machine.
 
 mod gates;
+mod specs;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,11 +13,12 @@ use ralph_core::failure::{Patience, RateLimitPolicy, Retries};
 use ralph_core::gate::ValidationStrategy;
 use ralph_core::glob::Pattern;
 use ralph_core::ids::{Role, TaskId};
+use ralph_core::prompt::run::RunPrompt;
 use ralph_core::reading::UsageScope;
 use ralph_core::recipe::{
     AgentChoice, AgentKind, AgentOutput, BaselinePolicy, CommitPolicy, Completion, IterationCount,
     LandingPolicy, OnFailure, Permissions, PromptPlan, PromptSource, Recipe, Retry, RunLimits, Scm,
-    ScmTask, Selectors, TaskWork, UsageSelectors, Work,
+    ScmTask, Selectors, TaskWork, Template, TemplatePlace, Uncommitted, UsageSelectors, Work,
 };
 use ralph_core::review::ReviewPolicy;
 use ralph_core::stuck::StuckPolicy;
@@ -27,6 +29,8 @@ use crate::complaint::Complaint;
 use crate::documents::PROGRESS;
 use crate::settings::types::{agent as agents_in, gate as gates_in, sandbox, sections};
 use crate::settings::{Loaded, Settings};
+
+pub(crate) use specs::{PLAN_FILE, for_specs, for_template};
 
 /// The limit of iterations of a prompt when neither flags nor settings name one.
 pub(crate) const PROMPT_ITERATIONS: u32 = 10;
@@ -148,13 +152,17 @@ const PLAN_ITERATIONS: u32 = 3;
 /// says whether it is a list that work can begin with.
 pub(crate) fn for_plan(
     loaded: &Loaded,
-    prompt: String,
+    mut values: BTreeMap<String, String>,
     file: &str,
     check: String,
 ) -> Result<Recipe, Complaint> {
+    let prompt = RunPrompt::PlanTasks;
+    let landing = landing(&loaded.settings, sections::Commit::Ralph);
+    values.insert("COMMITTING".to_owned(), prompt.committing(&landing.commit, file));
+    let template = Template { place: TemplatePlace::Named(prompt), values };
     let flow = Flow {
         workflow: "plan",
-        work: Work::Prompt(PromptSource::Text(prompt)),
+        work: Work::Prompt(PromptSource::Template(template)),
         role: Role::Plan,
         iterations: PLAN_ITERATIONS,
         completion_response: "COMPLETE",
@@ -217,7 +225,7 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
                 IterationCount::Hidden
             },
             output_chars: settings.output_truncate_chars as usize,
-            vars: settings.vars.clone(),
+            vars: vars(settings),
         },
         gates: gates::gates(loaded, flow.gates)?,
         strategy: flow.strategy.filter(|_| !is_strategy_set).unwrap_or(set_strategy),
@@ -233,6 +241,7 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
             .collect::<Result<_, _>>()?,
         scope: Vec::new(),
         draft: None,
+        plan: None,
         completion: Completion::Signal,
         completion_response: settings
             .completion_response
@@ -246,6 +255,13 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
         },
         limits: limits(settings, flow.iterations),
     })
+}
+
+/// Returns the variables of the user's for prompts.
+fn vars(settings: &Settings) -> BTreeMap<String, String> {
+    let mut vars = settings.vars.clone();
+    vars.insert("SPECS_DIR".to_owned(), settings.specs_dir.clone());
+    vars
 }
 
 /// Returns what bounds a run.
@@ -486,6 +502,7 @@ fn landing(settings: &Settings, usual: sections::Commit) -> LandingPolicy {
             sections::OnFailure::Keep => OnFailure::Keep,
             sections::OnFailure::Rollback => OnFailure::Rollback,
         },
+        uncommitted: Uncommitted::Refused,
     }
 }
 

@@ -27,6 +27,9 @@ pub(super) fn check(state: &RunState, current: &Iteration, moment: Moment) -> Op
     if current.role == Role::Review && (current.observed.is_some() || !recipe.is_kept_by_agent()) {
         return None;
     }
+    if recipe.plan.is_some() && current.plan.is_none() {
+        return Some(Step::SeePlan);
+    }
     if current.observed.is_none() && is_observed(recipe, current.role) {
         return Some(Step::Observe);
     }
@@ -96,8 +99,11 @@ fn is_observed(recipe: &Recipe, role: Role) -> bool {
         Work::Tasks(_) => true,
         Work::Prompt(_) => false,
     };
-    let only_ralph_commits = recipe.landing.commit == CommitPolicy::Ralph;
-    may_reuse || is_task || only_ralph_commits || looks_at_changes(recipe)
+    let is_commit_looked_at = match recipe.landing.commit {
+        CommitPolicy::Ralph | CommitPolicy::Agent => true,
+        CommitPolicy::Scm(_) | CommitPolicy::Nobody => false,
+    };
+    may_reuse || is_task || is_commit_looked_at || looks_at_changes(recipe)
 }
 
 /// Returns whether a recipe has rules about which paths change.

@@ -10,10 +10,11 @@ use crate::handoff::{Handoff, read};
 use crate::ids::{AskNumber, IterationNumber, Role};
 use crate::ports::{Moment, Request, View};
 use crate::prompt::role::{Frame, RolePrompt};
+use crate::prompt::run::{self, RunFrame};
 use crate::prompt::task::{self as task_prompt, Focus, ReviewParts, TaskParts};
 use crate::prompt::{self, Parts};
 use crate::reading::Reply;
-use crate::recipe::{AgentChoice, PROGRESS, PromptSource, Work};
+use crate::recipe::{AgentChoice, PROGRESS, PromptSource, Template, TemplatePlace, Work};
 use crate::review;
 use crate::run::PromptSize;
 use crate::scm;
@@ -42,6 +43,9 @@ impl Engine<'_> {
         size: PromptSize,
         moment: Moment,
     ) -> Result<(), Trouble> {
+        if purpose == Purpose::Work {
+            self.plan_is_there()?;
+        }
         let prompt = self.prompt(&purpose, size, moment)?;
         let mut request = self.request(ask, purpose.clone(), prompt, moment);
         self.add_instructions(&mut request)?;
@@ -230,8 +234,23 @@ impl Engine<'_> {
         match &self.state.recipe.work {
             Work::Prompt(PromptSource::Text(text)) => Ok(text.clone()),
             Work::Prompt(PromptSource::File(path)) => Ok(self.ports.store.read_prompt(path)?),
+            Work::Prompt(PromptSource::Template(template)) => self.filled_in(&template.clone()),
             Work::Tasks(_) => Ok(String::new()),
         }
+    }
+
+    /// Reads a template anew and fills it in.
+    fn filled_in(&mut self, template: &Template) -> Result<String, Trouble> {
+        let text = match &template.place {
+            TemplatePlace::Named(prompt) => self.template_of(*prompt)?,
+            TemplatePlace::File(path) => self.ports.store.read_prompt(path)?,
+        };
+        let gates = self.state.recipe.commands();
+        let signal = self.state.recipe.signal();
+        let iteration = IterationNumber(self.state.iterations);
+        let frame = RunFrame::new(&self.state.recipe, template, &text, &signal, &gates);
+        let rendered = run::fill(&RunFrame { iteration, ..frame });
+        Ok(self.said(rendered)?)
     }
 
     fn task_prompt(&mut self, prompt: RolePrompt, moment: Moment) -> Result<String, Trouble> {

@@ -5,13 +5,14 @@ use super::{Engine, EngineError, Trouble, ViewKind};
 use crate::asking::AskingEnd;
 use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use crate::choose;
-use crate::event::{Checkpoint, Event, History};
+use crate::event::{Changes, Checkpoint, Event, History};
 use crate::gate::{GateResult, GateStatus, Severity};
 use crate::ids::IterationNumber;
-use crate::judge;
+use crate::judge::{self, Verdict};
 use crate::outcome::Outcome;
+use crate::plan::PlanLook;
 use crate::ports::{Activity, GateOrder, View};
-use crate::recipe::CommitPolicy;
+use crate::recipe::{CommitPolicy, PlanPart};
 use crate::review::{self, ReviewVerdict};
 use crate::stuck::ErrorHasher;
 use crate::units::Millis;
@@ -166,13 +167,36 @@ impl Engine<'_> {
         })
     }
 
+    /// Returns what a person should know of work that is taken as complete all the same.
+    fn remarks(&self, judgement: &judge::Judgement) -> Vec<String> {
+        let (Verdict::Complete, Some(current)) = (&judgement.verdict, &self.state.current) else {
+            return Vec::new();
+        };
+        let counts = current.plan.as_ref().and_then(PlanLook::counts);
+        let part = self.state.recipe.plan.as_ref().map(|plan| plan.part);
+        let open = match (counts, part) {
+            (Some(counts), Some(PlanPart::Follows)) => counts.open,
+            (_, _) => 0,
+        };
+        let open = (open > 0).then(|| {
+            let items = if open == 1 { "1 item".to_owned() } else { format!("{open} items") };
+            format!("the agent says twice that all is done; {items} of its plan left open")
+        });
+        let is_left = current.observation().is_some_and(|seen| seen.changes == Changes::Some);
+        let is_agents = self.state.recipe.landing.commit == CommitPolicy::Agent;
+        let left = (is_left && is_agents && self.state.board.is_none())
+            .then(|| "uncommitted changes are left in the work tree".to_owned());
+        open.into_iter().chain(left).collect()
+    }
+
     pub(super) fn judge(&mut self) -> Result<(), EngineError> {
         let judgement = self.current(|current| judge::judge(&self.state, current)).flatten();
         let Some(judgement) = judgement else { return Ok(()) };
         let (handoff, amended) = (judgement.handoff.clone(), judgement.amended.clone());
         let overdue = self.overdue(&judgement);
+        let remarks = self.remarks(&judgement);
         self.record(Event::Judged { judgement: Box::new(judgement) })?;
-        if let Some(text) = overdue {
+        for text in overdue.into_iter().chain(remarks) {
             self.record(Event::Warned { text })?;
         }
         let iteration = IterationNumber(self.state.iterations);

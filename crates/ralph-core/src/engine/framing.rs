@@ -13,6 +13,7 @@ use crate::ports::PromptError;
 use crate::progress;
 use crate::prompt::keeping::Keeping;
 use crate::prompt::role::{Beside, Frame, Rendered, RolePrompt};
+use crate::prompt::run::RunPrompt;
 use crate::recipe::{PROGRESS, TaskWork};
 use crate::settle::Settled;
 use crate::task::Keeper;
@@ -38,7 +39,7 @@ pub(super) struct Surroundings {
 impl Engine<'_> {
     /// Reads what a prompt is set in.
     pub(super) fn surroundings(&mut self, prompt: RolePrompt) -> Result<Surroundings, EngineError> {
-        if self.heed.templates.is_empty() {
+        if !self.heed.templates.contains_key(RolePrompt::Implement.name()) {
             // All of them, before the first agent could change one that is needed later.
             for prompt in RolePrompt::ALL {
                 let template = self.ports.store.prompt_template(prompt.name());
@@ -48,16 +49,30 @@ impl Engine<'_> {
         let template = self.ports.store.prompt_template(prompt.name());
         let template = self.usable(template, "the template of ralph's own is used")?;
         let before = self.heed.templates.insert(prompt.name(), template.clone());
-        // A person may do that, and so may an agent that does not like its orders.
         if before.is_some_and(|before| before != template) {
-            let name = prompt.name();
-            self.warn_once(format!("the prompt template {name}.md was changed during the run"))?;
+            self.template_was_changed(prompt.name())?;
         }
         let beside = match self.state.recipe.task_work().cloned() {
             Some(work) => self.beside(&work)?,
             None => Beside::default(),
         };
         Ok(Surroundings { template, beside, gates: self.state.recipe.commands() })
+    }
+
+    /// Reads the template of a whole run: the project's own, or ralph's.
+    pub(super) fn template_of(&mut self, prompt: RunPrompt) -> Result<String, EngineError> {
+        let template = self.ports.store.prompt_template(prompt.name());
+        let template = self.usable(template, "the template of ralph's own is used")?;
+        let before = self.heed.templates.insert(prompt.name(), template.clone());
+        if before.is_some_and(|before| before != template) {
+            self.template_was_changed(prompt.name())?;
+        }
+        Ok(template.unwrap_or_else(|| prompt.template().to_owned()))
+    }
+
+    /// A person may do that, and so may an agent that does not like its orders.
+    fn template_was_changed(&mut self, name: &str) -> Result<(), EngineError> {
+        self.warn_once(format!("the prompt template {name}.md was changed during the run"))
     }
 
     /// Returns the frame of a prompt.

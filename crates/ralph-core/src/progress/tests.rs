@@ -99,6 +99,7 @@ fn iteration(role: Role, verdict: Verdict, handoff: Option<Handoff>) -> Iteratio
         work: Asking::default(),
         observed: None,
         claim: None,
+        plan: None,
         gate: Asking::default(),
         gates: Vec::new(),
         judgement: Some(Judgement {
@@ -111,6 +112,7 @@ fn iteration(role: Role, verdict: Verdict, handoff: Option<Handoff>) -> Iteratio
             failed: None,
             complaint: None,
             divergence: None,
+            doubted: None,
         }),
         message: Asking::default(),
         landed: Vec::new(),

@@ -63,8 +63,9 @@ impl RolePrompt {
 
 /// Every variable of ralph's own, with its meaning. Those from `TASK` on are sections: they
 /// bring their heading, and are nothing at all where there is nothing to say.
-pub const VARIABLES: [(&str, &str); 22] = [
+pub const VARIABLES: [(&str, &str); 23] = [
     ("ROLE", "`implement`, `fix` or `review`"),
+    ("MODE", "the same as `ROLE`"),
     ("ITERATION", "the number of the iteration"),
     ("MAX_ITERATIONS", "how many iterations the run may take"),
     ("RALPH_ITERATION", "the same as `ITERATION`"),
@@ -180,7 +181,9 @@ pub(super) type Values = BTreeMap<&'static str, String>;
 
 /// Fills in the template of a role.
 pub(super) fn render(prompt: RolePrompt, frame: &Frame<'_>, mut values: Values) -> Rendered {
-    values.insert("ROLE", prompt.role().name().to_owned());
+    for name in ["ROLE", "MODE"] {
+        values.insert(name, prompt.role().name().to_owned());
+    }
     for name in ["ITERATION", "RALPH_ITERATION"] {
         values.insert(name, frame.iteration.to_string());
     }

@@ -136,7 +136,7 @@ fn skills(skills: &[(String, String)]) -> String {
     told.collect::<Vec<_>>().join("\n\n")
 }
 
-fn gates(gates: &[String]) -> String {
+pub(super) fn gates(gates: &[String]) -> String {
     let text = if gates.is_empty() {
         "Run the project's own checks.".to_owned()
     } else {

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{GateCount, Latest, Report, Spent, WaitCount};
 use crate::board::Board;
+use crate::checklist::Counts;
 use crate::gate::{GateStatus, Severity};
 use crate::given_up::GivenUp;
 use crate::ids::{IterationNumber, Role, RunId, TaskId};
@@ -76,6 +77,8 @@ pub struct Summary {
     pub amendments: Latest<AmendmentNote>,
     /// How many of them were refused.
     pub amendments_refused: u32,
+    /// How far the plan was when it was last seen, where an agent keeps one.
+    pub plan: Option<Counts>,
     /// What was found of edits by hand.
     pub edits: Latest<String>,
     /// Commits.
@@ -352,6 +355,7 @@ impl Report {
             leftovers: state.totals.leftovers,
             amendments: self.amendments.clone(),
             amendments_refused: self.amendments_refused,
+            plan: self.plan,
             edits: self.edits.clone(),
             commits: self.commits.clone(),
             shelved: self.shelved.clone(),

@@ -10,6 +10,7 @@ use crate::event::{Checkpoint, Landed, Observation, Purpose, Recorded, TreeId};
 use crate::gate::GateResult;
 use crate::ids::{IterationNumber, Role, TaskId};
 use crate::judge::{Feedback, Judgement};
+use crate::plan::PlanLook;
 use crate::units::{Millis, Timestamp};
 
 /// An iteration that is open.
@@ -34,6 +35,9 @@ pub struct Iteration {
     /// What the agent made of the task list, once that was read; only where it keeps the list.
     #[serde(default)]
     pub claim: Option<Claim>,
+    /// What the agent made of the plan, once that was looked at.
+    #[serde(default)]
+    pub plan: Option<PlanLook>,
     /// What the agent left, once it was looked at.
     pub observed: Option<Observed>,
     /// The question of the gate that an agent is being asked for.
@@ -72,6 +76,7 @@ impl Iteration {
             asks: 0,
             work: Asking::default(),
             claim: None,
+            plan: None,
             observed: None,
             gate: Asking::default(),
             gates: Vec::new(),

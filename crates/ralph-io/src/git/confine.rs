@@ -23,7 +23,12 @@ impl Git {
             scope.iter().any(|pattern| pattern.matches(&path))
         };
         target.tree = self.tree_with(&target.tree, is_allowed, &now)?;
-        target.place = None;
+        let head = self.repository.head()?;
+        let place = target.place.take();
+        // What was staged before means nothing on top of further commits, which stay.
+        if place.is_some_and(|place| place.commit != head.commit) {
+            target.index = head.tree;
+        }
         self.go_back(&target, &kept_ref(mark))
     }
 }

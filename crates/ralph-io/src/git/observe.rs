@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use ralph_core::event::{Changes, Checkpoint, CommitId, History, TreeId};
+use ralph_core::event::{Changes, Checkpoint, CommitId, History, TreeId, UNCOMMITTED_FILES};
 use ralph_core::glob::Pattern;
 use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::ports::{OBSERVED_FILES, Observation, VcsError};
@@ -38,6 +38,11 @@ impl Git {
             touched.iter().map(|change| self.repository.file_touched(change)).collect();
         let is_watched = |path: &str| watched.iter().any(|pattern| pattern.matches(path));
         files.sort_by_cached_key(|file| (!is_watched(&file.path), file.path.clone()));
+        let uncommitted = if before == head.tree {
+            files.iter().take(UNCOMMITTED_FILES).map(|file| file.path.clone()).collect()
+        } else {
+            self.uncommitted(&head.tree, &now)?
+        };
         let more = files.len().saturating_sub(OBSERVED_FILES);
         files.truncate(OBSERVED_FILES);
         Ok(Some(Observation {
@@ -46,7 +51,18 @@ impl Git {
             files,
             more_files: u32::try_from(more).unwrap_or(u32::MAX),
             history: self.repository.history(commit, branch.as_deref(), &head)?,
+            uncommitted,
         }))
+    }
+
+    /// Names the first paths that differ from the commit that is checked out.
+    fn uncommitted(&self, head: &str, now: &str) -> Result<Vec<String>, VcsError> {
+        if head == now {
+            return Ok(Vec::new());
+        }
+        let touched = self.repository.diff_trees(head, now)?;
+        let named = touched.iter().map(|change| self.repository.file_touched(change).path);
+        Ok(named.take(UNCOMMITTED_FILES).collect())
     }
 }
 

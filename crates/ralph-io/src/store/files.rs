@@ -12,6 +12,7 @@ use ralph_core::event::Recorded;
 use ralph_core::gate::GateResult;
 use ralph_core::ids::{IterationNumber, TaskId};
 use ralph_core::outcome::Outcome;
+use ralph_core::plan::PlanLook;
 use ralph_core::ports::{PromptError, Store, StoreError, TasksError, TasksFound, View};
 use ralph_core::run::RunState;
 use ralph_core::task::TaskList;
@@ -21,6 +22,7 @@ use serde::Serialize;
 
 use super::journal::Journal;
 use super::layout::{Layout, LayoutError, RunDir, write_json};
+use super::plan::KeptPlan;
 use super::prompts;
 use super::tasks::Edit;
 use crate::clock;
@@ -162,6 +164,14 @@ impl Store for RunStore {
         prompts::replace_beside(&scratch, self.layout.project(), tasks, name, text)
     }
 
+    fn look_at_plan(&mut self, file: &Path) -> PlanLook {
+        KeptPlan::new(self.layout.project(), file, &self.files).look()
+    }
+
+    fn put_plan_back(&mut self, file: &Path) -> Result<(), StoreError> {
+        KeptPlan::new(self.layout.project(), file, &self.files).put_back()
+    }
+
     fn publish(&mut self, view: &View<'_>) -> Result<(), StoreError> {
         match view {
             View::Active(active) => self.publish_active(active),
@@ -283,6 +293,7 @@ fn status(outcome: Option<&Outcome>) -> &'static str {
             | Outcome::NoCommitMessage
             | Outcome::ScmFailed { .. }
             | Outcome::GitFailed { .. }
+            | Outcome::PlanMissing
             | Outcome::TasksLost { .. }
             | Outcome::PromptLost { .. },
         ) => "failed",

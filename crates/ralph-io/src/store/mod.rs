@@ -12,6 +12,7 @@ pub mod files;
 pub mod journal;
 pub mod layout;
 pub mod lock;
+pub mod plan;
 pub mod prompts;
 pub mod raw;
 pub mod run_id;

@@ -68,7 +68,7 @@ fn unusable(project: &Path, path: &Path, what: &str) -> PromptError {
 }
 
 /// Reads an ordinary text file within some directories. A pipe is not waited for.
-fn read(path: &Path, within: &[&Path], largest: u64) -> Result<Option<String>, String> {
+pub(super) fn read(path: &Path, within: &[&Path], largest: u64) -> Result<Option<String>, String> {
     let is_missing = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     };

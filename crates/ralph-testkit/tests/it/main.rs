@@ -9,6 +9,7 @@
 mod active;
 mod engine;
 mod keeper;
+mod planned;
 mod process;
 mod prompts;
 mod sim;

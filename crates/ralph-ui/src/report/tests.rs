@@ -78,6 +78,7 @@ impl Journal {
                 files: vec![file],
                 more_files: 0,
                 history: History::Same,
+                uncommitted: Vec::new(),
             });
             self.tell(Event::Observed { observation, kept: None });
         }

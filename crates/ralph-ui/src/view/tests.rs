@@ -18,7 +18,7 @@ use ralph_core::judge::judge;
 use ralph_core::reading::{Reading, Speaker, TextForm, Usage};
 use ralph_core::recipe::{
     AgentChoice, AgentKind, CommitPolicy, LandingPolicy, OnFailure, PromptSource, Recipe,
-    RunLimits, Work,
+    RunLimits, Uncommitted, Work,
 };
 use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
 
@@ -233,6 +233,7 @@ fn recipe() -> Recipe {
             commit: CommitPolicy::Ralph,
             commit_prefix: "ralph: ".into(),
             on_failure: OnFailure::Rollback,
+            uncommitted: Uncommitted::Refused,
         },
         limits: RunLimits { budget, ..recipe.limits.clone() },
         ..recipe

@@ -1,17 +1,18 @@
 //! `ralph build`: do the tasks of a list, one verified commit at a time.
+//!
+//! Not here: work by a plan that the agent keeps.
 
 use std::path::Path;
 
 use ralph_core::ids::TaskId;
 use ralph_core::nearest::nearest;
 use ralph_core::outcome::ExitStatus;
-use ralph_core::prompt::role::RolePrompt;
-use ralph_core::recipe::Retry;
+use ralph_core::recipe::{PlanPart, Retry};
 use ralph_core::task::{TaskList, TaskStatus};
 use ralph_io::formats::TaskFile;
 use serde_json::{Value, json};
 
-use super::{dry_run, run};
+use super::{dry_run, run, specs};
 use crate::cli::{BuildArgs, CommonArgs};
 use crate::complaint::Complaint;
 use crate::dead_run;
@@ -23,15 +24,28 @@ use crate::screen;
 use crate::session::{self, Wishes};
 use crate::settings::FlagValue;
 use crate::task_file;
+use crate::workflow::Basis;
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, Complaint> {
     if let Some(prompt) = args.print_prompt {
-        screen::print_data(RolePrompt::from(prompt).template());
+        screen::print_data(prompt.template());
         return Ok(ExitStatus::Complete);
     }
     let project = Project::open(common)?;
     let mut loaded = run::load(&project, &args.start, flags(args)?)?;
+    match (Basis::of(&project, &loaded), of_tasks(args)) {
+        (Basis::Specs, Some(flag)) if args.plan.is_none() => {
+            return Err(Complaint::input(format!(
+                "{flag} is about a task list, and this is work by specifications"
+            ))
+            .hint("`\"workflow\": \"tasks\"` in the settings, or --plan FILE, means a task list"));
+        }
+        (Basis::Tasks, _) | (Basis::Specs | Basis::Unknown, Some(_)) => {}
+        (Basis::Specs | Basis::Unknown, None) => {
+            return specs::main(common, &project, loaded, &args.start, PlanPart::Follows);
+        }
+    }
     if !args.start.dry_run {
         loaded.warnings.extend(dead_run::put_right(&project, &loaded)?);
     }
@@ -58,6 +72,18 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
     let shelf = only.filter(has_failed).map(|task| Shelved { task, plan: shelf_plan(args) });
     let wishes = Wishes { shelf, ..run::wishes(&args.start) };
     session::start(common, &project, &loaded, recipe, &wishes)
+}
+
+/// Returns the flag that only means something with a task list, if one is there.
+fn of_tasks(args: &BuildArgs) -> Option<&'static str> {
+    let flags = [
+        (args.plan.is_some(), "--plan"),
+        (args.task.is_some(), "--task"),
+        (args.skip_review, "--skip-review"),
+        (args.review_cap.is_some(), "--review-cap"),
+        (args.retry_failed, "--retry-failed"),
+    ];
+    flags.into_iter().find_map(|(is_there, name)| is_there.then_some(name))
 }
 
 fn shelf_plan(args: &BuildArgs) -> ShelfPlan {

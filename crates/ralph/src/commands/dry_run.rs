@@ -10,10 +10,12 @@ use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::{Moment, StopWish};
 use ralph_core::prompt::keeping::Keeping;
 use ralph_core::prompt::role::{Beside, Frame, Rendered, RolePrompt};
+use ralph_core::prompt::run::RunFrame;
 use ralph_core::prompt::task::{self as task_prompt, ReviewParts, TaskParts};
 use ralph_core::prompt::{self, Parts};
 use ralph_core::recipe::{
-    CommitPolicy, Completion, OnFailure, PromptSource, Recipe, ScmTask, TaskWork, Work,
+    CommitPolicy, Completion, OnFailure, PromptSource, Recipe, ScmTask, TaskWork, TemplatePlace,
+    Work,
 };
 use ralph_core::review;
 use ralph_core::run::PromptSize;
@@ -77,21 +79,67 @@ fn opening(project: &Project, loaded: &Loaded, recipe: &Recipe) -> Result<Openin
         Work::Prompt(source) => source,
         Work::Tasks(work) => return task_opening(project, loaded, recipe, work),
     };
-    let base = match source {
-        PromptSource::Text(text) => text.clone(),
-        PromptSource::File(path) => {
-            read_prompt(path).map_err(|error| Complaint::input(error.message))?
-        }
-    };
+    let Rendered { text: base, warnings } = text_of(project, loaded, recipe, source)?;
     let until = match recipe.completion {
-        Completion::Signal => format!(
-            "the agent answers <response>{}</response> and the gates pass",
-            recipe.completion_response
-        ),
+        Completion::Signal => {
+            let said = &recipe.completion_response;
+            let tag = match source {
+                PromptSource::Text(_) | PromptSource::File(_) => "response",
+                PromptSource::Template(_) => "promise",
+            };
+            format!("the agent answers <{tag}>{said}</{tag}> and the gates pass")
+        }
         Completion::Gates => "the gates pass".to_owned(),
     };
     let prompt = assembled(recipe, &base);
-    Ok(Opening { until, role: recipe.role, prompt, schema: None, warnings: Vec::new() })
+    Ok(Opening { until, role: recipe.role, prompt, schema: None, warnings })
+}
+
+/// Returns the text of work that is a prompt, as its first iteration has it; nothing where it is
+/// a task list.
+pub(super) fn first_text(
+    project: &Project,
+    loaded: &Loaded,
+    recipe: &Recipe,
+) -> Result<Rendered, Complaint> {
+    match &recipe.work {
+        Work::Prompt(source) => text_of(project, loaded, recipe, source),
+        Work::Tasks(_) => Ok(Rendered { text: String::new(), warnings: Vec::new() }),
+    }
+}
+
+fn text_of(
+    project: &Project,
+    loaded: &Loaded,
+    recipe: &Recipe,
+    source: &PromptSource,
+) -> Result<Rendered, Complaint> {
+    let read = |path| read_prompt(path).map_err(|error| Complaint::input(error.message));
+    let template = match source {
+        PromptSource::Text(text) => {
+            return Ok(Rendered { text: text.clone(), warnings: Vec::new() });
+        }
+        PromptSource::File(path) => {
+            return Ok(Rendered { text: read(path)?, warnings: Vec::new() });
+        }
+        PromptSource::Template(template) => template,
+    };
+    let (text, unusable) = match &template.place {
+        TemplatePlace::File(path) => (read(path)?, None),
+        TemplatePlace::Named(prompt) => {
+            let own = loaded.settings.prompts_dir.as_ref();
+            let ours = || prompt.template().to_owned();
+            match prompts::template(&project.directory, own, prompt.name()) {
+                Ok(text) => (text.unwrap_or_else(ours), None),
+                Err(error) => (ours(), Some(error.message)),
+            }
+        }
+    };
+    let (gates, signal) = (recipe.commands(), recipe.signal());
+    let frame = RunFrame::new(recipe, template, &text, &signal, &gates);
+    let mut rendered = prompt::run::fill(&frame);
+    rendered.warnings.extend(unusable);
+    Ok(rendered)
 }
 
 fn assembled(recipe: &Recipe, base: &str) -> String {
@@ -209,7 +257,8 @@ pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complai
         }
         Step::Ask { .. } => "ask the agent".to_owned(),
         Step::Wait { .. } => "wait until the agent may be asked again".to_owned(),
-        Step::Observe
+        Step::SeePlan
+        | Step::Observe
         | Step::Check { .. }
         | Step::Hear { .. }
         | Step::Reuse { .. }

@@ -10,9 +10,11 @@ mod init;
 mod log;
 mod plan;
 mod plugin;
+mod prompt;
 mod report;
 mod resume;
 mod run;
+mod specs;
 mod status;
 mod tasks;
 
@@ -52,6 +54,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Archive(args)) => finish(&cli.common, archive::main(&cli.common, &args)),
         Some(Command::Init(args)) => finish(&cli.common, init::main(&cli.common, &args)),
         Some(Command::Plan(args)) => finish(&cli.common, plan::main(&cli.common, &args)),
+        Some(Command::Prompt(args)) => finish(&cli.common, prompt::main(&cli.common, &args)),
         Some(Command::Hook { event }) => hook::main(&event),
         Some(Command::Run(args)) => finish(&cli.common, run::main(&cli.common, &args)),
         Some(Command::Build(args)) => finish(&cli.common, build::main(&cli.common, &args)),

@@ -1,32 +1,32 @@
 //! `ralph plan`: from the requirements document to a task list that holds together.
 //!
-//! Not here: what the agent is told, which is the core's, and what makes a list a good one.
+//! Not here: what the agent is told, which is the core's, what makes a list a good one, and plans
+//! from specifications.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use ralph_core::outcome::ExitStatus;
-use ralph_core::prompt::keeping::Commits;
-use ralph_core::prompt::plan::{self, PlanParts};
+use ralph_core::recipe::PlanPart;
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
-use ralph_io::store::files::read_prompt;
 use ralph_io::store::layout::PROJECT_DIRECTORY;
 
-use super::{dry_run, run};
+use super::{dry_run, run, specs};
 use crate::calls::quoted;
 use crate::cli::{CommonArgs, PlanArgs};
 use crate::complaint::Complaint;
 use crate::detect;
-use crate::documents::{Documents, PRD};
+use crate::documents::{Documents, INIT, PRD};
 use crate::equip::{Asking, equipped};
 use crate::project::{Project, complain_of_layout};
 use crate::recipe;
 use crate::scaffold::{self, Existing};
 use crate::screen;
 use crate::session;
-use crate::settings::types::sections::{Commit, Workflow};
-use crate::settings::{Loaded, Settings};
+use crate::settings::Loaded;
 use crate::task_file;
+use crate::workflow::Basis;
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &PlanArgs) -> Result<ExitStatus, Complaint> {
@@ -34,20 +34,29 @@ pub(crate) fn main(common: &CommonArgs, args: &PlanArgs) -> Result<ExitStatus, C
     let mut flags = run::start_flags(&args.start)?;
     flags.extend(run::count_flag(args.count, &args.start, "plan")?);
     let loaded = run::load(&project, &args.start, flags)?;
-    match loaded.settings.workflow {
-        Workflow::Specs => {
-            return Err(Complaint::input(
-                "planning from specs is not available yet in this version",
-            )
-            .hint("`\"workflow\": \"tasks\"` plans a task list from ralph/prd.md"));
+    match Basis::of(&project, &loaded) {
+        Basis::Tasks => {}
+        Basis::Specs if args.force => {
+            return Err(Complaint::input("--force is about a task list")
+                .hint("a plan from specifications is brought up to date without it"));
         }
-        Workflow::Prompt | Workflow::Tasks => {}
+        Basis::Specs => {
+            return specs::main(common, &project, loaded, &args.start, PlanPart::Makes);
+        }
+        Basis::Unknown => {
+            let directory = &loaded.settings.specs_dir;
+            return Err(Complaint::input(format!(
+                "there is nothing to plan from: neither `{directory}/` nor `ralph/prd.md`"
+            ))
+            .hint(format!("write specifications in Markdown into `{directory}/`, or"))
+            .hint(INIT));
+        }
     }
     let documents = Documents::of(&project, &loaded.settings)?;
     documents.prd_is_written()?;
     let known = known(&project, &documents, args)?;
-    let prompt = prompt(&project, &loaded.settings, &documents, known.as_ref())?;
-    let recipe = recipe::for_plan(&loaded, prompt, &documents.tasks, check(&documents)?)?;
+    let values = values(&project, &documents, known.as_ref());
+    let recipe = recipe::for_plan(&loaded, values, &documents.tasks, check(&documents)?)?;
     if args.start.dry_run {
         let recipe = equipped(&project, recipe, Asking::Memory);
         return dry_run::main(&project, &loaded, &recipe);
@@ -115,19 +124,12 @@ fn keep(project: &Project, loaded: &Loaded, text: &str) -> Result<(), Complaint>
     Ok(())
 }
 
-/// Returns what the agent is told: the project's own text, or the usual one.
-fn prompt(
+/// Returns what the prompt names.
+fn values(
     project: &Project,
-    settings: &Settings,
     documents: &Documents,
     known: Option<&Known>,
-) -> Result<String, Complaint> {
-    let own = project.directory.join(&settings.prompts_dir).join("plan.md");
-    let template = if own.exists() {
-        read_prompt(&own).map_err(|error| Complaint::input(error.message))?
-    } else {
-        plan::TEMPLATE.to_owned()
-    };
+) -> BTreeMap<String, String> {
     let commands = match known {
         Some(Known::Untouched(file)) if !file.list().verify_commands.is_empty() => {
             file.list().verify_commands.clone()
@@ -136,20 +138,17 @@ fn prompt(
             detect::verify_commands(&project.directory)
         }
     };
-    let commits = match (&settings.scm.command, settings.commit) {
-        (None, Some(Commit::Agent)) => Commits::Agent,
-        (Some(_), _) | (None, Some(Commit::Ralph | Commit::None) | None) => Commits::Ralph,
+    let commands: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
+    let found = match commands.as_slice() {
+        [] => String::new(),
+        commands => format!(" These were found: {}.", commands.join(", ")),
     };
-    Ok(plan::plan(
-        &template,
-        &PlanParts {
-            prd: &documents.beside(PRD),
-            file: &documents.tasks,
-            commands: &commands,
-            commits,
-            vars: &settings.vars,
-        },
-    ))
+    let values = [
+        ("PRD_FILE", documents.beside(PRD)),
+        ("TASKS_FILE", documents.tasks.clone()),
+        ("FOUND", found),
+    ];
+    values.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
 /// Returns the command that says whether the list is one that work can begin with: this very

@@ -29,7 +29,7 @@ pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Co
     }
     let loaded = load(&project, &args.start, flags)?;
     let source = match source {
-        PromptSource::Text(text) => PromptSource::Text(text),
+        PromptSource::Text(_) | PromptSource::Template(_) => source,
         PromptSource::File(path) => {
             let path = project.directory.join(path);
             read_prompt(&path).map_err(|error| Complaint::input(error.message))?;

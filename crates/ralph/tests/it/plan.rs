@@ -248,7 +248,7 @@ fn stories_that_have_begun_are_no_plan() {
 fn without_requirements_nobody_is_asked() {
     let sealed = repository();
     sealed.script(&calls(&[json!([writes(&good())])]), &json!({}));
-    plan(&sealed, &[]).expect_code(2).expect_stderr("here is no `ralph/prd.md`");
+    plan(&sealed, &[]).expect_code(2).expect_stderr("neither `specs/` nor `ralph/prd.md`");
     sealed.ralph(&["init", "--workflow", "tasks"]).expect_code(0);
     plan(&sealed, &[]).expect_code(2).expect_stderr("still the bare template");
     sealed.write("ralph/prd.md", " \n");
@@ -375,7 +375,7 @@ fn the_project_may_have_a_prompt_of_its_own() {
 #[test]
 fn plans_of_another_kind_and_wrong_numbers_are_refused() {
     let sealed = project(&calls(&[json!([writes(&good())])]), &json!({ "workflow": "specs" }));
-    plan(&sealed, &[]).expect_code(2).expect_stderr("from specs is not available yet");
+    plan(&sealed, &[]).expect_code(2).expect_stderr("no directory `specs` with specifications");
     let sealed = project(&calls(&[json!([writes(&good())])]), &json!({}));
     plan(&sealed, &["0"]).expect_code(2);
     plan(&sealed, &["3", "-m", "4"]).expect_code(2).expect_stderr("given twice");

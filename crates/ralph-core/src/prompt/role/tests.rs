@@ -10,9 +10,10 @@ fn known() -> BTreeSet<&'static str> {
 }
 
 /// Variables that no default uses; they are for templates of the project's own.
-const FOR_PROJECTS: [&str; 8] = [
+const FOR_PROJECTS: [&str; 9] = [
     "ITERATION",
     "MAX_ITERATIONS",
+    "MODE",
     "RALPH_ITERATION",
     "RALPH_MAX_ITERATIONS",
     "ROLE",

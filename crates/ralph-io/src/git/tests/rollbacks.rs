@@ -364,3 +364,20 @@ fn what_lies_outside_a_scope_goes_back_and_the_rest_stays() {
     let again = git.confine(&mark(1), &checkpoint, &scope).expect("confined");
     assert_eq!((again, world.users()), (Some(kept), expect));
 }
+
+#[test]
+fn a_scope_leaves_the_commits_of_the_agent_and_what_is_staged_fits_them() {
+    let world = World::new();
+    let mut git = world.open();
+    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    world.write("plan.md", "- [ ] one\n");
+    world.write("a.txt", "code\n");
+    world.git(&["add", "--all"]);
+    world.git(&["commit", "-q", "-m", "the agent's"]);
+    let scope = [Pattern::exactly("plan.md").expect("a pattern")];
+    git.confine(&mark(1), &checkpoint, &scope).expect("confined").expect("a ref");
+    assert_eq!(world.git(&["status", "--porcelain"]), " M a.txt");
+    assert_eq!(world.git(&["log", "-1", "--format=%s"]), "the agent's");
+    let seen = git.observe(&checkpoint, &[]).expect("looked").expect("a repository");
+    assert_eq!((seen.changes, seen.uncommitted), (Changes::Some, vec!["a.txt".to_owned()]));
+}

@@ -16,6 +16,7 @@ fn two_iterations(stage: &mut Stage) {
         files: Vec::new(),
         more_files: 2,
         history: History::Same,
+        uncommitted: Vec::new(),
     };
     stage.tell(Event::Observed { observation: Some(observation), kept: None });
     stage.check("lint", GateStatus::Passed, 0, "");

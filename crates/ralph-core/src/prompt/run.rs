@@ -1,0 +1,314 @@
+//! The templates of whole runs: prompts that are the same for every iteration, but for their
+//! variables.
+//!
+//! A project may have another in the place of one that ships with ralph, or bring a file of its
+//! own. Not here: reading files, and the templates for work on tasks.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::role::{Rendered, section};
+use super::task;
+use crate::completion;
+use crate::ids::{IterationNumber, Role};
+use crate::nearest::nearest;
+use crate::recipe::{CommitPolicy, Completion, Recipe, Template, TemplatePlace};
+use crate::template;
+
+/// A template that ships with ralph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunPrompt {
+    /// For making a task list out of a requirements document.
+    PlanTasks,
+    /// For making a plan out of specifications.
+    PlanSpecs,
+    /// For doing what such a plan says.
+    Build,
+}
+
+impl RunPrompt {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::PlanTasks, Self::PlanSpecs, Self::Build];
+
+    /// Returns its name; a project's own template is in a file of this name with `.md`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PlanTasks | Self::PlanSpecs => "plan",
+            Self::Build => "build",
+        }
+    }
+
+    /// Returns the name of that file.
+    fn file(self) -> &'static str {
+        match self {
+            Self::PlanTasks | Self::PlanSpecs => "plan.md",
+            Self::Build => "build.md",
+        }
+    }
+
+    /// Returns the template that ships with ralph.
+    pub fn template(self) -> &'static str {
+        match self {
+            Self::PlanTasks => include_str!("../../prompts/plan-tasks.md"),
+            Self::PlanSpecs => include_str!("../../prompts/plan-specs.md"),
+            Self::Build => include_str!("../../prompts/build.md"),
+        }
+    }
+
+    /// Returns what it says about commits, given the file that it is about.
+    pub fn committing(self, commit: &CommitPolicy, file: &str) -> String {
+        match (commit, self) {
+            (CommitPolicy::Agent, Self::PlanTasks | Self::PlanSpecs) => {
+                format!("When you are done, commit `{file}` alone.")
+            }
+            (CommitPolicy::Agent, Self::Build) => format!(
+                "Commit everything that belongs to the item, `{file}` included, with a message that says what was done. Leave nothing uncommitted."
+            ),
+            (CommitPolicy::Ralph | CommitPolicy::Scm(_), Self::Build) => {
+                "Do not commit: that is done for you once the checks have passed.".to_owned()
+            }
+            (CommitPolicy::Ralph | CommitPolicy::Scm(_), Self::PlanTasks | Self::PlanSpecs)
+            | (CommitPolicy::Nobody, _) => "Do not commit.".to_owned(),
+        }
+    }
+}
+
+/// Every variable of ralph's own in the templates of whole runs, with its meaning.
+pub const RUN_VARIABLES: [(&str, &str); 13] = [
+    ("MODE", "`plan`, `build` or `prompt`"),
+    ("ITERATION", "the number of the iteration"),
+    ("MAX_ITERATIONS", "how many iterations the run may take"),
+    ("RALPH_ITERATION", "the same as `ITERATION`"),
+    ("RALPH_MAX_ITERATIONS", "the same as `MAX_ITERATIONS`"),
+    ("SPECS_DIR", "`specsDir` of the settings"),
+    ("PLAN_FILE", "the plan, as seen from the project directory"),
+    ("SIGNAL", "the tag that says the work is complete"),
+    ("COMMITTING", "who commits, and what"),
+    ("GATES", "the commands that are run after the agent, with a heading"),
+    ("PRD_FILE", "the requirements document; only where a task list is planned"),
+    ("TASKS_FILE", "the task file; only there"),
+    ("FOUND", "the commands that were found for checking the project; only there"),
+];
+
+/// What a template of a whole run is filled in with.
+#[derive(Debug, Clone, Copy)]
+pub struct RunFrame<'a> {
+    /// The text.
+    pub template: &'a str,
+    /// What it is called, for warnings.
+    pub name: &'a str,
+    /// The role that is asked.
+    pub role: Role,
+    /// The iteration.
+    pub iteration: IterationNumber,
+    /// The limit of iterations.
+    pub limit: u32,
+    /// Variables of the user's.
+    pub vars: &'a BTreeMap<String, String>,
+    /// Variables of ralph's own that hold for the whole run.
+    pub values: &'a BTreeMap<String, String>,
+    /// The commands that are run after the agent.
+    pub gates: &'a [String],
+    /// What completes the work.
+    pub signal: Signal<'a>,
+}
+
+impl<'a> RunFrame<'a> {
+    /// Returns the frame of the first iteration of a recipe.
+    pub fn new(
+        recipe: &'a Recipe,
+        source: &'a Template,
+        text: &'a str,
+        signal: &'a str,
+        gates: &'a [String],
+    ) -> Self {
+        let (name, signal) = match (&source.place, recipe.completion) {
+            (TemplatePlace::Named(prompt), Completion::Signal) => {
+                (prompt.file(), Signal::Added(signal))
+            }
+            (TemplatePlace::Named(prompt), Completion::Gates) => (prompt.file(), Signal::NotNeeded),
+            (TemplatePlace::File(_), _) => ("the prompt file", Signal::Missed(signal)),
+        };
+        Self {
+            template: text,
+            name,
+            role: recipe.role,
+            iteration: IterationNumber(1),
+            limit: recipe.limits.iterations,
+            vars: &recipe.prompt.vars,
+            values: &source.values,
+            gates,
+            signal,
+        }
+    }
+}
+
+/// What is made of a prompt that does not name the completion signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal<'a> {
+    /// Nobody needs it.
+    NotNeeded,
+    /// It is added: without it the agent cannot end the run.
+    Added(&'a str),
+    /// It is warned of: the text is all the user's.
+    Missed(&'a str),
+}
+
+/// Fills in a template of a whole run.
+pub fn fill(frame: &RunFrame<'_>) -> Rendered {
+    let values = values(frame);
+    let value = |name: &str| values.get(name).or(frame.vars.get(name)).map(String::as_str);
+    let expanded = template::expand(frame.template, value);
+    let mut warnings = Vec::new();
+    for name in &expanded.unknown {
+        let names = values.keys().chain(frame.vars.keys()).map(String::as_str);
+        let meant = nearest(name, names)
+            .map(|meant| format!("; did you mean `${{{meant}}}`?"))
+            .unwrap_or_default();
+        warnings.push(format!("nobody knows the variable `${{{name}}}` in {}{meant}", frame.name));
+    }
+    if expanded.is_cut {
+        let name = frame.name;
+        warnings.push(format!("{name} is too long with its variables filled in; some are not"));
+    }
+    let mut text = expanded.text;
+    match frame.signal {
+        Signal::Added(signal) if !is_named(&text, signal) => {
+            text = format!("{}\n\n{}", text.trim_end(), answer(signal));
+        }
+        Signal::Missed(signal) if !is_named(&text, signal) => warnings.push(format!(
+            "{} does not name the completion signal `{signal}`: the agent cannot know how to end the run",
+            frame.name
+        )),
+        Signal::NotNeeded | Signal::Added(_) | Signal::Missed(_) => {}
+    }
+    Rendered { text, warnings }
+}
+
+fn values(frame: &RunFrame<'_>) -> BTreeMap<String, String> {
+    let mut values = frame.values.clone();
+    // A plan that nothing checks needs no checks.
+    let gates = match (frame.role, frame.gates) {
+        (Role::Plan, []) => String::new(),
+        (_, gates) => task::gates(gates),
+    };
+    let (iteration, limit) = (frame.iteration.to_string(), frame.limit.to_string());
+    for (name, value) in [
+        ("MODE", frame.role.name()),
+        ("ITERATION", &iteration),
+        ("RALPH_ITERATION", &iteration),
+        ("MAX_ITERATIONS", &limit),
+        ("RALPH_MAX_ITERATIONS", &limit),
+        ("GATES", &gates),
+    ] {
+        values.insert(name.to_owned(), value.to_owned());
+    }
+    match frame.signal {
+        Signal::Added(signal) | Signal::Missed(signal) => {
+            values.insert("SIGNAL".to_owned(), signal.to_owned());
+        }
+        Signal::NotNeeded => {}
+    }
+    values
+}
+
+/// Returns whether a prompt names a completion signal, in either of its tags.
+pub fn is_named(text: &str, signal: &str) -> bool {
+    let wanted = completion::signal(signal).unwrap_or_default();
+    completion::signals(text).any(|found| completion::is_match(found, &wanted))
+}
+
+fn answer(signal: &str) -> String {
+    let text = format!(
+        "When all of the work is complete, and only then, end your answer with `{signal}` on a line of its own."
+    );
+    section("Completion", &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn frame<'a>(template: &'a str, vars: &'a BTreeMap<String, String>) -> RunFrame<'a> {
+        RunFrame {
+            template,
+            name: "x.md",
+            role: Role::Build,
+            iteration: IterationNumber(3),
+            limit: 50,
+            vars,
+            values: vars,
+            gates: &[],
+            signal: Signal::NotNeeded,
+        }
+    }
+
+    #[test]
+    fn the_templates_use_every_variable_and_nothing_unknown() {
+        let known: BTreeSet<&str> = RUN_VARIABLES.iter().map(|(name, _)| *name).collect();
+        let used: BTreeSet<&str> =
+            RunPrompt::ALL.iter().flat_map(|prompt| template::names(prompt.template())).collect();
+        let for_others =
+            ["MODE", "ITERATION", "MAX_ITERATIONS", "RALPH_ITERATION", "RALPH_MAX_ITERATIONS"];
+        assert_eq!(known, used.into_iter().chain(for_others).collect());
+    }
+
+    #[test]
+    fn variables_are_filled_in_once() {
+        let vars = BTreeMap::from([
+            ("TOPIC".to_owned(), "${MODE} and $$".to_owned()),
+            ("MODE".to_owned(), "not this".to_owned()),
+        ]);
+        let values = BTreeMap::new();
+        let text = "${MODE} ${TOPIC} $$${ITERATION}/${MAX_ITERATIONS} ${TOPICS} ${TOPICS} $X $(x)";
+        let rendered = fill(&RunFrame { values: &values, ..frame(text, &vars) });
+        assert_eq!(rendered.text, "build ${MODE} and $$ $3/50 ${TOPICS} ${TOPICS} $X $(x)");
+        assert_eq!(
+            rendered.warnings,
+            ["nobody knows the variable `${TOPICS}` in x.md; did you mean `${TOPIC}`?"]
+        );
+    }
+
+    #[test]
+    fn the_signal_is_added_or_missed() {
+        let none = BTreeMap::new();
+        let signal = "<promise>COMPLETE</promise>";
+        for (text, is_there) in [
+            ("Say ${SIGNAL}.", true),
+            ("Say <Response> complete </response>.", true),
+            ("Not <promise>NO</promise>, but <promise>complete</promise>", true),
+            ("Say COMPLETE.", false),
+            ("Say <promise>DONE</promise>.", false),
+        ] {
+            let added = fill(&RunFrame { signal: Signal::Added(signal), ..frame(text, &none) });
+            assert_eq!(added.text.contains("## Completion"), !is_there, "{text}");
+            assert!(is_named(&added.text, signal), "{text}");
+            let missed = fill(&RunFrame { signal: Signal::Missed(signal), ..frame(text, &none) });
+            assert_eq!(missed.warnings.is_empty(), is_there, "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_open() {
+        for prompt in RunPrompt::ALL {
+            for commit in [CommitPolicy::Agent, CommitPolicy::Ralph, CommitPolicy::Nobody] {
+                let names = ["SPECS_DIR", "PLAN_FILE", "PRD_FILE", "TASKS_FILE", "FOUND"];
+                let mut values: BTreeMap<String, String> =
+                    names.map(|name| (name.to_owned(), name.to_lowercase())).into();
+                values.insert("COMMITTING".to_owned(), prompt.committing(&commit, "x"));
+                let vars = BTreeMap::new();
+                let rendered = fill(&RunFrame {
+                    values: &values,
+                    signal: Signal::Added("<promise>COMPLETE</promise>"),
+                    ..frame(prompt.template(), &vars)
+                });
+                assert!(!rendered.text.contains("${"), "{}", rendered.text);
+                assert_eq!(rendered.warnings, [""; 0]);
+            }
+        }
+    }
+}

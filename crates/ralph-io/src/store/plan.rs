@@ -1,0 +1,208 @@
+//! The plan that an agent keeps, and the copy of it that no agent reaches.
+//!
+//! The copy lies with the run. Whatever is in the place of a plan that is put back is kept too,
+//! unless it is nothing. Not here: what a plan says.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use ralph_core::plan::{PlanCopy, PlanLook};
+use ralph_core::ports::StoreError;
+use ralph_core::run::RunState;
+
+use super::atomic;
+use super::layout::{Layout, RunDir};
+use super::prompts;
+
+/// A plan of years; beyond that no agent reads it any more.
+const LARGEST: u64 = 4 * 1024 * 1024;
+
+/// A plan, and where its copy lies.
+#[derive(Debug)]
+pub struct KeptPlan {
+    project: PathBuf,
+    file: PathBuf,
+    run: RunDir,
+}
+
+impl KeptPlan {
+    /// Returns the plan of a run, by its file in the project.
+    pub fn new(project: &Path, file: &Path, run: &RunDir) -> Self {
+        Self { project: project.to_owned(), file: project.join(file), run: run.clone() }
+    }
+
+    /// Looks at the plan, and keeps a copy of it if it is there.
+    pub fn look(&self) -> PlanLook {
+        let read = read(&self.project, &self.file);
+        if let Ok(Some(text)) = &read
+            && !text.trim().is_empty()
+        {
+            // Without room for a copy the last one must do.
+            let _ = atomic::replace(&self.copy(), text.as_bytes());
+        }
+        match PlanLook::without_copy(read) {
+            PlanLook::Lost { loss, copy: _ } if self.copy().is_file() => {
+                PlanLook::Lost { loss, copy: PlanCopy::Kept }
+            }
+            look @ (PlanLook::There { .. } | PlanLook::Lost { .. }) => look,
+        }
+    }
+
+    /// Makes the plan what the copy says, and keeps what is in its place. One that is there again
+    /// is left alone.
+    pub fn put_back(&self) -> Result<(), StoreError> {
+        if PlanLook::without_copy(read(&self.project, &self.file)).counts().is_some() {
+            return Ok(());
+        }
+        let failed = |error: io::Error| StoreError {
+            message: format!("cannot put `{}` back: {error}", self.shown().display()),
+        };
+        let copy = fs::read(self.copy()).map_err(failed)?;
+        let permissions = self.clear_place().map_err(failed)?;
+        atomic::replace_with(&self.file, &copy, permissions).map_err(failed)
+    }
+
+    /// Makes room for the plan. Returns the permissions it is to have.
+    fn clear_place(&self) -> io::Result<Permissions> {
+        let usual = Permissions::from_mode(0o644);
+        let Ok(there) = fs::symlink_metadata(&self.file) else {
+            if let Some(directory) = self.file.parent() {
+                fs::create_dir_all(directory)?;
+            }
+            return Ok(usual);
+        };
+        if there.is_file() {
+            if there.len() > 0 && there.len() <= LARGEST {
+                atomic::replace(&self.run.path().join("plan-lost"), &fs::read(&self.file)?)?;
+            } else if there.len() > 0 {
+                fs::rename(&self.file, self.aside())?;
+            }
+            return Ok(there.permissions());
+        }
+        if there.is_dir() && fs::remove_dir(&self.file).is_err() {
+            fs::rename(&self.file, self.aside())?;
+        } else if !there.is_dir() {
+            // A link or a pipe holds nothing itself.
+            fs::remove_file(&self.file)?;
+        }
+        Ok(usual)
+    }
+
+    /// Returns a free name beside the plan.
+    fn aside(&self) -> PathBuf {
+        let name = self.file.file_name().unwrap_or_default().to_string_lossy();
+        let place = |number: u32| self.file.with_file_name(format!("{name}.lost-{number}"));
+        let is_free = |path: &PathBuf| fs::symlink_metadata(path).is_err();
+        (1..1000).map(place).find(is_free).unwrap_or_else(|| place(1000))
+    }
+
+    fn shown(&self) -> &Path {
+        self.file.strip_prefix(&self.project).unwrap_or(&self.file)
+    }
+
+    fn copy(&self) -> PathBuf {
+        self.run.path().join("plan.md")
+    }
+}
+
+/// Looks at a plan before a run begins. There is no copy then.
+pub fn look(project: &Path, file: &Path) -> PlanLook {
+    let file = project.join(file);
+    PlanLook::without_copy(read(project, &file))
+}
+
+/// Puts the plan back that a run lost which died. Returns what a person should know.
+pub fn put_right(layout: &Layout, state: &RunState) -> Option<Result<String, StoreError>> {
+    let plan = state.recipe.plan.as_ref()?;
+    let kept = KeptPlan::new(layout.project(), &plan.file, &layout.run(&state.run));
+    let said = kept.look().put_back(&plan.file)?;
+    Some(kept.put_back().map(|()| said))
+}
+
+fn read(project: &Path, file: &Path) -> Result<Option<String>, String> {
+    prompts::read(file, &[project], LARGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_core::plan::Loss;
+
+    use super::*;
+
+    fn scene() -> (tempfile::TempDir, KeptPlan) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let project = directory.path().join("project");
+        fs::create_dir_all(project.join(".ralph")).expect("a directory");
+        fs::create_dir(directory.path().join("run")).expect("a directory");
+        let run = RunDir::at(directory.path().join("run"));
+        let kept = KeptPlan::new(&project, Path::new(".ralph/plan.md"), &run);
+        (directory, kept)
+    }
+
+    #[track_caller]
+    fn check(kept: &KeptPlan, damage: impl FnOnce(&Path), expect: &str) {
+        let text = "- [ ] one\n- [x] two\n";
+        fs::write(&kept.file, text).expect("written");
+        assert!(kept.look().counts().is_some());
+        fs::remove_file(&kept.file).expect("removed");
+        damage(&kept.file);
+        let look = kept.look();
+        let said = look.put_back(Path::new("plan.md")).expect("it is lost");
+        assert_eq!(said, format!("`plan.md` {expect}; it was put back as it was"));
+        for _ in 0..2 {
+            kept.put_back().expect("put back");
+            assert_eq!(fs::read_to_string(&kept.file).expect("there"), text);
+            assert!(fs::symlink_metadata(&kept.file).expect("there").is_file());
+        }
+    }
+
+    #[test]
+    fn a_plan_is_put_back_whatever_is_in_its_place() {
+        let (directory, kept) = scene();
+        check(&kept, |_| {}, "was deleted");
+        check(&kept, |file| fs::write(file, " \n\t").expect("written"), "was emptied");
+        let latin = |file: &Path| fs::write(file, b"- [ ] caf\xe9").expect("written");
+        check(&kept, latin, "could not be read (it is not valid UTF-8 (byte 10))");
+        assert_eq!(fs::read(kept.run.path().join("plan-lost")).expect("kept"), b"- [ ] caf\xe9");
+        let folder = |file: &Path| {
+            fs::create_dir(file).expect("a directory");
+            fs::write(file.join("precious"), "x").expect("written");
+        };
+        check(&kept, folder, "could not be read (it is not a regular file)");
+        assert!(kept.file.with_file_name("plan.md.lost-1").join("precious").exists());
+        let outside = directory.path().join("outside.md");
+        fs::write(&outside, "- [ ] not this").expect("written");
+        let link = |file: &Path| std::os::unix::fs::symlink(&outside, file).expect("a link");
+        check(&kept, link, "could not be read (it leads out of the project)");
+        assert_eq!(fs::read_to_string(&outside).expect("there"), "- [ ] not this");
+        let pipe = |file: &Path| {
+            let kind = rustix::fs::FileType::Fifo;
+            rustix::fs::mknodat(rustix::fs::CWD, file, kind, rustix::fs::Mode::RUSR, 0)
+                .expect("a pipe");
+        };
+        check(&kept, pipe, "could not be read (it is not a regular file)");
+        let large = |file: &Path| {
+            fs::File::create(file).and_then(|it| it.set_len(LARGEST + 1)).expect("a large file");
+        };
+        check(&kept, large, "could not be read (it is larger than 4096 KiB)");
+        assert!(kept.file.with_file_name("plan.md.lost-2").is_file());
+        fs::remove_dir_all(kept.file.parent().expect("a directory")).expect("removed");
+        fs::create_dir(kept.file.parent().expect("a directory")).expect("a directory");
+        check(
+            &kept,
+            |file| fs::remove_dir(file.parent().expect("a parent")).expect("gone"),
+            "was deleted",
+        );
+    }
+
+    #[test]
+    fn what_never_was_a_plan_is_not_put_back() {
+        let (_directory, kept) = scene();
+        let lost = PlanLook::Lost { loss: Loss::Missing, copy: PlanCopy::None };
+        assert_eq!(kept.look(), lost);
+        assert_eq!(kept.look().put_back(Path::new("plan.md")), None);
+        kept.put_back().expect_err("there is nothing to put back");
+    }
+}

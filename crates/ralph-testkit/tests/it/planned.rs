@@ -1,0 +1,210 @@
+//! Work by a plan that the agent keeps: the plan is never lost, what is left uncommitted is told,
+//! and the agent's word is weighed against its own plan.
+
+use std::collections::BTreeMap;
+
+use ralph_core::event::Event;
+use ralph_core::ids::Role;
+use ralph_core::outcome::Outcome;
+use ralph_core::ports::{Mark, Request};
+use ralph_core::prompt::run::RunPrompt;
+use ralph_core::recipe::{
+    AgentChoice, AgentKind, CommitPolicy, PlanFile, PlanPart, PromptSource, Recipe, Template,
+    TemplatePlace, Uncommitted, Work,
+};
+use ralph_testkit::world::{Deed, Doing, Shared, World};
+
+const PLAN: &str = "- [ ] one\n- [ ] two\n";
+
+fn recipe(part: PlanPart) -> Recipe {
+    let place = TemplatePlace::Named(match part {
+        PlanPart::Makes => RunPrompt::PlanSpecs,
+        PlanPart::Follows => RunPrompt::Build,
+    });
+    let template = Template { place, values: BTreeMap::new() };
+    let agent = AgentChoice::new(AgentKind::Text, "agent");
+    let mut recipe = Recipe::new(Work::Prompt(PromptSource::Template(template)), agent);
+    recipe.plan = Some(PlanFile { file: "plan.md".into(), part });
+    recipe.role = match part {
+        PlanPart::Makes => Role::Plan,
+        PlanPart::Follows => Role::Build,
+    };
+    recipe.completion_response = String::from("COMPLETE");
+    recipe.landing.commit = CommitPolicy::Agent;
+    recipe.limits.iterations = 5;
+    recipe
+}
+
+/// A world with a short template, in which the agent claims to be done from some iteration on.
+fn world(plan: Option<&str>, doing: Doing) -> Shared {
+    let world = Shared::new(|request: &Request, _| Deed {
+        tree: None,
+        text: if request.iteration.0 == 1 { "On it." } else { "<promise>COMPLETE</promise>" }
+            .into(),
+        failure: None,
+    });
+    {
+        let mut world = world.0.borrow_mut();
+        world.plan = plan.map(str::to_owned);
+        world.doing = Some(doing);
+        for name in ["plan", "build"] {
+            let text = "${MODE} ${ITERATION}: ${SIGNAL} ${TYPO}".to_owned();
+            world.templates.insert(name.to_owned(), Ok(text));
+        }
+    }
+    world
+}
+
+/// What the agent does that commits whatever it did.
+fn commit(request: &Request, world: &mut World, tree: &str) {
+    let mark = Mark { run: request.run.clone(), iteration: request.iteration, task: None };
+    world.tree = String::from(tree);
+    if world.commits.last().is_none_or(|commit| commit.0 != tree) {
+        world.commits.push((tree.to_owned(), "the agent's".to_owned(), mark));
+        world.foreign_commits += 1;
+    }
+}
+
+fn prompts(world: &Shared) -> Vec<String> {
+    world.0.borrow().prompts.iter().map(|(_, prompt)| prompt.clone()).collect()
+}
+
+fn warnings(world: &Shared) -> Vec<String> {
+    let world = world.0.borrow();
+    let warned = world.journal.iter().filter_map(|recorded| match &recorded.event {
+        Event::Warned { text } => Some(text.clone()),
+        _ => None,
+    });
+    warned.collect()
+}
+
+const TYPO: &str = "nobody knows the variable `${TYPO}` in build.md";
+
+#[test]
+fn what_is_left_uncommitted_is_told_and_keeps_the_work_open() {
+    let world = world(Some("- [x] one\n"), |request, world| match request.iteration.0 {
+        1 | 2 => world.tree = "half".to_owned(),
+        _ => commit(request, world, "whole"),
+    });
+    assert_eq!(world.run(&recipe(PlanPart::Follows)).expect("it runs"), Outcome::Complete);
+    let told = "\n\nThe previous iteration did not hand its work in as it must:\nThere are uncommitted changes in the work tree. Commit everything that belongs to the work, and leave nothing behind:\n  tree";
+    let base = |at: u32| format!("build {at}: <promise>COMPLETE</promise> ${{TYPO}}");
+    let expect = [base(1), format!("{}{told}", base(2)), format!("{}{told}", base(3))];
+    assert_eq!(prompts(&world), expect);
+    assert_eq!(warnings(&world), [TYPO]);
+}
+
+#[test]
+fn where_the_prompt_decides_what_is_left_is_told_and_no_more() {
+    let world = world(Some("- [x] one\n"), |_, world| world.tree = "half".to_owned());
+    let mut recipe = recipe(PlanPart::Follows);
+    recipe.landing.uncommitted = Uncommitted::Told;
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    let told = "The previous iteration left uncommitted changes in the work tree. Commit them if the prompt wants that:\n  tree";
+    assert!(prompts(&world)[1].ends_with(told), "{:?}", prompts(&world));
+    assert_eq!(warnings(&world), [TYPO, "uncommitted changes are left in the work tree"]);
+}
+
+#[test]
+fn a_plan_that_the_agent_lost_is_put_back() {
+    for (doing, how) in [
+        (
+            (|request, world| {
+                if request.iteration.0 == 1 {
+                    world.plan = None;
+                }
+            }) as Doing,
+            "deleted",
+        ),
+        (
+            |request, world| {
+                if request.iteration.0 == 1 {
+                    world.plan = Some(" \n".into());
+                }
+            },
+            "emptied",
+        ),
+    ] {
+        let world = world(Some("- [x] one\n"), doing);
+        assert_eq!(world.run(&recipe(PlanPart::Follows)).expect("it runs"), Outcome::Complete);
+        assert_eq!(world.0.borrow().plan.as_deref(), Some("- [x] one\n"));
+        let told = format!(
+            "`plan.md` was {how}; it was put back as it was. Keep the plan: mark items as done in it."
+        );
+        assert!(prompts(&world)[1].ends_with(&told), "{:?}", prompts(&world));
+    }
+}
+
+#[test]
+fn a_plan_that_is_lost_however_the_run_ends_is_put_back() {
+    let world = world(Some(PLAN), |_, world| world.plan = None);
+    let mut recipe = recipe(PlanPart::Follows);
+    recipe.limits.iterations = 2;
+    let end = world.run(&recipe).expect("it runs");
+    assert_eq!(end, Outcome::IterationsUsedUp { limit: 2 });
+    assert_eq!(world.0.borrow().plan.as_deref(), Some(PLAN));
+}
+
+#[test]
+fn without_a_plan_nobody_is_asked_to_follow_it() {
+    let world = world(None, |_, _| {});
+    assert_eq!(world.run(&recipe(PlanPart::Follows)).expect("it runs"), Outcome::PlanMissing);
+    assert_eq!(prompts(&world), [""; 0]);
+}
+
+#[test]
+fn a_claim_that_the_plan_contradicts_is_believed_the_second_time() {
+    let world = world(Some(PLAN), |_, _| {});
+    assert_eq!(world.run(&recipe(PlanPart::Follows)).expect("it runs"), Outcome::Complete);
+    let prompts = prompts(&world);
+    assert_eq!(prompts.len(), 3);
+    let told = "You said that the work is complete, but 2 items are open in `plan.md`:\n  - [ ] one\n  - [ ] two\nDo them, or strike what is not to be done any more and say why there; then say it again.";
+    assert!(prompts[2].ends_with(told), "{}", prompts[2]);
+    let expect = "the agent says twice that all is done; 2 items of its plan left open";
+    assert_eq!(warnings(&world), [TYPO, expect]);
+}
+
+#[test]
+fn a_plan_is_made_once_it_has_items() {
+    let world = world(None, |request, world| match request.iteration.0 {
+        1 | 2 => {}
+        3 => world.plan = Some("All is well.\n".to_owned()),
+        _ => world.plan = Some(PLAN.to_owned()),
+    });
+    assert_eq!(world.run(&recipe(PlanPart::Makes)).expect("it runs"), Outcome::Complete);
+    let prompts = prompts(&world);
+    assert_eq!(prompts.len(), 4);
+    assert!(prompts[2].ends_with("There is no plan: `plan.md` was not written."), "{}", prompts[2]);
+    let told = "`plan.md` has no items. Write each as a line with a check box: `- [ ] what is to be done`.";
+    assert!(prompts[3].ends_with(told), "{}", prompts[3]);
+}
+
+#[test]
+fn a_death_at_any_port_call_changes_nothing() {
+    let doing: Doing = |request, world| match request.iteration.0 {
+        1 => {
+            world.tree = "half".to_owned();
+            world.plan = None;
+        }
+        2 => {
+            commit(request, world, "whole");
+            world.plan = Some("- [x] one\n- [ ] two\n".to_owned());
+        }
+        _ => commit(request, world, "whole and more"),
+    };
+    let essence = |shared: &Shared| {
+        let world = shared.0.borrow();
+        let last = world.journal.last().map(|recorded| recorded.event.clone());
+        (world.plan.clone(), world.tree.clone(), world.commits.len(), last)
+    };
+    let calm = world(Some(PLAN), doing);
+    let end = calm.run(&recipe(PlanPart::Follows)).expect("it runs");
+    assert_eq!(end, Outcome::Complete);
+    let calls = calm.0.borrow().calls;
+    for death in 1..=calls {
+        let world = world(Some(PLAN), doing);
+        world.0.borrow_mut().die_at = Some(death);
+        assert_eq!(world.run(&recipe(PlanPart::Follows)).expect("it runs"), end, "{death}");
+        assert_eq!(essence(&world), essence(&calm), "died at call {death}");
+    }
+}

@@ -1,0 +1,80 @@
+//! `ralph plan` and `ralph build` by specifications: from Markdown that people write, by way of a
+//! plan that the agent keeps, to code.
+//!
+//! Not here: what the agent is told, which is the core's, and task lists.
+
+use std::path::Path;
+
+use ralph_core::outcome::{ExitStatus, PLAN_MISSING};
+use ralph_core::plan::{Loss, PlanLook};
+use ralph_core::recipe::PlanPart;
+use ralph_io::specs;
+use ralph_io::store::plan;
+
+use super::{dry_run, run};
+use crate::cli::{CommonArgs, StartArgs};
+use crate::complaint::Complaint;
+use crate::dead_run;
+use crate::equip::{Asking, equipped};
+use crate::project::Project;
+use crate::recipe::{self, PLAN_FILE};
+use crate::session;
+use crate::settings::Loaded;
+
+/// Runs either command.
+pub(super) fn main(
+    common: &CommonArgs,
+    project: &Project,
+    mut loaded: Loaded,
+    start: &StartArgs,
+    part: PlanPart,
+) -> Result<ExitStatus, Complaint> {
+    if !start.dry_run {
+        loaded.warnings.extend(dead_run::put_right(project, &loaded)?);
+    }
+    match part {
+        PlanPart::Makes => {}
+        PlanPart::Follows => plan_is_there(project)?,
+    }
+    look_at_specs(project, &mut loaded, part)?;
+    let mut recipe = recipe::for_specs(&loaded, part)?;
+    match part {
+        // A plan changes nothing but itself.
+        PlanPart::Makes => {}
+        PlanPart::Follows => recipe.protect.extend(project.always_protected(&recipe, &loaded)),
+    }
+    if start.dry_run {
+        let recipe = equipped(project, recipe, Asking::Memory);
+        return dry_run::main(project, &loaded, &recipe);
+    }
+    session::start(common, project, &loaded, recipe, &run::wishes(start))
+}
+
+/// Refuses to begin without a plan.
+fn plan_is_there(project: &Project) -> Result<(), Complaint> {
+    let loss = match plan::look(&project.directory, Path::new(PLAN_FILE)) {
+        PlanLook::There { .. } => return Ok(()),
+        PlanLook::Lost { loss, .. } => loss,
+    };
+    let complaint = Complaint::input(PLAN_MISSING);
+    Err(match loss {
+        Loss::Missing => complaint,
+        Loss::Empty => complaint.hint(format!("`{PLAN_FILE}` is empty")),
+        Loss::Unusable { why } => complaint.hint(format!("`{PLAN_FILE}` cannot be used: {why}")),
+    })
+}
+
+/// Refuses to plan from nothing, and warns of what agents will have trouble with. Who builds goes
+/// by the plan, and may do without.
+fn look_at_specs(project: &Project, loaded: &mut Loaded, part: PlanPart) -> Result<(), Complaint> {
+    let directory = loaded.settings.specs_dir.clone();
+    let directory = Path::new(&directory);
+    match (specs::survey(&project.directory, directory), part) {
+        (Ok(found), _) => loaded.warnings.extend(found.warnings(directory)),
+        (Err(error), PlanPart::Follows) => loaded.warnings.push(error.to_string()),
+        (Err(error), PlanPart::Makes) => {
+            return Err(Complaint::of(ExitStatus::BadInput, &error).hint(error.hint()));
+        }
+    }
+    Ok(())
+}

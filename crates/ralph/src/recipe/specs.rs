@@ -1,0 +1,85 @@
+//! The recipes of work by specifications: making the plan, doing what it says, and templates of
+//! the user's own.
+//!
+//! Not here: looking at the specifications, and what is the same for every recipe.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ralph_core::glob::Pattern;
+use ralph_core::ids::Role;
+use ralph_core::prompt::run::RunPrompt;
+use ralph_core::recipe::{
+    CommitPolicy, PlanFile, PlanPart, PromptSource, Recipe, Template, TemplatePlace, Uncommitted,
+    Work,
+};
+
+use super::{Flow, Turns, gates, of};
+use crate::complaint::Complaint;
+use crate::settings::Loaded;
+use crate::settings::types::sections;
+
+/// The plan, from the project directory.
+pub(crate) const PLAN_FILE: &str = ".ralph/implementation_plan.md";
+
+/// The limit of iterations when neither flags nor settings name one.
+const ITERATIONS: u32 = 50;
+
+/// Returns the recipe of `ralph plan` or `ralph build` by specifications.
+pub(crate) fn for_specs(loaded: &Loaded, part: PlanPart) -> Result<Recipe, Complaint> {
+    let (role, prompt) = match part {
+        PlanPart::Makes => (Role::Plan, RunPrompt::PlanSpecs),
+        PlanPart::Follows => (Role::Build, RunPrompt::Build),
+    };
+    let values = BTreeMap::from([("PLAN_FILE".to_owned(), PLAN_FILE.to_owned())]);
+    let template = Template { place: TemplatePlace::Named(prompt), values };
+    let mut recipe = of(loaded, flow("specs", role, template))?;
+    let committing = prompt.committing(&recipe.landing.commit, PLAN_FILE);
+    if let Work::Prompt(PromptSource::Template(template)) = &mut recipe.work {
+        template.values.insert("COMMITTING".to_owned(), committing);
+    }
+    match part {
+        PlanPart::Makes => {
+            // The gates of the settings are about the code, which stays as it is, unless they say
+            // that they are about plans too.
+            recipe.gates.retain(|gate| gate.roles.contains(&Role::Plan));
+            recipe.scope = Pattern::exactly(PLAN_FILE).into_iter().collect();
+            recipe.protect = Vec::new();
+        }
+        // People write the specifications, unless they say otherwise.
+        PlanPart::Follows if !loaded.is_set("protect") => {
+            let specs = loaded.settings.specs_dir.trim_matches('/');
+            recipe.protect = vec![gates::pattern("specsDir", &format!("{specs}/**"))?];
+        }
+        PlanPart::Follows => {}
+    }
+    recipe.plan = Some(PlanFile { file: PLAN_FILE.into(), part });
+    Ok(recipe)
+}
+
+/// Returns the recipe of `ralph prompt`.
+pub(crate) fn for_template(loaded: &Loaded, file: PathBuf) -> Result<Recipe, Complaint> {
+    let values = BTreeMap::from([("PLAN_FILE".to_owned(), PLAN_FILE.to_owned())]);
+    let template = Template { place: TemplatePlace::File(file), values };
+    let mut recipe = of(loaded, flow("prompt", Role::Prompt, template))?;
+    // Its text says whether the agent is to commit, unless the settings do.
+    if recipe.landing.commit == CommitPolicy::Agent && !loaded.is_set("commit") {
+        recipe.landing.uncommitted = Uncommitted::Told;
+    }
+    Ok(recipe)
+}
+
+fn flow(workflow: &'static str, role: Role, template: Template) -> Flow<'static> {
+    Flow {
+        workflow,
+        work: Work::Prompt(PromptSource::Template(template)),
+        role,
+        iterations: ITERATIONS,
+        completion_response: "COMPLETE",
+        commit: sections::Commit::Agent,
+        baseline: sections::Baseline::Off,
+        gates: &[],
+        strategy: None,
+        turns: Turns::AsSet,
+    }
+}
