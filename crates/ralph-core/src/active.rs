@@ -12,7 +12,7 @@ use crate::fingerprint;
 use crate::glob::Pattern;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use crate::ports::Request;
-use crate::recipe::CommitPolicy;
+use crate::recipe::{CommitPolicy, Uncommitted};
 use crate::review::ReviewPolicy;
 use crate::rules::{Snapshot, Turn};
 use crate::run::RunState;
@@ -154,7 +154,11 @@ impl Active {
             tasks_file: work.map(|work| state.project.join(&work.file)),
             keeper,
             commit: Some(match &recipe.landing.commit {
-                CommitPolicy::Agent => Committer::Agent,
+                CommitPolicy::Agent => match recipe.landing.uncommitted {
+                    Uncommitted::Refused => Committer::Agent,
+                    // Its prompt decides; nobody keeps it from stopping.
+                    Uncommitted::Told => Committer::Nobody,
+                },
                 CommitPolicy::Ralph => Committer::Ralph,
                 CommitPolicy::Scm(_) => Committer::Scm,
                 CommitPolicy::Nobody => Committer::Nobody,

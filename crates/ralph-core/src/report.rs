@@ -136,7 +136,7 @@ impl Report {
             Event::PlanSeen { look } => {
                 let plan = before.recipe.plan.as_ref();
                 if let Some(said) = plan.and_then(|plan| look.put_back(&plan.file)) {
-                    self.edits.push(said);
+                    self.warnings.push(said);
                 }
                 self.plan = look.counts().or(self.plan);
             }

@@ -69,7 +69,12 @@ fn completed(summary: &Summary) -> String {
     let Some(progress) = summary.progress else {
         let is_complete = matches!(summary.outcome, Some(Outcome::Complete));
         let word = if is_complete { "yes" } else { "no" };
-        return format!("\n## Completed: {word}\n");
+        let plan = summary.plan.map(|counts| {
+            let (done, total) = (counts.done, counts.total());
+            let noun = if total == 1 { "item" } else { "items" };
+            format!("\n{done} of {total} {noun} of the agent's own plan are done.\n")
+        });
+        return format!("\n## Completed: {word}\n{}", plan.unwrap_or_default());
     };
     let mut text = how_far(progress);
     for waits in &summary.waiting {

@@ -36,7 +36,11 @@ pub fn describe(summary: &Summary, standing: &str, style: &Style) -> String {
     let cost = total.cost.map_or_else(|| "not reported".to_owned(), |cost| cost.to_string());
     text.push_str(&format!("Cost       {cost}, {} tokens\n", total.usage().tokens()));
     text.push_str(&gates(summary));
-    text.push_str(&format!("Commits    {}\n", summary.commits.count));
+    let by_agents = match summary.agent_commits {
+        0 => String::new(),
+        count => format!(" by ralph, {count} by agents"),
+    };
+    text.push_str(&format!("Commits    {}{by_agents}\n", summary.commits.count));
     if let Some(current) = &summary.current {
         let task = current.task.as_ref().map(|task| format!(" {}", tasks::name(task)));
         let attempt = match (current.attempt, current.attempts_allowed) {

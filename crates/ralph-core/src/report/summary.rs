@@ -81,8 +81,10 @@ pub struct Summary {
     pub plan: Option<Counts>,
     /// What was found of edits by hand.
     pub edits: Latest<String>,
-    /// Commits.
+    /// Commits of ralph's.
     pub commits: Latest<CommitNote>,
+    /// How many commits agents made whose work it is to commit.
+    pub agent_commits: u32,
     /// Branches with the work of tasks that failed.
     pub shelved: Latest<ShelvedNote>,
     /// Refs with what was removed from the work tree.
@@ -357,6 +359,7 @@ impl Report {
             amendments_refused: self.amendments_refused,
             plan: self.plan,
             edits: self.edits.clone(),
+            agent_commits: state.totals.commits.saturating_sub(self.commits.count),
             commits: self.commits.clone(),
             shelved: self.shelved.clone(),
             kept: self.kept.clone(),

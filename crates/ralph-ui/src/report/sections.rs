@@ -205,6 +205,13 @@ pub(super) fn events(page: &mut String, summary: &Summary) {
 }
 
 pub(super) fn commits(page: &mut String, summary: &Summary) {
+    if summary.agent_commits > 0 {
+        let (count, since) = (summary.agent_commits, summary.started.utc());
+        let who = if count == 1 { "commit is" } else { "commits are" };
+        page.push_str(&format!(
+            "\n## Commits by agents\n\n{count} {who} in the history: `git log --since={since}`\n"
+        ));
+    }
     listed(page, "Commits", &summary.commits, |commit| {
         format!("{} {}", code(&short(&commit.id)), plain(&commit.subject))
     });
