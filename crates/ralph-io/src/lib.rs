@@ -5,6 +5,7 @@
 
 pub mod agents;
 pub mod awake;
+pub mod bounded;
 pub mod caller;
 pub mod clock;
 pub mod environment;

@@ -3,12 +3,11 @@
 //! The look is bounded, whatever the folder holds. Not here: what the specifications say.
 
 use std::collections::VecDeque;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use crate::bounded::read_beginning;
 
 /// No agent reads a folder with more in it.
 const MOST_ENTRIES: usize = 10_000;
@@ -282,14 +281,7 @@ impl Walk<'_> {
 }
 
 fn beginning(path: &Path) -> io::Result<Beginning> {
-    // A pipe that took the file's place would wait for a writer; this opens it at once.
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Ok(Beginning::Nothing);
-    }
-    let mut bytes = Vec::new();
-    file.take(READ_BYTES).read_to_end(&mut bytes)?;
+    let bytes = read_beginning(path, READ_BYTES)?;
     let is_utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
     Ok(match std::str::from_utf8(&bytes) {
         _ if is_utf16 => Beginning::NotUtf8,
