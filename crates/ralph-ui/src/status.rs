@@ -1,6 +1,10 @@
-//! Where a run stands, for `ralph status`: open questions first, then the run, then its tasks.
+//! Where a run stands, for `ralph status`: open questions first, then the run, then its tasks; and
+//! what there is to see beside it, the agent's plan and the last commits.
 //!
 //! Not here: whether it is active, which only the lock says.
+
+mod commits;
+mod plan;
 
 use ralph_core::gate::GateStatus;
 use ralph_core::report::{Summary, TaskSummary};
@@ -10,6 +14,9 @@ use crate::safe;
 use crate::stream::plural;
 use crate::style::{Paint, Style};
 use crate::tasks;
+
+pub use commits::{CommitLine, last_commits};
+pub use plan::{Extent, PlanStanding, plan};
 
 /// A line of a terminal or two.
 const LONGEST: usize = 200;

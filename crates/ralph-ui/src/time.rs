@@ -44,6 +44,25 @@ impl WallClock {
         self.write(at, format)
     }
 
+    /// Returns `12 min ago`, `3 h ago` or `2 days ago`, and the day where that is long ago or, by
+    /// a clock that is wrong, still to come.
+    pub(crate) fn ago(&self, at: Timestamp) -> String {
+        const MINUTE: u64 = 60;
+        const HOUR: u64 = 60 * MINUTE;
+        const DAY: u64 = 24 * HOUR;
+        let now = (self.now)();
+        let ahead = at.since(now).0 / 1000;
+        match now.since(at).0 / 1000 {
+            0 if ahead >= MINUTE => self.write(at, "%F"),
+            0..MINUTE => "just now".to_owned(),
+            seconds @ MINUTE..HOUR => format!("{} min ago", seconds / MINUTE),
+            seconds @ HOUR..DAY => format!("{} h ago", seconds / HOUR),
+            seconds if seconds < 2 * DAY => "1 day ago".to_owned(),
+            seconds if seconds < 14 * DAY => format!("{} days ago", seconds / DAY),
+            _ => self.write(at, "%F"),
+        }
+    }
+
     fn write(&self, at: Timestamp, format: &str) -> String {
         // Only a moment thousands of years away is no date. It is still worth a line.
         jiff::Timestamp::from_millisecond(at.0).map_or_else(
@@ -83,6 +102,32 @@ mod tests {
             assert_eq!(clock.minutes(from.plus(Millis::from_mins(hours * 60)), from), expect);
         }
         assert_eq!(clock.minutes(Timestamp(i64::MAX), from), "--:--");
+    }
+
+    #[test]
+    fn what_is_past_is_told_by_its_age() {
+        const NOW: i64 = 1_794_698_100;
+        let clock =
+            WallClock { zone: TimeZone::UTC, now: || Timestamp::from_seconds(1_794_698_100) };
+        for (seconds, expect) in [
+            (0, "just now"),
+            (59, "just now"),
+            (-59, "just now"),
+            (60, "1 min ago"),
+            (3_599, "59 min ago"),
+            (3_600, "1 h ago"),
+            (86_399, "23 h ago"),
+            (86_400, "1 day ago"),
+            (2 * 86_400, "2 days ago"),
+            (14 * 86_400 - 1, "13 days ago"),
+            (14 * 86_400, "2026-10-31"),
+            (-86_400, "2026-11-15"),
+            (NOW, "1970-01-01"),
+        ] {
+            assert_eq!(clock.ago(Timestamp::from_seconds(NOW - seconds)), expect, "{seconds}");
+        }
+        assert_eq!(clock.ago(Timestamp(i64::MAX)), "--:--");
+        assert_eq!(clock.ago(Timestamp(i64::MIN)), "--:--");
     }
 
     #[test]

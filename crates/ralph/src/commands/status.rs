@@ -1,59 +1,166 @@
-//! `ralph status`: where the last run of this directory stands.
+//! `ralph status`: where the last run of this directory stands, and how far the agent's plan is.
+
+use std::io;
 
 use ralph_core::outcome::{ExitStatus, Outcome};
+use ralph_core::report::{Report, Summary};
+use ralph_io::bounded::read_beginning;
+use ralph_io::clock;
+use ralph_io::git::Repository;
+use ralph_io::process::Watch;
+use ralph_io::store::lock::Holder;
 use ralph_io::store::{Lock, runs};
-use serde_json::json;
+use ralph_ui::status::{self, CommitLine, Extent, PlanStanding};
+use ralph_ui::style::Style;
+use ralph_ui::time::WallClock;
+use serde_json::{Value, json};
 
 use super::report;
 use crate::cli::{CommonArgs, StatusArgs};
 use crate::complaint::Complaint;
 use crate::project::Project;
 use crate::screen::{self, Screen};
+use crate::settings::Settings;
+use crate::settings::types::sections::Workflow;
+
+/// The plan that an agent keeps, from the project directory.
+const PLAN_FILE: &str = ".ralph/implementation_plan.md";
+
+/// No agent keeps a larger one.
+const LARGEST_PLAN: u64 = 4 * 1024 * 1024;
+
+/// How many of the last commits are shown.
+const COMMITS: u32 = 5;
 
 /// Prints where the last run stands.
 pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
     let loaded = project.settings(None, Vec::new())?;
-    let layout = project.layout(&loaded)?;
-    let Some(last) = runs::runs(layout.state()).into_iter().find(|run| run.started.is_some())
-    else {
-        let text = if args.json { "{\"run\":null}\n" } else { "No run yet in this directory.\n" };
-        screen::print_data(text);
-        return Ok(ExitStatus::Complete);
-    };
-    let (report, summary) = report::read(&layout.run(&last.id).journal())?;
+    let repository = project.repository(&Watch::detached())?;
+    let layout = project.layout_in(&loaded, repository.as_ref())?;
+    let last = runs::runs(layout.state()).into_iter().find(|run| run.started.is_some());
+    let last = last.map(|run| report::read(&layout.run(&run.id).journal())).transpose()?;
     let holder = Lock::look(layout.state());
-    let standing = match (&holder, &summary.ending) {
-        (Some(holder), _) => match holder {
-            Some(holder) => format!("active (pid {})", holder.pid),
-            None => "active".to_owned(),
-        },
-        (None, Some(ending)) => ending.clone(),
-        (None, None) => "cut off; `ralph resume` goes on with it".to_owned(),
-    };
-    if args.json {
-        let facts = json!({
-            "run": summary.run,
-            "active": holder.is_some(),
-            "pid": holder.flatten().map(|holder| holder.pid),
-            "outcome": summary.outcome,
-            "resumable": summary.outcome.as_ref().is_none_or(Outcome::is_resumable),
-            "iteration": summary.total.iterations,
-            "maximumIterations": summary.maximum_iterations,
-            "totals": report.state().map(|state| state.totals),
-            "ranMs": summary.total.ran,
-            "lastGates": report.last_gates(),
-            "questions": summary.questions,
-            "current": summary.current,
-            "progress": summary.progress,
-            "tasks": summary.tasks,
-            "autoApproved": summary.auto_approved,
-            "diverging": summary.diverging,
-        });
-        screen::print_data(&format!("{facts:#}\n"));
+    let state = last.as_ref().and_then(|(report, _)| report.state());
+    let workflow = state.map(|state| state.recipe.workflow.as_str());
+    let beside = Beside::of(&project, &loaded.settings, workflow, repository.as_ref());
+    let text = if args.json {
+        let mut facts = match &last {
+            Some((report, summary)) => facts(report, summary, holder.as_ref()),
+            None => json!({ "run": null }),
+        };
+        let (plan, commits) = beside.map_or_else(Default::default, |it| it.to_json());
+        facts["plan"] = plan;
+        facts["lastCommits"] = commits;
+        format!("{facts:#}\n")
     } else {
         let style = Screen::for_stdout(common, &loaded.settings.ui).style;
-        screen::print_data(&ralph_ui::status::describe(&summary, &standing, &style));
-    }
+        let mut text = match &last {
+            Some((_, summary)) => {
+                status::describe(summary, &standing(summary, holder.as_ref()), &style)
+            }
+            None => "No run yet in this directory.\n".to_owned(),
+        };
+        text.push_str(&beside.map_or_else(String::new, |it| it.describe(&style)));
+        text
+    };
+    screen::print_data(&text);
     Ok(ExitStatus::Complete)
+}
+
+/// What a project has beside its runs where an agent keeps the plan.
+struct Beside {
+    plan: PlanStanding,
+    commits: Vec<CommitLine>,
+}
+
+impl Beside {
+    /// Looks at the plan and the last commits, if the project works by a plan: the settings or the
+    /// last run say so, or there is one and nothing says otherwise.
+    fn of(
+        project: &Project,
+        settings: &Settings,
+        last_workflow: Option<&str>,
+        repository: Option<&Repository>,
+    ) -> Option<Self> {
+        let is_specs = settings.workflow == Workflow::Specs || last_workflow == Some("specs");
+        let plan = read_plan(project);
+        let is_shown =
+            is_specs || (settings.workflow != Workflow::Tasks && plan != PlanStanding::Missing);
+        is_shown.then(|| Self { plan, commits: repository.map(last_commits).unwrap_or_default() })
+    }
+
+    fn describe(&self, style: &Style) -> String {
+        let clock = WallClock::system(clock::now);
+        let parts = [
+            status::plan(PLAN_FILE, &self.plan, style),
+            status::last_commits(&self.commits, &clock, style),
+        ];
+        let parts = parts.iter().filter(|part| !part.is_empty());
+        parts.map(|part| format!("\n{part}")).collect::<Vec<_>>().concat()
+    }
+
+    fn to_json(&self) -> (Value, Value) {
+        let commits = self.commits.iter().map(CommitLine::to_json);
+        (self.plan.to_json(PLAN_FILE), commits.collect())
+    }
+}
+
+fn read_plan(project: &Project) -> PlanStanding {
+    match read_beginning(&project.directory.join(PLAN_FILE), LARGEST_PLAN + 1) {
+        Ok(bytes) => PlanStanding::There {
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+            extent: if bytes.len() as u64 > LARGEST_PLAN {
+                Extent::Beginning
+            } else {
+                Extent::Whole
+            },
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => PlanStanding::Missing,
+        Err(error) => PlanStanding::Unreadable { why: error.to_string() },
+    }
+}
+
+/// Asks git; the rest of the status is worth seeing also where it does not answer.
+fn last_commits(repository: &Repository) -> Vec<CommitLine> {
+    match repository.last_commits(COMMITS) {
+        Ok(lines) => lines
+            .into_iter()
+            .map(|line| CommitLine { id: line.id, at: line.at, subject: line.subject })
+            .collect(),
+        Err(error) => {
+            screen::warn(&format!("the last commits are not shown: {error}"));
+            Vec::new()
+        }
+    }
+}
+
+fn standing(summary: &Summary, holder: Option<&Option<Holder>>) -> String {
+    match (holder, &summary.ending) {
+        (Some(Some(holder)), _) => format!("active (pid {})", holder.pid),
+        (Some(None), _) => "active".to_owned(),
+        (None, Some(ending)) => ending.clone(),
+        (None, None) => "cut off; `ralph resume` goes on with it".to_owned(),
+    }
+}
+
+fn facts(report: &Report, summary: &Summary, holder: Option<&Option<Holder>>) -> Value {
+    json!({
+        "run": summary.run,
+        "active": holder.is_some(),
+        "pid": holder.and_then(Option::as_ref).map(|holder| holder.pid),
+        "outcome": summary.outcome,
+        "resumable": summary.outcome.as_ref().is_none_or(Outcome::is_resumable),
+        "iteration": summary.total.iterations,
+        "maximumIterations": summary.maximum_iterations,
+        "totals": report.state().map(|state| state.totals),
+        "ranMs": summary.total.ran,
+        "lastGates": report.last_gates(),
+        "questions": summary.questions,
+        "current": summary.current,
+        "progress": summary.progress,
+        "tasks": summary.tasks,
+        "autoApproved": summary.auto_approved,
+        "diverging": summary.diverging,
+    })
 }

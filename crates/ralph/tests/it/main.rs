@@ -20,6 +20,7 @@ mod report;
 mod repository;
 mod resume;
 mod signals;
+mod status;
 mod streams;
 mod surroundings;
 mod tasks;

@@ -1,0 +1,214 @@
+//! How far the plan is that an agent keeps, and what is next in it.
+//!
+//! Not here: whether the project works by a plan, and reading it.
+
+use ralph_core::checklist::{Checklist, Counts};
+
+use crate::safe;
+use crate::stream::plural;
+use crate::style::{Paint, Style};
+
+/// A screen has room for them and for the rest of the status.
+const SHOWN: usize = 10;
+
+/// A line of a terminal or two.
+const LONGEST: usize = 200;
+
+/// What is to be said of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanStanding {
+    /// There is none yet.
+    Missing,
+    /// There is a file with text in it, or without.
+    There {
+        /// Its text.
+        text: String,
+        /// How much of it.
+        extent: Extent,
+    },
+    /// There is something that is no plan.
+    Unreadable {
+        /// Why.
+        why: String,
+    },
+}
+
+/// How much of a file was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// Its beginning; more than anybody reads.
+    Beginning,
+}
+
+/// Returns how far a plan is and what is open in it.
+pub fn plan(file: &str, standing: &PlanStanding, style: &Style) -> String {
+    let file = safe::one_line(file, LONGEST, "…");
+    let (text, extent) = match standing {
+        PlanStanding::Missing => return "Plan       none yet: `ralph plan` makes it\n".to_owned(),
+        PlanStanding::Unreadable { why } => {
+            let why = safe::one_line(why, LONGEST, "…");
+            return format!("Plan       {file} cannot be read: {why}\n");
+        }
+        PlanStanding::There { text, .. } if text.trim().is_empty() => {
+            return format!("Plan       {file} is empty: `ralph plan` makes it anew\n");
+        }
+        PlanStanding::There { text, extent } => (text, extent),
+    };
+    let list = Checklist::read(text);
+    let Counts { open, done } = list.counts();
+    let within = match extent {
+        Extent::Whole => "",
+        Extent::Beginning => ", its beginning",
+    };
+    let total = list.counts().total();
+    if total == 0 {
+        return format!("Plan       no check boxes in {file}{within}\n");
+    }
+    let items = plural(total as usize);
+    let mut shown = format!("Plan       {done} of {total} item{items} done ({file}{within})\n");
+    let next = next(&list);
+    for item in &next {
+        shown.push_str(&format!("  [ ] {item}\n"));
+    }
+    let more = (open as usize).saturating_sub(next.len());
+    if more > 0 {
+        shown.push_str(&format!("  {}\n", style.paint(Paint::Dim, &format!("and {more} more"))));
+    }
+    shown
+}
+
+impl PlanStanding {
+    /// Returns the same for programs: nothing where there is no plan.
+    pub fn to_json(&self, file: &str) -> serde_json::Value {
+        let (text, problem) = match self {
+            Self::Missing => return serde_json::Value::Null,
+            Self::There { text, .. } => (text.as_str(), None),
+            Self::Unreadable { why } => ("", Some(safe::one_line(why, LONGEST, "…"))),
+        };
+        let list = Checklist::read(text);
+        let Counts { open, done } = list.counts();
+        serde_json::json!({
+            "file": safe::one_line(file, LONGEST, "…"),
+            "open": open,
+            "done": done,
+            "next": next(&list),
+            "problem": problem,
+        })
+    }
+}
+
+/// Returns the first open items, as harmless lines.
+fn next(list: &Checklist) -> Vec<String> {
+    list.open().take(SHOWN).map(|item| safe::one_line(&item.text, LONGEST, "…")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::style::{Surroundings, Wishes};
+
+    fn style() -> Style {
+        Style::choose(&Wishes::default(), &Surroundings::default())
+    }
+
+    #[track_caller]
+    fn check(standing: &PlanStanding, expect: &Expect) {
+        expect.assert_eq(&plan(".ralph/plan.md", standing, &style()));
+    }
+
+    fn there(text: &str) -> PlanStanding {
+        PlanStanding::There { text: text.to_owned(), extent: Extent::Whole }
+    }
+
+    #[test]
+    fn a_plan_shows_what_is_open() {
+        let text = "# Plan\n- [x] Read the header\n- [ ] Read the body\n  - [ ] In pieces\n";
+        check(
+            &there(text),
+            &expect![[r"
+                Plan       1 of 3 items done (.ralph/plan.md)
+                  [ ] Read the body
+                  [ ] In pieces
+            "]],
+        );
+        check(
+            &there("- [x] All"),
+            &expect![[r"
+                Plan       1 of 1 item done (.ralph/plan.md)
+            "]],
+        );
+        let text = "- [ ] a\n".repeat(12);
+        let standing = PlanStanding::There { text, extent: Extent::Beginning };
+        check(
+            &standing,
+            &expect![[r"
+                Plan       0 of 12 items done (.ralph/plan.md, its beginning)
+                  [ ] a
+                  [ ] a
+                  [ ] a
+                  [ ] a
+                  [ ] a
+                  [ ] a
+                  [ ] a
+                  [ ] a
+                  [ ] a
+                  [ ] a
+                  and 2 more
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_plan_that_is_none_is_said_plainly() {
+        check(
+            &PlanStanding::Missing,
+            &expect![[r"
+                Plan       none yet: `ralph plan` makes it
+            "]],
+        );
+        check(
+            &there("\n \n"),
+            &expect![[r"
+                Plan       .ralph/plan.md is empty: `ralph plan` makes it anew
+            "]],
+        );
+        check(
+            &there("All is well."),
+            &expect![[r"
+                Plan       no check boxes in .ralph/plan.md
+            "]],
+        );
+        check(
+            &PlanStanding::Unreadable { why: "it is a directory".to_owned() },
+            &expect![[r"
+                Plan       .ralph/plan.md cannot be read: it is a directory
+            "]],
+        );
+    }
+
+    #[test]
+    fn what_an_agent_wrote_can_only_be_read() {
+        let text = format!("- [ ] \x1b[2Jclean\u{202e} slate\x07\n- [ ] {}\n", "long ".repeat(99));
+        let shown = plan("a\nb", &there(&text), &style());
+        assert!(!shown.contains(['\x1b', '\u{202e}', '\x07']), "{shown}");
+        assert!(shown.contains("  [ ] [2Jclean slate\n"), "{shown}");
+        assert!(shown.lines().all(|line| line.chars().count() <= 210), "{shown}");
+        let facts = there(&text).to_json("a\nb").to_string();
+        assert!(facts.contains(r#""next":["[2Jclean slate","long"#), "{facts}");
+    }
+
+    #[test]
+    fn programs_are_told_the_same() {
+        let facts = there("- [x] a\n- [ ] b\n- [ ] c\n").to_json(".ralph/plan.md");
+        expect![[r#"{"file":".ralph/plan.md","open":2,"done":1,"next":["b","c"],"problem":null}"#]]
+            .assert_eq(&facts.to_string());
+        assert_eq!(PlanStanding::Missing.to_json("x"), serde_json::Value::Null);
+        let broken = PlanStanding::Unreadable { why: "it is a directory".to_owned() };
+        expect![[r#"{"file":"x","open":0,"done":0,"next":[],"problem":"it is a directory"}"#]]
+            .assert_eq(&broken.to_json("x").to_string());
+    }
+}
