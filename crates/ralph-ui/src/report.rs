@@ -14,6 +14,7 @@ use ralph_core::report::{Stuck, Summary};
 use ralph_core::task::Progress;
 
 use crate::safe;
+use crate::stream::plural;
 use crate::verbose::quoted;
 use markdown::{code, plain};
 
@@ -69,10 +70,9 @@ fn completed(summary: &Summary) -> String {
     let Some(progress) = summary.progress else {
         let is_complete = matches!(summary.outcome, Some(Outcome::Complete));
         let word = if is_complete { "yes" } else { "no" };
-        let plan = summary.plan.map(|counts| {
-            let (done, total) = (counts.done, counts.total());
-            let noun = if total == 1 { "item" } else { "items" };
-            format!("\n{done} of {total} {noun} of the agent's own plan are done.\n")
+        let plan = summary.plan.map(|plan| {
+            let (done, total, s) = (plan.done, plan.total(), plural(plan.total() as usize));
+            format!("\n{done} of {total} item{s} of the plan done.\n")
         });
         return format!("\n## Completed: {word}\n{}", plan.unwrap_or_default());
     };

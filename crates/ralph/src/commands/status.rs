@@ -3,6 +3,7 @@
 use std::io;
 
 use ralph_core::outcome::{ExitStatus, Outcome};
+use ralph_core::recipe::Recipe;
 use ralph_core::report::{Report, Summary};
 use ralph_io::bounded::read_beginning;
 use ralph_io::clock;
@@ -19,12 +20,10 @@ use super::report;
 use crate::cli::{CommonArgs, StatusArgs};
 use crate::complaint::Complaint;
 use crate::project::Project;
+use crate::recipe::PLAN_FILE;
 use crate::screen::{self, Screen};
 use crate::settings::Settings;
 use crate::settings::types::sections::Workflow;
-
-/// The plan that an agent keeps, from the project directory.
-const PLAN_FILE: &str = ".ralph/implementation_plan.md";
 
 /// No agent keeps a larger one.
 const LARGEST_PLAN: u64 = 4 * 1024 * 1024;
@@ -42,8 +41,8 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
     let last = last.map(|run| report::read(&layout.run(&run.id).journal())).transpose()?;
     let holder = Lock::look(layout.state());
     let state = last.as_ref().and_then(|(report, _)| report.state());
-    let workflow = state.map(|state| state.recipe.workflow.as_str());
-    let beside = Beside::of(&project, &loaded.settings, workflow, repository.as_ref());
+    let recipe = state.map(|state| &state.recipe);
+    let beside = Beside::of(&project, &loaded.settings, recipe, repository.as_ref());
     let text = if args.json {
         let mut facts = match &last {
             Some((report, summary)) => facts(report, summary, holder.as_ref()),
@@ -80,13 +79,16 @@ impl Beside {
     fn of(
         project: &Project,
         settings: &Settings,
-        last_workflow: Option<&str>,
+        last: Option<&Recipe>,
         repository: Option<&Repository>,
     ) -> Option<Self> {
-        let is_specs = settings.workflow == Workflow::Specs || last_workflow == Some("specs");
+        let had_plan = last.is_some_and(|recipe| recipe.plan.is_some());
         let plan = read_plan(project);
-        let is_shown =
-            is_specs || (settings.workflow != Workflow::Tasks && plan != PlanStanding::Missing);
+        let is_shown = match settings.workflow {
+            Workflow::Specs => true,
+            Workflow::Prompt => had_plan || plan != PlanStanding::Missing,
+            Workflow::Tasks => had_plan,
+        };
         is_shown.then(|| Self { plan, commits: repository.map(last_commits).unwrap_or_default() })
     }
 

@@ -6,7 +6,7 @@ use expect_test::{Expect, expect};
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
 
-use crate::{done, repository, run, sealed};
+use crate::{always, done, repository, run, sealed};
 
 const PLAN: &str = ".ralph/implementation_plan.md";
 
@@ -86,6 +86,30 @@ fn a_plan_is_shown_beside_the_last_run() {
     let facts = facts(&sealed);
     assert_eq!((&facts["plan"]["open"], &facts["lastCommits"]), (&json!(2), &json!([])));
     assert_eq!(facts["outcome"]["end"], json!("complete"), "{facts}");
+}
+
+#[test]
+fn a_run_that_makes_a_plan_shows_it() {
+    let sealed = repository();
+    let deeds = json!([
+        { "write": { "path": PLAN, "text": ITEMS } },
+        { "run": { "command": "git add -A && git commit -qm 'Plan the parser'" } },
+        { "claim": "COMPLETE" },
+    ]);
+    sealed.script(&always(deeds), &json!({}));
+    sealed.write("specs/parser.md", "# The parser\n\nIt reads headers and bodies.\n");
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Specify the parser"]);
+    sealed.ralph(&["plan"]).expect_code(0);
+    let shown = status(&sealed);
+    assert!(shown.contains("\n\nPlan       1 of 3 items done ("), "{shown}");
+    assert!(shown.contains("  just now  Plan the parser\n"), "{shown}");
+    assert!(shown.contains("  just now  Specify the parser\n"), "{shown}");
+    let report = sealed.ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("## Completed: yes\n\n1 of 3 items of the plan done.\n"), "{report}");
+    fs::remove_file(sealed.project().join(PLAN)).expect("removed");
+    let shown = status(&sealed);
+    assert!(shown.contains("\n\nPlan       none yet: `ralph plan` makes it\n"), "{shown}");
 }
 
 #[test]
