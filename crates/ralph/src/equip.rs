@@ -1,8 +1,11 @@
-//! Which version of each agent is installed, and what a recipe may therefore ask of it.
+//! Which version of each agent is installed, what a recipe may therefore ask of it, and what else
+//! of this machine it must know.
 //!
 //! Not here: what versions can do, which the adapters know.
 
-use ralph_core::recipe::{AgentChoice, AgentKind, Recipe};
+use std::path::PathBuf;
+
+use ralph_core::recipe::{AgentChoice, AgentKind, CommitPolicy, Recipe};
 use ralph_io::agents;
 use ralph_io::process::Watch;
 use ralph_io::versions::{Place, Versions, cache_directory};
@@ -47,7 +50,25 @@ pub(crate) fn equip<'a>(
 /// Returns a recipe for the versions that are installed now.
 pub(crate) fn equipped(project: &Project, mut recipe: Recipe, asking: Asking<'_>) -> Recipe {
     equip(project, recipe.every_agent(), asking);
+    let writable = match recipe.landing.commit {
+        CommitPolicy::Agent => history(project, asking),
+        CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::Nobody => Vec::new(),
+    };
+    for agent in recipe.every_agent() {
+        agent.writable.clone_from(&writable);
+    }
     recipe
+}
+
+/// Returns the directories that an agent writes when it commits.
+fn history(project: &Project, asking: Asking<'_>) -> Vec<PathBuf> {
+    let unwatched = Watch::detached();
+    let watch = match asking {
+        Asking::Programs(watch) => watch,
+        Asking::Memory => &unwatched,
+    };
+    let repository = project.repository(watch).ok().flatten();
+    repository.map(|repository| repository.history_directories()).unwrap_or_default()
 }
 
 /// Returns whether a program of this kind can be asked for its version. Any other command may do

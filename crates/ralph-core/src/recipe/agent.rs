@@ -41,6 +41,10 @@ pub struct AgentChoice {
     /// has no other place for them.
     #[serde(default)]
     pub system_prompt: Option<PathBuf>,
+    /// Directories that it is to write and that its own sandbox may keep from it: the history,
+    /// where it commits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writable: Vec<PathBuf>,
     /// The version that is installed; where it is not known, the newest is assumed.
     #[serde(default)]
     pub version: Option<Version>,
@@ -68,6 +72,7 @@ impl AgentChoice {
             max_turns: None,
             mcp_config: None,
             system_prompt: None,
+            writable: Vec::new(),
             version: None,
             capabilities: Capabilities::default(),
             selectors: None,

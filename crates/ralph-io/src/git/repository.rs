@@ -120,6 +120,18 @@ impl Repository {
         &self.top
     }
 
+    /// Returns the directories that hold the history. A further work tree has two.
+    pub fn history_directories(&self) -> Vec<PathBuf> {
+        let args = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
+        let common = self.commands.output(self.git(&args)).ok().map(|mut output| {
+            output.pop();
+            PathBuf::from(OsString::from_vec(output))
+        });
+        let mut directories = vec![self.git_dir.clone()];
+        directories.extend(common.filter(|common| *common != self.git_dir));
+        directories
+    }
+
     /// Names a file that ralph itself keeps: the task list. What is uncommitted of it is not the
     /// user's, and its backup is in no commit.
     pub fn keeps(&mut self, file: &Path) {

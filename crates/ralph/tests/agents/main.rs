@@ -6,6 +6,7 @@ mod hooks;
 mod plugin;
 mod review;
 mod scenes;
+mod specs;
 mod stage;
 
 /// Makes a test of each scene that a CLI plays: those of all CLIs, and its own.

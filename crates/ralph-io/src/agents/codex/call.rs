@@ -19,6 +19,9 @@ use crate::agents::retired;
 /// not know the key ignores it.
 const BOUNDED_RETRIES: &str = "features.unbounded_connection_retries";
 
+/// Its sandbox leaves `.git` alone, unless it is named.
+const WRITABLE: &str = "sandbox_workspace_write.writable_roots";
+
 /// The user's ways to say what Codex may do. Without any of them nothing can be written, and the
 /// agent claims to have written it.
 const AUTONOMY: [&str; 5] = [
@@ -50,6 +53,11 @@ pub(in crate::agents) fn call(request: &Request, context: &CallContext) -> Resul
             args.extend(["-s", "workspace-write"].map(str::to_owned));
         }
         Permissions::Skip | Permissions::Ask => {}
+    }
+    if !request.agent.writable.is_empty() && !sets(&user, WRITABLE) {
+        let roots = request.agent.writable.iter().map(|path| toml(&path.to_string_lossy()));
+        let roots = roots.collect::<Vec<_>>().join(",");
+        args.extend(["-c".to_owned(), format!("{WRITABLE}=[{roots}]")]);
     }
     if !sets(&user, BOUNDED_RETRIES) {
         args.extend(["-c".to_owned(), format!("{BOUNDED_RETRIES}=false")]);

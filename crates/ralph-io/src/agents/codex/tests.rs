@@ -342,6 +342,24 @@ fn check_call(change: impl FnOnce(&mut Request), expect: &Expect) {
 }
 
 #[test]
+fn the_history_is_opened_to_an_agent_that_commits() {
+    let writable = |request: &mut Request| {
+        request.agent.writable = vec!["/p/.git".into(), "/main/\".git".into()];
+    };
+    for (flags, is_there) in [
+        (vec![], true),
+        (vec!["-s", "workspace-write"], true),
+        (vec!["-c", "sandbox_workspace_write.writable_roots=[]"], false),
+    ] {
+        let mut request = request(AgentKind::Codex, &flags, "Do it.");
+        writable(&mut request);
+        let call = agents::call(&request, &context()).expect("a small prompt fits");
+        let expect = r#"sandbox_workspace_write.writable_roots=["/p/.git","/main/\".git"]"#;
+        assert_eq!(call.args.contains(&expect.to_owned()), is_there, "{:?}", call.args);
+    }
+}
+
+#[test]
 fn the_usual_call() {
     check_call(
         |_| {},
