@@ -9,12 +9,28 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::settings::types::gate::GateKind;
+
 /// Build files are some kilobytes; of a larger one the beginning is enough.
 const LARGEST: u64 = 1 << 20;
 
+/// A command that checks a project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// What it checks.
+    pub(crate) kind: GateKind,
+    /// The command.
+    pub(crate) command: String,
+}
+
+/// Returns the commands that check a project, in the words alone.
+pub(crate) fn verify_commands(project: &Path) -> Vec<String> {
+    gates(project).into_iter().map(|found| found.command).collect()
+}
+
 /// Returns the commands that check a project. Its Makefile is its own word on that; without one,
 /// the usual commands of its tools are taken.
-pub(crate) fn verify_commands(project: &Path) -> Vec<String> {
+pub(crate) fn gates(project: &Path) -> Vec<Found> {
     let by_make = make(project);
     if !by_make.is_empty() {
         return by_make;
@@ -22,7 +38,23 @@ pub(crate) fn verify_commands(project: &Path) -> Vec<String> {
     [cargo(project), node(project), go(project), python(project)].concat()
 }
 
-fn make(project: &Path) -> Vec<String> {
+fn test(command: String) -> Found {
+    Found { kind: GateKind::Test, command }
+}
+
+fn lint(command: String) -> Found {
+    Found { kind: GateKind::Lint, command }
+}
+
+/// Returns a command that runs a script or target of this name.
+fn named(name: &str, command: String) -> Found {
+    match name {
+        "test" | "check" => test(command),
+        _ => lint(command),
+    }
+}
+
+fn make(project: &Path) -> Vec<Found> {
     let names = ["GNUmakefile", "makefile", "Makefile"];
     let Some(text) = names.iter().find_map(|name| read(project, name)) else { return Vec::new() };
     let has = |target: &str| {
@@ -33,22 +65,23 @@ fn make(project: &Path) -> Vec<String> {
     };
     // `check` is what runs everything, by an old custom.
     let targets: &[&str] = if has("check") { &["check"] } else { &["test", "lint", "typecheck"] };
-    targets.iter().filter(|it| has(it)).map(|target| format!("make {target}")).collect()
+    let targets = targets.iter().filter(|it| has(it));
+    targets.map(|target| named(target, format!("make {target}"))).collect()
 }
 
-fn cargo(project: &Path) -> Vec<String> {
+fn cargo(project: &Path) -> Vec<Found> {
     let Some(manifest) = read(project, "Cargo.toml") else { return Vec::new() };
     let is_workspace = manifest.lines().any(|line| line.trim() == "[workspace]");
     let all = if is_workspace { " --workspace" } else { "" };
-    let mut commands = vec![format!("cargo test{all}")];
+    let mut commands = vec![test(format!("cargo test{all}"))];
     let has_lints = manifest.contains("lints]") || manifest.contains("lints.clippy]");
     if has_lints || read(project, "clippy.toml").is_some() {
-        commands.push(format!("cargo clippy{all} --all-targets"));
+        commands.push(lint(format!("cargo clippy{all} --all-targets")));
     }
     commands
 }
 
-fn node(project: &Path) -> Vec<String> {
+fn node(project: &Path) -> Vec<Found> {
     let manifest: Option<Value> =
         read(project, "package.json").and_then(|text| serde_json::from_str(&text).ok());
     let Some(manifest) = manifest else { return Vec::new() };
@@ -66,17 +99,18 @@ fn node(project: &Path) -> Vec<String> {
         !command.trim().is_empty() && !command.contains("no test specified")
     };
     let scripts = ["test", "lint", "typecheck", "type-check", "check-types"];
-    scripts.iter().filter(|it| is_real(it)).map(|script| format!("{runner} run {script}")).collect()
+    let scripts = scripts.iter().filter(|it| is_real(it));
+    scripts.map(|script| named(script, format!("{runner} run {script}"))).collect()
 }
 
-fn go(project: &Path) -> Vec<String> {
+fn go(project: &Path) -> Vec<Found> {
     match read(project, "go.mod") {
-        Some(_) => vec!["go test ./...".to_owned(), "go vet ./...".to_owned()],
+        Some(_) => vec![test("go test ./...".to_owned()), lint("go vet ./...".to_owned())],
         None => Vec::new(),
     }
 }
 
-fn python(project: &Path) -> Vec<String> {
+fn python(project: &Path) -> Vec<Found> {
     let Some(manifest) = read(project, "pyproject.toml") else { return Vec::new() };
     let prefix = if project.join("uv.lock").is_file() {
         "uv run "
@@ -85,9 +119,13 @@ fn python(project: &Path) -> Vec<String> {
     } else {
         ""
     };
-    let tools = [("pytest", "pytest"), ("[tool.ruff", "ruff check ."), ("[tool.mypy", "mypy .")];
-    let used = tools.iter().filter(|(sign, _)| manifest.contains(sign));
-    used.map(|(_, command)| format!("{prefix}{command}")).collect()
+    let command = |command: &str| format!("{prefix}{command}");
+    let tools = [
+        ("pytest", test(command("pytest"))),
+        ("[tool.ruff", lint(command("ruff check ."))),
+        ("[tool.mypy", lint(command("mypy ."))),
+    ];
+    tools.into_iter().filter(|(sign, _)| manifest.contains(sign)).map(|(_, found)| found).collect()
 }
 
 /// Reads the beginning of an ordinary file of the project.
@@ -142,6 +180,21 @@ mod tests {
             &[("Cargo.toml", "[package]\n"), ("go.mod", "")],
             &["cargo test", "go test ./...", "go vet ./..."],
         );
+    }
+
+    #[test]
+    fn tests_are_told_from_the_rest() {
+        let project = tempfile::tempdir().expect("a directory");
+        let write = |name: &str, text: &str| {
+            std::fs::write(project.path().join(name), text).expect("written");
+        };
+        let kinds = || gates(project.path()).iter().map(|it| it.kind).collect::<Vec<_>>();
+        write("package.json", r#"{"scripts": {"test": "vitest", "check-types": "tsc"}}"#);
+        write("go.mod", "module a\n");
+        let (test, lint) = (GateKind::Test, GateKind::Lint);
+        assert_eq!(kinds(), [test, lint, test, lint]);
+        write("Makefile", "check:\n\tx\n");
+        assert_eq!(kinds(), [test]);
     }
 
     #[test]

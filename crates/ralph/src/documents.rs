@@ -1,8 +1,8 @@
-//! The documents of the task workflow: where they are, and whether somebody wrote into them.
+//! The documents of the workflows: where they are, and whether somebody wrote into them.
 //!
 //! Not here: what fresh ones look like, and the forms of task files.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
@@ -20,6 +20,9 @@ use crate::templates;
 pub(crate) const DIRECTORY: &str = "ralph";
 /// The task file.
 pub(crate) const TASKS: &str = "tasks.json";
+
+/// The first specification, in the directory of the specifications.
+pub(crate) const OVERVIEW: &str = "overview.md";
 
 /// What lies beside a task file.
 pub(crate) const DOCUMENTS: [&str; 3] = [PRD, PROGRESS, PROMPT];
@@ -40,14 +43,7 @@ impl Documents {
     pub(crate) fn of(project: &Project, settings: &Settings) -> Result<Self, Complaint> {
         let usual = || format!("{DIRECTORY}/{TASKS}");
         let named = settings.tasks.file.clone().unwrap_or_else(usual);
-        let within = Path::new(&named).strip_prefix(&project.directory).unwrap_or(named.as_ref());
-        let is_outside = within.is_absolute()
-            || within.components().any(|part| part == std::path::Component::ParentDir);
-        let Some(tasks) = within.to_str().filter(|_| !is_outside) else {
-            return Err(Complaint::input(format!("`{named}` is not in the project directory"))
-                .hint("the setting `tasks.file` names it"));
-        };
-        let tasks = tasks.trim_start_matches("./").to_owned();
+        let tasks = inside(project, &named, "tasks.file")?;
         Ok(Self { tasks, project: project.directory.clone() })
     }
 
@@ -80,6 +76,19 @@ impl Documents {
     }
 }
 
+/// Returns a path of the settings as one from the project directory, and refuses one that leads
+/// out of it.
+pub(crate) fn inside(project: &Project, named: &str, setting: &str) -> Result<String, Complaint> {
+    let within = Path::new(named).strip_prefix(&project.directory).unwrap_or(named.as_ref());
+    let is_outside =
+        within.is_absolute() || within.components().any(|it| it == Component::ParentDir);
+    match within.to_str().filter(|_| !is_outside) {
+        Some(path) => Ok(path.trim_start_matches("./").trim_end_matches('/').to_owned()),
+        None => Err(Complaint::input(format!("`{named}` is not in the project directory"))
+            .hint(format!("the setting `{setting}` names it"))),
+    }
+}
+
 /// Returns the day it is, such as `2026-11-15`.
 pub(crate) fn today() -> String {
     let now = jiff::Timestamp::from_millisecond(clock::now().0).unwrap_or_default();
@@ -96,6 +105,7 @@ pub(crate) fn is_fresh(place: &Path) -> bool {
         Some(PRD) => templates::is_bare(&text, templates::PRD),
         Some(PROGRESS) => templates::is_bare(&text, templates::PROGRESS),
         Some(PROMPT) => templates::is_bare(&text, templates::PROMPT),
+        Some(OVERVIEW) => templates::is_bare(&text, templates::SPEC),
         Some(_) | None => TaskFile::read(place).is_ok_and(|file| file.list().tasks.is_empty()),
     }
 }

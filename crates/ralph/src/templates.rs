@@ -1,4 +1,4 @@
-//! The documents of the task workflow as they are when fresh.
+//! The documents of the workflows as they are when fresh.
 //!
 //! The texts are files of their own, in `templates/`. Not here: writing them anywhere.
 
@@ -12,6 +12,8 @@ pub(crate) const PRD: &str = include_str!("../templates/prd.md");
 pub(crate) const PROGRESS: &str = include_str!("../templates/progress.txt");
 /// The project's standing orders.
 pub(crate) const PROMPT: &str = include_str!("../templates/prompt.md");
+/// A specification.
+pub(crate) const SPEC: &str = include_str!("../templates/spec.md");
 const TASKS: &str = include_str!("../templates/tasks.json");
 
 /// More than this is no name any more.
@@ -74,6 +76,11 @@ pub(crate) fn slug(text: &str) -> String {
 /// Returns a fresh requirements document.
 pub(crate) fn prd(name: &str) -> String {
     fill(PRD, &[("NAME", name)])
+}
+
+/// Returns a fresh specification.
+pub(crate) fn spec(name: &str) -> String {
+    fill(SPEC, &[("NAME", name)])
 }
 
 /// Returns a fresh task file.
@@ -189,11 +196,15 @@ mod tests {
         assert!(is_bare(&fresh, PROGRESS));
         assert!(!is_bare(&format!("{fresh}\nUS-001 is done.\n"), PROGRESS));
         assert!(is_bare(PROMPT, PROMPT));
+        let fresh = spec("Notes");
+        assert!(is_bare(&fresh, SPEC));
+        assert!(!is_bare(&format!("{fresh}\nNotes can be searched.\n"), SPEC));
     }
 
     #[test]
     fn fresh_documents_leave_nothing_open() {
-        for text in [prd("Notes"), progress("Notes", "2026-11-15"), tasks("p", None, &[])] {
+        let list = tasks("p", None, &[]);
+        for text in [prd("Notes"), progress("Notes", "2026-11-15"), list, spec("Notes")] {
             assert!(!text.contains("${"), "{text}");
         }
     }

@@ -2,24 +2,28 @@
 //!
 //! For now without questions: the workflow is named by a flag. Not here: what the documents say.
 
+mod prompt;
+mod specs;
+mod tasks;
+
 use std::path::Path;
 
 use ralph_core::outcome::ExitStatus;
-use ralph_io::process::Watch;
+use serde_json::json;
 
 use crate::cli::{CommonArgs, InitArgs, WorkflowChoice};
 use crate::complaint::Complaint;
-use crate::detect;
-use crate::documents::{self, Documents, PRD, PROGRESS, PROMPT};
-use crate::project::{Project, complain_of_layout};
+use crate::detect::Found;
+use crate::documents;
+use crate::project::Project;
 use crate::scaffold::{self, Existing, Written};
 use crate::screen;
+use crate::settings::types::gate::GateKind;
 use crate::settings::{self, Loaded, types::sections::Workflow};
-use crate::task_file;
-use crate::templates::{self, Feature};
+use crate::templates::Feature;
 
-/// Backups of the documents are nobody's history.
-const IGNORED: &str = "/ralph/*.bak";
+const SETTINGS: &str = ".ralph/settings.json";
+const SCHEMA: &str = ".ralph/schema.json";
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, Complaint> {
@@ -27,105 +31,88 @@ pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
         screen::print_data(&schema());
         return Ok(ExitStatus::Complete);
     }
-    let usage = "ralph init --workflow tasks --name FEATURE";
-    match args.workflow {
-        Some(WorkflowChoice::Tasks) => tasks(common, args),
-        Some(WorkflowChoice::Prompt | WorkflowChoice::Specs) => {
-            Err(Complaint::input("only `--workflow tasks` is available yet in this version")
-                .hint(format!("for a task list: {usage}"))
-                .hint("a prompt needs no more than `ralph run -p TEXT --agent NAME`"))
+    let text = match args.workflow {
+        Some(WorkflowChoice::Tasks) => tasks::init(common, args)?,
+        Some(WorkflowChoice::Specs) => specs::init(common, args)?,
+        Some(WorkflowChoice::Prompt) => prompt::init(common, args)?,
+        None => {
+            return Err(Complaint::input(
+                "`ralph init` asks no questions yet in this version: name the workflow",
+            )
+            .hint("ralph init --workflow tasks --name FEATURE: requirements and a task list")
+            .hint("ralph init --workflow specs: specifications and a plan that the agent keeps")
+            .hint("ralph init --workflow prompt: one prompt, again and again"));
         }
-        None => Err(Complaint::input(
-            "`ralph init` asks no questions yet in this version: name the workflow",
-        )
-        .hint(usage)),
-    }
-}
-
-/// Writes what a task list needs.
-fn tasks(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, Complaint> {
-    let project = Project::open(common)?;
-    let loaded = project.settings(None, Vec::new())?;
-    let feature = feature(&project, args)?;
-    let mut account = Account::default();
-    let layout = project.layout(&loaded)?;
-    layout.prepare_project().map_err(|error| complain_of_layout(&error))?;
-    write_documents(&project, &loaded, &feature, args, &mut account)?;
-    write_settings(&project, &mut account)?;
-    if project.repository(&Watch::detached())?.is_some() {
-        let written = scaffold::add_line(&project.directory.join(".gitignore"), IGNORED)?;
-        if written == Written::New {
-            account.lines.push(format!("added   {IGNORED} to .gitignore"));
-        }
-    }
+    };
     if !common.quiet {
-        screen::print_data(&account.text(&project, &loaded)?);
+        screen::print_data(&text);
     }
     Ok(ExitStatus::Complete)
 }
 
 /// Returns the feature that is named, or else one that is called like the directory.
-fn feature(project: &Project, args: &InitArgs) -> Result<Feature, Complaint> {
+fn feature(project: &Project, args: &InitArgs, usage: &str) -> Result<Feature, Complaint> {
     if let Some(name) = &args.name {
         return Feature::named(name, "--name");
     }
     let name = project.directory.file_name().unwrap_or_default().to_string_lossy();
     Feature::named(&name, "--name").map_err(|_| {
-        Complaint::input("the feature has no name, and the directory gives it none")
-            .hint("ralph init --workflow tasks --name FEATURE")
+        Complaint::input("the feature has no name, and the directory gives it none").hint(usage)
     })
 }
 
-fn write_documents(
+/// Returns what becomes of a document that is there already.
+fn existing(place: &Path, args: &InitArgs) -> Existing {
+    match (args.force, documents::is_fresh(place)) {
+        (false, _) => Existing::Keep,
+        (true, true) => Existing::Replace,
+        (true, false) => Existing::KeepBeside,
+    }
+}
+
+/// Writes settings where there are none. Those that are there are never replaced.
+fn write_settings(
     project: &Project,
-    loaded: &Loaded,
-    feature: &Feature,
-    args: &InitArgs,
+    workflow: &str,
+    gates: &[Found],
     account: &mut Account,
 ) -> Result<(), Complaint> {
-    let documents = Documents::of(project, &loaded.settings)?;
-    if let Some(directory) = documents.place(&documents.tasks).parent() {
-        scaffold::directory(directory)?;
-    }
-    let commands = detect::verify_commands(&project.directory);
-    let fresh = [
-        (documents.beside(PRD), templates::prd(&feature.name)),
-        (
-            documents.tasks.clone(),
-            templates::tasks(&feature.name, Some(&feature.branch()), &commands),
-        ),
-        (documents.beside(PROGRESS), templates::progress(&feature.name, &documents::today())),
-        (documents.beside(PROMPT), templates::PROMPT.to_owned()),
-    ];
-    for (path, text) in fresh {
-        let place = documents.place(&path);
-        let existing = match (args.force, documents::is_fresh(&place)) {
-            (false, _) => Existing::Keep,
-            (true, true) => Existing::Replace,
-            (true, false) => Existing::KeepBeside,
-        };
-        let written = scaffold::write(&place, &text, existing)?;
-        account.note(project, &path, &written);
+    let text = settings_text(workflow, gates);
+    let written = scaffold::write(&project.directory.join(SETTINGS), &text, Existing::Keep)?;
+    if written == Written::New {
+        let place = project.directory.join(SCHEMA);
+        let written_schema = scaffold::write(&place, &schema(), Existing::Replace)?;
+        account.note(project, SETTINGS, &written);
+        account.note(project, SCHEMA, &written_schema);
+    } else {
+        account.lines.push(format!("kept    {SETTINGS}"));
+        account.settings_stay = true;
     }
     Ok(())
 }
 
-/// Writes settings where there are none. Those that are there are never replaced.
-fn write_settings(project: &Project, account: &mut Account) -> Result<(), Complaint> {
-    let path = ".ralph/settings.json";
-    let text = "{\n  \"$schema\": \"./schema.json\",\n  \"workflow\": \"tasks\"\n}\n";
-    let written = scaffold::write(&project.directory.join(path), text, Existing::Keep)?;
-    if written == Written::New {
-        let schema_path = ".ralph/schema.json";
-        let place = project.directory.join(schema_path);
-        let written_schema = scaffold::write(&place, &schema(), Existing::Replace)?;
-        account.note(project, path, &written);
-        account.note(project, schema_path, &written_schema);
-    } else {
-        account.lines.push(format!("kept    {path}"));
-        account.settings_stay = true;
-    }
-    Ok(())
+fn settings_text(workflow: &str, gates: &[Found]) -> String {
+    let gates: Vec<String> =
+        gates.iter().map(|gate| format!("\n    {}", gate_text(gate))).collect();
+    let gates = match gates.as_slice() {
+        [] => String::new(),
+        gates => format!(",\n  \"gates\": [{}\n  ]", gates.join(",")),
+    };
+    format!(
+        "{{\n  \"$schema\": \"./schema.json\",\n  \"workflow\": {}{gates}\n}}\n",
+        json!(workflow)
+    )
+}
+
+/// Returns a gate as settings write it.
+fn gate_text(gate: &Found) -> String {
+    let command = json!(gate.command);
+    // Test runners put the failure last.
+    let truncate = match gate.kind {
+        GateKind::Test => ", \"truncate\": \"tail\"",
+        GateKind::Lint | GateKind::Spec | GateKind::Quality | GateKind::Custom => "",
+    };
+    format!("{{ \"kind\": {}, \"command\": {command}{truncate} }}", json!(gate.kind))
 }
 
 fn schema() -> String {
@@ -155,36 +142,68 @@ impl Account {
         });
     }
 
-    fn text(&self, project: &Project, loaded: &Loaded) -> Result<String, Complaint> {
-        let documents = Documents::of(project, &loaded.settings)?;
+    /// Returns the account: what was done, what the project is checked with, what comes next.
+    fn text(&self, loaded: &Loaded, workflow: Workflow, checks: &str, next: &[String]) -> String {
         let mut text = format!("{}\n", self.lines.join("\n"));
         if self.has_kept {
             text.push_str(
                 "\nWhat was there is kept; --force writes it anew and keeps the old as .bak.\n",
             );
         }
-        if self.settings_stay && loaded.settings.workflow != Workflow::Tasks {
-            text.push_str("\nSet \"workflow\": \"tasks\" in .ralph/settings.json.\n");
+        if self.settings_stay && loaded.settings.workflow != workflow {
+            text.push_str(&format!("\nSet \"workflow\": {} in {SETTINGS}.\n", json!(workflow)));
         }
-        let file = task_file::open(project, &loaded.settings, Some(Path::new(&documents.tasks)));
-        let commands = file.map(|file| file.list().verify_commands.clone()).unwrap_or_default();
-        text.push_str(&match commands.as_slice() {
-            [] => format!("\nNothing says how this project is checked: name its commands as\n`verifyCommands` in {}.\n", documents.tasks),
-            commands => format!("\nAfter every story these must succeed: {}\n", commands.join(", ")),
-        });
-        text.push_str(&format!(
-            "\nNext:\n  1. Write down in {} what is to be built.\n",
-            documents.beside(PRD)
-        ));
-        let mut step = 2;
-        if loaded.settings.agent.command.is_none() {
-            text.push_str("  2. Name your agent in .ralph/settings.json: \"agent\": { \"command\": \"claude\" }\n");
-            step = 3;
+        text.push_str(&format!("\n{checks}\n\nNext:\n"));
+        for (number, step) in (1..).zip(next) {
+            text.push_str(&format!("  {number}. {step}\n"));
         }
-        text.push_str(&format!(
-            "  {step}. ralph plan     cuts it into stories\n  {}. ralph build    does them, one verified commit at a time\n",
-            step + 1
-        ));
-        Ok(text)
+        text
+    }
+
+    /// Returns what is known of the gates, for workflows that have them in the settings.
+    fn gates(&self, loaded: &Loaded, found: &[Found]) -> String {
+        let settings = &loaded.settings;
+        let guardrails = settings.guardrails.iter().map(|it| it.command.clone());
+        let hard = settings.gates.iter().filter(|gate| gate.is_hard());
+        let named = hard.filter_map(|gate| gate.command.clone().or_else(|| gate.name.clone()));
+        let mut commands: Vec<String> = guardrails.chain(named).collect();
+        if !self.settings_stay && commands.is_empty() {
+            commands = found.iter().map(|it| it.command.clone()).collect();
+        }
+        if !commands.is_empty() {
+            return format!("After every iteration these must succeed: {}", commands.join(", "));
+        }
+        let example = found.first().map(gate_text);
+        let example =
+            example.unwrap_or_else(|| "{ \"kind\": \"test\", \"command\": \"…\" }".into());
+        format!(
+            "Nothing says how this project is checked: name its commands in {SETTINGS}:\n\"gates\": [{example}]"
+        )
+    }
+}
+
+/// Returns the step of naming an agent, unless one is named.
+fn name_the_agent(loaded: &Loaded) -> Option<String> {
+    let is_missing = loaded.settings.agent.command.is_none();
+    is_missing
+        .then(|| format!("Name your agent in {SETTINGS}: \"agent\": {{ \"command\": \"claude\" }}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_have_the_gates_that_were_found() {
+        let found = |kind, command: &str| Found { kind, command: command.to_owned() };
+        for (gates, expect) in [
+            (vec![], "{\n  \"$schema\": \"./schema.json\",\n  \"workflow\": \"specs\"\n}\n"),
+            (
+                vec![found(GateKind::Test, "make \"test\""), found(GateKind::Lint, "make lint")],
+                "{\n  \"$schema\": \"./schema.json\",\n  \"workflow\": \"specs\",\n  \"gates\": [\n    { \"kind\": \"test\", \"command\": \"make \\\"test\\\"\", \"truncate\": \"tail\" },\n    { \"kind\": \"lint\", \"command\": \"make lint\" }\n  ]\n}\n",
+            ),
+        ] {
+            assert_eq!(settings_text("specs", &gates), expect);
+        }
     }
 }

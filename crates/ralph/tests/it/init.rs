@@ -177,10 +177,139 @@ fn a_directory_that_cannot_be_written_is_said() {
 }
 
 #[test]
+fn a_project_gets_a_first_specification_and_the_gates_that_were_found() {
+    let sealed = repository();
+    sealed.write("package.json", r#"{"scripts": {"test": "vitest run", "lint": "eslint ."}}"#);
+    let words = ["init", "--workflow", "specs", "--name", "Search in notes"];
+    let end = sealed.ralph(&words).expect_code(0);
+    expect![[r#"
+        wrote   specs/overview.md
+        wrote   .ralph/settings.json
+        wrote   .ralph/schema.json
+
+        After every iteration these must succeed: npm run test, npm run lint
+
+        Next:
+          1. Write down in specs/overview.md what is to be there.
+          2. Name your agent in .ralph/settings.json: "agent": { "command": "claude" }
+          3. git add specs .ralph && git commit -m "Say what is to be there"
+          4. ralph plan     compares it with the code, and plans what is missing
+          5. ralph build    does the plan, one item an iteration
+    "#]]
+    .assert_eq(&end.stdout);
+    assert!(sealed.read("specs/overview.md").starts_with("# Search in notes\n"));
+    expect![[r#"
+        {
+          "$schema": "./schema.json",
+          "workflow": "specs",
+          "gates": [
+            { "kind": "test", "command": "npm run test", "truncate": "tail" },
+            { "kind": "lint", "command": "npm run lint" }
+          ]
+        }
+    "#]]
+    .assert_eq(&sealed.read(".ralph/settings.json"));
+    assert!(!sealed.project().join(".gitignore").exists(), "there is nothing to ignore");
+    sealed.git(&["add", "specs", ".ralph"]);
+    let staged = sealed.git(&["diff", "--cached", "--name-only"]);
+    assert_eq!(staged, ".ralph/schema.json\n.ralph/settings.json\nspecs/overview.md\n");
+    sealed.ralph(&["doctor"]).expect_code(4);
+}
+
+#[test]
+fn specifications_that_are_there_stay() {
+    let specs = ["init", "--workflow", "specs"];
+    let sealed = repository();
+    sealed.write("specs/search.md", "# Search\n");
+    let end = sealed.ralph(&specs).expect_code(0);
+    assert!(end.stdout.contains("kept    specs/\n"), "{}", end.stdout);
+    assert!(end.stdout.contains("1. Write down in specs/ what"), "{}", end.stdout);
+    assert!(end.stdout.contains("\"gates\": [{ \"kind\": \"test\""), "{}", end.stdout);
+    let there = fs::read_dir(sealed.project().join("specs")).expect("readable").count();
+    assert_eq!(there, 1);
+
+    let sealed = repository();
+    sealed.ralph(&specs).expect_code(0);
+    let end = sealed.ralph(&specs).expect_code(0);
+    assert!(end.stdout.starts_with("kept    specs/overview.md\nkept    .ralph/"), "{}", end.stdout);
+    let forced = [&specs[..], &["--force"]].concat();
+    sealed.ralph(&forced).expect_code(0);
+    assert!(!sealed.project().join("specs/overview.md.bak").exists(), "nobody wrote into it");
+    sealed.write("specs/overview.md", "Mine.\n");
+    let end = sealed.ralph(&forced).expect_code(0);
+    assert!(end.stdout.contains("the old one is specs/overview.md.bak"), "{}", end.stdout);
+    assert_eq!(sealed.read("specs/overview.md.bak"), "Mine.\n");
+    let status = sealed.git(&["status", "--porcelain", "--untracked-files=all"]);
+    assert!(!status.contains(".bak"), "{status}");
+}
+
+#[test]
+fn specifications_are_where_the_settings_say() {
+    let settings = |directory: &str| format!("{{ \"specsDir\": \"{directory}\" }}\n");
+    let sealed = sealed();
+    sealed.write(".ralph/settings.json", &settings("docs/specs/"));
+    sealed.write("Makefile", "test:\n\ttrue\n");
+    let end = sealed.ralph(&["init", "--workflow", "specs"]).expect_code(0);
+    for line in [
+        "wrote   docs/specs/overview.md\n",
+        "Set \"workflow\": \"specs\" in .ralph/settings.json.\n",
+        "\"gates\": [{ \"kind\": \"test\", \"command\": \"make test\", \"truncate\": \"tail\" }]\n",
+        "git init && git add docs/specs .ralph",
+    ] {
+        assert!(end.stdout.contains(line), "{}", end.stdout);
+    }
+    assert_eq!(sealed.read(".ralph/settings.json"), settings("docs/specs/"));
+    for outside in ["../specs", "/specs"] {
+        sealed.write(".ralph/settings.json", &settings(outside));
+        let end = sealed.ralph(&["init", "--workflow", "specs"]).expect_code(2);
+        end.expect_stderr("is not in the project directory").expect_stderr("`specsDir`");
+    }
+    sealed.write(".ralph/settings.json", "{}");
+    symlink(sealed.project().join("docs"), sealed.project().join("specs")).expect("a link");
+    sealed.ralph(&["init", "--workflow", "specs"]).expect_code(2).expect_stderr("is a link");
+}
+
+#[test]
+fn a_prompt_needs_settings_alone() {
+    let sealed = repository();
+    sealed.write("go.mod", "module notes\n");
+    let end = sealed.ralph(&["init", "--workflow", "prompt"]).expect_code(0);
+    expect![[r#"
+        wrote   .ralph/settings.json
+        wrote   .ralph/schema.json
+
+        After every iteration these must succeed: go test ./..., go vet ./...
+
+        Next:
+          1. Name your agent in .ralph/settings.json: "agent": { "command": "claude" }
+          2. ralph run -p "Do this and that. When all is done, answer <response>DONE</response>."
+    "#]]
+    .assert_eq(&end.stdout);
+    assert!(sealed.read(".ralph/settings.json").contains("\"workflow\": \"prompt\""));
+    let mine =
+        "{ \"agent\": { \"command\": \"amp\" }, \"guardrails\": [{ \"command\": \"./check\" }] }";
+    sealed.write(".ralph/settings.json", mine);
+    let end = sealed.ralph(&["init", "--workflow", "prompt"]).expect_code(0);
+    expect![[r#"
+        kept    .ralph/settings.json
+
+        After every iteration these must succeed: ./check
+
+        Next:
+          1. ralph run -p "Do this and that. When all is done, answer <response>DONE</response>."
+    "#]]
+    .assert_eq(&end.stdout);
+    assert_eq!(sealed.read(".ralph/settings.json"), mine);
+    for flag in [&["--name", "x"][..], &["--force"]] {
+        let words = [&["init", "--workflow", "prompt"], flag].concat();
+        sealed.ralph(&words).expect_code(2).expect_stderr("a prompt has none");
+    }
+}
+
+#[test]
 fn other_ways_to_begin_are_not_there_yet() {
     let sealed = sealed();
     sealed.ralph(&["init"]).expect_code(2).expect_stderr("--workflow tasks --name FEATURE");
-    sealed.ralph(&["init", "--workflow", "specs"]).expect_code(2).expect_stderr("available yet");
     sealed.ralph(&["init", "--workflow", "waterfall"]).expect_code(2);
     sealed.ralph(&["init", "--name", "x"]).expect_code(2);
     assert_eq!(fs::read_dir(sealed.project()).expect("readable").count(), 0);
