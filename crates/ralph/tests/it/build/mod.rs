@@ -1,7 +1,6 @@
 //! `ralph build` over task lists: whole runs through the built binary, with real git.
 
 mod attempts;
-mod examples;
 mod gates;
 mod keeper;
 mod lists;
@@ -100,7 +99,7 @@ fn statuses(sealed: &Sealed) -> Vec<(String, String)> {
 }
 
 #[track_caller]
-fn assert_statuses(sealed: &Sealed, expect: &[(&str, &str)]) {
+pub(crate) fn assert_statuses(sealed: &Sealed, expect: &[(&str, &str)]) {
     let statuses = statuses(sealed);
     let statuses: Vec<(&str, &str)> =
         statuses.iter().map(|(id, status)| (id.as_str(), status.as_str())).collect();
@@ -114,6 +113,6 @@ fn shelves(sealed: &Sealed) -> Vec<String> {
 }
 
 #[track_caller]
-fn assert_clean(sealed: &Sealed) {
+pub(crate) fn assert_clean(sealed: &Sealed) {
     assert_eq!(sealed.git(&["status", "--porcelain"]), "");
 }

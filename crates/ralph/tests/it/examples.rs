@@ -1,16 +1,17 @@
-//! The examples of the repository do what their descriptions say.
+//! The examples of the repository do what their descriptions say, by the commands that these name.
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use ralph_testkit::sealed::Sealed;
+use ralph_testkit::sealed::{Finished, Running, Sealed};
 
-use super::{assert_clean, assert_statuses, build, commit_all, made};
-use crate::repository;
+use crate::build::{assert_clean, assert_statuses};
+use crate::sealed;
 
-/// Returns a repository with a copy of an example.
+/// Returns a copy of an example.
 fn example(name: &str) -> Sealed {
     fn copy(from: &Path, to: &Path) {
         fs::create_dir_all(to).expect("a directory");
@@ -24,17 +25,94 @@ fn example(name: &str) -> Sealed {
             }
         }
     }
-    let sealed = repository();
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    copy(&examples.join(name), &sealed.project());
-    commit_all(&sealed);
+    let sealed = sealed();
+    copy(&examples().join(name), &sealed.project());
+    symlink(env!("CARGO_BIN_EXE_ralph"), sealed.bin().join("ralph")).expect("ralph on the PATH");
     sealed
+}
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+}
+
+/// Runs what the README of an example says, line by line; every line must succeed.
+#[track_caller]
+fn follow(sealed: &Sealed, lines: &[&str]) -> Vec<Finished> {
+    let readme = sealed.read("README.md");
+    let (_, block) = readme.split_once("```sh\n").expect("commands in the README");
+    let (block, _) = block.split_once("```").expect("an end of the commands");
+    assert_eq!(block.lines().collect::<Vec<_>>(), lines, "the README has other commands");
+    let run = |line: &&str| {
+        let mut command = sealed.command("sh");
+        command.args(["-c", line]);
+        Running::start(command).wait().expect_code(0)
+    };
+    lines.iter().map(run).collect()
+}
+
+/// The subjects of what the runs committed, oldest first.
+fn made(sealed: &Sealed) -> Vec<String> {
+    let mut subjects = sealed.subjects();
+    subjects.reverse();
+    subjects.split_off(1)
+}
+
+const BEGIN: &str = "git init && git add -A && git commit -m Begin";
+
+#[test]
+fn every_example_is_listed_and_says_how_to_try_it() {
+    let list = fs::read_to_string(examples().join("README.md")).expect("a list");
+    let mut count = 0;
+    for entry in fs::read_dir(examples()).expect("examples").flatten() {
+        let name = entry.file_name().into_string().expect("a name");
+        if entry.path().is_dir() {
+            count += 1;
+            assert!(list.contains(&format!("]({name}/)")), "{name}");
+            let readme = fs::read_to_string(entry.path().join("README.md")).expect("a README");
+            assert!(readme.contains(BEGIN) && readme.contains("For real work"), "{name}");
+        }
+    }
+    assert_eq!(count, list.lines().filter(|line| line.contains("/): ")).count());
+}
+
+#[test]
+fn a_prompt_is_told_what_its_guardrails_say() {
+    let sealed = example("guarded-prompt");
+    let ended = follow(
+        &sealed,
+        &[
+            BEGIN,
+            "git init --bare ../convert.git",
+            "git remote add origin ../convert.git && git push -u origin HEAD",
+            "ralph run -f PROMPT.md",
+        ],
+    );
+    let end = ended.last().expect("a run");
+    assert!(end.stderr.contains("the agent said SHIPPED"), "{}", end.stderr);
+    let messages =
+        ["Convert between Celsius and Fahrenheit", "Show how to convert in both directions"];
+    assert_eq!(made(&sealed), messages);
+    assert_clean(&sealed);
+    let pushed = sealed.git(&["rev-parse", "@{upstream}"]);
+    assert_eq!(pushed, sealed.git(&["rev-parse", "HEAD"]));
+    let task = sealed.read("PROMPT.md");
+    let prompts = sealed.prompts();
+    let [first, replaced, prepended, appended, _, last, _] = &prompts[..] else {
+        panic!("{prompts:#?}");
+    };
+    assert_eq!(first, &format!("Iteration 1 of 8, 7 remaining.\n\n{task}"));
+    assert!(!replaced.contains("# Convert temperatures"), "{replaced}");
+    assert!(replaced.contains("\nHint: Mend the syntax and nothing else."), "{replaced}");
+    assert!(prepended.ends_with(&format!("... [truncated]\n\n{task}")), "{prepended}");
+    let start = format!("Iteration 4 of 8, 4 remaining.\n\n{task}\n\nGuardrail \"! grep");
+    assert!(appended.starts_with(&start), "{appended}");
+    assert_eq!(last, &format!("Iteration 5 of 8, 3 remaining.\n\n{task}"));
 }
 
 #[test]
 fn the_orchestrator_rolls_back_and_amends_its_plan() {
     let sealed = example("orchestrator");
-    build(&sealed, &[]).expect_code(0);
+    follow(&sealed, &[BEGIN, "ralph build"]);
     assert_eq!(
         made(&sealed),
         [
@@ -56,10 +134,10 @@ fn the_orchestrator_rolls_back_and_amends_its_plan() {
 #[test]
 fn stories_are_planned_kept_by_the_agent_reviewed_and_archived() {
     let sealed = example("reviewed-stories");
-    sealed.ralph(&["plan"]).expect_code(0);
-    let end = build(&sealed, &[]).expect_code(0);
+    let lines = [BEGIN, "ralph plan", "ralph build", "ralph archive --label slugs"];
+    let ended = follow(&sealed, &lines);
+    let end = &ended[2];
     assert!(end.stderr.contains("put back in the task list: Story `US-002`"), "{}", end.stderr);
-    sealed.ralph(&["archive", "--label", "slugs"]).expect_code(0);
     let made = made(&sealed);
     assert_eq!(
         made[..9],
@@ -92,7 +170,7 @@ fn stories_are_planned_kept_by_the_agent_reviewed_and_archived() {
 #[test]
 fn gated_tasks_escalate_and_are_judged() {
     let sealed = example("gated-tasks");
-    build(&sealed, &[]).expect_code(0);
+    follow(&sealed, &[BEGIN, "ralph build"]);
     assert_eq!(
         made(&sealed),
         ["ralph[5]: count — Count words", "ralph[6]: longest — Find the longest word"]
