@@ -1,0 +1,3 @@
+#!/bin/sh
+# Prints a number in Roman numerals.
+echo I # the others will follow
