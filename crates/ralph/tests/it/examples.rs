@@ -110,6 +110,43 @@ fn a_prompt_is_told_what_its_guardrails_say() {
 }
 
 #[test]
+fn specifications_are_planned_built_and_tidied() {
+    let sealed = example("specs");
+    let ended = follow(
+        &sealed,
+        &[
+            BEGIN,
+            "ralph plan --config config",
+            "ralph build 20 --config config",
+            "ralph prompt prompts/tidy.md 5 --config config",
+        ],
+    );
+    assert_eq!(
+        made(&sealed),
+        [
+            "Plan the numerals",
+            "Plan the errors",
+            "Print every number from 1 to 3999",
+            "Refuse what is no number from 1 to 3999",
+            "Show how to use roman.sh",
+            "Break long lines",
+        ]
+    );
+    assert_clean(&sealed);
+    let build = &ended[2].stderr;
+    for told in ["1 item is open", "There are uncommitted changes", "Plan: 3 of 3 items done"] {
+        assert!(build.contains(told), "{build}");
+    }
+    assert!(!sealed.read(".ralph/implementation_plan.md").contains("- [ ]"));
+    let long = |line: &str| line.chars().count() > 60;
+    assert!(!sealed.read("roman.sh").lines().any(long));
+    let prompts = sealed.prompts();
+    assert_eq!(prompts.len(), 2);
+    assert!(prompts[0].contains("lines of more than 60 characters"), "{}", prompts[0]);
+    assert!(prompts[1].contains("This is turn 2 of at most 5."), "{}", prompts[1]);
+}
+
+#[test]
 fn the_orchestrator_rolls_back_and_amends_its_plan() {
     let sealed = example("orchestrator");
     follow(&sealed, &[BEGIN, "ralph build"]);
