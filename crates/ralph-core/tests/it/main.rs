@@ -1,3 +1,4 @@
-//! Tests of the core over recorded output.
+//! Tests of the core over recorded output, and of the guides against the core.
 
+mod guide;
 mod runners;
