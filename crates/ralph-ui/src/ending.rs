@@ -135,7 +135,7 @@ fn next_commands<W: Write>(
         let about = about.into_iter().flatten();
         commands.extend(about.map(|(command, what)| (command, what.to_owned())));
     }
-    if state.recipe.landing.commit == CommitPolicy::Agent {
+    if state.totals.commits > 0 && state.recipe.landing.commit == CommitPolicy::Agent {
         let since = state.started.utc();
         let command = format!("git log --since={since}");
         commands.push((command, "see the commits of this run".to_owned()));

@@ -48,7 +48,7 @@ pub(crate) fn main(common: &CommonArgs, args: &PlanArgs) -> Result<ExitStatus, C
             return Err(Complaint::input(format!(
                 "there is nothing to plan from: neither `{directory}/` nor `ralph/prd.md`"
             ))
-            .hint(format!("write specifications in Markdown into `{directory}/`, or"))
+            .hint("`ralph init --workflow specs` makes a first specification")
             .hint(INIT));
         }
     }

@@ -15,6 +15,7 @@ use super::{dry_run, run};
 use crate::cli::{CommonArgs, StartArgs};
 use crate::complaint::Complaint;
 use crate::dead_run;
+use crate::documents::{self, OVERVIEW};
 use crate::equip::{Asking, equipped};
 use crate::project::Project;
 use crate::recipe::{self, PLAN_FILE};
@@ -70,7 +71,17 @@ fn look_at_specs(project: &Project, loaded: &mut Loaded, part: PlanPart) -> Resu
     let directory = loaded.settings.specs_dir.clone();
     let directory = Path::new(&directory);
     match (specs::survey(&project.directory, directory), part) {
-        (Ok(found), _) => loaded.warnings.extend(found.warnings(directory)),
+        (Ok(found), part) => {
+            let path = directory.join(OVERVIEW);
+            let place = project.directory.join(&path);
+            let is_bare = found.files == 1 && place.is_file() && documents::is_fresh(&place);
+            if part == PlanPart::Makes && is_bare {
+                let path = path.display();
+                return Err(Complaint::input(format!("`{path}` is still the bare template"))
+                    .hint("write down in it what is to be built, then run `ralph plan` again"));
+            }
+            loaded.warnings.extend(found.warnings(directory));
+        }
         (Err(error), PlanPart::Follows) => loaded.warnings.push(error.to_string()),
         (Err(error), PlanPart::Makes) => {
             return Err(Complaint::of(ExitStatus::BadInput, &error).hint(error.hint()));
