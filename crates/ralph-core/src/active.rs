@@ -80,6 +80,9 @@ pub struct Active<S = Snapshot> {
     /// What an attempt may not change.
     #[serde(default = "Vec::new")]
     pub protect: Vec<Pattern>,
+    /// All that an attempt may change, where not everything is its business.
+    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
+    pub scope: Vec<Pattern>,
     /// How the tasks stood when the call began, where an agent keeps the list.
     #[serde(default = "nothing")]
     pub pre_iteration_snapshot: Option<S>,
@@ -122,6 +125,7 @@ impl Active {
             keeper: None,
             commit: None,
             protect: Vec::new(),
+            scope: Vec::new(),
             pre_iteration_snapshot: None,
         }
     }
@@ -169,6 +173,7 @@ impl Active {
                 .filter(|pattern| !task.is_some_and(|task| is_named(pattern, task)))
                 .cloned()
                 .collect(),
+            scope: recipe.scope.clone(),
             pre_iteration_snapshot: match keeper {
                 Some(Keeper::Agent) => list.map(Snapshot::of),
                 Some(Keeper::Ralph) | None => None,
@@ -202,6 +207,7 @@ impl<S> Active<S> {
             keeper: self.keeper,
             commit: self.commit,
             protect: self.protect,
+            scope: self.scope,
             pre_iteration_snapshot: snapshot,
         }
     }

@@ -97,6 +97,11 @@ enum Within {
     Outside,
 }
 
+/// Returns whether a path is within a scope. An empty one bounds nothing.
+pub fn is_in_scope(scope: &[Pattern], path: &str) -> bool {
+    scope.is_empty() || scope.iter().any(|pattern| pattern.matches(path))
+}
+
 impl Pattern {
     /// Returns the pattern that matches one path and nothing else; none if the path is empty.
     pub fn exactly(path: &str) -> Option<Self> {

@@ -4,6 +4,7 @@
 //! agent. Not here: how the answer reaches the agent, and how often it is given.
 
 use crate::active::{Active, Committer};
+use crate::glob;
 use crate::review::ReviewPolicy;
 use crate::rules::{self, Snapshot, Standing, Violation};
 use crate::task::{Keeper, TaskList};
@@ -15,7 +16,7 @@ pub struct Found {
     pub list: Option<TaskList>,
     /// What is wrong with the task file, with places.
     pub mistakes: Vec<String>,
-    /// Paths that are not committed.
+    /// Paths that are not committed, from the project directory.
     pub uncommitted: Vec<String>,
 }
 
@@ -94,8 +95,11 @@ pub fn object(active: &Active, found: &Found) -> Objections {
         add(invariants.into_iter().filter(|it| !was_so(it, list, before)).collect());
         objections.reasons.extend(violations.iter().map(ToString::to_string));
     }
-    if tree == Look::Needed && !found.uncommitted.is_empty() {
-        objections.reasons.push(uncommitted(active, &found.uncommitted));
+    // What lies outside the scope is the user's own business.
+    let is_its = |path: &&String| glob::is_in_scope(&active.scope, path);
+    let left: Vec<String> = found.uncommitted.iter().filter(is_its).cloned().collect();
+    if tree == Look::Needed && !left.is_empty() {
+        objections.reasons.push(uncommitted(active, &left));
     }
     objections
 }

@@ -27,7 +27,7 @@ use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
 use crate::documents::{DIRECTORY, DOCUMENTS};
 use crate::project::{Project, complain_of_layout};
-use crate::recipe;
+use crate::recipe::{self, SPECS_DIR};
 use crate::screen::{self, Screen};
 use crate::settings::Loaded;
 
@@ -142,6 +142,9 @@ impl Desk {
 
     /// Notes which file of the work tree the run itself keeps, and which documents it is about.
     pub(crate) fn keeps_list_of(&mut self, recipe: &Recipe) {
+        if recipe.plan.is_some() {
+            self.is_about_specs(recipe);
+        }
         let file = recipe.task_work().map(|work| &work.file).or(recipe.draft.as_ref());
         let (Some(repository), Some(file)) = (&mut self.repository, file) else { return };
         let project = self.layout.project();
@@ -150,6 +153,16 @@ impl Desk {
         let beside = DOCUMENTS.iter().map(|name| file.with_file_name(name));
         let scaffold = [DIRECTORY, PROJECT_DIRECTORY, ".gitignore"].map(|path| project.join(path));
         repository.is_about(&beside.chain(scaffold).collect::<Vec<_>>());
+    }
+
+    /// Notes that specifications, plan and settings may be uncommitted: people write them before
+    /// the work, and mend them in between.
+    fn is_about_specs(&mut self, recipe: &Recipe) {
+        let Some(repository) = &mut self.repository else { return };
+        let project = self.layout.project();
+        let specs = recipe.prompt.vars.get(SPECS_DIR).map(String::as_str);
+        let about = [PROJECT_DIRECTORY, ".gitignore"].into_iter().chain(specs);
+        repository.is_about(&about.map(|path| project.join(path)).collect::<Vec<_>>());
     }
 
     /// Keeps what the file held that the run is to write, before it begins.

@@ -257,10 +257,13 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
     })
 }
 
+/// The variable that names the directory of the specifications.
+pub(crate) const SPECS_DIR: &str = "SPECS_DIR";
+
 /// Returns the variables of the user's for prompts.
 fn vars(settings: &Settings) -> BTreeMap<String, String> {
     let mut vars = settings.vars.clone();
-    vars.insert("SPECS_DIR".to_owned(), settings.specs_dir.clone());
+    vars.insert(SPECS_DIR.to_owned(), settings.specs_dir.clone());
     vars
 }
 

@@ -6,6 +6,7 @@ use crate::asking::AskingEnd;
 use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use crate::event::{Observation, Purpose};
 use crate::gate::{Check, Gate, GateResult, GateStatus, Persistence, Reuse, Severity};
+use crate::glob;
 use crate::ids::Role;
 use crate::ports::Moment;
 use crate::recipe::{CommitPolicy, Recipe, Work};
@@ -128,10 +129,9 @@ fn refuse(
         .and_then(|id| state.board.as_ref().and_then(|board| board.list.task(id)));
     let is_named = |path: &str| task.is_some_and(|task| task.speaks_of(path));
     let recipe = &state.recipe;
-    let is_outside =
-        |path: &str| !recipe.scope.is_empty() && !recipe.scope.iter().any(|it| it.matches(path));
-    let is_protected =
-        |path: &str| recipe.protect.iter().any(|it| it.matches(path)) || is_outside(path);
+    let is_protected = |path: &str| {
+        recipe.protect.iter().any(|it| it.matches(path)) || !glob::is_in_scope(&recipe.scope, path)
+    };
     let paths: Vec<String> = observation?
         .files
         .iter()

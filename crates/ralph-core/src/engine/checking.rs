@@ -7,12 +7,13 @@ use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use crate::choose;
 use crate::event::{Changes, Checkpoint, Event, History};
 use crate::gate::{GateResult, GateStatus, Severity};
+use crate::glob::Pattern;
 use crate::ids::IterationNumber;
 use crate::judge::{self, Verdict};
 use crate::outcome::Outcome;
 use crate::plan::PlanLook;
 use crate::ports::{Activity, GateOrder, View};
-use crate::recipe::{CommitPolicy, PlanPart};
+use crate::recipe::{CommitPolicy, PlanPart, Uncommitted};
 use crate::review::{self, ReviewVerdict};
 use crate::stuck::ErrorHasher;
 use crate::units::Millis;
@@ -22,7 +23,8 @@ impl Engine<'_> {
     /// back into the work tree: they never passed a gate.
     pub(super) fn observe(&mut self) -> Result<(), Trouble> {
         let base = self.state.base.clone().unwrap_or(Checkpoint::None);
-        let watched = self.state.recipe.protect.clone();
+        let recipe = &self.state.recipe;
+        let watched: Vec<Pattern> = recipe.protect.iter().chain(&recipe.scope).cloned().collect();
         let mut observation = self.ports.vcs.observe(&base, &watched)?;
         let mut kept = None;
         if let Some(seen) = &observation
@@ -183,8 +185,9 @@ impl Engine<'_> {
             format!("the agent says twice that all is done; {items} of its plan left open")
         });
         let is_left = current.observation().is_some_and(|seen| seen.changes == Changes::Some);
-        let is_agents = self.state.recipe.landing.commit == CommitPolicy::Agent;
-        let left = (is_left && is_agents && self.state.board.is_none())
+        let landing = &self.state.recipe.landing;
+        let is_agents = landing.commit == CommitPolicy::Agent;
+        let left = (is_left && is_agents && landing.uncommitted == Uncommitted::Told)
             .then(|| "uncommitted changes are left in the work tree".to_owned());
         open.into_iter().chain(left).collect()
     }

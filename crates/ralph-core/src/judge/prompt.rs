@@ -3,6 +3,7 @@
 use super::{Feedback, Judgement, Verdict, gates_failed, landing_of_success};
 use crate::completion;
 use crate::event::Changes;
+use crate::glob;
 use crate::plan::{self, Loss, PlanCopy, PlanLook};
 use crate::reading::Reply;
 use crate::recipe::{CommitPolicy, Completion, PlanFile, PlanPart, Uncommitted};
@@ -119,7 +120,13 @@ fn uncommitted(state: &RunState, current: &Iteration) -> Option<String> {
         (CommitPolicy::Agent, Changes::Some) => {}
         (_, Changes::Some | Changes::None) => return None,
     }
-    let paths: Vec<String> = seen.uncommitted.iter().map(|path| format!("  {path}")).collect();
+    // What lies outside the scope is the user's own business.
+    let is_its = |path: &&String| glob::is_in_scope(&state.recipe.scope, path);
+    let paths: Vec<String> =
+        seen.uncommitted.iter().filter(is_its).map(|path| format!("  {path}")).collect();
+    if paths.is_empty() {
+        return None;
+    }
     let said = match state.recipe.landing.uncommitted {
         Uncommitted::Refused => {
             "There are uncommitted changes in the work tree. Commit everything that belongs to the work, and leave nothing behind"

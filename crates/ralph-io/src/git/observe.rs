@@ -2,6 +2,7 @@
 //!
 //! Not here: what follows from it.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use ralph_core::event::{Changes, Checkpoint, CommitId, History, TreeId, UNCOMMITTED_FILES};
@@ -41,7 +42,7 @@ impl Git {
         let uncommitted = if before == head.tree {
             files.iter().take(UNCOMMITTED_FILES).map(|file| file.path.clone()).collect()
         } else {
-            self.uncommitted(&head.tree, &now)?
+            self.uncommitted(&head.tree, &now, &is_watched)?
         };
         let more = files.len().saturating_sub(OBSERVED_FILES);
         files.truncate(OBSERVED_FILES);
@@ -56,13 +57,21 @@ impl Git {
     }
 
     /// Names the first paths that differ from the commit that is checked out.
-    fn uncommitted(&self, head: &str, now: &str) -> Result<Vec<String>, VcsError> {
+    fn uncommitted(
+        &self,
+        head: &str,
+        now: &str,
+        is_watched: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<String>, VcsError> {
         if head == now {
             return Ok(Vec::new());
         }
         let touched = self.repository.diff_trees(head, now)?;
         let named = touched.iter().map(|change| self.repository.file_touched(change).path);
-        Ok(named.take(UNCOMMITTED_FILES).collect())
+        let mut named: Vec<String> = named.collect();
+        named.sort_by_cached_key(|path| (!is_watched(path), path.clone()));
+        named.truncate(UNCOMMITTED_FILES);
+        Ok(named)
     }
 }
 
@@ -95,6 +104,11 @@ impl Repository {
     }
 
     /// Names a path of the work tree from the project directory, which may lie below the top.
+    pub fn name_from_project(&self, path: &Path) -> String {
+        self.named_from_project(path.as_os_str().as_bytes())
+    }
+
+    /// Names a path of the work tree from the project directory, as bytes of git's.
     pub(super) fn named_from_project(&self, path: &[u8]) -> String {
         let below = self.project.strip_prefix(&self.top).unwrap_or(Path::new(""));
         let below = below.to_string_lossy();

@@ -140,6 +140,6 @@ fn uncommitted(active: &Active) -> Result<Vec<String>, String> {
     Ok(dirty
         .into_iter()
         .filter(|dirty| !is_backup(&dirty.path))
-        .map(|dirty| dirty.path.display().to_string())
+        .map(|dirty| repository.name_from_project(&dirty.path))
         .collect())
 }
