@@ -68,13 +68,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn json(&mut self, value: &impl serde::Serialize) -> io::Result<()> {
-        let mut line = serde_json::to_vec(value)?;
-        line.push(b'\n');
-        self.raw(&line)
-    }
-
-    fn lines(&mut self, values: &[serde_json::Value]) -> io::Result<()> {
-        values.iter().try_for_each(|value| self.json(value))
+        line(&mut self.out, value)
     }
 
     /// Prints to stderr, which is where plain text agents tell what they do.
@@ -90,10 +84,7 @@ impl<W: Write> Writer<W> {
                 model: Some("sim".to_owned()),
                 version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             }),
-            Style::Claude(claude) => {
-                let line = claude.begin(session);
-                self.json(&line)
-            }
+            Style::Claude(claude) => line(&mut self.out, &claude.begin(session)),
             // There the session is an answer to a request.
             Style::Text | Style::Acp(_) => Ok(()),
         }
@@ -105,14 +96,8 @@ impl<W: Write> Writer<W> {
             (Style::Sim, ..) => {
                 self.json(&AgentEvent::Text { text: text.to_owned(), speaker, form })
             }
-            (Style::Claude(claude), ..) => {
-                let line = claude.text(text, speaker, form);
-                self.json(&line)
-            }
-            (Style::Acp(acp), ..) => {
-                let line = acp.text(text, speaker, form);
-                self.json(&line)
-            }
+            (Style::Claude(claude), ..) => line(&mut self.out, &claude.text(text, speaker, form)),
+            (Style::Acp(acp), ..) => line(&mut self.out, &acp.text(text, speaker, form)),
             (Style::Text, Speaker::Agent, TextForm::Message) => {
                 self.raw(format!("{text}\n").as_bytes())
             }
@@ -140,10 +125,7 @@ impl<W: Write> Writer<W> {
     pub(super) fn reasoning(&mut self, text: &str) -> io::Result<()> {
         match &mut self.style {
             Style::Sim => self.json(&AgentEvent::Reasoning { text: text.to_owned() }),
-            Style::Claude(claude) => {
-                let line = claude.reasoning(text);
-                self.json(&line)
-            }
+            Style::Claude(claude) => line(&mut self.out, &claude.reasoning(text)),
             Style::Acp(_) => self.json(&AcpWriter::reasoning(text)),
             Style::Text => Self::aside(text),
         }
@@ -163,11 +145,8 @@ impl<W: Write> Writer<W> {
                 let output = call.output.to_owned();
                 self.json(&AgentEvent::ToolEnded { id, outcome: call.outcome, output })
             }
-            Style::Claude(claude) => {
-                let lines = claude.tool(&id, call);
-                self.lines(&lines)
-            }
-            Style::Acp(_) => self.lines(&AcpWriter::tool(&id, call)),
+            Style::Claude(claude) => lines(&mut self.out, &claude.tool(&id, call)),
+            Style::Acp(_) => lines(&mut self.out, &AcpWriter::tool(&id, call)),
             Style::Text => Self::aside(&format!("{}: {}", call.name, call.summary)),
         }
     }
@@ -199,8 +178,7 @@ impl<W: Write> Writer<W> {
         match &mut self.style {
             Style::Sim => self.json(&AgentEvent::Todo { items }),
             Style::Claude(claude) => {
-                let lines = claude.todo(&format!("tool_{}", self.calls), &items);
-                self.lines(&lines)
+                lines(&mut self.out, &claude.todo(&format!("tool_{}", self.calls), &items))
             }
             Style::Acp(_) => self.json(&AcpWriter::todo(&items)),
             Style::Text => Ok(()),
@@ -214,10 +192,7 @@ impl<W: Write> Writer<W> {
                 claude.usage(usage);
                 Ok(())
             }
-            Style::Acp(acp) => {
-                let line = acp.usage(usage);
-                self.json(&line)
-            }
+            Style::Acp(acp) => line(&mut self.out, &acp.usage(usage)),
             Style::Text => Ok(()),
         }
     }
@@ -225,10 +200,7 @@ impl<W: Write> Writer<W> {
     pub(super) fn notice(&mut self, text: &str) -> io::Result<()> {
         match &mut self.style {
             Style::Sim => self.json(&AgentEvent::Notice { text: text.to_owned() }),
-            Style::Claude(claude) => {
-                let line = claude.notice(text);
-                self.json(&line)
-            }
+            Style::Claude(claude) => line(&mut self.out, &claude.notice(text)),
             Style::Text | Style::Acp(_) => Self::aside(text),
         }
     }
@@ -241,8 +213,7 @@ impl<W: Write> Writer<W> {
         match (&mut self.style, status) {
             (Style::Sim, _) => self.json(&AgentEvent::RateLimit { status, resets_at }),
             (Style::Claude(claude), _) => {
-                let line = claude.rate_limit(status, resets_at);
-                self.json(&line)
+                line(&mut self.out, &claude.rate_limit(status, resets_at))
             }
             (Style::Acp(acp), _) => {
                 acp.rate_limit(resets_at);
@@ -260,10 +231,7 @@ impl<W: Write> Writer<W> {
     pub(super) fn chatter(&mut self) -> io::Result<()> {
         match &mut self.style {
             Style::Sim => self.json(&AgentEvent::Notice { text: "still here".to_owned() }),
-            Style::Claude(claude) => {
-                let line = claude.chatter();
-                self.json(&line)
-            }
+            Style::Claude(claude) => line(&mut self.out, &claude.chatter()),
             Style::Acp(_) => self.json(&AcpWriter::chatter()),
             Style::Text => self.raw(b"\n"),
         }
@@ -273,10 +241,7 @@ impl<W: Write> Writer<W> {
     pub(super) fn echo(&mut self, prompt: &str) -> io::Result<()> {
         match &mut self.style {
             Style::Sim => self.json(&AgentEvent::Notice { text: prompt.to_owned() }),
-            Style::Claude(claude) => {
-                let line = claude.echo(prompt);
-                self.json(&line)
-            }
+            Style::Claude(claude) => line(&mut self.out, &claude.echo(prompt)),
             Style::Acp(_) => self.json(&AcpWriter::echo(prompt)),
             Style::Text => self.raw(format!("{}\n", prompt.trim_end()).as_bytes()),
         }
@@ -285,14 +250,8 @@ impl<W: Write> Writer<W> {
     /// Ends the turn. `last_words` is what agents repeat in their result.
     pub(super) fn end(&mut self, end: End, last_words: &str) -> io::Result<()> {
         match (&mut self.style, end) {
-            (Style::Claude(claude), end) => {
-                let lines = claude.end(end, last_words);
-                self.lines(&lines)
-            }
-            (Style::Acp(acp), end) => {
-                let lines = acp.end(end);
-                self.lines(&lines)
-            }
+            (Style::Claude(claude), end) => lines(&mut self.out, &claude.end(end, last_words)),
+            (Style::Acp(acp), end) => lines(&mut self.out, &acp.end(end)),
             (Style::Sim, End::Success) => {
                 self.result(ResultStatus::Success, Some(last_words.to_owned()), None)
             }
@@ -317,6 +276,18 @@ impl<W: Write> Writer<W> {
     ) -> io::Result<()> {
         self.json(&AgentEvent::Result { status, text, structured })
     }
+}
+
+/// Prints one line of JSON.
+fn line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(value)?;
+    bytes.push(b'\n');
+    out.write_all(&bytes)?;
+    out.flush()
+}
+
+fn lines(out: &mut impl Write, values: &[serde_json::Value]) -> io::Result<()> {
+    values.iter().try_for_each(|value| line(out, value))
 }
 
 fn class_of(class: ErrorClass) -> FailureClass {
