@@ -7,11 +7,15 @@
 
 mod acp_peer;
 mod acp_writer;
+mod amp_writer;
 mod base64;
 mod claude_writer;
+mod cline_writer;
+mod codex_writer;
 mod deeds;
 mod matching;
 mod play;
+mod provider_words;
 mod scenario;
 mod writer;
 

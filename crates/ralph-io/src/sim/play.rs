@@ -43,7 +43,12 @@ fn play_input(path: &Path, input: &mut dyn BufRead, env: &BTreeMap<String, Strin
         .join("-");
     let prompt = match scenario.dialect {
         Dialect::Acp => acp_peer::open(input, &mut io::stdout(), &session),
-        Dialect::Sim | Dialect::Claude | Dialect::Text => whole(input),
+        Dialect::Sim
+        | Dialect::Claude
+        | Dialect::Text
+        | Dialect::Amp
+        | Dialect::Cline
+        | Dialect::Codex => whole(input),
     };
     let prompt = match prompt {
         Ok(prompt) => prompt,
@@ -66,9 +71,8 @@ fn play_input(path: &Path, input: &mut dyn BufRead, env: &BTreeMap<String, Strin
     };
     let writer = Writer::new(scenario.dialect, io::stdout().lock());
     let played = Player::new(writer, &prompt, input).play(&session, &entry.deeds);
-    match (&played, scenario.dialect) {
-        (Ok(_), Dialect::Acp) => acp_peer::wait_for_the_end(input),
-        (Ok(_), Dialect::Sim | Dialect::Claude | Dialect::Text) | (Err(_), _) => {}
+    if played.is_ok() && scenario.dialect == Dialect::Acp {
+        acp_peer::wait_for_the_end(input);
     }
     match played {
         Ok(status) | Err(Stop::Exit(status)) => status,
@@ -130,7 +134,7 @@ impl<'a, W: Write> Player<'a, W> {
 
     /// Returns the exit code of a script that came to its end.
     fn play(&mut self, session: &str, deeds: &[Deed]) -> Result<u8, Stop> {
-        printed(self.writer.begin(session))?;
+        printed(self.writer.begin(session, self.prompt))?;
         for (at, deed) in deeds.iter().enumerate() {
             self.perform(deed).map_err(|stop| match stop {
                 Stop::Undoable(error) => Stop::Undoable(format!("deed {}: {error}", at + 1)),
@@ -146,10 +150,7 @@ impl<'a, W: Write> Player<'a, W> {
 
     fn end(&mut self, end: End) -> Result<(), Stop> {
         self.ending = Ending::Settled;
-        self.status = match &end {
-            End::Success | End::Structured(_) => 0,
-            End::Error(..) => 1,
-        };
+        self.status = self.writer.exit_code(&end);
         printed(self.writer.end(end, &self.last_words))
     }
 
@@ -196,12 +197,15 @@ impl<'a, W: Write> Player<'a, W> {
             }
             Deed::Notice(text) => printed(self.writer.notice(text)),
             Deed::RateLimit { status, resets } => {
+                let now = now();
                 let resets_at = match *resets {
                     Resets::Unknown => None,
                     Resets::At(seconds) => Some(Timestamp::from_seconds(seconds)),
-                    Resets::In(seconds) => Some(seconds_from_now(seconds)),
+                    Resets::In(seconds) => {
+                        Some(Timestamp(now.0.saturating_add(seconds.saturating_mul(1000))))
+                    }
                 };
-                printed(self.writer.rate_limit(*status, resets_at))
+                printed(self.writer.rate_limit(*status, resets_at, now))
             }
             Deed::Result(Outcome::Success) => self.end(End::Success),
             Deed::Result(Outcome::Error { class, words }) => {
@@ -314,10 +318,9 @@ impl<'a, W: Write> Player<'a, W> {
     }
 }
 
-fn seconds_from_now(seconds: i64) -> Timestamp {
+fn now() -> Timestamp {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = Timestamp::default().plus(Millis::from(now));
-    Timestamp(now.0.saturating_add(seconds.saturating_mul(1000)))
+    Timestamp::default().plus(Millis::from(now))
 }
 
 fn printed(result: io::Result<()>) -> Result<(), Stop> {

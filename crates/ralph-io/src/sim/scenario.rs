@@ -85,6 +85,12 @@ pub(super) enum Dialect {
     Text,
     /// The Agent Client Protocol.
     Acp,
+    /// Amp's `--stream-json`.
+    Amp,
+    /// Cline's `--json`.
+    Cline,
+    /// Codex's `exec --json`.
+    Codex,
 }
 
 /// What to do for calls that match.

@@ -1,10 +1,10 @@
 //! The dialects of the scripted agent: the same deeds, printed as different agents would.
 //!
-//! Not here: the lines of Claude Code and of the Agent Client Protocol, which are many and have
-//! their own files.
+//! Not here: the lines of the agents it stands in for, which are many and have their own files.
 
 use std::io::{self, Write};
 
+use jiff::tz::TimeZone;
 use ralph_core::failure::FailureClass;
 use ralph_core::reading::{
     AgentEvent, RateLimitStatus, ResultStatus, Speaker, TextForm, TodoItem, ToolOutcome, Usage,
@@ -14,7 +14,10 @@ use ralph_core::units::Timestamp;
 
 use super::acp_peer::Permission;
 use super::acp_writer::AcpWriter;
+use super::amp_writer::AmpWriter;
 use super::claude_writer::ClaudeWriter;
+use super::cline_writer::ClineWriter;
+use super::codex_writer::CodexWriter;
 use super::scenario::{Dialect, ErrorClass};
 
 /// How a turn ends, ready to be printed.
@@ -48,6 +51,9 @@ enum Style {
     Claude(Box<ClaudeWriter>),
     Text,
     Acp(Box<AcpWriter>),
+    Amp(Box<AmpWriter>),
+    Cline(Box<ClineWriter>),
+    Codex(Box<CodexWriter>),
 }
 
 impl<W: Write> Writer<W> {
@@ -57,6 +63,9 @@ impl<W: Write> Writer<W> {
             Dialect::Claude => Style::Claude(Box::default()),
             Dialect::Text => Style::Text,
             Dialect::Acp => Style::Acp(Box::default()),
+            Dialect::Amp => Style::Amp(Box::default()),
+            Dialect::Cline => Style::Cline(Box::default()),
+            Dialect::Codex => Style::Codex(Box::new(CodexWriter::new(TimeZone::system()))),
         };
         Self { out, style, calls: 0 }
     }
@@ -76,8 +85,8 @@ impl<W: Write> Writer<W> {
         io::stderr().write_all(format!("{text}\n").as_bytes())
     }
 
-    /// Opens the session.
-    pub(super) fn begin(&mut self, session: &str) -> io::Result<()> {
+    /// Opens the session. Where the dialect has a place for the prompt, it is repeated.
+    pub(super) fn begin(&mut self, session: &str, prompt: &str) -> io::Result<()> {
         match &mut self.style {
             Style::Sim => self.json(&AgentEvent::Session {
                 id: Some(session.to_owned()),
@@ -85,6 +94,9 @@ impl<W: Write> Writer<W> {
                 version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             }),
             Style::Claude(claude) => line(&mut self.out, &claude.begin(session)),
+            Style::Amp(amp) => lines(&mut self.out, &amp.begin(session, prompt)),
+            Style::Cline(cline) => lines(&mut self.out, &cline.begin(session)),
+            Style::Codex(_) => lines(&mut self.out, &CodexWriter::begin(session)),
             // There the session is an answer to a request.
             Style::Text | Style::Acp(_) => Ok(()),
         }
@@ -98,6 +110,11 @@ impl<W: Write> Writer<W> {
             }
             (Style::Claude(claude), ..) => line(&mut self.out, &claude.text(text, speaker, form)),
             (Style::Acp(acp), ..) => line(&mut self.out, &acp.text(text, speaker, form)),
+            // These have no pieces that stand alone: each is a message.
+            (Style::Amp(amp), ..) => line(&mut self.out, &amp.text(text, speaker)),
+            (Style::Cline(_), ..) => lines(&mut self.out, &ClineWriter::text(&[text], speaker)),
+            (Style::Codex(codex), Speaker::Agent, _) => line(&mut self.out, &codex.text(text)),
+            (Style::Codex(_), Speaker::Subagent, _) => Ok(()),
             (Style::Text, Speaker::Agent, TextForm::Message) => {
                 self.raw(format!("{text}\n").as_bytes())
             }
@@ -111,15 +128,20 @@ impl<W: Write> Writer<W> {
         let mut form = match self.style {
             Style::Sim | Style::Claude(_) | Style::Acp(_) => TextForm::Message,
             Style::Text => TextForm::Delta,
+            Style::Cline(_) => {
+                let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+                return lines(&mut self.out, &ClineWriter::text(&pieces, Speaker::Agent));
+            }
+            // Their messages are whole.
+            Style::Amp(_) | Style::Codex(_) => {
+                return self.text(&pieces.concat(), Speaker::Agent, TextForm::Message);
+            }
         };
         for piece in pieces {
             self.text(piece, Speaker::Agent, form)?;
             form = TextForm::Delta;
         }
-        match self.style {
-            Style::Sim | Style::Claude(_) | Style::Acp(_) => Ok(()),
-            Style::Text => self.raw(b"\n"),
-        }
+        if matches!(self.style, Style::Text) { self.raw(b"\n") } else { Ok(()) }
     }
 
     pub(super) fn reasoning(&mut self, text: &str) -> io::Result<()> {
@@ -127,6 +149,9 @@ impl<W: Write> Writer<W> {
             Style::Sim => self.json(&AgentEvent::Reasoning { text: text.to_owned() }),
             Style::Claude(claude) => line(&mut self.out, &claude.reasoning(text)),
             Style::Acp(_) => self.json(&AcpWriter::reasoning(text)),
+            Style::Amp(amp) => line(&mut self.out, &amp.reasoning(text)),
+            Style::Cline(_) => lines(&mut self.out, &ClineWriter::reasoning(text)),
+            Style::Codex(codex) => line(&mut self.out, &codex.reasoning(text)),
             Style::Text => Self::aside(text),
         }
     }
@@ -147,6 +172,12 @@ impl<W: Write> Writer<W> {
             }
             Style::Claude(claude) => lines(&mut self.out, &claude.tool(&id, call)),
             Style::Acp(_) => lines(&mut self.out, &AcpWriter::tool(&id, call)),
+            Style::Amp(amp) => lines(&mut self.out, &amp.tool(&id, call)),
+            Style::Cline(cline) => lines(&mut self.out, &cline.tool(&id, call)),
+            Style::Codex(codex) => match CodexWriter::complaint(call) {
+                Some(words) => Self::aside(&words),
+                None => lines(&mut self.out, &codex.tool(call)),
+            },
             Style::Text => Self::aside(&format!("{}: {}", call.name, call.summary)),
         }
     }
@@ -160,7 +191,12 @@ impl<W: Write> Writer<W> {
                 self.json(&AcpWriter::permission(&id, what))?;
                 Ok(Some(id))
             }
-            Style::Sim | Style::Claude(_) | Style::Text => Ok(None),
+            Style::Sim
+            | Style::Claude(_)
+            | Style::Text
+            | Style::Amp(_)
+            | Style::Cline(_)
+            | Style::Codex(_) => Ok(None),
         }
     }
 
@@ -175,13 +211,14 @@ impl<W: Write> Writer<W> {
 
     pub(super) fn todo(&mut self, items: Vec<TodoItem>) -> io::Result<()> {
         self.calls += 1;
+        let id = format!("tool_{}", self.calls);
         match &mut self.style {
             Style::Sim => self.json(&AgentEvent::Todo { items }),
-            Style::Claude(claude) => {
-                lines(&mut self.out, &claude.todo(&format!("tool_{}", self.calls), &items))
-            }
+            Style::Claude(claude) => lines(&mut self.out, &claude.todo(&id, &items)),
             Style::Acp(_) => self.json(&AcpWriter::todo(&items)),
-            Style::Text => Ok(()),
+            Style::Amp(amp) => lines(&mut self.out, &amp.todo(&id, &items)),
+            Style::Codex(codex) => line(&mut self.out, &codex.todo(&items)),
+            Style::Text | Style::Cline(_) => Ok(()),
         }
     }
 
@@ -193,6 +230,15 @@ impl<W: Write> Writer<W> {
                 Ok(())
             }
             Style::Acp(acp) => line(&mut self.out, &acp.usage(usage)),
+            Style::Amp(amp) => {
+                amp.usage(usage);
+                Ok(())
+            }
+            Style::Cline(cline) => line(&mut self.out, &cline.usage(usage)),
+            Style::Codex(codex) => {
+                codex.usage(usage);
+                Ok(())
+            }
             Style::Text => Ok(()),
         }
     }
@@ -201,14 +247,18 @@ impl<W: Write> Writer<W> {
         match &mut self.style {
             Style::Sim => self.json(&AgentEvent::Notice { text: text.to_owned() }),
             Style::Claude(claude) => line(&mut self.out, &claude.notice(text)),
-            Style::Text | Style::Acp(_) => Self::aside(text),
+            Style::Cline(cline) => line(&mut self.out, &cline.notice(text)),
+            Style::Codex(codex) => line(&mut self.out, &codex.notice(text)),
+            Style::Text | Style::Acp(_) | Style::Amp(_) => Self::aside(text),
         }
     }
 
+    /// Tells of a limit; where the dialect cannot, the error that follows will.
     pub(super) fn rate_limit(
         &mut self,
         status: RateLimitStatus,
         resets_at: Option<Timestamp>,
+        now: Timestamp,
     ) -> io::Result<()> {
         match (&mut self.style, status) {
             (Style::Sim, _) => self.json(&AgentEvent::RateLimit { status, resets_at }),
@@ -223,7 +273,22 @@ impl<W: Write> Writer<W> {
                 let until = resets_at.map(|at| format!("|{}", at.0 / 1000)).unwrap_or_default();
                 Self::aside(&format!("usage limit reached{until}"))
             }
-            (Style::Text, RateLimitStatus::Allowed | RateLimitStatus::Warning) => Ok(()),
+            (Style::Amp(amp), RateLimitStatus::Rejected) => {
+                amp.limited(resets_at);
+                Ok(())
+            }
+            (Style::Cline(cline), RateLimitStatus::Rejected) => {
+                cline.limited(resets_at);
+                Ok(())
+            }
+            (Style::Codex(codex), RateLimitStatus::Rejected) => {
+                codex.limited(resets_at, now);
+                Ok(())
+            }
+            (
+                Style::Text | Style::Amp(_) | Style::Cline(_) | Style::Codex(_),
+                RateLimitStatus::Allowed | RateLimitStatus::Warning,
+            ) => Ok(()),
         }
     }
 
@@ -233,7 +298,9 @@ impl<W: Write> Writer<W> {
             Style::Sim => self.json(&AgentEvent::Notice { text: "still here".to_owned() }),
             Style::Claude(claude) => line(&mut self.out, &claude.chatter()),
             Style::Acp(_) => self.json(&AcpWriter::chatter()),
-            Style::Text => self.raw(b"\n"),
+            Style::Cline(_) => self.json(&ClineWriter::chatter()),
+            Style::Codex(codex) => line(&mut self.out, &codex.notice("still here")),
+            Style::Text | Style::Amp(_) => self.raw(b"\n"),
         }
     }
 
@@ -243,6 +310,8 @@ impl<W: Write> Writer<W> {
             Style::Sim => self.json(&AgentEvent::Notice { text: prompt.to_owned() }),
             Style::Claude(claude) => line(&mut self.out, &claude.echo(prompt)),
             Style::Acp(_) => self.json(&AcpWriter::echo(prompt)),
+            Style::Amp(amp) => line(&mut self.out, &amp.echo(prompt)),
+            Style::Cline(_) | Style::Codex(_) => Ok(()),
             Style::Text => self.raw(format!("{}\n", prompt.trim_end()).as_bytes()),
         }
     }
@@ -252,6 +321,17 @@ impl<W: Write> Writer<W> {
         match (&mut self.style, end) {
             (Style::Claude(claude), end) => lines(&mut self.out, &claude.end(end, last_words)),
             (Style::Acp(acp), end) => lines(&mut self.out, &acp.end(end)),
+            (
+                Style::Amp(_) | Style::Cline(_) | Style::Codex(_),
+                End::Error(ErrorClass::Malformed, words),
+            ) => Self::aside(&words),
+            (Style::Amp(amp), end) => lines(&mut self.out, &amp.end(end, last_words)),
+            (Style::Cline(cline), end) => {
+                let complaint = cline.complaint(&end);
+                lines(&mut self.out, &cline.end(end, last_words))?;
+                complaint.map_or(Ok(()), |words| Self::aside(&words.to_string()))
+            }
+            (Style::Codex(codex), end) => lines(&mut self.out, &codex.end(end)),
             (Style::Sim, End::Success) => {
                 self.result(ResultStatus::Success, Some(last_words.to_owned()), None)
             }
@@ -268,6 +348,19 @@ impl<W: Write> Writer<W> {
         }
     }
 
+    /// Returns what the agent exits with after an end.
+    pub(super) fn exit_code(&self, end: &End) -> u8 {
+        match (&self.style, end) {
+            // These have no line for it: the stream breaks off, and the exit looks well.
+            (
+                Style::Amp(_) | Style::Cline(_) | Style::Codex(_),
+                End::Error(ErrorClass::Malformed, _),
+            )
+            | (_, End::Success | End::Structured(_)) => 0,
+            (_, End::Error(..)) => 1,
+        }
+    }
+
     fn result(
         &mut self,
         status: ResultStatus,
@@ -276,6 +369,11 @@ impl<W: Write> Writer<W> {
     ) -> io::Result<()> {
         self.json(&AgentEvent::Result { status, text, structured })
     }
+}
+
+/// Returns a path as agents name files.
+pub(super) fn absolute(path: &str) -> String {
+    std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }
 
 /// Prints one line of JSON.

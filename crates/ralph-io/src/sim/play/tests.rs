@@ -39,10 +39,18 @@ fn play_back_to(
         Dialect::Claude => AgentKind::Claude,
         Dialect::Text => AgentKind::Text,
         Dialect::Acp => AgentKind::Acp,
+        Dialect::Amp => AgentKind::Amp,
+        Dialect::Cline => AgentKind::Cline,
+        Dialect::Codex => AgentKind::Codex,
     };
     let mut output = match dialect {
         Dialect::Acp => OPENED.to_owned(),
-        Dialect::Sim | Dialect::Claude | Dialect::Text => String::new(),
+        Dialect::Sim
+        | Dialect::Claude
+        | Dialect::Text
+        | Dialect::Amp
+        | Dialect::Cline
+        | Dialect::Codex => String::new(),
     };
     output.push_str(&String::from_utf8_lossy(&player.writer.out));
     let ending = End::Exited { code: i32::from(status) };
@@ -51,7 +59,19 @@ fn play_back_to(
     (reply, heard.iter().map(|heard| heard.weight).collect())
 }
 
-const ALL: [Dialect; 4] = [Dialect::Sim, Dialect::Claude, Dialect::Text, Dialect::Acp];
+const ALL: [Dialect; 7] = [
+    Dialect::Sim,
+    Dialect::Claude,
+    Dialect::Text,
+    Dialect::Acp,
+    Dialect::Amp,
+    Dialect::Cline,
+    Dialect::Codex,
+];
+
+/// The dialects in which a turn has an end of its own.
+const EVENTS: [Dialect; 6] =
+    [Dialect::Sim, Dialect::Claude, Dialect::Acp, Dialect::Amp, Dialect::Cline, Dialect::Codex];
 
 /// What stands before the turn in a conversation.
 const OPENED: &str = "{\"id\":1,\"result\":{}}\n{\"id\":2,\"result\":{\"sessionId\":\"s\"}}\n";
@@ -77,6 +97,11 @@ fn every_dialect_tells_the_same_story() {
             Dialect::Sim | Dialect::Acp => ((2, 1), Some(UsdMicros(250_000))),
             // The to-do list is a tool of its own there.
             Dialect::Claude => ((3, 1), Some(UsdMicros(250_000))),
+            Dialect::Amp => ((3, 1), None),
+            // It has no to-do list.
+            Dialect::Cline => ((2, 1), Some(UsdMicros(250_000))),
+            // It shows no patch that does not apply.
+            Dialect::Codex => ((1, 0), None),
             Dialect::Text => ((0, 0), None),
         };
         assert_eq!(((reply.tools, reply.tool_errors), reply.usage.cost), (tools, cost));
@@ -97,7 +122,7 @@ fn every_class_of_error_is_recognized() {
         ("badCall", FailureClass::BadCall),
         ("contextExceeded", FailureClass::ContextExceeded),
     ];
-    for dialect in [Dialect::Sim, Dialect::Claude, Dialect::Acp] {
+    for dialect in EVENTS {
         for (name, class) in &classes {
             let script = json!([
                 {"text": "<response>DONE</response>"},
@@ -106,8 +131,13 @@ fn every_class_of_error_is_recognized() {
             let reply = play_back(dialect, script).0;
             let failure = reply.failure.expect("an error is no success");
             assert_eq!((&failure.class, reply.signal), (class, None), "{dialect:?}");
-            // The protocol ends such turns without a word.
-            let is_mute = dialect == Dialect::Acp && ["malformed", "turnLimit"].contains(name);
+            let is_mute = match dialect {
+                // The protocol ends such turns without a word.
+                Dialect::Acp => ["malformed", "turnLimit"].contains(name),
+                // Their streams break off; what is said of it is on stderr.
+                Dialect::Amp | Dialect::Cline | Dialect::Codex => *name == "malformed",
+                Dialect::Sim | Dialect::Claude | Dialect::Text => false,
+            };
             assert!(is_mute || failure.words.contains("no luck"), "{failure:?}");
         }
     }
@@ -119,7 +149,7 @@ fn a_limit_keeps_its_reset_time() {
         {"rateLimit": {"status": "rejected", "resets": {"at": 1_794_710_902}}},
         {"result": {"error": {"class": "rateLimited", "words": "limit"}}},
     ]);
-    for dialect in [Dialect::Sim, Dialect::Claude, Dialect::Acp] {
+    for dialect in [Dialect::Sim, Dialect::Claude, Dialect::Acp, Dialect::Amp, Dialect::Cline] {
         let failure = play_back(dialect, script.clone()).0.failure.expect("it is a limit");
         let resets_at = Some(Timestamp(1_794_710_902_000));
         assert_eq!(failure.class, FailureClass::RateLimited { resets_at }, "{dialect:?}");
@@ -138,7 +168,7 @@ fn a_structured_answer_keeps_the_words_before_it() {
 
 #[test]
 fn an_end_without_a_result_is_no_success() {
-    for dialect in [Dialect::Sim, Dialect::Claude] {
+    for dialect in [Dialect::Sim, Dialect::Claude, Dialect::Amp, Dialect::Cline, Dialect::Codex] {
         let class = |script| play_back(dialect, script).0.failure.map(|failure| failure.class);
         assert_eq!(class(json!([{"text": "x"}, "noResult"])), Some(FailureClass::Malformed));
         assert_eq!(class(json!([{"text": "x"}, {"exit": 3}])), Some(FailureClass::Crashed));

@@ -1,0 +1,191 @@
+//! The scripted agent in the clothes of Amp: its `--stream-json` lines.
+//!
+//! They begin with the prompt, repeated as a message of the user's. Amp has no lines for
+//! notices, costs and limits that are not hit. Not here: reading them.
+
+use ralph_core::reading::{Speaker, TodoItem, TodoState, ToolOutcome, Usage};
+use ralph_core::units::Timestamp;
+use serde_json::{Value, json};
+
+use super::provider_words::provider_words;
+use super::scenario::ErrorClass;
+use super::writer::{End, ToolCall, absolute};
+
+/// Makes the lines, and remembers what later ones repeat.
+#[derive(Debug, Default)]
+pub(super) struct AmpWriter {
+    session: String,
+    messages: u32,
+    /// What the next message will tell: figures come with messages only.
+    untold: Usage,
+    usage: Usage,
+    limit: Option<Timestamp>,
+}
+
+impl AmpWriter {
+    pub(super) fn begin(&mut self, session: &str, prompt: &str) -> [Value; 2] {
+        self.session = format!("T-{session}");
+        let init = json!({
+            "type": "system", "subtype": "init", "cwd": absolute("."),
+            "session_id": self.session, "mcp_servers": [],
+            "tools": ["Bash", "create_file", "edit_file", "Read", "Task", "todo_write"],
+        });
+        [init, self.echo(prompt)]
+    }
+
+    pub(super) fn echo(&self, prompt: &str) -> Value {
+        self.heard(&json!({"type": "text", "text": prompt}))
+    }
+
+    /// Returns a line of the user's, who also brings what tools return.
+    fn heard(&self, block: &Value) -> Value {
+        json!({
+            "type": "user", "message": {"role": "user", "content": [block]},
+            "parent_tool_use_id": null, "session_id": self.session,
+        })
+    }
+
+    fn said(&mut self, block: &Value, reason: &str, parent: &Value) -> Value {
+        self.messages += 1;
+        let usage = std::mem::take(&mut self.untold);
+        json!({
+            "type": "assistant",
+            "message": {
+                "type": "message", "role": "assistant", "content": [block],
+                "stop_reason": reason, "usage": figures(usage),
+            },
+            "parent_tool_use_id": parent, "session_id": self.session,
+        })
+    }
+
+    pub(super) fn text(&mut self, text: &str, speaker: Speaker) -> Value {
+        let parent = match speaker {
+            Speaker::Agent => Value::Null,
+            Speaker::Subagent => json!("tool_parent"),
+        };
+        self.said(&json!({"type": "text", "text": text}), "end_turn", &parent)
+    }
+
+    pub(super) fn reasoning(&mut self, text: &str) -> Value {
+        let block = json!({"type": "thinking", "thinking": text});
+        self.said(&block, "end_turn", &Value::Null)
+    }
+
+    fn call(
+        &mut self,
+        id: &str,
+        name: &str,
+        input: &Value,
+        end: (&str, ToolOutcome),
+    ) -> [Value; 2] {
+        let block = json!({"type": "tool_use", "id": id, "name": name, "input": input});
+        let (content, outcome) = end;
+        let result = json!({
+            "type": "tool_result", "tool_use_id": id, "content": content,
+            "is_error": outcome == ToolOutcome::Error,
+        });
+        [self.said(&block, "tool_use", &Value::Null), self.heard(&result)]
+    }
+
+    pub(super) fn tool(&mut self, id: &str, call: &ToolCall<'_>) -> [Value; 2] {
+        let end = (call.output, call.outcome);
+        let path = || absolute(call.summary);
+        match call.name {
+            "Bash" => {
+                let code = match call.outcome {
+                    ToolOutcome::Ok => 0,
+                    ToolOutcome::Error => 1,
+                };
+                let output = json!({"output": call.output, "exitCode": code}).to_string();
+                let end = (output.as_str(), call.outcome);
+                self.call(id, "Bash", &json!({"cmd": call.summary}), end)
+            }
+            "Write" => self.call(id, "create_file", &json!({"path": path(), "content": ""}), end),
+            "Edit" => {
+                let input = json!({"path": path(), "old_str": "", "new_str": ""});
+                self.call(id, "edit_file", &input, end)
+            }
+            "Read" => self.call(id, "Read", &json!({"path": path()}), end),
+            other => self.call(id, other, &json!({"query": call.summary}), end),
+        }
+    }
+
+    pub(super) fn todo(&mut self, id: &str, items: &[TodoItem]) -> [Value; 2] {
+        let todos: Vec<Value> = items
+            .iter()
+            .zip(1..)
+            .map(|(item, number): (_, u32)| {
+                let status = match item.state {
+                    TodoState::Pending => "todo",
+                    TodoState::Active => "in-progress",
+                    TodoState::Done => "completed",
+                };
+                json!({"id": number.to_string(), "content": item.text, "status": status,
+                    "priority": "medium"})
+            })
+            .collect();
+        let end = ("Todos updated", ToolOutcome::Ok);
+        self.call(id, "todo_write", &json!({"todos": todos}), end)
+    }
+
+    pub(super) fn usage(&mut self, usage: Usage) {
+        self.untold = self.untold.plus(usage);
+        self.usage = self.usage.plus(usage);
+    }
+
+    pub(super) fn limited(&mut self, resets_at: Option<Timestamp>) {
+        self.limit = resets_at;
+    }
+
+    pub(super) fn end(&mut self, end: End, last_words: &str) -> Vec<Value> {
+        match end {
+            End::Success => vec![self.success(last_words)],
+            End::Structured(answer) => {
+                let answer = answer.to_string();
+                vec![self.text(&answer, Speaker::Agent), self.success(&answer)]
+            }
+            End::Error(class, words) => vec![self.error(class, &words)],
+        }
+    }
+
+    fn success(&self, answer: &str) -> Value {
+        self.result(json!({"subtype": "success", "is_error": false, "result": answer}))
+    }
+
+    fn error(&self, class: ErrorClass, words: &str) -> Value {
+        let (subtype, words) = match class {
+            ErrorClass::TurnLimit => ("error_max_turns", words.to_owned()),
+            ErrorClass::Crashed
+            | ErrorClass::Malformed
+            | ErrorClass::RateLimited
+            | ErrorClass::Overloaded
+            | ErrorClass::NotLoggedIn
+            | ErrorClass::BadCall
+            | ErrorClass::ContextExceeded => {
+                ("error_during_execution", provider_words(class, words, self.limit))
+            }
+        };
+        self.result(json!({"subtype": subtype, "is_error": true, "error": words}))
+    }
+
+    /// Completes a result with what all of them have, and with the sum where there is one.
+    fn result(&self, mut line: Value) -> Value {
+        line["type"] = json!("result");
+        line["session_id"] = json!(self.session);
+        line["duration_ms"] = json!(1);
+        line["num_turns"] = json!(self.messages.max(1));
+        if self.usage.tokens().0 > 0 {
+            line["usage"] = figures(self.usage);
+        }
+        line
+    }
+}
+
+fn figures(usage: Usage) -> Value {
+    json!({
+        "input_tokens": usage.input.0, "output_tokens": usage.output.0,
+        "cache_read_input_tokens": usage.cache_read.0,
+        "cache_creation_input_tokens": usage.cache_write.0,
+        "max_tokens": 168_000, "service_tier": "standard",
+    })
+}

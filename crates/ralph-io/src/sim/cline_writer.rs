@@ -1,0 +1,274 @@
+//! The scripted agent in the clothes of Cline: its `--json` lines.
+//!
+//! Every tool call ends an iteration, as one model turn does there. Cline has no lines for to-do
+//! lists, for the prompt, and for limits that are not hit. Not here: reading them.
+
+use ralph_core::reading::{Speaker, ToolOutcome, Usage};
+use ralph_core::units::Timestamp;
+use serde_json::{Value, json};
+
+use super::claude_writer::dollars;
+use super::provider_words::provider_words;
+use super::scenario::ErrorClass;
+use super::writer::{End, ToolCall, absolute};
+
+/// Makes the lines, and remembers what later ones repeat.
+#[derive(Debug, Default)]
+pub(super) struct ClineWriter {
+    task: String,
+    iteration: u32,
+    usage: Usage,
+    limit: Option<Timestamp>,
+}
+
+const AGENT: &str = "agent_sim";
+
+/// Adds what every line has.
+fn line(kind: &str, mut rest: Value) -> Value {
+    rest["ts"] = json!(jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string());
+    rest["type"] = json!(kind);
+    rest
+}
+
+fn event(kind: &str, mut rest: Value) -> Value {
+    rest["type"] = json!(kind);
+    line("agent_event", json!({"event": rest}))
+}
+
+impl ClineWriter {
+    pub(super) fn begin(&mut self, session: &str) -> [Value; 2] {
+        self.task = format!("conv_{session}");
+        [self.hook("agent_start"), self.next_iteration()]
+    }
+
+    fn hook(&self, name: &str) -> Value {
+        let hook = json!({"hookEventName": name, "agentId": AGENT, "taskId": self.task,
+            "parentAgentId": null});
+        line("hook_event", hook)
+    }
+
+    fn next_iteration(&mut self) -> Value {
+        self.iteration += 1;
+        event("iteration_start", json!({"iteration": self.iteration}))
+    }
+
+    fn iteration_end(&self, calls: u32) -> Value {
+        let end = json!({"iteration": self.iteration, "hadToolCalls": calls > 0,
+            "toolCallCount": calls});
+        event("iteration_end", end)
+    }
+
+    /// Says a message in pieces, each with all that came before it, and then whole.
+    pub(super) fn text(pieces: &[&str], speaker: Speaker) -> Vec<Value> {
+        let mut whole = String::new();
+        let mut lines: Vec<Value> = pieces
+            .iter()
+            .map(|piece| {
+                whole.push_str(piece);
+                let start = json!({"contentType": "text", "text": piece, "accumulated": whole});
+                event("content_start", start)
+            })
+            .collect();
+        lines.push(event("content_end", json!({"contentType": "text", "text": whole})));
+        match speaker {
+            Speaker::Agent => {}
+            Speaker::Subagent => {
+                lines.iter_mut().for_each(|line| line["parentAgentId"] = json!(AGENT));
+            }
+        }
+        lines
+    }
+
+    pub(super) fn reasoning(text: &str) -> [Value; 2] {
+        let begun = json!({"contentType": "reasoning", "reasoning": text, "redacted": false});
+        let ended = json!({"contentType": "reasoning", "reasoning": text});
+        [event("content_start", begun), event("content_end", ended)]
+    }
+
+    pub(super) fn tool(&mut self, id: &str, call: &ToolCall<'_>) -> Vec<Value> {
+        let path = || absolute(call.summary);
+        let (name, input, query) = match call.name {
+            "Bash" => {
+                ("run_commands", json!({"commands": [call.summary]}), call.summary.to_owned())
+            }
+            "Read" => ("read_files", json!({"files": [{"path": path()}]}), path()),
+            "Write" => ("editor", json!({"path": path(), "new_text": ""}), edit_of(&path())),
+            "Edit" => {
+                let input = json!({"path": path(), "old_text": "", "new_text": ""});
+                ("editor", input, edit_of(&path()))
+            }
+            other => (other, json!({"query": call.summary}), call.summary.to_owned()),
+        };
+        let tool = |kind: &str, rest: (&str, Value)| {
+            let mut line = json!({"contentType": "tool", "toolName": name, "toolCallId": id});
+            line[rest.0] = rest.1;
+            event(kind, line)
+        };
+        let mut lines = vec![self.hook("tool_call"), tool("content_start", ("input", input))];
+        if name == "run_commands" {
+            let chunks = ["", call.output];
+            let updates = chunks.iter().map(|chunk| update(chunk, &query));
+            lines.extend(updates.map(|update| tool("content_update", ("update", update))));
+        }
+        let mut end = tool("content_end", ("output", returned(name, &query, call)));
+        end["event"]["durationMs"] = json!(1);
+        lines.extend([self.hook("tool_result"), end, self.iteration_end(1)]);
+        lines.push(self.next_iteration());
+        lines
+    }
+
+    pub(super) fn usage(&mut self, usage: Usage) -> Value {
+        self.usage = self.usage.plus(usage);
+        let total = self.usage;
+        let mut figures = json!({
+            "inputTokens": input_of(usage), "outputTokens": usage.output.0,
+            "totalInputTokens": input_of(total), "totalOutputTokens": total.output.0,
+            "totalCost": cost_of(total),
+        });
+        // What is not there is not told.
+        for (tokens, name, sum, sum_name) in [
+            (usage.cache_read, "cacheReadTokens", total.cache_read, "totalCacheReadTokens"),
+            (usage.cache_write, "cacheWriteTokens", total.cache_write, "totalCacheWriteTokens"),
+        ] {
+            if tokens.0 > 0 {
+                figures[name] = json!(tokens.0);
+            }
+            if sum.0 > 0 {
+                figures[sum_name] = json!(sum.0);
+            }
+        }
+        event("usage", figures)
+    }
+
+    pub(super) fn notice(&self, text: &str) -> Value {
+        let metadata = json!({"kind": "sim", "reason": "sim", "iteration": self.iteration,
+            "phase": "started"});
+        let notice = json!({"noticeType": "status", "displayRole": "status", "message": text,
+            "metadata": metadata});
+        event("notice", notice)
+    }
+
+    /// Returns a sign of life from a command that prints nothing.
+    pub(super) fn chatter() -> Value {
+        let silence = json!({"contentType": "tool", "toolName": "run_commands",
+            "toolCallId": "tool_sim", "update": update("", "")});
+        event("content_update", silence)
+    }
+
+    pub(super) fn limited(&mut self, resets_at: Option<Timestamp>) {
+        self.limit = resets_at;
+    }
+
+    pub(super) fn end(&self, end: End, last_words: &str) -> Vec<Value> {
+        match end {
+            End::Success => self.success(last_words),
+            End::Structured(answer) => {
+                let answer = answer.to_string();
+                let mut lines = Self::text(&[&answer], Speaker::Agent);
+                lines.extend(self.success(&answer));
+                lines
+            }
+            End::Error(class, words) => self.error(class, &words),
+        }
+    }
+
+    /// Returns what stderr says of an end as well.
+    pub(super) fn complaint(&self, end: &End) -> Option<Value> {
+        match end {
+            End::Success | End::Structured(_) => None,
+            End::Error(class, words) => {
+                let words = provider_words(*class, words, self.limit);
+                Some(line("error", json!({"message": words})))
+            }
+        }
+    }
+
+    fn success(&self, answer: &str) -> Vec<Value> {
+        let mut usage = figures(self.usage);
+        // Here only what was read from the cache is told.
+        if let Value::Object(usage) = &mut usage {
+            usage.retain(|name, tokens| match name.as_str() {
+                "cacheReadTokens" => tokens.as_u64() != Some(0),
+                name => name != "cacheWriteTokens",
+            });
+        }
+        let done = json!({"reason": "completed", "text": answer, "iterations": self.iteration,
+            "usage": usage});
+        vec![
+            self.iteration_end(0),
+            self.hook("agent_end"),
+            event("done", done),
+            self.result("completed", answer),
+        ]
+    }
+
+    fn error(&self, class: ErrorClass, words: &str) -> Vec<Value> {
+        let words = provider_words(class, words, self.limit);
+        let kind = match class {
+            ErrorClass::NotLoggedIn => "auth",
+            ErrorClass::Crashed
+            | ErrorClass::Malformed
+            | ErrorClass::TurnLimit
+            | ErrorClass::RateLimited
+            | ErrorClass::Overloaded
+            | ErrorClass::BadCall
+            | ErrorClass::ContextExceeded => "unknown",
+        };
+        let stack = format!("Error: {words}\n    at execute (sim.js:1:1)");
+        let error = json!({
+            "error": {"name": "Error", "message": words, "stack": stack},
+            "errorClass": kind, "recoverable": false, "iteration": self.iteration,
+        });
+        vec![self.hook("agent_error"), event("error", error), self.result("error", &words)]
+    }
+
+    fn result(&self, reason: &str, text: &str) -> Value {
+        let result = json!({
+            "finishReason": reason, "iterations": self.iteration, "durationMs": 1, "text": text,
+            "usage": figures(self.usage), "aggregateUsage": figures(self.usage),
+            "model": {"id": "cline-sim", "provider": "sim"},
+        });
+        line("run_result", result)
+    }
+}
+
+fn edit_of(path: &str) -> String {
+    format!("edit:{path}")
+}
+
+fn update(chunk: &str, query: &str) -> Value {
+    json!({"stream": "stdout", "chunk": chunk, "executionId": "sim", "detachable": false,
+        "commandIndex": 0, "query": query})
+}
+
+/// Returns what a tool returns: one object from the editor, a list from all others.
+fn returned(name: &str, query: &str, call: &ToolCall<'_>) -> Value {
+    let output = call.output;
+    let part = match (call.outcome, name) {
+        (ToolOutcome::Ok, _) => json!({"query": query, "result": output, "success": true}),
+        (ToolOutcome::Error, "run_commands") => json!({"query": query, "result": output,
+            "error": "Command exited with code 1", "success": false}),
+        (ToolOutcome::Error, _) => {
+            json!({"query": query, "result": "", "error": output, "success": false})
+        }
+    };
+    if name == "editor" { part } else { json!([part]) }
+}
+
+/// Its input includes what comes from the cache.
+fn input_of(usage: Usage) -> u64 {
+    usage.input.plus(usage.cache_read).plus(usage.cache_write).0
+}
+
+/// A cost that is not known is zero.
+fn cost_of(usage: Usage) -> Value {
+    dollars(usage.cost.unwrap_or_default().0)
+}
+
+fn figures(usage: Usage) -> Value {
+    json!({
+        "inputTokens": input_of(usage), "outputTokens": usage.output.0,
+        "cacheReadTokens": usage.cache_read.0, "cacheWriteTokens": usage.cache_write.0,
+        "totalCost": cost_of(usage),
+    })
+}

@@ -1,0 +1,266 @@
+//! The scripted agent in the clothes of Codex: its `exec --json` lines.
+//!
+//! Codex has no lines for the prompt, subagents, costs, patches that do not apply, and limits
+//! that are not hit; messages come whole. Not here: reading them.
+
+use jiff::tz::TimeZone;
+use ralph_core::reading::{TodoItem, TodoState, ToolOutcome, Usage};
+use ralph_core::units::Timestamp;
+use serde_json::{Value, json};
+
+use super::scenario::ErrorClass;
+use super::writer::{End, ToolCall, absolute};
+
+/// Makes the lines, and remembers what later ones repeat.
+#[derive(Debug)]
+pub(super) struct CodexWriter {
+    /// Where its wall clock hangs.
+    zone: TimeZone,
+    items: u32,
+    todo: Option<Value>,
+    usage: Usage,
+    /// The words for the limit that was hit.
+    limit: Option<String>,
+}
+
+impl CodexWriter {
+    pub(super) fn new(zone: TimeZone) -> Self {
+        Self { zone, items: 0, todo: None, usage: Usage::default(), limit: None }
+    }
+
+    pub(super) fn begin(session: &str) -> [Value; 2] {
+        [json!({"type": "thread.started", "thread_id": session}), json!({"type": "turn.started"})]
+    }
+
+    /// Returns an item with the next number.
+    fn item(&mut self, kind: &str, mut rest: Value) -> Value {
+        rest["id"] = json!(format!("item_{}", self.items));
+        rest["type"] = json!(kind);
+        self.items += 1;
+        rest
+    }
+
+    pub(super) fn text(&mut self, text: &str) -> Value {
+        completed(&self.item("agent_message", json!({"text": text})))
+    }
+
+    pub(super) fn reasoning(&mut self, text: &str) -> Value {
+        completed(&self.item("reasoning", json!({"text": text})))
+    }
+
+    /// Returns a notice, which Codex calls an error.
+    pub(super) fn notice(&mut self, text: &str) -> Value {
+        completed(&self.item("error", json!({"message": text})))
+    }
+
+    pub(super) fn tool(&mut self, call: &ToolCall<'_>) -> Vec<Value> {
+        let (code, status) = match call.outcome {
+            ToolOutcome::Ok => (0, "completed"),
+            ToolOutcome::Error => (1, "failed"),
+        };
+        let (item, end) = match (change_of(call), command_of(call)) {
+            (Some(_), _) if call.outcome == ToolOutcome::Error => return Vec::new(),
+            (Some(kind), _) => {
+                let changes = json!([{"path": absolute(call.summary), "kind": kind}]);
+                (self.item("file_change", json!({"changes": changes})), json!({}))
+            }
+            (None, Some(command)) => {
+                let begun = json!({"command": in_shell(&command), "aggregated_output": "",
+                    "exit_code": null});
+                let end = json!({"aggregated_output": call.output, "exit_code": code});
+                (self.item("command_execution", begun), end)
+            }
+            (None, None) => {
+                let content = json!([{"type": "text", "text": call.output}]);
+                let end = json!({"result": {"content": content, "structured_content": null}});
+                (self.item("mcp_tool_call", mcp_call(call)), end)
+            }
+        };
+        let mut begun = item.clone();
+        begun["status"] = json!("in_progress");
+        let mut ended = item;
+        if let (Value::Object(ended), Value::Object(end)) = (&mut ended, end) {
+            ended.extend(end);
+        }
+        ended["status"] = json!(status);
+        vec![started(&begun), completed(&ended)]
+    }
+
+    /// Returns what stderr says of a tool call that shows nothing: a patch that does not apply.
+    pub(super) fn complaint(call: &ToolCall<'_>) -> Option<String> {
+        let has_failed = call.outcome == ToolOutcome::Error && change_of(call).is_some();
+        has_failed.then(|| format!("ERROR codex_core::tools::router: error={}", call.output))
+    }
+
+    /// Returns the to-do list, of which there is one: its later states are updates. It has no
+    /// word for what is being worked on.
+    pub(super) fn todo(&mut self, items: &[TodoItem]) -> Value {
+        let items: Vec<Value> = items
+            .iter()
+            .map(|item| json!({"text": item.text, "completed": item.state == TodoState::Done}))
+            .collect();
+        match &mut self.todo {
+            Some(todo) => {
+                todo["items"] = json!(items);
+                json!({"type": "item.updated", "item": todo})
+            }
+            None => {
+                let item = self.item("todo_list", json!({"items": items}));
+                started(self.todo.insert(item))
+            }
+        }
+    }
+
+    pub(super) fn usage(&mut self, usage: Usage) {
+        self.usage = self.usage.plus(usage);
+    }
+
+    pub(super) fn limited(&mut self, resets_at: Option<Timestamp>, now: Timestamp) {
+        self.limit = resets_at.map(|at| limit_words(at, now, &self.zone));
+    }
+
+    /// Ends the turn; the to-do list is shown once more.
+    pub(super) fn end(&mut self, end: End) -> Vec<Value> {
+        let answer = match &end {
+            End::Structured(answer) => Some(self.text(&answer.to_string())),
+            End::Success | End::Error(..) => None,
+        };
+        let todo = self.todo.take().map(|todo| completed(&todo));
+        match end {
+            End::Success | End::Structured(_) => {
+                let completed = json!({"type": "turn.completed", "usage": figures(self.usage)});
+                [answer, todo, Some(completed)].into_iter().flatten().collect()
+            }
+            End::Error(class, words) => {
+                let message = self.error_words(class, &words);
+                let error = json!({"type": "error", "message": message});
+                let failed = json!({"type": "turn.failed", "error": {"message": message}});
+                [Some(error), todo, Some(failed)].into_iter().flatten().collect()
+            }
+        }
+    }
+
+    /// Returns Codex's sentence for an error, and what the script has to say behind or in it.
+    fn error_words(&self, class: ErrorClass, words: &str) -> String {
+        let http = |status: &str| {
+            format!("unexpected status {status}: {words}, url: https://api.openai.com/v1/responses")
+        };
+        let sentence = match class {
+            ErrorClass::Crashed | ErrorClass::Malformed => return words.to_owned(),
+            ErrorClass::NotLoggedIn => return http("401 Unauthorized"),
+            ErrorClass::BadCall => return http("404 Not Found"),
+            ErrorClass::TurnLimit => "Incomplete response returned, reason: max_output_tokens.",
+            ErrorClass::RateLimited => match &self.limit {
+                Some(limit) => limit,
+                None => "You’ve hit your usage limit. Try again later.",
+            },
+            ErrorClass::Overloaded => {
+                "Selected model is at capacity. Please try a different model."
+            }
+            ErrorClass::ContextExceeded => {
+                "Codex ran out of room in the model's context window. Start a new thread or clear \
+                 earlier history before retrying."
+            }
+        };
+        format!("{sentence} {words}")
+    }
+}
+
+fn started(item: &Value) -> Value {
+    json!({"type": "item.started", "item": item})
+}
+
+fn completed(item: &Value) -> Value {
+    json!({"type": "item.completed", "item": item})
+}
+
+/// Returns what a call does to a file, if it changes one.
+fn change_of(call: &ToolCall<'_>) -> Option<&'static str> {
+    match call.name {
+        "Write" => Some("add"),
+        "Edit" => Some("update"),
+        _ => None,
+    }
+}
+
+/// Returns the command of a call. Codex has no tool to read files: it runs one.
+fn command_of(call: &ToolCall<'_>) -> Option<String> {
+    match call.name {
+        "Bash" => Some(call.summary.to_owned()),
+        "Read" => Some(format!("cat {}", call.summary)),
+        _ => None,
+    }
+}
+
+/// Puts a command into the shell that Codex runs it in.
+fn in_shell(command: &str) -> String {
+    if !command.contains('\'') {
+        return format!("/bin/bash -lc '{command}'");
+    }
+    let mut quoted = String::new();
+    for character in command.chars() {
+        if matches!(character, '"' | '\\' | '$' | '`') {
+            quoted.push('\\');
+        }
+        quoted.push(character);
+    }
+    format!("/bin/bash -lc \"{quoted}\"")
+}
+
+/// Returns a call of a tool that Codex does not have itself. A name such as `mcp__docs__find`
+/// says which server has it.
+fn mcp_call(call: &ToolCall<'_>) -> Value {
+    let (server, tool) = call
+        .name
+        .strip_prefix("mcp__")
+        .and_then(|name| name.split_once("__"))
+        .unwrap_or(("sim", call.name));
+    json!({"server": server, "tool": tool, "arguments": {"query": call.summary},
+        "result": null, "error": null})
+}
+
+/// Its input includes what comes from the cache.
+fn figures(usage: Usage) -> Value {
+    json!({
+        "input_tokens": usage.input.plus(usage.cache_read).plus(usage.cache_write).0,
+        "cached_input_tokens": usage.cache_read.0,
+        "cache_write_input_tokens": usage.cache_write.0,
+        "output_tokens": usage.output.0, "reasoning_output_tokens": 0,
+    })
+}
+
+/// Below this a limit is one of tokens a minute, which Codex passes on with its seconds; the
+/// limits of plans are longer.
+const SHORT_MILLIS: i64 = 60_000;
+
+/// Returns what Codex says of a limit. It names times of the local wall clock, to the minute.
+fn limit_words(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
+    let wait = at.0.saturating_sub(now.0).max(0);
+    if wait < SHORT_MILLIS {
+        let (seconds, millis) = (wait / 1000, wait % 1000);
+        return format!(
+            "rate limit exceeded: Rate limit reached for sim on tokens per min (TPM). \
+             Please try again in {seconds}.{millis:03}s."
+        );
+    }
+    let local = |at: Timestamp| {
+        jiff::Timestamp::from_millisecond(at.0).unwrap_or_default().to_zoned(zone.clone())
+    };
+    let reset = local(at);
+    let day = if reset.date() == local(now).date() {
+        String::new()
+    } else {
+        let suffix = match reset.day() {
+            1 | 21 | 31 => "st",
+            2 | 22 => "nd",
+            3 | 23 => "rd",
+            _ => "th",
+        };
+        format!("{}{suffix}, {} ", reset.strftime("%b %-d"), reset.year())
+    };
+    format!(
+        "You’ve hit your usage limit. Visit https://chatgpt.com/settings/usage to purchase more \
+         credits or try again at {day}{}.",
+        reset.strftime("%-I:%M %p")
+    )
+}
