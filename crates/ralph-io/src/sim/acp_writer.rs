@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::claude_writer::dollars;
 use super::scenario::ErrorClass;
-use super::writer::{End, ToolCall};
+use super::writer::{End, ToolCall, joined};
 
 /// Makes the messages, and remembers what later ones repeat.
 #[derive(Debug, Default)]
@@ -23,10 +23,7 @@ pub(super) struct AcpWriter {
 const PROMPT_ID: u32 = 3;
 
 fn update(kind: &str, rest: Value) -> Value {
-    let mut update = json!({"sessionUpdate": kind});
-    if let (Value::Object(update), Value::Object(rest)) = (&mut update, rest) {
-        update.extend(rest);
-    }
+    let update = joined(json!({"sessionUpdate": kind}), rest);
     json!({"jsonrpc": "2.0", "method": "session/update",
         "params": {"sessionId": "sim", "update": update}})
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::provider_words::provider_words;
 use super::scenario::ErrorClass;
-use super::writer::{End, ToolCall, absolute};
+use super::writer::{End, ToolCall, absolute, joined};
 
 /// Makes the lines, and remembers what later ones repeat.
 #[derive(Debug, Default)]
@@ -169,11 +169,11 @@ impl AmpWriter {
     }
 
     /// Completes a result with what all of them have, and with the sum where there is one.
-    fn result(&self, mut line: Value) -> Value {
-        line["type"] = json!("result");
-        line["session_id"] = json!(self.session);
+    fn result(&self, rest: Value) -> Value {
+        let mut line = joined(json!({"type": "result"}), rest);
         line["duration_ms"] = json!(1);
         line["num_turns"] = json!(self.messages.max(1));
+        line["session_id"] = json!(self.session);
         if self.usage.tokens().0 > 0 {
             line["usage"] = figures(self.usage);
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::claude_writer::dollars;
 use super::provider_words::provider_words;
 use super::scenario::ErrorClass;
-use super::writer::{End, ToolCall, absolute};
+use super::writer::{End, ToolCall, absolute, joined};
 
 /// Makes the lines, and remembers what later ones repeat.
 #[derive(Debug, Default)]
@@ -24,15 +24,13 @@ pub(super) struct ClineWriter {
 const AGENT: &str = "agent_sim";
 
 /// Adds what every line has.
-fn line(kind: &str, mut rest: Value) -> Value {
-    rest["ts"] = json!(jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string());
-    rest["type"] = json!(kind);
-    rest
+fn line(kind: &str, rest: Value) -> Value {
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+    joined(json!({"ts": now, "type": kind}), rest)
 }
 
-fn event(kind: &str, mut rest: Value) -> Value {
-    rest["type"] = json!(kind);
-    line("agent_event", json!({"event": rest}))
+fn event(kind: &str, rest: Value) -> Value {
+    line("agent_event", json!({"event": joined(json!({"type": kind}), rest)}))
 }
 
 impl ClineWriter {
@@ -73,7 +71,9 @@ impl ClineWriter {
         match speaker {
             Speaker::Agent => {}
             Speaker::Subagent => {
-                lines.iter_mut().for_each(|line| line["parentAgentId"] = json!(AGENT));
+                for line in &mut lines {
+                    line["parentAgentId"] = json!(AGENT);
+                }
             }
         }
         lines

@@ -9,7 +9,7 @@ use ralph_core::units::Timestamp;
 use serde_json::{Value, json};
 
 use super::scenario::ErrorClass;
-use super::writer::{End, ToolCall, absolute};
+use super::writer::{End, ToolCall, absolute, joined};
 
 /// Makes the lines, and remembers what later ones repeat.
 #[derive(Debug)]
@@ -33,11 +33,10 @@ impl CodexWriter {
     }
 
     /// Returns an item with the next number.
-    fn item(&mut self, kind: &str, mut rest: Value) -> Value {
-        rest["id"] = json!(format!("item_{}", self.items));
-        rest["type"] = json!(kind);
+    fn item(&mut self, kind: &str, rest: Value) -> Value {
+        let id = format!("item_{}", self.items);
         self.items += 1;
-        rest
+        joined(json!({"id": id, "type": kind}), rest)
     }
 
     pub(super) fn text(&mut self, text: &str) -> Value {
@@ -76,13 +75,8 @@ impl CodexWriter {
                 (self.item("mcp_tool_call", mcp_call(call)), end)
             }
         };
-        let mut begun = item.clone();
-        begun["status"] = json!("in_progress");
-        let mut ended = item;
-        if let (Value::Object(ended), Value::Object(end)) = (&mut ended, end) {
-            ended.extend(end);
-        }
-        ended["status"] = json!(status);
+        let begun = joined(item.clone(), json!({"status": "in_progress"}));
+        let ended = joined(joined(item, end), json!({"status": status}));
         vec![started(&begun), completed(&ended)]
     }
 
@@ -99,16 +93,12 @@ impl CodexWriter {
             .iter()
             .map(|item| json!({"text": item.text, "completed": item.state == TodoState::Done}))
             .collect();
-        match &mut self.todo {
-            Some(todo) => {
-                todo["items"] = json!(items);
-                json!({"type": "item.updated", "item": todo})
-            }
-            None => {
-                let item = self.item("todo_list", json!({"items": items}));
-                started(self.todo.insert(item))
-            }
+        if let Some(todo) = &mut self.todo {
+            todo["items"] = json!(items);
+            return json!({"type": "item.updated", "item": todo});
         }
+        let item = self.item("todo_list", json!({"items": items}));
+        started(self.todo.insert(item))
     }
 
     pub(super) fn usage(&mut self, usage: Usage) {
@@ -263,4 +253,64 @@ fn limit_words(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
          credits or try again at {day}{}.",
         reset.strftime("%-I:%M %p")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::offset;
+    use ralph_core::child::Ending;
+    use ralph_core::failure::FailureClass;
+    use ralph_core::recipe::AgentKind;
+
+    use super::*;
+    use crate::agents::limit_words::reset_time;
+    use crate::agents::recorded;
+    use crate::agents::tests::request;
+
+    fn millis(moment: &str) -> Timestamp {
+        Timestamp(moment.parse::<jiff::Timestamp>().expect("a moment").as_millisecond())
+    }
+
+    #[track_caller]
+    fn check(now: &str, at: &str, words: &str, read: &str) {
+        let (now, at) = (millis(now), millis(at));
+        let mut writer = CodexWriter::new(TimeZone::UTC);
+        writer.limited(Some(at), now);
+        let lines = writer.end(End::Error(ErrorClass::RateLimited, "Sorry.".to_owned()));
+        let stream: Vec<String> = lines.iter().map(Value::to_string).collect();
+        let request = request(AgentKind::Codex, &[], "Do it.");
+        let ending = Ending::Exited { code: 1 };
+        let reply = recorded::read(&request, &stream.join("\n"), "", ending, now).1;
+        let failure = reply.failure.expect("a limit is no success");
+        assert!(failure.words.ends_with(&format!("{words} Sorry.")), "{}", failure.words);
+        let resets_at = Some(millis(read));
+        assert_eq!(failure.class, FailureClass::RateLimited { resets_at }, "{}", failure.words);
+    }
+
+    #[test]
+    fn a_limit_tells_its_reset_as_codex_would() {
+        let now = "2026-11-15T01:26:00Z";
+        for (at, words, read) in [
+            ("2026-11-15T01:26:01.5Z", "try again in 1.500s.", "2026-11-15T01:26:01.5Z"),
+            ("2026-11-15T01:00:00Z", "try again in 0.000s.", now),
+            ("2026-11-15T01:27:00Z", "try again at 1:27 AM.", "2026-11-15T01:27:00Z"),
+            ("2026-11-15T13:20:59Z", "try again at 1:20 PM.", "2026-11-15T13:20:00Z"),
+            ("2026-11-16T00:05:00Z", "at Nov 16th, 2026 12:05 AM.", "2026-11-16T00:05:00Z"),
+            ("2026-11-21T12:00:00Z", "at Nov 21st, 2026 12:00 PM.", "2026-11-21T12:00:00Z"),
+            ("2026-12-02T09:09:00Z", "at Dec 2nd, 2026 9:09 AM.", "2026-12-02T09:09:00Z"),
+            ("2027-01-03T23:59:00Z", "at Jan 3rd, 2027 11:59 PM.", "2027-01-03T23:59:00Z"),
+            ("2026-12-12T09:09:00Z", "at Dec 12th, 2026 9:09 AM.", "2026-12-12T09:09:00Z"),
+        ] {
+            check(now, at, words, read);
+        }
+    }
+
+    #[test]
+    fn a_reset_is_a_time_of_the_local_clock() {
+        let zone = TimeZone::fixed(offset(9));
+        let (now, at) = (millis("2026-11-15T14:30:00Z"), millis("2026-11-15T15:30:00Z"));
+        let words = limit_words(at, now, &zone);
+        assert!(words.ends_with("try again at Nov 16th, 2026 12:30 AM."), "{words}");
+        assert_eq!(reset_time(&words, now, &zone), Some(at));
+    }
 }

@@ -11,6 +11,7 @@ use ralph_core::reading::{
     UsageScope,
 };
 use ralph_core::units::Timestamp;
+use serde_json::Value;
 
 use super::acp_peer::Permission;
 use super::acp_writer::AcpWriter;
@@ -24,7 +25,7 @@ use super::scenario::{Dialect, ErrorClass};
 #[derive(Debug)]
 pub(super) enum End {
     Success,
-    Structured(serde_json::Value),
+    Structured(Value),
     Error(ErrorClass, String),
 }
 
@@ -324,7 +325,8 @@ impl<W: Write> Writer<W> {
             (
                 Style::Amp(_) | Style::Cline(_) | Style::Codex(_),
                 End::Error(ErrorClass::Malformed, words),
-            ) => Self::aside(&words),
+            )
+            | (Style::Text, End::Error(_, words)) => Self::aside(&words),
             (Style::Amp(amp), end) => lines(&mut self.out, &amp.end(end, last_words)),
             (Style::Cline(cline), end) => {
                 let complaint = cline.complaint(&end);
@@ -344,7 +346,6 @@ impl<W: Write> Writer<W> {
             }
             (Style::Text, End::Success) => Ok(()),
             (Style::Text, End::Structured(value)) => self.json(&value),
-            (Style::Text, End::Error(_, words)) => Self::aside(&words),
         }
     }
 
@@ -365,10 +366,18 @@ impl<W: Write> Writer<W> {
         &mut self,
         status: ResultStatus,
         text: Option<String>,
-        structured: Option<serde_json::Value>,
+        structured: Option<Value>,
     ) -> io::Result<()> {
         self.json(&AgentEvent::Result { status, text, structured })
     }
+}
+
+/// Returns an object with the fields of both, in this order.
+pub(super) fn joined(mut front: Value, rest: Value) -> Value {
+    if let (Value::Object(front), Value::Object(rest)) = (&mut front, rest) {
+        front.extend(rest);
+    }
+    front
 }
 
 /// Returns a path as agents name files.
@@ -384,7 +393,7 @@ fn line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
     out.flush()
 }
 
-fn lines(out: &mut impl Write, values: &[serde_json::Value]) -> io::Result<()> {
+fn lines(out: &mut impl Write, values: &[Value]) -> io::Result<()> {
     values.iter().try_for_each(|value| line(out, value))
 }
 

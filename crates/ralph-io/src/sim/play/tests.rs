@@ -12,6 +12,9 @@ use crate::agents::recorded;
 use crate::agents::tests::request;
 use crate::agents::{self, Weight};
 
+mod shapes;
+mod steps;
+
 fn deeds(script: serde_json::Value) -> Vec<Deed> {
     serde_json::from_value(script).expect("a test's script is valid")
 }
@@ -27,14 +30,33 @@ fn play_back_to(
     answers: &str,
     script: serde_json::Value,
 ) -> (Reply, Vec<Weight>) {
+    let (output, ending) = output_of(dialect, "the prompt", answers, script);
+    let request = request(kind_of(dialect), &[], "the prompt");
+    let (heard, reply) = recorded::read(&request, &output, "", ending, Timestamp(0));
+    (reply, heard.iter().map(|heard| heard.weight).collect())
+}
+
+/// Plays a script and returns what it printed, and its end.
+fn output_of(
+    dialect: Dialect,
+    prompt: &str,
+    answers: &str,
+    script: serde_json::Value,
+) -> (String, End) {
     let mut input = answers.as_bytes();
-    let mut player = Player::new(Writer::new(dialect, Vec::new()), "the prompt", &mut input);
+    let mut player = Player::new(Writer::new(dialect, Vec::new()), prompt, &mut input);
     let status = match player.play("session", &deeds(script)) {
         Ok(status) | Err(Stop::Exit(status)) => status,
         Err(Stop::Undoable(error)) => panic!("{error}"),
         Err(Stop::NoReader) => panic!("a vector takes everything"),
     };
-    let kind = match dialect {
+    let mut output = if dialect == Dialect::Acp { OPENED.to_owned() } else { String::new() };
+    output.push_str(&String::from_utf8_lossy(&player.writer.out));
+    (output, End::Exited { code: i32::from(status) })
+}
+
+fn kind_of(dialect: Dialect) -> AgentKind {
+    match dialect {
         Dialect::Sim => AgentKind::Sim,
         Dialect::Claude => AgentKind::Claude,
         Dialect::Text => AgentKind::Text,
@@ -42,21 +64,7 @@ fn play_back_to(
         Dialect::Amp => AgentKind::Amp,
         Dialect::Cline => AgentKind::Cline,
         Dialect::Codex => AgentKind::Codex,
-    };
-    let mut output = match dialect {
-        Dialect::Acp => OPENED.to_owned(),
-        Dialect::Sim
-        | Dialect::Claude
-        | Dialect::Text
-        | Dialect::Amp
-        | Dialect::Cline
-        | Dialect::Codex => String::new(),
-    };
-    output.push_str(&String::from_utf8_lossy(&player.writer.out));
-    let ending = End::Exited { code: i32::from(status) };
-    let request = request(kind, &[], "the prompt");
-    let (heard, reply) = recorded::read(&request, &output, "", ending, Timestamp(0));
-    (reply, heard.iter().map(|heard| heard.weight).collect())
+    }
 }
 
 const ALL: [Dialect; 7] = [
@@ -94,12 +102,11 @@ fn every_dialect_tells_the_same_story() {
         assert_eq!(reply.signal.as_deref(), Some("DONE"), "{dialect:?}");
         assert_eq!((&reply.failure, reply.unparsed), (&None, 0), "{dialect:?}");
         let (tools, cost) = match dialect {
-            Dialect::Sim | Dialect::Acp => ((2, 1), Some(UsdMicros(250_000))),
+            // The last has no to-do list.
+            Dialect::Sim | Dialect::Acp | Dialect::Cline => ((2, 1), Some(UsdMicros(250_000))),
             // The to-do list is a tool of its own there.
             Dialect::Claude => ((3, 1), Some(UsdMicros(250_000))),
             Dialect::Amp => ((3, 1), None),
-            // It has no to-do list.
-            Dialect::Cline => ((2, 1), Some(UsdMicros(250_000))),
             // It shows no patch that does not apply.
             Dialect::Codex => ((1, 0), None),
             Dialect::Text => ((0, 0), None),
@@ -167,6 +174,19 @@ fn a_structured_answer_keeps_the_words_before_it() {
 }
 
 #[test]
+fn a_structured_answer_can_be_the_last_message() {
+    for dialect in [Dialect::Acp, Dialect::Amp, Dialect::Cline, Dialect::Codex] {
+        let script = json!([{"claim": "DONE"}, {"verdict": {"approved": true}}]);
+        let (output, ending) = output_of(dialect, "the prompt", "", script);
+        let mut request = request(kind_of(dialect), &[], "the prompt");
+        request.schema = Some(json!({"type": "object"}));
+        let reply = recorded::read(&request, &output, "", ending, Timestamp(0)).1;
+        assert_eq!(reply.structured, Some(json!({"approved": true})), "{dialect:?}");
+        assert_eq!((reply.signal, reply.failure), (None, None), "{dialect:?}");
+    }
+}
+
+#[test]
 fn an_end_without_a_result_is_no_success() {
     for dialect in [Dialect::Sim, Dialect::Claude, Dialect::Amp, Dialect::Cline, Dialect::Codex] {
         let class = |script| play_back(dialect, script).0.failure.map(|failure| failure.class);
@@ -190,17 +210,51 @@ fn garbage_and_echoes_are_not_the_agents_words() {
 }
 
 #[test]
+fn a_repeated_prompt_is_no_claim() {
+    let prompt = "When all is done, say <response>DONE</response>.";
+    for dialect in EVENTS {
+        for (script, signal) in [
+            (json!([{"text": "Not yet."}]), None),
+            (json!(["echoPrompt", {"text": "Not yet."}]), None),
+            (json!([{"text": "Not yet."}, "echoPrompt"]), None),
+            (json!([{"text": "Not yet."}, "echoPrompt", "noResult"]), None),
+            (json!(["echoPrompt"]), None),
+            (json!([]), None),
+            (json!(["echoPrompt", {"claim": "FINE"}]), Some("FINE")),
+        ] {
+            let (output, ending) = output_of(dialect, prompt, "", script.clone());
+            let begins_with_it = output.lines().take(2).any(|line| line.contains(prompt));
+            let is_scripted = script.get(0) == Some(&json!("echoPrompt"));
+            assert!(dialect != Dialect::Amp || begins_with_it, "{output}");
+            assert!(dialect == Dialect::Amp || is_scripted || !begins_with_it, "{output}");
+            let request = request(kind_of(dialect), &[], prompt);
+            let reply = recorded::read(&request, &output, "", ending, Timestamp(0)).1;
+            assert_eq!(reply.signal.as_deref(), signal, "{dialect:?} {script}");
+        }
+    }
+}
+
+#[test]
 fn chatter_is_noise_and_floods_are_whole() {
-    let mut writer = Writer::new(Dialect::Claude, Vec::new());
-    writer.chatter().expect("a vector takes everything");
-    let line = String::from_utf8(writer.out).expect("JSON is UTF-8");
-    let heard = agents::translator(&request(AgentKind::Claude, &[], ""), Path::new("/project"))
-        .line(line.trim());
-    assert_eq!((heard.events, heard.weight), (Vec::<AgentEvent>::new(), Weight::Noise));
-    for shape in ["events", "line"] {
-        let script = json!([{"flood": {"bytes": 100_000, "shape": shape}}]);
-        let (reply, _) = play_back(Dialect::Sim, script);
-        assert!(reply.text.len() > 20_000 && reply.failure.is_none(), "{shape}");
+    for dialect in EVENTS {
+        let mut writer = Writer::new(dialect, Vec::new());
+        writer.chatter().expect("a vector takes everything");
+        let line = String::from_utf8(writer.out).expect("JSON is UTF-8");
+        let request = request(kind_of(dialect), &[], "");
+        let heard = agents::translator(&request, Path::new("/project")).line(line.trim());
+        assert_eq!(heard.weight, Weight::Noise, "{dialect:?}");
+        let is_unparsed = |event: &AgentEvent| matches!(event, AgentEvent::Unparsed { .. });
+        assert!(!heard.events.iter().any(is_unparsed), "{dialect:?} {line}");
+        for shape in ["events", "line"] {
+            let flood = json!({"flood": {"bytes": 100_000, "shape": shape}});
+            let (reply, _) = play_back(dialect, json!([flood, {"text": "fine"}]));
+            assert_eq!((reply.text.as_str(), reply.unparsed), ("fine", 0), "{dialect:?} {shape}");
+            assert_eq!(reply.failure, None, "{dialect:?} {shape}");
+            if dialect == Dialect::Sim {
+                let (reply, _) = play_back(dialect, json!([flood]));
+                assert!(reply.text.len() > 20_000 && reply.failure.is_none(), "{shape}");
+            }
+        }
     }
 }
 
@@ -211,6 +265,9 @@ fn a_tool_that_needs_permission_waits_for_the_answer_where_it_can_ask() {
         (Dialect::Acp, r#"{"id":"tool_1","result":{"outcome":{"outcome":"cancelled"}}}"#, (1, 1)),
         (Dialect::Acp, "", (1, 1)),
         (Dialect::Claude, "", (1, 0)),
+        (Dialect::Amp, "", (1, 0)),
+        (Dialect::Cline, "", (1, 0)),
+        (Dialect::Codex, "", (1, 0)),
         (Dialect::Sim, "", (1, 0)),
     ] {
         let script = json!([{"permission": "rm -r x"}, {"text": "fine"}]);
