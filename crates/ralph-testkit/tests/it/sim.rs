@@ -65,13 +65,17 @@ impl Stage {
 }
 
 fn read(output: &Output) -> Reading {
+    read_as(AgentKind::Sim, output)
+}
+
+fn read_as(kind: AgentKind, output: &Output) -> Reading {
     let request = Request {
         run: RunId("test".to_owned()),
         iteration: IterationNumber(1),
         ask: AskNumber(1),
         role: Role::Prompt,
         purpose: Purpose::Work,
-        agent: AgentChoice::new(AgentKind::Sim, "scenario.json"),
+        agent: AgentChoice::new(kind, "scenario.json"),
         prompt: String::new(),
         soft_limit: Millis::ZERO,
         hard_limit: Millis::ZERO,
@@ -105,13 +109,18 @@ fn pid_in(path: &Path) -> Pid {
     Pid::from_raw(raw).filter(|pid| pid.as_raw_pid() > 1).expect("it is a process")
 }
 
-#[test]
-fn the_example_in_the_documentation_plays() {
+/// Returns a block of the documentation by the line before it.
+fn documented(lead: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sim.md");
     let page = fs::read_to_string(page).expect("the page is there");
-    let example = page.split("<!-- example -->\n```json\n").nth(1).expect("it has an example");
-    let example = example.split("```").next().expect("a split has a first part");
-    let stage = Stage::new(&serde_json::from_str(example).expect("the example is JSON"));
+    let block = page.split(lead).nth(1).expect("it has such a block");
+    block.split("```").next().expect("a split has a first part").to_owned()
+}
+
+#[test]
+fn the_example_in_the_documentation_plays() {
+    let example = documented("<!-- example -->\n```json\n");
+    let stage = Stage::new(&serde_json::from_str(&example).expect("the example is JSON"));
 
     let first = stage.play("build", "Write a greeting.");
     assert_eq!(first.status.code(), Some(0), "{first:?}");
@@ -128,6 +137,61 @@ fn the_example_in_the_documentation_plays() {
     let unknown = stage.play("build", "Something else.");
     assert_eq!(unknown.status.code(), Some(64), "{unknown:?}");
     assert!(!stage.path("scenario.json.state").exists(), "nothing is counted here");
+}
+
+#[test]
+fn the_script_in_the_documentation_joins_argument_and_stdin() {
+    let fake_agent = env!("CARGO_BIN_EXE_fake-agent");
+    let script = documented("<!-- script -->\n```sh\n").replace("ralph __sim", fake_agent);
+    for (args, stdin) in [
+        (vec!["--json", "Say it. Now."], ""),
+        (vec!["--json", "-m", "a", "Do what the following text asks."], "Say it."),
+    ] {
+        let claim = json!([{"claim": "DONE"}]);
+        let stage = Stage::new(&json!({"dialect": "cline", "calls": [
+            {"when": {"promptContains": "Say it."}, "do": claim},
+        ]}));
+        fs::write(stage.path("cline"), &script).expect("it can be written");
+        fs::write(stage.path("stdin"), stdin).expect("it can be written");
+        let output = Command::new("sh")
+            .arg("cline")
+            .args(&args)
+            .current_dir(stage.directory.path())
+            .stdin(fs::File::open(stage.path("stdin")).expect("it is there"))
+            .output()
+            .expect("a shell starts");
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let reading = read_as(AgentKind::Cline, &output);
+        assert_eq!(reading.text(), "<response>DONE</response>", "{args:?}");
+    }
+}
+
+#[test]
+fn what_a_dialect_has_no_line_for_is_on_stderr() {
+    let error = |class: &str| json!({"result": {"error": {"class": class, "words": "no luck"}}});
+    let patch = json!({"tool": {"name": "Edit", "output": "no luck", "outcome": "error"}});
+    for (kind, dialect, deed, code, is_said) in [
+        (AgentKind::Amp, "amp", error("malformed"), 0, true),
+        (AgentKind::Amp, "amp", error("overloaded"), 1, false),
+        (AgentKind::Amp, "amp", json!({"notice": "no luck"}), 0, true),
+        (AgentKind::Cline, "cline", error("malformed"), 0, true),
+        // It says it twice.
+        (AgentKind::Cline, "cline", error("overloaded"), 1, true),
+        (AgentKind::Cline, "cline", json!({"notice": "no luck"}), 0, false),
+        (AgentKind::Codex, "codex", error("malformed"), 0, true),
+        (AgentKind::Codex, "codex", error("overloaded"), 1, false),
+        (AgentKind::Codex, "codex", patch, 0, true),
+    ] {
+        let deeds = json!([{"claim": "DONE"}, deed]);
+        let stage = Stage::new(&json!({"dialect": dialect, "calls": [{"do": deeds}]}));
+        let output = stage.play("build", "Say <response>DONE</response>.");
+        assert_eq!(output.status.code(), Some(code), "{dialect} {deed}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(stderr.contains("no luck"), is_said, "{dialect} {deed}: {stderr}");
+        let result = read_as(kind, &output).result().cloned();
+        let is_success = result == Some(ResultStatus::Success);
+        assert_eq!(is_success, deed.get("result").is_none(), "{dialect} {deed}: {result:?}");
+    }
 }
 
 #[test]
