@@ -9,6 +9,7 @@ mod bad_input;
 mod build;
 mod claude;
 mod custom;
+mod dialects;
 mod examples;
 mod failures;
 mod hook;
