@@ -329,6 +329,9 @@ fn grandchildren_outlive_it() {
         assert_eq!(output.status.code(), Some(0), "{kind}: {output:?}");
         let pid = pid_in(&stage.path("pid"));
         test_kill_process(pid).unwrap_or_else(|error| panic!("{kind}: {error}"));
+        // While a shell becomes what it runs, its environment is read as empty.
+        let name = format!("/proc/{}/comm", pid.as_raw_pid());
+        wait_until("it sleeps", || fs::read_to_string(&name).is_ok_and(|it| it == "sleep\n"));
         let session = session_in(&format!("/proc/{}/stat", pid.as_raw_pid()));
         let own = session_in("/proc/self/stat");
         assert_eq!(session == own, kind == "plain", "{kind}");
