@@ -5,12 +5,14 @@
 
 use std::io::Write;
 
-use ralph_core::event::{Event, Recorded};
+use ralph_core::event::{Event, Landed, Purpose, Recorded};
+use ralph_core::failure::FailureRule;
+use ralph_core::gate::{GateResult, GateStatus};
 use ralph_core::ids::{IterationNumber, Role};
 use ralph_core::judge::Verdict;
-use ralph_core::outcome::Outcome;
+use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Activity, Ui};
-use ralph_core::reading::{AgentEvent, Speaker, TextForm, ToolOutcome, Usage};
+use ralph_core::reading::{AgentEvent, Speaker, TextForm, ToolOutcome, Usage, UsageScope};
 use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp};
 
@@ -25,11 +27,17 @@ const WIDTH: usize = 80;
 /// fill the project's disk. The raw stream, which is compressed, has all of it.
 const MOST_SAID: usize = 4 * 1024 * 1024;
 
+/// The status of an iteration and the reason of the end take one line each; gates, git and
+/// agents may say much more.
+const STATUS_CHARS: usize = 2_000;
+
 /// Writes the session log.
 #[derive(Debug)]
 pub struct SessionLog<W> {
     out: Swallow<W>,
     clock: WallClock,
+    /// The exit code of a run that stops before completion.
+    incomplete: ExitStatus,
     began: Option<Timestamp>,
     iteration: Option<Open>,
     /// Iterations that passed all hard gates, and all others.
@@ -44,14 +52,34 @@ pub struct SessionLog<W> {
 struct Open {
     number: IterationNumber,
     began: Timestamp,
-    calls: u32,
-    failed_calls: u32,
+    /// Calls that were repeated because the one before failed.
+    retries: u32,
+    /// Requests to the model, where the agent tells of each.
+    requests: u32,
     messages: u32,
     /// Bytes of what the agent said and did.
     said: usize,
     model: Option<String>,
     usage: Usage,
-    status: String,
+    /// What came of it so far.
+    status: Status,
+}
+
+/// What came of an iteration.
+#[derive(Debug)]
+enum Status {
+    Good(String),
+    Failed(String),
+    /// Nobody knows yet; the run may go on with it.
+    Open(String),
+}
+
+impl Status {
+    fn words(&self) -> &str {
+        match self {
+            Self::Good(words) | Self::Failed(words) | Self::Open(words) => words,
+        }
+    }
 }
 
 /// Whether there is room for more of what the agent says.
@@ -64,6 +92,9 @@ enum Room {
 
 impl Open {
     fn count(&mut self, event: &AgentEvent) -> Room {
+        if let AgentEvent::Usage { scope: UsageScope::Step, .. } = event {
+            self.requests += 1;
+        }
         let length = match event {
             AgentEvent::Text { text, .. } | AgentEvent::Notice { text } => text.len(),
             AgentEvent::Unparsed { line } => line.len(),
@@ -93,6 +124,7 @@ impl<W: Write> SessionLog<W> {
         Self {
             out: Swallow::new(out),
             clock,
+            incomplete: ExitStatus::Incomplete,
             began: None,
             iteration: None,
             successful: 0,
@@ -100,6 +132,12 @@ impl<W: Write> SessionLog<W> {
             total: 0,
             is_mid_line: false,
         }
+    }
+
+    /// Returns the same log for a run whose work need not be complete for it to exit with 0.
+    #[must_use]
+    pub fn allowing_incomplete(self) -> Self {
+        Self { incomplete: ExitStatus::Complete, ..self }
     }
 
     fn line(&mut self, text: &str) {
@@ -132,13 +170,13 @@ impl<W: Write> SessionLog<W> {
         self.iteration = Some(Open {
             number,
             began: at,
-            calls: 0,
-            failed_calls: 0,
+            retries: 0,
+            requests: 0,
             messages: 0,
             said: 0,
             model: None,
             usage: Usage::default(),
-            status: "interrupted".to_owned(),
+            status: Status::Open("interrupted".to_owned()),
         });
         self.title(&format!("ITERATION {number}"));
         self.field("Mode", role.name());
@@ -154,9 +192,11 @@ impl<W: Write> SessionLog<W> {
         let ended = self.clock.full(at);
         self.field("End Time", &ended);
         self.field("Duration", &at.since(open.began).to_string());
-        self.field("API Requests", &open.calls.to_string());
+        if open.requests > 0 {
+            self.field("API Requests", &open.requests.to_string());
+        }
         if let Some(model) = &open.model {
-            self.field("Model", model);
+            self.field("Model", &safe::harmless(model));
         }
         if open.messages > 0 {
             self.field("Messages", &open.messages.to_string());
@@ -164,39 +204,128 @@ impl<W: Write> SessionLog<W> {
         if let Some(cost) = open.usage.cost {
             self.field("Cost", &cost.to_string());
         }
-        self.field("Retries", &open.failed_calls.to_string());
-        self.field("Status", &open.status);
+        self.field("Retries", &open.retries.to_string());
+        self.field("Status", open.status.words());
         self.rule('=');
         self.line("");
+        match open.status {
+            Status::Good(_) => self.successful += 1,
+            Status::Failed(_) => self.failed += 1,
+            Status::Open(_) => {}
+        }
+    }
+
+    /// Says what came of an iteration that the run ended in: whatever the gates said of it, it
+    /// was not brought to its end.
+    fn cut_off(&mut self, outcome: &Outcome) {
+        let Some(open) = &mut self.iteration else { return };
+        let failed = |words: &str| Status::Failed(format!("failed: {words}"));
+        open.status = match outcome {
+            Outcome::AgentFailed { failure, .. } => failed(failure.class.name()),
+            Outcome::GitFailed { .. } => failed("git"),
+            Outcome::ScmFailed { .. } => failed("source control"),
+            Outcome::NoCommitMessage => failed("no commit message"),
+            Outcome::PromptLost { .. } => failed("prompt lost"),
+            Outcome::TasksLost { .. } => failed("task list lost"),
+            Outcome::PlanMissing => failed("plan missing"),
+            Outcome::LimitTooLong { .. } => Status::Open("not finished: usage limit".to_owned()),
+            Outcome::BudgetUsedUp { exhausted } => {
+                Status::Open(format!("not finished: {exhausted}"))
+            }
+            Outcome::Interrupted
+            | Outcome::Complete
+            | Outcome::IterationsUsedUp { .. }
+            | Outcome::TasksLeft { .. }
+            | Outcome::BaselineBroken { .. } => Status::Open("interrupted".to_owned()),
+        };
+    }
+
+    fn judged(&mut self, verdict: &Verdict) {
+        let Some(open) = &mut self.iteration else { return };
+        let line = |text: &str| safe::one_line(text, STATUS_CHARS, "...");
+        let failed = |words: &str| Status::Failed(format!("failed: {words}"));
+        open.status = match verdict {
+            Verdict::Complete => Status::Good("complete".to_owned()),
+            Verdict::Passed { .. } => Status::Good("passed".to_owned()),
+            Verdict::GatesFailed { gates } => {
+                Status::Failed(format!("failed gates: {}", line(&gates.join(", "))))
+            }
+            Verdict::AttemptFailed { failure } => failed(failure.class.name()),
+            Verdict::NothingChanged => failed("nothing changed"),
+            Verdict::NotHandedIn { .. } => failed("not handed in"),
+            Verdict::Blocked { blocked } => {
+                Status::Failed(format!("blocked: {}", line(&blocked.needs)))
+            }
+            Verdict::Reviewed { verdict, .. } => {
+                Status::Good(format!("reviewed: {}", verdict.name()))
+            }
+        };
     }
 
     fn summarize(&mut self, outcome: &Outcome, at: Timestamp) {
+        self.cut_off(outcome);
         self.end(at);
         let took = self.began.map_or(Millis::ZERO, |began| at.since(began));
+        let code = match outcome.exit_code() {
+            ExitStatus::Incomplete => self.incomplete,
+            status @ (ExitStatus::Complete
+            | ExitStatus::BadInput
+            | ExitStatus::Busy
+            | ExitStatus::AgentFailed
+            | ExitStatus::GitFailed
+            | ExitStatus::Interrupted) => status,
+        };
         self.title("SESSION SUMMARY");
         self.field("Total Iterations", &self.total.to_string());
         self.field("Successful", &self.successful.to_string());
         self.field("Failed", &self.failed.to_string());
         self.field("Total Duration", &took.to_string());
-        self.field("Exit Reason", &safe::harmless(&outcome.to_string()));
-        self.field("Exit Code", &outcome.exit_code().code().to_string());
+        self.field("Exit Reason", &safe::one_line(&outcome.to_string(), STATUS_CHARS, "..."));
+        self.field("Exit Code", &code.code().to_string());
         self.rule('=');
+    }
+
+    /// Says that the log goes on with a run that has another one.
+    fn resume(&mut self, state: &RunState, at: Timestamp) {
+        self.line(&format!("[resumed] run {}, which began in an earlier session", state.run));
+        if let Some(current) = &state.current {
+            self.begin(current.number, current.role, at);
+        }
+    }
+
+    /// Counts a call that is made because the one before it failed. One that only waited for a
+    /// usage limit, or that the user ended, is none.
+    fn count_retry(&mut self, purpose: &Purpose, state: &RunState) {
+        let asking = state.current.as_ref().map(|current| current.asking(purpose));
+        let rule = asking
+            .and_then(|asking| asking.last_failure.as_ref())
+            .map(|failure| failure.class.rule());
+        if let (Some(open), Some(FailureRule::Retry | FailureRule::RetrySmaller)) =
+            (&mut self.iteration, rule)
+        {
+            open.retries += 1;
+        }
+    }
+
+    fn gate(&mut self, result: &GateResult) {
+        let came = match result.status {
+            GateStatus::Passed => "passed".to_owned(),
+            GateStatus::Cached => "passed before".to_owned(),
+            GateStatus::Failed => format!("failed with exit code {}", result.exit_code()),
+        };
+        self.line(&format!("[gate] {}: {came}", safe::harmless(&result.command)));
     }
 }
 
 impl<W: Write> Ui for SessionLog<W> {
-    fn tell(&mut self, recorded: &Recorded, _state: &RunState) {
+    fn tell(&mut self, recorded: &Recorded, state: &RunState) {
         let at = recorded.at;
         self.began.get_or_insert(at);
         match &recorded.event {
             Event::IterationStarted { iteration, role, task: _ } => {
                 self.begin(*iteration, *role, at);
             }
-            Event::Asked { .. } => {
-                if let Some(open) = &mut self.iteration {
-                    open.calls += 1;
-                }
-            }
+            Event::Asked { purpose, .. } => self.count_retry(purpose, state),
             Event::Replied { reply, ask: _ } => {
                 self.end_line();
                 if let Some(failure) = &reply.failure {
@@ -205,43 +334,16 @@ impl<W: Write> Ui for SessionLog<W> {
                 }
                 if let Some(open) = &mut self.iteration {
                     open.usage = open.usage.plus(reply.usage);
-                    open.failed_calls += u32::from(reply.failure.is_some());
                     open.model = reply.model.clone().or(open.model.take());
                 }
             }
-            Event::Judged { judgement } => {
-                let (status, count) = match &judgement.verdict {
-                    Verdict::Complete => ("complete".to_owned(), &mut self.successful),
-                    Verdict::Passed { .. } => ("passed".to_owned(), &mut self.successful),
-                    Verdict::GatesFailed { gates } => {
-                        (format!("failed gates: {}", gates.join(", ")), &mut self.failed)
-                    }
-                    Verdict::AttemptFailed { failure } => {
-                        (format!("failed: {}", failure.class.name()), &mut self.failed)
-                    }
-                    Verdict::NothingChanged => {
-                        ("failed: nothing changed".to_owned(), &mut self.failed)
-                    }
-                    Verdict::NotHandedIn { .. } => {
-                        ("failed: not handed in".to_owned(), &mut self.failed)
-                    }
-                    Verdict::Blocked { blocked } => {
-                        (format!("blocked: {}", safe::harmless(&blocked.needs)), &mut self.failed)
-                    }
-                    Verdict::Reviewed { verdict, .. } => {
-                        (format!("reviewed: {}", verdict.name()), &mut self.successful)
-                    }
-                };
-                *count += 1;
+            Event::Judged { judgement } => self.judged(&judgement.verdict),
+            Event::Landed { landed: Landed::CommitRefused { .. } } => {
                 if let Some(open) = &mut self.iteration {
-                    open.status = status;
+                    open.status = Status::Failed("failed: commit refused".to_owned());
                 }
             }
-            Event::GateChecked { result } | Event::BaselineChecked { result } => {
-                let line =
-                    format!("[gate] {}: {:?}", safe::harmless(&result.command), result.status);
-                self.line(&line);
-            }
+            Event::GateChecked { result } | Event::BaselineChecked { result } => self.gate(result),
             Event::Warned { text } => {
                 let line = format!("[warning] {}", safe::harmless(text));
                 self.line(&line);
@@ -254,8 +356,8 @@ impl<W: Write> Ui for SessionLog<W> {
             }
             Event::IterationEnded { .. } => self.end(at),
             Event::RunEnded { outcome } => self.summarize(outcome, at),
+            Event::RunResumed { .. } => self.resume(state, at),
             Event::RunStarted { .. }
-            | Event::RunResumed { .. }
             | Event::Checkpointed { .. }
             | Event::Waiting { .. }
             | Event::TasksRead { .. }

@@ -29,6 +29,7 @@ use crate::documents::{DIRECTORY, DOCUMENTS};
 use crate::project::{Project, complain_of_layout};
 use crate::recipe::{self, SPECS_DIR};
 use crate::screen::{self, Screen};
+use crate::session::Incomplete;
 use crate::settings::Loaded;
 
 /// A terminal that has stopped reading is not waited for longer than this at the end.
@@ -390,7 +391,7 @@ impl Desk {
     }
 
     /// Returns the views of a run: the terminal's, and the log in the project.
-    pub(crate) fn views(&self) -> Fanout<'static> {
+    pub(crate) fn views(&self, incomplete: Incomplete) -> Fanout<'static> {
         let options = |style: Style, verbosity, agent_stream| ViewOptions {
             style,
             verbosity,
@@ -411,7 +412,11 @@ impl Desk {
             views.push(Box::new(TerminalView::new(log, options)));
         }
         if let Ok(log) = files::open_session_log(&self.layout, clock::now()) {
-            views.push(Box::new(SessionLog::new(log, WallClock::system(clock::now))));
+            let log = SessionLog::new(log, WallClock::system(clock::now));
+            views.push(Box::new(match incomplete {
+                Incomplete::Fails => log,
+                Incomplete::IsFine => log.allowing_incomplete(),
+            }));
         }
         Fanout::new(views)
     }

@@ -218,7 +218,7 @@ fn connect(
     self_exe: PathBuf,
     engine: impl FnOnce(Ports<'_>) -> Result<Outcome, EngineError>,
 ) -> Result<Outcome, Complaint> {
-    let Journey { run, journal, before, gates, draft: _, incomplete: _ } = journey;
+    let Journey { run, journal, before, gates, draft: _, incomplete } = journey;
     let mut env = desk.env.clone();
     let ours = [RUN_ID_VARIABLE, ACTIVE_VARIABLE, WINDOW_VARIABLE];
     env.retain(|(name, _)| !ours.iter().any(|ours| name == ours));
@@ -252,7 +252,7 @@ fn connect(
     let (skills, prompts) = (desk.skills.clone(), desk.prompts.clone());
     let mut store = RunStore::new(desk.layout.clone(), journal, files, skills, prompts);
     let mut clock = RunClock::new(watch.clone(), before);
-    let mut ui = desk.views();
+    let mut ui = desk.views(incomplete);
     engine(Ports {
         agent: &mut agent,
         gates: &mut gates,

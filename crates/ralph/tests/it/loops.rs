@@ -280,34 +280,3 @@ fn the_log_tells_what_happened_in_three_forms() {
     assert!(raw.stdout.contains("<response>DONE</response>"), "{}", raw.stdout);
     sealed.ralph(&["log", "nonsense"]).expect_code(2).expect_stderr("nonsense");
 }
-
-#[test]
-fn the_session_log_has_a_block_for_each_iteration_and_a_summary() {
-    let sealed = sealed();
-    let calls = json!([
-        { "when": { "call": 1 }, "do": [{ "exit": 1 }] },
-        { "when": { "call": 2 }, "do": [{ "usage": { "cost": 0.5 } }, { "text": "Trying." }, { "claim": "DONE" }] },
-        { "do": [{ "write": { "path": "ok", "text": "" } }, { "claim": "DONE" }] }
-    ]);
-    sealed.script(&calls, &json!({ "guardrails": [{ "command": "test -f ok" }] }));
-    run(&sealed, &[]).expect_code(0);
-    let log = fs::read_dir(sealed.project().join(".ralph/logs"))
-        .expect("a directory")
-        .flatten()
-        .find(|entry| entry.file_name().to_string_lossy().starts_with("session-"))
-        .expect("a session log");
-    let text = fs::read_to_string(log.path()).expect("readable");
-    for part in [
-        "\nITERATION 1\n",
-        "\nMode: prompt\nStart Time: ",
-        "\nTrying.\n",
-        "\nITERATION 1 COMPLETE\nEnd Time: ",
-        "\nAPI Requests: 2\nModel: sim\nMessages: 2\nCost: $0.50\nRetries: 1\nStatus: failed gates: test -f ok\n",
-        "\nITERATION 2 COMPLETE\n",
-        "\nSESSION SUMMARY\n",
-        "\nTotal Iterations: 2\nSuccessful: 1\nFailed: 1\nTotal Duration: ",
-        "\nExit Reason: complete\nExit Code: 0\n",
-    ] {
-        assert!(text.contains(part), "{part:?}:\n{text}");
-    }
-}

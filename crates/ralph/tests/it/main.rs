@@ -21,6 +21,7 @@ mod plugin;
 mod report;
 mod repository;
 mod resume;
+mod session_log;
 mod signals;
 mod status;
 mod streams;
