@@ -4,7 +4,9 @@
 //! differs from what the shell would make of it is worse than none. Not here: what the keys mean;
 //! see `mapping`.
 
+mod jq;
 pub(crate) mod mapping;
+mod preset;
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -99,6 +101,9 @@ impl Parser<'_> {
             Some('+') if is_name => {
                 return Err(mistake(position, "`+=` is not supported; write the whole value"));
             }
+            Some(c) if is_name && is_blank(c) && self.is_spaced_assignment() => {
+                return Err(mistake(position, "no space may stand around the `=`"));
+            }
             _ => {
                 let message = "not a `NAME=value` line; this file is read, never executed";
                 return Err(mistake(position, message));
@@ -121,6 +126,11 @@ impl Parser<'_> {
             }
         }
         Ok(Entry { name, position, value })
+    }
+
+    fn is_spaced_assignment(&mut self) -> bool {
+        self.skip_blanks();
+        self.peek() == Some('=')
     }
 
     fn name(&mut self) -> String {
@@ -166,7 +176,8 @@ impl Parser<'_> {
 
     fn word(&mut self, around: Around) -> Result<String, Mistake> {
         let mut word = String::new();
-        let start = self.position;
+        // A shell expands a tilde at the beginning of an assignment and behind each colon.
+        let mut is_tilde_special = true;
         while let Some(c) = self.peek().filter(|c| !c.is_whitespace()) {
             match c {
                 '\'' => self.single_quoted(&mut word)?,
@@ -177,8 +188,9 @@ impl Parser<'_> {
                     word.extend(self.next().filter(|c| *c != '\n'));
                 }
                 ')' if around == Around::List => break,
-                '~' if self.position == start => {
-                    return Err(mistake(start, "`~` is not expanded; write the whole path"));
+                '~' if is_tilde_special => {
+                    let message = "`~` is not expanded; write the whole path";
+                    return Err(mistake(self.position, message));
                 }
                 '*' | '?' | '[' | '{' if around == Around::List => {
                     let message = format!("`{c}` is not expanded; put the text in quotes");
@@ -190,6 +202,7 @@ impl Parser<'_> {
                     self.next();
                 }
             }
+            is_tilde_special = c == ':' && around == Around::Assignment;
         }
         Ok(word)
     }
@@ -243,12 +256,17 @@ impl Parser<'_> {
         let position = self.position;
         self.next();
         match self.peek() {
-            Some('(') => Err(mistake(
-                position,
-                "`$(...)` would run a command; this file is read, never executed",
-            )),
+            Some('(') => {
+                self.next();
+                let message = if self.peek() == Some('(') {
+                    "`$((...))` would be computed; this file is read, never executed"
+                } else {
+                    "`$(...)` would run a command; this file is read, never executed"
+                };
+                Err(mistake(position, message))
+            }
             Some(c)
-                if c.is_ascii_alphanumeric() || "_{?$!@*#-".contains(c) || also.contains(&c) =>
+                if c.is_ascii_alphanumeric() || "_{[?$!@*#-".contains(c) || also.contains(&c) =>
             {
                 Err(mistake(
                     position,

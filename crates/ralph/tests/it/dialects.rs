@@ -1,70 +1,90 @@
-//! The adapters for Amp, Cline and Codex through the built binary: a stand-in on the `PATH`
-//! prints the stream that the real one prints.
-
-use std::fs;
+//! Stand-ins that talk as real agents do: shell scripts whose body says what it wants, each in
+//! the dialect of its agent, and repeats the prompt where the real one does.
+//!
+//! In the body, `say TEXT` is a message (one line, no quotes or backslashes), `$call` is the
+//! number of the call, and `../prompt` is what it was asked. Each call notes its arguments in
+//! `../argv`, a line for each argument and an empty one behind them.
 
 use ralph_testkit::sealed::Sealed;
-use serde_json::{Value, json};
 
-use crate::sealed;
+/// Reads the prompt, counts the call and notes the arguments.
+const HEAD: &str = r#"#!/bin/sh
+[ "$1" = --version ] && { echo 9.9.9; exit; }
+for argument; do printf '%s\n' "$argument"; done >> ../argv; echo >> ../argv
+echo call >> ../calls
+call=$(($(wc -l < ../calls)))
+"#;
 
-/// Returns an environment in which an agent plays these calls, with its prompt from wherever the
-/// real one takes it.
-fn with_agent(name: &str, calls: &Value) -> Sealed {
-    let sealed = sealed();
-    let scenario = sealed.root().join("scenario.json");
-    let text = json!({ "dialect": name, "calls": calls });
-    fs::write(&scenario, text.to_string()).expect("written");
-    let ralph = env!("CARGO_BIN_EXE_ralph");
-    sealed.program(
-        name,
-        &format!(
-            "#!/bin/sh\n[ \"$1\" = --version ] && exec echo '999.0.0'\nfor prompt do :; done\n\
-             {{ printf '%s\\n\\n' \"$prompt\"; cat; }} | {ralph} __sim {}\n",
-            scenario.display()
-        ),
-    );
-    sealed
+const FROM_STDIN: &str = "cat > ../prompt\n";
+
+/// Cline takes its prompt as an argument, and adds what it reads.
+const FROM_ARGUMENT: &str = r#"for last; do :; done
+{ printf '%s\n' "$last"; cat; } > ../prompt
+"#;
+
+const CLAUDE: [&str; 3] = [
+    r#"echo '{"type":"system","subtype":"init","session_id":"s1","model":"m1"}'
+"#,
+    r#"echo '{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"'"$last"'"}]}}'"#,
+    r#"echo '{"type":"result","subtype":"success","is_error":false,"terminal_reason":"completed","result":"'"$last"'"}'
+"#,
+];
+
+const AMP: [&str; 3] = [
+    r#"echo '{"type":"system","subtype":"init","cwd":"/","session_id":"T-1","tools":[],"mcp_servers":[]}'
+echo '{"type":"user","message":{"role":"user","content":[{"type":"text","text":"'"$(sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/$/\\n/' ../prompt | tr -d '\n')"'"}]},"parent_tool_use_id":null,"session_id":"T-1"}'
+"#,
+    r#"echo '{"type":"assistant","message":{"type":"message","role":"assistant","content":[{"type":"text","text":"'"$last"'"}],"stop_reason":"end_turn","usage":{"input_tokens":5,"output_tokens":5}},"parent_tool_use_id":null,"session_id":"T-1"}'"#,
+    r#"echo '{"type":"result","subtype":"success","duration_ms":1,"is_error":false,"num_turns":1,"result":"'"$last"'","session_id":"T-1"}'
+"#,
+];
+
+const CLINE: [&str; 3] = [
+    r#"echo '{"ts":"t","type":"agent_event","event":{"type":"iteration_start","iteration":1}}'
+"#,
+    r#"echo '{"ts":"t","type":"agent_event","event":{"type":"content_end","contentType":"text","text":"'"$last"'"}}'"#,
+    r#"echo '{"ts":"t","type":"agent_event","event":{"type":"done","reason":"completed","text":"'"$last"'","iterations":1}}'
+echo '{"ts":"t","type":"run_result","finishReason":"completed","iterations":1,"durationMs":1,"text":"'"$last"'"}'
+"#,
+];
+
+const CODEX: [&str; 3] = [
+    r#"echo '{"type":"thread.started","thread_id":"t1"}'
+echo '{"type":"turn.started"}'
+"#,
+    r#"echo '{"type":"item.completed","item":{"id":"i1","type":"agent_message","text":"'"$last"'"}}'"#,
+    r#"echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'
+"#,
+];
+
+/// A careless one: it prints its prompt first.
+const TEXT: [&str; 3] = ["cat ../prompt\n", r#"printf '%s\n' "$last""#, ""];
+
+/// Writes a program on the `PATH` that talks as agents of this kind do.
+pub(crate) fn stand_in(sealed: &Sealed, kind: &str, program: &str, body: &str) {
+    let ([begin, say, end], reads) = match kind {
+        "claude" => (CLAUDE, FROM_STDIN),
+        "amp" => (AMP, FROM_STDIN),
+        "cline" => (CLINE, FROM_ARGUMENT),
+        "codex" => (CODEX, FROM_STDIN),
+        "text" => (TEXT, FROM_STDIN),
+        other => panic!("no dialect `{other}`"),
+    };
+    let say = format!("say() {{ last=$1; {say}; }}\n");
+    sealed.program(program, &format!("{HEAD}{reads}{begin}{say}{body}\n{end}"));
 }
 
-/// Runs a loop in which the tag is first in the prompt and in a file only, then hits a limit.
-#[track_caller]
-fn check(name: &str, shown: &str) {
-    let sealed = with_agent(
-        name,
-        &json!([
-            { "when": { "call": 1, "promptContains": "say <response>DONE</response>" }, "do": [
-                { "tool": { "name": "Bash", "summary": "ls", "output": "<response>DONE</response>" } },
-                { "usage": { "input": 10, "output": 5 } },
-                { "text": "More to do." }
-            ] },
-            { "when": { "call": 2 }, "do": [
-                { "rateLimit": { "status": "rejected", "resets": { "in": 1 } } },
-                { "result": { "error": { "class": "rateLimited", "words": "sorry" } } }
-            ] },
-            { "when": { "call": 3 }, "do": [{ "claim": "DONE" }] }
-        ]),
-    );
-    let prompt = "When all is done, say <response>DONE</response>.";
-    let end = sealed.ralph(&["run", "-p", prompt, "--agent", name]).expect_code(0);
-    for text in [shown, "tokens: 10 in / 5 out", "sorry"] {
-        assert!(end.stderr.contains(text), "{name}, {text}: {}", end.stderr);
+/// Returns the arguments of every call.
+pub(crate) fn arguments(sealed: &Sealed) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(sealed.root().join("argv")).unwrap_or_default();
+    let mut calls = vec![Vec::new()];
+    for line in text.lines() {
+        match (line, calls.last_mut()) {
+            ("", _) => calls.push(Vec::new()),
+            (line, Some(call)) => call.push(line.to_owned()),
+            (_, None) => {}
+        }
     }
-    assert_eq!(sealed.events_of("iteration_started").len(), 2, "{name}: {}", end.stderr);
-    assert_eq!(sealed.events_of("waiting").len(), 1, "{name}: {}", end.stderr);
-}
-
-#[test]
-fn a_whole_loop_with_amp() {
-    check("amp", "⏺ Bash(ls)");
-}
-
-#[test]
-fn a_whole_loop_with_cline() {
-    check("cline", "⏺ run_commands(ls)");
-}
-
-#[test]
-fn a_whole_loop_with_codex() {
-    check("codex", "⏺ command(ls)");
+    calls.pop();
+    calls
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use super::preset::{self, Args, Given, Preset};
 use super::{Assigned, Entry, parse};
 use crate::settings::environment::{
     Meaning, Names, Unreadable, VALIDATION_COMMANDS, validation_gates,
@@ -15,7 +16,6 @@ use crate::settings::layers::{merge, write_out_limits};
 use crate::settings::locate::{Located, Spot};
 use crate::settings::path::JsonPath;
 use crate::settings::problem::{Origin, Place, Position, Problem};
-use crate::settings::words::split_words;
 
 /// A `KEY=VALUE` file as a settings document.
 #[derive(Debug)]
@@ -64,6 +64,11 @@ pub(crate) fn read_key_value(path: &Path, text: &str, names: &Names) -> Mapped {
         mapping.entry(entry);
     }
     mapping.agent(&entries);
+    mapping.mapped.problems.sort_by_key(|problem| match &problem.place {
+        Place::Value(Origin::File { position, .. }) => *position,
+        Place::Value(Origin::Default | Origin::Env { .. } | Origin::Flag { .. })
+        | Place::WholeFile { .. } => Position::START,
+    });
     mapping.mapped
 }
 
@@ -85,31 +90,20 @@ impl Mapping<'_> {
         let spot = Spot { key: entry.position, value: at };
         match entry.name.as_str() {
             // These depend on each other; `agent` reads them together.
-            "AGENT_TYPE" | "AGENT_CLI" | "AGENT_ARGS" => {}
-            "AGENT_OUTPUT_FORMAT" => match text.to_ascii_lowercase().as_str() {
-                "json" => self.set(JsonPath::parse("streamAgentOutput"), true.into(), spot),
-                "text" => self.set(JsonPath::parse("streamAgentOutput"), false.into(), spot),
-                "" => {}
-                _ => {
-                    let message =
-                        format!("AGENT_OUTPUT_FORMAT: expected json or text, found {text:?}");
-                    self.problem(at, JsonPath::parse("streamAgentOutput"), message);
-                }
-            },
-            "AGENT_RESPONSE_FILTER" => {
-                self.setting("agent.responseFilter", &bare_filter(text), spot);
-            }
-            "AGENT_DISPLAY_FILTER" => {
-                self.setting("agent.displayFilter", &bare_filter(text), spot);
-            }
+            name if preset::NAMES.contains(&name) => {}
+            // Empty ones left the default in force.
+            "SPECS_DIR" | "MAX_RETRIES" if text.trim().is_empty() => {}
             "SPECS_DIR" => self.setting("specsDir", text, spot),
             "MAX_RETRIES" => self.setting("retries.max", text, spot),
             name if name.starts_with("RALPH_") => match self.names.read(name, text) {
                 Ok(Meaning::Warning(message)) if !name.ends_with("_LOG_FILE") => {
-                    self.warn(entry, &format!("{message}; it becomes a template variable"));
+                    self.warn(
+                        entry.position,
+                        &format!("{message}; it becomes a template variable"),
+                    );
                     self.set(JsonPath::parse("vars").key(name), text.into(), spot);
                 }
-                Ok(Meaning::Warning(message)) => self.warn(entry, &message),
+                Ok(Meaning::Warning(message)) => self.warn(entry.position, &message),
                 meaning => self.apply(meaning, spot),
             },
             name => self.set(JsonPath::parse("vars").key(name), text.into(), spot),
@@ -121,8 +115,8 @@ impl Mapping<'_> {
         let name = entry.name.as_str();
         let (path, value) = if name == VALIDATION_COMMANDS {
             (JsonPath::parse("gates"), validation_gates(texts))
-        } else if name == "AGENT_ARGS" {
-            (JsonPath::parse("agent.flags"), texts.collect())
+        } else if name == preset::ARGS {
+            return;
         } else if let Some(path) = self.names.path_of(name) {
             // If the setting is no list, the checker says so.
             (path, texts.collect())
@@ -137,59 +131,65 @@ impl Mapping<'_> {
         }
     }
 
-    /// Reads kind, program and arguments together: the program may carry arguments of its own,
-    /// and follows from the kind where it is not given.
+    /// Reads the names that describe the agent.
     fn agent(&mut self, entries: &[Entry]) {
-        let given = |name: &str| {
-            entries.iter().find(|entry| entry.name == name).and_then(|entry| match &entry.value {
-                Assigned::Text(text, at) if !text.trim().is_empty() => {
-                    Some((text.as_str(), Spot { key: entry.position, value: *at }))
-                }
-                Assigned::Text(..) | Assigned::List(_) => None,
-            })
+        let of = |name: &str| entries.iter().find(|entry| entry.name == name);
+        let text = |name: &str| match &of(name)?.value {
+            Assigned::Text(text, _) => Some(text.as_str()).filter(|text| !text.trim().is_empty()),
+            Assigned::List(_) => None,
         };
-        if let Some((kind, spot)) = given("AGENT_TYPE") {
-            // Text was the type of every program without one of its own, and its output could
-            // still be JSON.
-            let is_json =
-                given("AGENT_OUTPUT_FORMAT").is_some_and(|(it, _)| it.eq_ignore_ascii_case("json"));
-            let is_filtered = is_json && given("AGENT_RESPONSE_FILTER").is_some();
-            let is_text = kind.trim().eq_ignore_ascii_case("text");
-            let named = if is_text && is_filtered { "custom" } else { kind };
-            self.setting("agent.kind", named, spot);
-            if given("AGENT_CLI").is_none()
-                && self.mapped.document.pointer("/agent/command").is_none()
-                && let Some(command) = program_of(kind)
-            {
-                self.set(JsonPath::parse("agent.command"), command.into(), spot);
+        let args = match of(preset::ARGS).map(|entry| &entry.value) {
+            Some(Assigned::List(items)) => {
+                Some(Args::Words(items.iter().map(|(word, _)| word.clone()).collect()))
             }
-        }
-        let mut flags = Vec::new();
-        let mut flags_spot = None;
-        if let Some((text, spot)) = given("AGENT_CLI") {
-            let words = self.words(text, spot);
-            if let Some((command, more)) = words.split_first() {
-                self.set(JsonPath::parse("agent.command"), command.as_str().into(), spot);
-                flags.extend(more.iter().cloned());
-                flags_spot = (!more.is_empty()).then_some(spot);
-            }
-        }
-        if let Some((text, spot)) = given("AGENT_ARGS") {
-            flags.extend(self.words(text, spot));
-            flags_spot = Some(spot);
-        } else if let Some(Value::Array(listed)) = self.mapped.document.pointer("/agent/flags") {
-            flags.extend(listed.iter().filter_map(Value::as_str).map(Into::into));
-        }
-        if let Some(spot) = flags_spot {
-            self.set(JsonPath::parse("agent.flags"), flags.into(), spot);
-        }
+            Some(Assigned::Text(..)) | None => text(preset::ARGS).map(Args::Text),
+        };
+        let preset = preset::read(&Given {
+            kind: text(preset::TYPE),
+            cli: text(preset::CLI),
+            args,
+            format: text(preset::FORMAT),
+            response: text(preset::RESPONSE),
+            display: text(preset::DISPLAY),
+            has_delta_filter: self.mapped.document.pointer("/agent/deltaFilter").is_some(),
+        });
+        self.take(preset, |name| {
+            of(name).map_or(Spot { key: Position::START, value: Position::START }, spot_of)
+        });
     }
 
-    fn words(&mut self, text: &str, spot: Spot) -> Vec<String> {
-        split_words(text).unwrap_or_else(|message| {
-            self.problem(spot.value, JsonPath::parse("agent.flags"), message);
-            Vec::new()
-        })
+    /// Takes over what the names of the agent come to.
+    fn take(&mut self, preset: Preset, spot: impl Fn(&str) -> Spot) {
+        let command = preset.command.filter(|(name, _)| {
+            *name == preset::CLI || self.mapped.document.pointer("/agent/command").is_none()
+        });
+        let texts = [
+            ("agent.kind", preset.kind),
+            ("agent.responseFilter", preset.response),
+            ("agent.displayFilter", preset.display),
+        ];
+        for (path, text) in texts {
+            if let Some((name, text)) = text {
+                self.setting(path, &text, spot(name));
+            }
+        }
+        let values = [
+            ("agent.command", command.map(|(name, text)| (name, Value::from(text)))),
+            ("agent.flags", preset.flags.map(|(name, flags)| (name, Value::from(flags)))),
+            ("streamAgentOutput", preset.streams.map(|(name, it)| (name, Value::from(it)))),
+        ];
+        for (path, value) in values {
+            if let Some((name, value)) = value {
+                self.set(JsonPath::parse(path), value, spot(name));
+            }
+        }
+        for (name, message) in preset.problems {
+            let message = format!("{name}: {message}");
+            self.problem(spot(name).value, JsonPath::default(), message);
+        }
+        for (name, message) in preset.warnings {
+            self.warn(spot(name).key, &message);
+        }
     }
 
     fn setting(&mut self, path: &str, text: &str, spot: Spot) {
@@ -219,8 +219,8 @@ impl Mapping<'_> {
         }
     }
 
-    fn warn(&mut self, entry: &Entry, message: &str) {
-        let line = entry.position.line;
+    fn warn(&mut self, position: Position, message: &str) {
+        let line = position.line;
         self.mapped.warnings.push(format!("{}:{line}: {message}", self.file.display()));
     }
 
@@ -230,33 +230,12 @@ impl Mapping<'_> {
     }
 }
 
-/// Returns a filter without the command that applied it, as in `jq -r --unbuffered '.text'`.
-fn bare_filter(text: &str) -> String {
-    let words = split_words(text).unwrap_or_default();
-    let mut further = words.iter().skip(1).filter(|word| !word.starts_with('-'));
-    match (words.first().map(String::as_str), further.next(), further.next()) {
-        (Some("jq"), Some(filter), None) => filter.clone(),
-        _ => text.to_owned(),
-    }
-}
-
-/// Returns the program of a kind of agent, where there is a usual one.
-fn program_of(kind: &str) -> Option<&'static str> {
-    const PROGRAMS: [(&str, &str); 10] = [
-        ("claude", "claude"),
-        ("codex", "codex"),
-        ("amp", "amp"),
-        ("cline", "cline"),
-        ("gemini", "gemini"),
-        ("opencode", "opencode"),
-        ("copilot", "copilot"),
-        ("qwen", "qwen"),
-        ("pi", "pi"),
-        // Plain text was first read from this one.
-        ("text", "cline"),
-    ];
-    let found = PROGRAMS.iter().find(|(name, _)| name.eq_ignore_ascii_case(kind.trim()));
-    found.map(|(_, program)| *program)
+fn spot_of(entry: &Entry) -> Spot {
+    let value = match &entry.value {
+        Assigned::Text(_, at) => *at,
+        Assigned::List(items) => items.first().map_or(entry.position, |(_, at)| *at),
+    };
+    Spot { key: entry.position, value }
 }
 
 #[cfg(test)]

@@ -95,6 +95,18 @@ if [ -f x ]; then
 O=<(x)
 P=$'x'
 Q=fine
+T=$((1 + 2))
+U=$[1 + 2]
+V="$((1))"
+W=a:~/b
+X = spaced
+Y =spaced
+source other.conf
+. other.conf
+[ -f x ] && A=b
+Z=x || true
+export
+unset A
 R="never closed
 S=x"#,
         &expect![[r#"
@@ -120,7 +132,19 @@ S=x"#,
             19:1 not a `NAME=value` line; this file is read, never executed
             20:3 `<` is shell syntax; this file is read, never executed: put the value in quotes
             21:3 `$` is not expanded; write the value itself, or put a literal `$` in single quotes
-            23:3 the closing " is missing
+            23:3 `$((...))` would be computed; this file is read, never executed
+            24:3 `$` is not expanded; write the value itself, or put a literal `$` in single quotes
+            25:4 `$((...))` would be computed; this file is read, never executed
+            26:5 `~` is not expanded; write the whole path
+            27:1 no space may stand around the `=`
+            28:1 no space may stand around the `=`
+            29:1 not a `NAME=value` line; this file is read, never executed
+            30:1 not a `NAME=value` line; this file is read, never executed
+            31:1 not a `NAME=value` line; this file is read, never executed
+            32:5 `|` is shell syntax; this file is read, never executed: put the value in quotes
+            33:1 not a `NAME=value` line; this file is read, never executed
+            34:1 not a `NAME=value` line; this file is read, never executed
+            35:3 the closing " is missing
         "#]],
     );
 }

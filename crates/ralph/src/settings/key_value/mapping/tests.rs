@@ -70,8 +70,8 @@ fn a_loop_file_is_understood() {
     check(
         r#"AGENT_TYPE=claude
 AGENT_ARGS="-p --model 'my model'"
-AGENT_OUTPUT_FORMAT=text
-AGENT_RESPONSE_FILTER='select(.type == "assistant") | .message'
+AGENT_OUTPUT_FORMAT=json
+AGENT_RESPONSE_FILTER=
 AGENT_DISPLAY_FILTER=
 SPECS_DIR=docs/specs
 MAX_RETRIES=7
@@ -80,9 +80,8 @@ PROJECT="My $ project"
         &json!({
             "agent": {
                 "kind": "claude", "command": "claude", "flags": ["-p", "--model", "my model"],
-                "responseFilter": "select(.type == \"assistant\") | .message",
             },
-            "streamAgentOutput": false,
+            "streamAgentOutput": true,
             "specsDir": "docs/specs",
             "retries": {"max": 7},
             "vars": {"PROJECT": "My $ project"},
@@ -91,22 +90,13 @@ PROJECT="My $ project"
 }
 
 #[test]
-fn a_given_program_comes_before_the_one_of_the_kind() {
-    let agent = |value: Value| json!({ "agent": value });
-    check(
-        "AGENT_TYPE=text\nAGENT_CLI='my-agent --fast'\nAGENT_ARGS=-x\n",
-        &agent(json!({"kind": "text", "command": "my-agent", "flags": ["--fast", "-x"]})),
-    );
-    check(
-        "AGENT_CLI=codex\nAGENT_ARGS=( -x \"a b\" )\n",
-        &agent(json!({"command": "codex", "flags": ["-x", "a b"]})),
-    );
-    check("AGENT_TYPE=custom\n", &agent(json!({"kind": "custom"})));
-    check("AGENT_TYPE=AMP\n", &agent(json!({"kind": "amp", "command": "amp"})));
+fn empty_values_leave_the_defaults_in_force() {
+    check("AGENT_TYPE=\nAGENT_CLI=''\nAGENT_ARGS=\nSPECS_DIR=\nMAX_RETRIES=\n", &json!({}));
+    check("MINE=\n", &json!({"vars": {"MINE": ""}}));
 }
 
 #[test]
-fn a_program_with_json_output_and_filters_is_a_custom_agent() {
+fn what_describes_the_agent_is_read_together() {
     check(
         r#"AGENT_TYPE=text
 AGENT_CLI=my-agent
@@ -123,8 +113,15 @@ AGENT_DISPLAY_FILTER="jq -rj --unbuffered '.text // empty'"
             "streamAgentOutput": true,
         }),
     );
-    let odd = "jq --arg x y '.text'";
-    check(&format!("AGENT_DISPLAY_FILTER=\"{odd}\"\n"), &json!({"agent": {"displayFilter": odd}}));
+    check(
+        "AGENT_CLI=codex\nAGENT_ARGS=( -x \"a b\" )\n",
+        &json!({"agent": {"command": "codex", "flags": ["-x", "a b"]}}),
+    );
+    // A name of the newer kind counts more than the program of a type.
+    check(
+        "AGENT_TYPE=claude\nRALPH_AGENT_COMMAND=mine\n",
+        &json!({"agent": {"kind": "claude", "command": "mine"}}),
+    );
 }
 
 #[test]
@@ -152,11 +149,11 @@ fn mistakes_and_surprises_name_their_line() {
     );
     let problems: Vec<String> = mapped.problems.iter().map(ToString::to_string).collect();
     expect![[r#"
-        ralph.conf:3:3: `$(...)` would run a command; this file is read, never executed
         ralph.conf:1:21: AGENT_OUTPUT_FORMAT: expected json or text, found "xml"
         ralph.conf:2:1: MINE: a template variable cannot be a list
-        ralph.conf:7:18: `guardrails`: expected a list as JSON: expected value at line 1 column 1
-        ralph.conf:6:12: a closing ' is missing in `'open`"#]]
+        ralph.conf:3:3: `$(...)` would run a command; this file is read, never executed
+        ralph.conf:6:12: AGENT_ARGS: a closing ' is missing in `'open`
+        ralph.conf:7:18: `guardrails`: expected a list as JSON: expected value at line 1 column 1"#]]
     .assert_eq(&problems.join("\n"));
     expect![[r"
         ralph.conf:8: B is set again on line 9, which counts
