@@ -9,7 +9,7 @@ use crate::gate::{Check, Gate, GateResult, GateStatus, Persistence, Reuse, Sever
 use crate::glob;
 use crate::ids::Role;
 use crate::ports::Moment;
-use crate::recipe::{CommitPolicy, Recipe, Work};
+use crate::recipe::{CommitPolicy, Recipe, Uncommitted, Work};
 use crate::run::{Iteration, RunState};
 use crate::stuck::ErrorHasher;
 use crate::units::Millis;
@@ -107,9 +107,11 @@ fn is_observed(recipe: &Recipe, role: Role) -> bool {
     may_reuse || is_task || is_commit_looked_at || looks_at_changes(recipe)
 }
 
-/// Returns whether a recipe has rules about which paths change.
+/// Returns whether a recipe has rules about which paths change, or tells an agent which of them
+/// it left.
 pub(super) fn looks_at_changes(recipe: &Recipe) -> bool {
     !recipe.protect.is_empty()
+        || recipe.landing.uncommitted == Uncommitted::Told
         || !recipe.scope.is_empty()
         || recipe.gates.iter().any(|gate| !gate.paths.is_empty())
 }

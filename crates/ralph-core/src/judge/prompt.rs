@@ -2,7 +2,7 @@
 
 use super::{Feedback, Judgement, Verdict, gates_failed, landing_of_success};
 use crate::completion;
-use crate::event::Changes;
+use crate::event::{Changes, UNCOMMITTED_FILES};
 use crate::glob;
 use crate::plan::{self, Loss, PlanCopy, PlanLook};
 use crate::reading::Reply;
@@ -98,12 +98,15 @@ fn of_plan(
                 "`{file}` has no items. Write each as a line with a check box: `- [ ] what is to be done`."
             ));
         }
-        // The plan is the agent's own, and it may know better. So its word is doubted once.
+        // The plan is the agent's own, and it may know better. So its word is doubted once, and
+        // not again as long as it is given, whatever else keeps the work open.
         (PlanPart::Follows, PlanLook::There { counts, next }, Claim::Complete)
-            if counts.open > 0 && state.doubted.is_none() =>
+            if counts.open > 0 =>
         {
             found.doubted = Some(counts.open);
-            found.reasons.push(plan::contradiction(&plan.file, counts.open, next));
+            if state.doubted.is_none() {
+                found.reasons.push(plan::contradiction(&plan.file, counts.open, next));
+            }
         }
         (
             PlanPart::Makes | PlanPart::Follows,
@@ -120,14 +123,22 @@ fn uncommitted(state: &RunState, current: &Iteration) -> Option<String> {
         (CommitPolicy::Agent, Changes::Some) => {}
         (_, Changes::Some | Changes::None) => return None,
     }
-    // What lies outside the scope is the user's own business.
-    let is_its = |path: &&String| glob::is_in_scope(&state.recipe.scope, path);
+    let policy = state.recipe.landing.uncommitted;
+    // What lies outside the scope is the user's own business, and so is what was there before
+    // where the tree need not have been clean.
+    let is_its = |path: &&String| {
+        glob::is_in_scope(&state.recipe.scope, path)
+            && match policy {
+                Uncommitted::Refused => true,
+                Uncommitted::Told => seen.files.iter().any(|file| file.path == **path),
+            }
+    };
     let paths: Vec<String> =
         seen.uncommitted.iter().filter(is_its).map(|path| format!("  {path}")).collect();
     if paths.is_empty() {
         return None;
     }
-    let said = match state.recipe.landing.uncommitted {
+    let said = match policy {
         Uncommitted::Refused => {
             "There are uncommitted changes in the work tree. Commit everything that belongs to the work, and leave nothing behind"
         }
@@ -135,7 +146,9 @@ fn uncommitted(state: &RunState, current: &Iteration) -> Option<String> {
             "The previous iteration left uncommitted changes in the work tree. Commit them if the prompt wants that"
         }
     };
-    Some(format!("{said}:\n{}", paths.join("\n")))
+    let more =
+        if paths.len() == UNCOMMITTED_FILES { "\n  ...; `git status` shows all" } else { "" };
+    Some(format!("{said}:\n{}{more}", paths.join("\n")))
 }
 
 /// Returns what the next iteration is told beside everything else.

@@ -13,7 +13,7 @@ use ralph_core::ports::StoreError;
 use ralph_core::run::RunState;
 
 use super::atomic;
-use super::layout::{Layout, RunDir};
+use super::layout::{Layout, PROJECT_DIRECTORY, RunDir};
 use super::prompts;
 
 /// A plan of years; beyond that no agent reads it any more.
@@ -90,10 +90,14 @@ impl KeptPlan {
         Ok(usual)
     }
 
-    /// Returns a free name beside the plan.
+    /// Returns a free name for something large, on the same disk: among the logs, which never make
+    /// a tree dirty.
     fn aside(&self) -> PathBuf {
         let name = self.file.file_name().unwrap_or_default().to_string_lossy();
-        let place = |number: u32| self.file.with_file_name(format!("{name}.lost-{number}"));
+        let logs = self.project.join(PROJECT_DIRECTORY).join("logs");
+        let is_there = fs::create_dir_all(&logs).is_ok() && !logs.is_symlink();
+        let directory = if is_there { logs } else { self.run.path().to_owned() };
+        let place = |number: u32| directory.join(format!("{name}.lost-{number}"));
         let is_free = |path: &PathBuf| fs::symlink_metadata(path).is_err();
         (1..1000).map(place).find(is_free).unwrap_or_else(|| place(1000))
     }
@@ -171,7 +175,7 @@ mod tests {
             fs::write(file.join("precious"), "x").expect("written");
         };
         check(&kept, folder, "could not be read (it is not a regular file)");
-        assert!(kept.file.with_file_name("plan.md.lost-1").join("precious").exists());
+        assert!(kept.project.join(".ralph/logs/plan.md.lost-1/precious").exists());
         let outside = directory.path().join("outside.md");
         fs::write(&outside, "- [ ] not this").expect("written");
         let link = |file: &Path| std::os::unix::fs::symlink(&outside, file).expect("a link");
@@ -187,7 +191,7 @@ mod tests {
             fs::File::create(file).and_then(|it| it.set_len(LARGEST + 1)).expect("a large file");
         };
         check(&kept, large, "could not be read (it is larger than 4096 KiB)");
-        assert!(kept.file.with_file_name("plan.md.lost-2").is_file());
+        assert!(kept.project.join(".ralph/logs/plan.md.lost-2").is_file());
         fs::remove_dir_all(kept.file.parent().expect("a directory")).expect("removed");
         fs::create_dir(kept.file.parent().expect("a directory")).expect("a directory");
         check(

@@ -25,6 +25,7 @@ mod repository;
 mod resume;
 mod session_log;
 mod signals;
+mod specs;
 mod status;
 mod streams;
 mod surroundings;

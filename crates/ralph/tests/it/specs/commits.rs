@@ -1,0 +1,284 @@
+//! Who commits, what is left uncommitted, and what may not be changed at all.
+
+use serde_json::{Value, json};
+
+use super::{
+    PLAN, check_items, commit, commit_all, complete, plan, planned, prompt, says, specs, with_agent,
+};
+use crate::{always, first_then, repository, sealed};
+
+/// Changes a file, adds one, and deletes one, without committing any of it.
+fn leftovers() -> Value {
+    json!({ "run": { "command": "echo more >> README.md; mkdir -p src; echo x > 'src/a b.rs'; rm .gitignore" } })
+}
+
+const LEFT: [&str; 3] = ["README.md", "src/a b.rs", ".gitignore"];
+
+#[test]
+fn what_is_left_uncommitted_is_fed_back_and_keeps_the_work_open() {
+    let first = json!([check_items(), leftovers(), complete()]);
+    let then = json!([commit("All of it"), complete()]);
+    let sealed = planned(&first_then(first.clone(), then), &json!({}));
+    let end = sealed.ralph(&["build", "2"]).expect_code(0);
+    let told = prompt(&sealed, 2);
+    assert!(told.contains("There are uncommitted changes in the work tree."), "{told}");
+    for path in LEFT {
+        assert!(told.contains(&format!("\n  {path}")), "{path}:\n{told}");
+    }
+    assert!(end.stderr.contains("uncommitted"), "{}", end.stderr);
+    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+    // Nobody else commits it.
+    let sealed = planned(&always(first), &json!({}));
+    sealed.ralph(&["build", "2"]).expect_code(1);
+    assert_eq!(sealed.subjects(), ["Specify", "Begin"]);
+    assert_eq!(sealed.read("README.md").matches("more").count(), 2);
+}
+
+#[test]
+fn a_plan_that_is_not_committed_is_not_complete() {
+    let items = plan("- [ ] Greet\n");
+    let calls = first_then(json!([items, complete()]), json!([commit("Plan"), complete()]));
+    let sealed = specs(&calls, &json!({}));
+    sealed.ralph(&["plan", "2"]).expect_code(0);
+    assert!(prompt(&sealed, 2).contains(&format!("\n  {PLAN}")), "{}", prompt(&sealed, 2));
+    assert_eq!(sealed.subjects(), ["Plan", "Specify", "Begin"]);
+}
+
+#[test]
+fn a_prompt_file_is_told_what_is_left_and_not_refused() {
+    let first = json!([leftovers(), says("Half.")]);
+    let sealed = specs(&first_then(first, json!([complete()])), &json!({}));
+    sealed.write("ask.md", "Do it, then say ${SIGNAL}.\n");
+    commit_all(&sealed, "Ask");
+    sealed.ralph(&["prompt", "ask.md", "2"]).expect_code(0);
+    let told = prompt(&sealed, 2);
+    assert!(told.contains("left uncommitted changes in the work tree"), "{told}");
+    for path in LEFT {
+        assert!(told.contains(&format!("\n  {path}")), "{path}:\n{told}");
+    }
+    let sealed = specs(&always(json!([leftovers(), complete()])), &json!({ "commit": "agent" }));
+    sealed.write("ask.md", "Do it, then say ${SIGNAL}.\n");
+    commit_all(&sealed, "Ask");
+    sealed.ralph(&["prompt", "ask.md", "2"]).expect_code(1);
+    assert!(prompt(&sealed, 2).contains("did not hand its work in"), "{}", prompt(&sealed, 2));
+}
+
+#[test]
+fn ralph_commits_where_the_settings_say_so() {
+    let deeds =
+        json!([check_items(), { "write": { "path": "hello.txt", "text": "hello\n" } }, complete()]);
+    for settings in
+        [json!({ "commit": "ralph" }), json!({ "scm": { "command": "git", "tasks": ["commit"] } })]
+    {
+        let calls = json!([
+            { "when": { "role": "message" }, "do": [says("Greet people")] },
+            { "do": deeds },
+        ]);
+        let sealed = planned(&calls, &settings);
+        let end = sealed.ralph(&["build", "1"]);
+        assert_eq!(end.code, Some(0), "{settings}:\n{}", end.stderr);
+        assert_eq!(sealed.git(&["status", "--porcelain"]), "", "{settings}");
+        assert_eq!(sealed.subjects().len(), 3, "{settings}: {:?}", sealed.subjects());
+        let committed = sealed.git(&["show", "--stat", "--format=%s", "HEAD"]);
+        assert!(
+            committed.contains("hello.txt") && committed.contains("implementation_plan.md"),
+            "{committed}"
+        );
+        assert!(prompt(&sealed, 1).contains("Do not commit: that is done for you"));
+    }
+    let sealed = planned(&always(deeds), &json!({ "commit": "none" }));
+    sealed.ralph(&["build", "1"]).expect_code(0);
+    assert_eq!(sealed.subjects(), ["Specify", "Begin"]);
+    assert!(prompt(&sealed, 1).contains("Do not commit."));
+}
+
+/// Whether the agent commits what it may not change.
+const LANDINGS: [&str; 2] = ["true", "git add -A && git commit --quiet -m Loosen"];
+
+#[test]
+fn a_builder_may_not_change_the_specifications() {
+    for landing in LANDINGS {
+        let loosen = format!("echo 'Anything goes.' > specs/greeting.md; {landing}");
+        let first = json!([check_items(), { "run": { "command": loosen } }, complete()]);
+        let mend = "git checkout :/Specify -- specs; git add -A; git commit --quiet -m Mend";
+        let then = json!([{ "run": { "command": mend } }, complete()]);
+        let sealed = planned(&first_then(first, then), &json!({}));
+        let end = sealed.ralph(&["build", "2"]);
+        assert_eq!(end.code, Some(0), "{landing}:\n{}", end.stderr);
+        let told = prompt(&sealed, 2);
+        assert!(told.contains("specs/greeting.md"), "{landing}:\n{told}");
+        assert!(sealed.read("specs/greeting.md").contains("says hello"), "{landing}");
+    }
+}
+
+#[test]
+fn what_is_protected_is_for_people_to_say() {
+    for (protect, path, code) in [
+        (json!([]), "specs/greeting.md", 0),
+        (json!(["docs/**"]), "specs/greeting.md", 0),
+        (json!(["docs/**"]), "docs/x.md", 1),
+        (json!(["specs/**"]), "specs/new.md", 1),
+    ] {
+        let change = json!({ "write": { "path": path, "text": "Anything goes.\n" } });
+        let deeds = json!([check_items(), change, commit("Do it"), complete()]);
+        let sealed = planned(&always(deeds), &json!({ "protect": protect }));
+        let end = sealed.ralph(&["build", "1"]);
+        assert_eq!(end.code, Some(code), "{protect} {path}:\n{}", end.stderr);
+    }
+}
+
+#[test]
+fn the_settings_and_the_templates_are_not_the_agents_to_change() {
+    for path in [".ralph/settings.json", ".ralph/prompts/build.md"] {
+        let deeds = json!([
+            check_items(),
+            { "append": { "path": path, "text": "\n" } },
+            commit("Loosen"),
+            complete(),
+        ]);
+        let sealed = repository();
+        sealed.write("specs/greeting.md", "# Greeting\n");
+        sealed.write(PLAN, "- [ ] Greet\n");
+        sealed.write(".ralph/prompts/build.md", "Do it. ${SIGNAL}\n");
+        with_agent(&sealed, &always(deeds), &json!({}));
+        sealed.ralph(&["build", "2"]).expect_code(1);
+        assert!(prompt(&sealed, 2).contains(path), "{path}:\n{}", prompt(&sealed, 2));
+    }
+}
+
+#[test]
+fn uncommitted_changes_of_the_user_are_in_the_way() {
+    let done = || always(json!([check_items(), commit("Do it"), complete()]));
+    for mode in ["plan", "build"] {
+        let sealed = planned(&done(), &json!({}));
+        sealed.write("mine.txt", "mine\n");
+        sealed.ralph(&[mode]).expect_code(2).expect_stderr("mine.txt");
+        assert_eq!(sealed.runs().len(), 0, "{mode}");
+        let end = sealed.ralph(&[mode, "2", "--set-aside"]);
+        assert_eq!(end.code, Some(0), "{mode}:\n{}", end.stderr);
+        assert_eq!(sealed.read("mine.txt"), "mine\n", "{mode}");
+        assert_eq!(sealed.git(&["status", "--porcelain"]), "?? mine.txt\n", "{mode}");
+    }
+    let sealed = planned(&done(), &json!({}));
+    sealed.write("mine.txt", "mine\n");
+    sealed.ralph(&["build", "2", "--include-dirty"]).expect_code(0);
+    assert!(sealed.git(&["ls-files"]).contains("mine.txt"));
+}
+
+#[test]
+fn people_may_mend_plan_and_specifications_between_two_commands() {
+    let builds = always(json!([check_items(), commit("Do it"), complete()]));
+    let sealed = planned(&builds, &json!({}));
+    sealed.write(PLAN, "- [ ] Greet\n- [ ] Wave\n");
+    sealed.write("specs/greeting.md", "# Greeting\n\n`hello.txt` says hello, and waves.\n");
+    let end = sealed.ralph(&["build", "1"]);
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_eq!(sealed.read(PLAN), "- [x] Greet\n- [x] Wave\n");
+    assert!(sealed.read("specs/greeting.md").contains("waves"));
+    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+    // Who plans commits the plan alone; the specifications stay as the user left them.
+    let alone = format!("git add {PLAN} && git commit --quiet -m Plan");
+    let plans = always(json!([plan("- [ ] x\n"), { "run": { "command": alone } }, complete()]));
+    let sealed = specs(&plans, &json!({}));
+    sealed.write("specs/greeting.md", "# Greeting\n\nMine, not yet committed.\n");
+    let end = sealed.ralph(&["plan", "1"]);
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(sealed.read("specs/greeting.md").contains("not yet committed"));
+    assert_eq!(sealed.git(&["status", "--porcelain"]), " M specs/greeting.md\n");
+}
+
+#[test]
+fn specifications_that_are_not_committed_are_not_lost_to_a_planner() {
+    let deeds = json!([
+        plan("- [ ] x\n"),
+        { "write": { "path": "specs/greeting.md", "text": "Rewritten.\n" } },
+        { "delete": { "path": "specs/new.md" } },
+        commit("Plan"),
+        complete(),
+    ]);
+    let sealed = specs(&always(deeds), &json!({}));
+    sealed.write("specs/greeting.md", "# Greeting\n\nMine, not yet committed.\n");
+    sealed.write("specs/new.md", "# New\n");
+    sealed.ralph(&["plan", "1"]).expect_code(1);
+    assert!(sealed.read("specs/greeting.md").contains("not yet committed"));
+    assert_eq!(sealed.read("specs/new.md"), "# New\n");
+    assert_eq!(sealed.read(PLAN), "- [ ] x\n");
+}
+
+#[test]
+fn changes_that_were_there_before_are_not_blamed_on_the_agent() {
+    let sealed = specs(&first_then(json!([says("Hm.")]), json!([complete()])), &json!({}));
+    sealed.write("ask.md", "Say ${SIGNAL}.\n");
+    let end = sealed.ralph(&["prompt", "ask.md", "2"]);
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(!prompt(&sealed, 2).contains("previous iteration left"), "{}", prompt(&sealed, 2));
+}
+
+#[test]
+fn many_leftovers_are_not_all_named() {
+    let many = json!({ "run": { "command": "for i in $(seq 30); do echo x > left-$i; done" } });
+    let sealed = planned(&always(json!([many, says("Hm.")])), &json!({}));
+    sealed.ralph(&["build", "2"]).expect_code(1);
+    let told = prompt(&sealed, 2);
+    assert_eq!(told.matches("\n  left-").count(), 20, "{told}");
+    assert!(told.contains("`git status` shows all"), "{told}");
+}
+
+#[test]
+fn gates_decide_before_the_agents_word_counts() {
+    let first = json!([check_items(), commit("Do it"), complete()]);
+    let then = json!([{ "write": { "path": "ok", "text": "" } }, commit("Mend"), complete()]);
+    let gates = json!({ "gates": [{ "name": "ok", "kind": "custom", "command": "echo no ok; test -f ok", "hint": "Make ok." }] });
+    let sealed = planned(&first_then(first, then), &gates);
+    sealed.ralph(&["build", "2"]).expect_code(0);
+    assert!(prompt(&sealed, 1).contains("echo no ok; test -f ok"), "{}", prompt(&sealed, 1));
+    let told = prompt(&sealed, 2);
+    assert!(told.contains("failed with exit code 1.\nHint: Make ok."), "{told}");
+    assert!(told.contains("no ok"), "{told}");
+    // A plan is not checked by gates that are about the code.
+    let sealed = specs(&always(json!([plan("- [ ] x\n"), commit("Plan"), complete()])), &gates);
+    sealed.ralph(&["plan", "1"]).expect_code(0);
+}
+
+#[test]
+fn runtime_files_are_nobodys_leftovers() {
+    // No line of .gitignore hides what ralph itself writes.
+    let sealed = repository();
+    sealed.write("specs/greeting.md", "# Greeting\n");
+    sealed.write(PLAN, "- [ ] Greet\n");
+    sealed.script(
+        &always(json!([
+            check_items(),
+            { "run": { "command": format!("git add {PLAN} && git commit --quiet -m 'Do it'") } },
+            complete(),
+        ])),
+        &json!({ "workflow": "specs", "gates": [{ "name": "t", "kind": "custom", "command": "true" }] }),
+    );
+    commit_all(&sealed, "Specify");
+    let end = sealed.ralph(&["build", "1"]);
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+}
+
+#[test]
+fn a_prompt_file_needs_no_repository() {
+    let sealed = sealed();
+    sealed
+        .script(&always(json!([{ "write": { "path": "x", "text": "" } }, complete()])), &json!({}));
+    sealed.write("ask.md", "Say ${SIGNAL}.\n");
+    sealed.ralph(&["prompt", "ask.md", "1"]).expect_code(0);
+}
+
+#[test]
+fn an_agent_that_switches_the_branch_is_called_back() {
+    let away =
+        "git checkout --quiet -b side && echo x > x && git add -A && git commit --quiet -m Side";
+    for words in [["build", "2"].as_slice(), &["prompt", "ask.md", "2"]] {
+        let deeds = json!([{ "run": { "command": away } }, says("Hm.")]);
+        let sealed = planned(&first_then(deeds, json!([says("Hm.")])), &json!({}));
+        sealed.write("ask.md", "Do it, then say ${SIGNAL}.\n");
+        commit_all(&sealed, "Ask");
+        let end = sealed.ralph(words).expect_code(1);
+        assert_eq!(sealed.git(&["branch", "--show-current"]).trim(), "main", "{words:?}");
+        end.expect_stderr("rewrote the history or switched the branch");
+    }
+}

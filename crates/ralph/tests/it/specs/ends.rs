@@ -1,0 +1,248 @@
+//! How runs of the three commands end: the exit code, what is said, and what the session log has.
+
+use std::fs;
+
+use ralph_testkit::sealed::Sealed;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::{PLAN, check_items, commit, commit_all, complete, plan, planned, says};
+use crate::{always, sealed};
+
+/// The three commands.
+const COMMANDS: [&[&str]; 3] = [&["plan"], &["build"], &["prompt", "ask.md"]];
+
+/// Returns a project in which all three commands can begin.
+fn scene(calls: &Value, further: &Value) -> Sealed {
+    let sealed = planned(calls, further);
+    sealed.write("ask.md", "Do it, then say ${SIGNAL}.\n");
+    commit_all(&sealed, "Ask");
+    sealed
+}
+
+/// Does all of the work at once.
+fn all_done() -> Value {
+    json!([check_items(), commit("Do it"), complete()])
+}
+
+/// Runs a command to its end, and sees that the session log tells the same.
+#[track_caller]
+fn check(sealed: &Sealed, words: &[&str], more: &[&str], code: i32, said: &str) {
+    let end = sealed.ralph(&[words, more].concat());
+    assert_eq!(end.code, Some(code), "{words:?} {more:?}:\n{}", end.stderr);
+    assert!(end.stderr.contains(said), "{words:?} {more:?}: no {said:?} in\n{}", end.stderr);
+    let log = last_session(sealed);
+    assert!(log.contains(&format!("\nMode: {}\n", words[0])), "{words:?}:\n{log}");
+    assert!(log.contains(&format!("\nExit Code: {code}\n")), "{words:?}:\n{log}");
+    assert_eq!(sealed.survivors(), [""; 0], "{words:?}");
+}
+
+fn last_session(sealed: &Sealed) -> String {
+    let logs = fs::read_dir(sealed.project().join(".ralph/logs")).into_iter().flatten().flatten();
+    let mut sessions: Vec<_> = logs
+        .map(|entry| entry.path())
+        .filter(|path| path.to_string_lossy().contains("/session-"))
+        .collect();
+    sessions.sort();
+    sessions.pop().map(|path| fs::read_to_string(path).expect("readable")).unwrap_or_default()
+}
+
+#[test]
+fn complete_work_ends_with_0() {
+    for words in COMMANDS {
+        check(&scene(&always(all_done()), &json!({})), words, &["3"], 0, "Run ended: complete");
+    }
+}
+
+#[test]
+fn iterations_that_are_used_up_end_with_1_or_as_the_user_wants() {
+    for words in COMMANDS {
+        let working = || always(json!([says("Hm.")]));
+        check(&scene(&working(), &json!({})), words, &["2"], 1, "not complete after 2 iterations");
+        let sealed = scene(&working(), &json!({}));
+        check(&sealed, words, &["-m", "1", "--allow-incomplete"], 0, "not complete after 1");
+        sealed.ralph(&[words, &["2", "-m", "3"]].concat()).expect_code(2);
+        sealed.ralph(&[words, &["0"]].concat()).expect_code(2);
+        let recipe = &sealed.events_of("run_started")[0]["recipe"];
+        assert_eq!(recipe["completion_response"], "COMPLETE", "{words:?}");
+    }
+}
+
+#[test]
+fn fifty_iterations_are_the_default() {
+    for words in COMMANDS {
+        let sealed = scene(&always(all_done()), &json!({}));
+        sealed.ralph(words).expect_code(0);
+        let recipe = &sealed.events_of("run_started")[0]["recipe"];
+        assert_eq!(recipe["limits"]["iterations"], 50, "{words:?}");
+        let sealed = scene(&always(all_done()), &json!({ "maximumIterations": 7 }));
+        sealed.ralph(words).expect_code(0);
+        let recipe = &sealed.events_of("run_started")[0]["recipe"];
+        assert_eq!(recipe["limits"]["iterations"], 7, "{words:?}");
+    }
+}
+
+#[test]
+fn budgets_end_with_1() {
+    let working = || always(json!([{ "usage": { "input": 600, "cost": 0.3 } }, says("Hm.")]));
+    for words in COMMANDS {
+        for (flags, said) in [
+            (["--max-cost", "0.5"], "cost budget used up"),
+            (["--max-tokens", "1000"], "token budget used up"),
+        ] {
+            let sealed = scene(&working(), &json!({}));
+            check(&sealed, words, &flags, 1, said);
+            assert_eq!(sealed.events_of("iteration_started").len(), 2, "{words:?}");
+        }
+        let sealed = scene(&always(json!(["hang"])), &json!({}));
+        check(&sealed, words, &["--max-time", "500ms"], 1, "time budget used up");
+        let sealed = scene(&working(), &json!({}));
+        check(&sealed, words, &["--max-cost", "0.5", "--allow-incomplete"], 0, "cost budget");
+    }
+}
+
+#[test]
+fn a_failing_agent_is_asked_again_and_then_given_up() {
+    for words in COMMANDS {
+        for most in 1..=3_u32 {
+            let mut calls: Vec<Value> = (1..=most)
+                .map(|call| json!({ "when": { "call": call }, "do": [{ "exit": 1 }] }))
+                .collect();
+            calls.push(json!({ "do": all_done() }));
+            let retries = json!({ "retries": { "max": most, "backoff": "1ms" } });
+            let sealed = scene(&Value::Array(calls), &retries);
+            check(&sealed, words, &["1"], 0, "Run ended: complete");
+            assert_eq!(sealed.events_of("iteration_started").len(), 1, "{words:?}");
+            // The same prompt each time.
+            let mut prompts = sealed.prompts();
+            assert_eq!(prompts.len(), most as usize + 1, "{words:?}");
+            prompts.dedup();
+            assert_eq!(prompts.len(), 1, "{words:?}");
+            assert!(last_session(&sealed).contains(&format!("\nRetries: {most}\n")));
+            let sealed = scene(&always(json!([{ "exit": 1 }])), &retries);
+            check(&sealed, words, &["2"], 4, "the agent failed (crashed");
+            assert_eq!(sealed.events_of("asked").len(), most as usize + 1, "{words:?}");
+            assert!(last_session(&sealed).contains(&format!("\nRetries: {most}\n")));
+        }
+    }
+}
+
+#[test]
+fn an_agent_that_cannot_run_ends_with_4() {
+    for words in COMMANDS {
+        let sealed = scene(&always(all_done()), &json!({}));
+        let end = sealed.ralph(&[words, &["--agent", "no-such-agent"]].concat());
+        end.expect_code(4).expect_stderr("no-such-agent");
+        assert_eq!(sealed.runs().len(), 0);
+        let refused = json!([{ "result": { "error": { "class": "notLoggedIn", "words": "Invalid API key" } } }]);
+        check(&scene(&always(refused), &json!({})), words, &[], 4, "Invalid API key");
+    }
+}
+
+#[test]
+fn plan_and_build_need_a_repository() {
+    for mode in ["plan", "build"] {
+        let sealed = sealed();
+        sealed.script(&always(all_done()), &json!({ "workflow": "specs" }));
+        sealed.write("specs/one.md", "# One\n");
+        sealed.write(PLAN, "- [ ] One\n");
+        sealed.ralph(&[mode]).expect_code(5).expect_stderr("git init");
+        assert_eq!(sealed.runs().len(), 0, "{mode}");
+        assert_eq!(sealed.read(PLAN), "- [ ] One\n", "{mode}");
+    }
+}
+
+#[test]
+fn a_git_that_fails_in_the_middle_ends_with_5() {
+    for words in COMMANDS {
+        let broken = json!([
+            { "run": { "command": "mv .git ../was-git && mkdir .git" } },
+            complete(),
+        ]);
+        let sealed = scene(&always(broken), &json!({}));
+        check(&sealed, words, &["2"], 5, "git failed");
+        assert!(sealed.read(PLAN).contains("Greet"), "{words:?}");
+        fs::remove_dir_all(sealed.project().join(".git")).expect("removed");
+        fs::rename(sealed.root().join("was-git"), sealed.project().join(".git")).expect("back");
+        let end = sealed.ralph(&["status"]).expect_code(0);
+        assert!(end.stdout.contains("git failed"), "{words:?}: {}", end.stdout);
+    }
+}
+
+#[test]
+fn a_merge_under_way_is_not_built_upon() {
+    for words in COMMANDS {
+        let sealed = scene(&always(all_done()), &json!({}));
+        sealed.git(&["checkout", "--quiet", "-b", "side"]);
+        sealed.write("README.md", "side\n");
+        commit_all(&sealed, "Side");
+        sealed.git(&["checkout", "--quiet", "main"]);
+        sealed.write("README.md", "main\n");
+        commit_all(&sealed, "Main");
+        let merge = sealed.command("git").args(["merge", "--quiet", "side"]).output();
+        assert!(!merge.expect("git runs").status.success());
+        let end = sealed.ralph(words);
+        if words[0] == "prompt" {
+            // A prompt may well be about the merge.
+            assert_ne!(end.code, Some(2), "{}", end.stderr);
+        } else {
+            assert!(matches!(end.code, Some(2 | 5)), "{words:?}: {:?}\n{}", end.code, end.stderr);
+            assert_eq!(sealed.runs().len(), 0, "{words:?}");
+        }
+    }
+}
+
+#[test]
+fn a_second_run_in_the_same_place_ends_with_3() {
+    let patient = json!([
+        { "touch": "../begun" },
+        { "waitFor": { "path": "../go-on", "seconds": 50.0 } },
+        complete(),
+    ]);
+    let sealed = scene(&always(patient), &json!({}));
+    let running = sealed.start(&["prompt", "ask.md"]);
+    sealed.wait_for("../begun");
+    for words in COMMANDS {
+        sealed.ralph(words).expect_code(3).expect_stderr("Another run is active");
+    }
+    sealed.write("../go-on", "");
+    running.wait().expect_code(0);
+}
+
+#[test]
+fn an_interrupt_ends_with_130_and_the_run_goes_on() {
+    for words in COMMANDS {
+        let calls = json!([
+            { "when": { "call": 1 }, "do": [
+                { "touch": "../begun" },
+                { "waitFor": { "path": "../go-on", "seconds": 50.0 } },
+                check_items(), commit("Do it"), complete(),
+            ] },
+            { "do": [complete()] },
+        ]);
+        let sealed = scene(&calls, &json!({}));
+        let mut running = sealed.start(words);
+        sealed.wait_for("../begun");
+        running.signal(Signal::INT);
+        running.wait_for("Received signal, shutting down...");
+        sealed.write("../go-on", "");
+        running.wait().expect_code(130).expect_stderr("ralph resume");
+        assert!(last_session(&sealed).contains("\nExit Code: 130\n"), "{words:?}");
+        sealed.ralph(&["resume"]).expect_code(0);
+        assert_eq!(sealed.events_of("asked").len(), 1, "{words:?}: it was not asked again");
+        assert_eq!(sealed.survivors(), [""; 0], "{words:?}");
+    }
+}
+
+#[test]
+fn a_plan_that_goes_away_between_two_runs_is_missed() {
+    let sealed =
+        scene(&always(json!([plan("- [ ] x\n"), commit("Plan"), says("Hm.")])), &json!({}));
+    sealed.ralph(&["build", "1"]).expect_code(1);
+    sealed.git(&["rm", "--quiet", PLAN]);
+    commit_all(&sealed, "Think again");
+    sealed
+        .ralph(&["build", "1"])
+        .expect_code(2)
+        .expect_stderr("Implementation plan not found. Run 'ralph plan' first.");
+}

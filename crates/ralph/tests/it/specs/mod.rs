@@ -1,0 +1,100 @@
+//! Work by specifications, through the built binary with real git: `ralph plan`, `ralph build` and
+//! `ralph prompt`, with agents that do as they are told, and with those that do not.
+
+mod commits;
+mod ends;
+mod input;
+mod plans;
+mod resume;
+mod templates;
+mod whole;
+
+use ralph_testkit::sealed::Sealed;
+use serde_json::{Value, json};
+
+use crate::repository;
+
+/// The plan.
+const PLAN: &str = ".ralph/implementation_plan.md";
+
+/// What completes the work.
+const SIGNAL: &str = "<promise>COMPLETE</promise>";
+
+/// Returns a repository with a specification and the scripted agent, all of it committed.
+fn specs(calls: &Value, further: &Value) -> Sealed {
+    let sealed = repository();
+    sealed.write("specs/greeting.md", "# Greeting\n\n`hello.txt` says hello.\n");
+    with_agent(&sealed, calls, further);
+    sealed
+}
+
+/// Returns the same with a plan of two open items.
+fn planned(calls: &Value, further: &Value) -> Sealed {
+    let sealed = repository();
+    sealed.write("specs/greeting.md", "# Greeting\n\n`hello.txt` says hello.\n");
+    sealed.write(PLAN, "# Plan\n\n- [ ] Greet\n- [ ] Part\n");
+    with_agent(&sealed, calls, further);
+    sealed
+}
+
+/// Writes the agent into the settings, and commits everything.
+fn with_agent(sealed: &Sealed, calls: &Value, further: &Value) {
+    let mut settings = json!({ "workflow": "specs" });
+    if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
+        settings.extend(further.clone());
+    }
+    sealed.script(calls, &settings);
+    sealed.write(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
+    commit_all(sealed, "Specify");
+}
+
+fn commit_all(sealed: &Sealed, message: &str) {
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "--quiet", "--allow-empty", "-m", message]);
+}
+
+/// Writes the plan.
+fn plan(text: &str) -> Value {
+    json!({ "write": { "path": PLAN, "text": text } })
+}
+
+/// Commits everything there is.
+fn commit(message: &str) -> Value {
+    json!({ "run": { "command": format!("git add -A && git commit --quiet -m '{message}'") } })
+}
+
+/// Says something.
+fn says(text: &str) -> Value {
+    json!({ "text": text })
+}
+
+/// Says that the work is complete.
+fn complete() -> Value {
+    says(SIGNAL)
+}
+
+/// Checks every item of the plan.
+fn check_items() -> Value {
+    json!({ "run": { "command": format!("sed -i 's/\\[ \\]/[x]/' {PLAN}") } })
+}
+
+/// Returns the prompt of a call, from 1.
+#[track_caller]
+fn prompt(sealed: &Sealed, call: usize) -> String {
+    let prompts = sealed.prompts();
+    prompts.get(call - 1).unwrap_or_else(|| panic!("there are {} prompts", prompts.len())).clone()
+}
+
+/// Returns the warnings that the last run recorded.
+fn warnings(sealed: &Sealed) -> Vec<String> {
+    let texts = sealed.events_of("warned").into_iter();
+    texts.filter_map(|event| event["text"].as_str().map(str::to_owned)).collect()
+}
+
+/// Asserts that something was warned of exactly once.
+#[track_caller]
+fn expect_warning(sealed: &Sealed, text: &str) {
+    let warnings = warnings(sealed);
+    let count = warnings.iter().filter(|warning| warning.contains(text)).count();
+    assert_eq!(count, 1, "{text:?} in {warnings:#?}");
+}

@@ -1,0 +1,251 @@
+//! What agents do to the plan: they make it, keep it, lose it, and contradict it.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{PLAN, check_items, commit, complete, plan, planned, prompt, says, specs, warnings};
+use crate::{always, first_then};
+
+const TWO: &str = "# Plan\n\n- [ ] Greet\n- [ ] Part\n";
+
+#[test]
+fn a_plan_without_items_is_none() {
+    for (first, expect) in [
+        (json!([complete()]), "There is no plan: `.ralph/implementation_plan.md` was not written."),
+        (
+            json!([plan("# Plan\n\nGreet, then part.\n"), commit("Plan"), complete()]),
+            "`.ralph/implementation_plan.md` has no items. Write each as a line with a check box",
+        ),
+        (
+            json!([plan(" \n"), commit("Plan"), complete()]),
+            "There is no plan: `.ralph/implementation_plan.md` is empty.",
+        ),
+        (
+            json!([plan("```\n- [ ] in a code block\n```\n"), commit("Plan"), complete()]),
+            "has no items",
+        ),
+    ] {
+        let second = json!([plan(TWO), commit("Plan"), complete()]);
+        let sealed = specs(&first_then(first, second), &json!({}));
+        sealed.ralph(&["plan", "2"]).expect_code(0);
+        assert!(prompt(&sealed, 2).contains(expect), "{expect}:\n{}", prompt(&sealed, 2));
+        assert!(prompt(&sealed, 2).contains("did not hand its work in"));
+        assert!(!prompt(&sealed, 1).contains("did not hand"));
+        assert_eq!(sealed.read(PLAN), TWO);
+    }
+}
+
+#[test]
+fn a_plan_that_is_there_is_brought_up_to_date() {
+    let sealed = planned(
+        &always(json!([plan("- [x] Greet\n- [ ] Part\n- [ ] Wave\n"), commit("Plan"), complete()])),
+        &json!({}),
+    );
+    sealed.ralph(&["plan"]).expect_code(0);
+    assert_eq!(sealed.read(PLAN), "- [x] Greet\n- [ ] Part\n- [ ] Wave\n");
+    let end = sealed.ralph(&["status"]).expect_code(0);
+    assert!(end.stdout.contains("1 of 3 items done"), "{}", end.stdout);
+}
+
+/// Whether the agent commits what it may not change.
+const UNCOMMITTED: &str = "true";
+const COMMITTED: &str = "git add -A && git commit --quiet -m 'Plan and more'";
+
+#[test]
+fn whatever_else_a_planner_changes_is_put_back_and_kept() {
+    for landing in [UNCOMMITTED, COMMITTED] {
+        let deeds = json!([
+            plan(TWO),
+            { "write": { "path": "README.md", "text": "mine\n" } },
+            { "write": { "path": "src/new.rs", "text": "fn main() {}\n" } },
+            { "delete": { "path": "specs/greeting.md" } },
+            { "run": { "command": landing } },
+            says("Half of it."),
+        ]);
+        let then = json!([commit("Plan"), complete()]);
+        let sealed = specs(&first_then(deeds, then), &json!({}));
+        let end = sealed.ralph(&["plan", "3"]);
+        assert_eq!(end.code, Some(0), "{landing}:\n{}", end.stderr);
+        assert_eq!(sealed.read("README.md"), "# Project\n", "{landing}");
+        assert!(sealed.read("specs/greeting.md").contains("hello"), "{landing}");
+        assert!(!sealed.project().join("src/new.rs").exists(), "{landing}");
+        assert_eq!(sealed.read(PLAN), TWO, "{landing}");
+        assert_eq!(sealed.git(&["status", "--porcelain"]), "", "{landing}");
+        let kept = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept/"]);
+        let kept: Vec<&str> = kept.lines().collect();
+        let has_work = kept.iter().any(|kept| {
+            let path = format!("{kept}:src/new.rs");
+            sealed
+                .command("git")
+                .args(["cat-file", "-e", &path])
+                .status()
+                .is_ok_and(|it| it.success())
+        });
+        assert!(has_work, "{landing}: {kept:?}");
+        assert!(end.stderr.contains("put back; kept on"), "{landing}:\n{}", end.stderr);
+        for path in ["README.md", "src/new.rs", "specs/greeting.md"] {
+            assert!(prompt(&sealed, 2).contains(path), "{landing}:\n{}", prompt(&sealed, 2));
+        }
+        // What is new in the end is the plan alone.
+        let changed = sealed.git(&["diff", "--name-only", ":/Specify", "HEAD"]);
+        assert_eq!(changed.trim(), PLAN, "{landing}");
+    }
+}
+
+/// Ways to lose a plan, as shell commands, and what is said of each.
+const LOSSES: [(&str, &str); 8] = [
+    ("rm $plan", "was deleted"),
+    ("git rm -q $plan && git commit -q -m Lost", "was deleted"),
+    (": > $plan", "was emptied"),
+    ("printf ' \\n\\n' > $plan", "was emptied"),
+    ("rm $plan && mkdir $plan && echo x > $plan/precious", "could not be read"),
+    ("rm $plan && ln -s /etc/hostname $plan", "could not be read"),
+    ("rm $plan && mkfifo $plan", "could not be read"),
+    ("printf 'caf\\351 - [ ] x\\n' > $plan", "could not be read"),
+];
+
+fn losing(command: &str) -> Value {
+    json!({ "run": { "command": format!("plan={PLAN}; {command}") } })
+}
+
+#[test]
+fn a_plan_that_is_lost_comes_back_and_the_next_agent_is_told() {
+    for (command, expect) in LOSSES {
+        // Even a claim counts nothing then.
+        let first = json!([losing(command), complete()]);
+        let then = json!([check_items(), commit("Do it"), complete()]);
+        let sealed = planned(&first_then(first, then), &json!({}));
+        let end = sealed.ralph(&["build", "2"]);
+        assert_eq!(end.code, Some(0), "{command}:\n{}", end.stderr);
+        let told = prompt(&sealed, 2);
+        assert!(told.contains(&format!("`{PLAN}` {expect}")), "{command}:\n{told}");
+        assert!(told.contains("it was put back as it was"), "{command}:\n{told}");
+        assert!(end.stderr.contains(expect), "{command}:\n{}", end.stderr);
+        assert_eq!(sealed.read(PLAN), TWO.replace("[ ]", "[x]"), "{command}");
+        assert_eq!(sealed.git(&["status", "--porcelain"]), "", "{command}");
+    }
+}
+
+#[test]
+fn a_plan_that_is_lost_in_the_last_iteration_comes_back_too() {
+    for (command, _) in LOSSES {
+        for mode in ["build", "plan"] {
+            let sealed = planned(&always(json!([losing(command), says("Hm.")])), &json!({}));
+            let end = sealed.ralph(&[mode, "1"]);
+            assert_eq!(end.code, Some(1), "{mode} {command}:\n{}", end.stderr);
+            assert_eq!(sealed.read(PLAN), TWO, "{mode} {command}");
+            assert!(end.stderr.contains("it was put back as it was"), "{command}:\n{}", end.stderr);
+        }
+    }
+}
+
+#[test]
+fn what_stood_in_the_place_of_a_plan_is_kept() {
+    let folder = "rm $plan && mkdir $plan && echo x > $plan/precious";
+    let sealed = planned(&always(json!([losing(folder), says("Hm.")])), &json!({}));
+    sealed.ralph(&["build", "1"]).expect_code(1);
+    assert_eq!(sealed.read(".ralph/logs/implementation_plan.md.lost-1/precious"), "x\n");
+    assert_eq!(sealed.git(&["status", "--porcelain"]), "", "nobody has to commit it");
+    let latin = "printf 'caf\\351\\n' > $plan";
+    let sealed = planned(&always(json!([losing(latin), says("Hm.")])), &json!({}));
+    sealed.ralph(&["build", "1"]).expect_code(1);
+    let kept = sealed.runs()[0].join("plan-lost");
+    assert_eq!(fs::read(kept).expect("kept"), b"caf\xe9\n");
+}
+
+#[test]
+fn gates_and_a_lost_plan_are_told_together() {
+    let first = json!([losing("rm $plan"), says("Hm.")]);
+    let then = json!([check_items(), { "write": { "path": "ok", "text": "" } }, commit("Do it"), complete()]);
+    let gates = json!({ "gates": [{ "name": "ok", "kind": "custom", "command": "test -f ok" }] });
+    let sealed = planned(&first_then(first, then), &gates);
+    sealed.ralph(&["build", "2"]).expect_code(0);
+    let told = prompt(&sealed, 2);
+    assert!(told.contains("Guardrail \"test -f ok\" failed"), "{told}");
+    assert!(told.contains("was deleted; it was put back as it was"), "{told}");
+}
+
+#[test]
+fn open_items_contradict_the_first_claim_and_not_the_second() {
+    let sealed = planned(&always(json!([complete()])), &json!({}));
+    let end = sealed.ralph(&["build"]).expect_code(0);
+    assert_eq!(sealed.events_of("iteration_started").len(), 2);
+    let told = prompt(&sealed, 2);
+    let expect = "You said that the work is complete, but 2 items are open in `.ralph/implementation_plan.md`:\n  - [ ] Greet\n  - [ ] Part\n";
+    assert!(told.contains(expect), "{told}");
+    let warned = end.stderr.replace("\n  ", " ");
+    assert!(warned.contains("2 items") && warned.contains("open"), "{}", end.stderr);
+    let report = sealed.ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("open"), "{report}");
+}
+
+#[test]
+fn only_claims_in_a_row_are_believed() {
+    let calls = json!([
+        { "when": { "iteration": 1 }, "do": [complete()] },
+        { "when": { "iteration": 2 }, "do": [says("Going on.")] },
+        { "when": { "iteration": 3 }, "do": [complete()] },
+        { "do": [complete()] },
+    ]);
+    let sealed = planned(&calls, &json!({}));
+    sealed.ralph(&["build", "10"]).expect_code(0);
+    assert_eq!(sealed.events_of("iteration_started").len(), 4);
+}
+
+#[test]
+fn a_claim_that_is_refused_for_another_reason_is_not_doubted_again() {
+    let calls = json!([
+        { "when": { "iteration": 3 }, "do": [commit("Leave it so"), complete()] },
+        { "do": [{ "write": { "path": "left", "text": "" } }, complete()] },
+    ]);
+    let sealed = planned(&calls, &json!({}));
+    sealed.ralph(&["build", "10"]).expect_code(0);
+    assert_eq!(sealed.events_of("iteration_started").len(), 3);
+    assert!(prompt(&sealed, 2).contains("2 items are open"), "{}", prompt(&sealed, 2));
+    assert!(!prompt(&sealed, 3).contains("items are open"), "{}", prompt(&sealed, 3));
+}
+
+#[test]
+fn struck_items_are_not_open() {
+    let struck = plan("- [x] Greet\n- ~~Part~~ because nobody leaves\n");
+    let sealed = planned(&always(json!([struck, commit("Do it"), complete()])), &json!({}));
+    sealed.ralph(&["build"]).expect_code(0);
+    assert_eq!(sealed.events_of("iteration_started").len(), 1);
+}
+
+#[test]
+fn many_open_items_are_not_all_named() {
+    let many = "- [ ] Another one\n".repeat(40);
+    let first = json!([plan(&many), commit("Plan"), complete()]);
+    let sealed = planned(&first_then(first, json!([says("Hm.")])), &json!({}));
+    sealed.ralph(&["build", "2"]).expect_code(1);
+    let told = prompt(&sealed, 2);
+    assert!(told.contains("40 items are open") && told.contains("and 35 more"), "{told}");
+}
+
+#[test]
+fn a_claim_is_weighed_after_the_gates_and_the_commits() {
+    let first = json!([check_items(), complete()]);
+    let then = json!([commit("Do it"), complete()]);
+    let sealed = planned(&first_then(first, then), &json!({}));
+    sealed.ralph(&["build", "2"]).expect_code(0);
+    assert!(prompt(&sealed, 2).contains("uncommitted changes"), "{}", prompt(&sealed, 2));
+    assert!(prompt(&sealed, 2).contains(PLAN), "{}", prompt(&sealed, 2));
+}
+
+#[test]
+fn a_plan_with_odd_bytes_in_its_items_harms_nobody() {
+    let odd = plan("- [ ] \u{1b}[2Jgone\u{7} $(touch ../ran) ${MODE} `touch ../ran`\r\n");
+    let sealed = planned(
+        &first_then(json!([odd, commit("Odd"), complete()]), json!([says("Hm.")])),
+        &json!({}),
+    );
+    let end = sealed.ralph(&["build", "2"]).expect_code(1);
+    assert!(!end.stderr.contains('\u{1b}'), "{:?}", end.stderr);
+    assert!(prompt(&sealed, 2).contains("$(touch ../ran) ${MODE}"), "{}", prompt(&sealed, 2));
+    assert!(!sealed.root().join("ran").exists());
+    let status = sealed.ralph(&["status"]).expect_code(0).stdout;
+    assert!(!status.contains('\u{1b}'), "{status:?}");
+    assert_eq!(warnings(&sealed), [""; 0]);
+}

@@ -1,0 +1,253 @@
+//! Runs that are interrupted or killed, with agents that were about to lose the plan: it is back,
+//! and the run goes on as if nothing had happened.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ralph_testkit::sealed::Sealed;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::{
+    PLAN, check_items, commit, complete, expect_warning, plan, planned, prompt, says, specs,
+};
+
+const TWO: &str = "# Plan\n\n- [ ] Greet\n- [ ] Part\n";
+
+/// Loses the plan and hangs; in the next call all is done.
+fn losing(command: &str) -> Value {
+    json!([
+        { "when": { "call": 1 }, "do": [
+            { "run": { "command": format!("plan={PLAN}; {command}") } },
+            { "touch": "../begun" },
+            "hang",
+        ] },
+        { "do": [check_items(), commit("Do it"), complete()] },
+    ])
+}
+
+/// Ways to lose a plan.
+const LOSSES: [&str; 3] = ["rm $plan", ": > $plan", "rm $plan && mkdir $plan && touch $plan/x"];
+
+#[track_caller]
+fn expect_done(sealed: &Sealed, what: &str) {
+    assert_eq!(sealed.read(PLAN), TWO.replace("[ ]", "[x]"), "{what}");
+    assert_eq!(sealed.subjects(), ["Do it", "Specify", "Begin"], "{what}");
+    assert_eq!(sealed.survivors(), [""; 0], "{what}");
+}
+
+#[test]
+fn a_plan_that_was_lost_just_before_a_kill_is_back_before_the_agent_is() {
+    for command in LOSSES {
+        let sealed = planned(&losing(command), &json!({}));
+        let running = sealed.start(&["build"]);
+        sealed.wait_for("../begun");
+        running.signal(Signal::KILL);
+        running.wait();
+        assert_eq!(sealed.survivors(), [""; 0], "{command}");
+        let end = sealed.ralph(&["resume"]);
+        assert_eq!(end.code, Some(0), "{command}:\n{}", end.stderr);
+        expect_done(&sealed, command);
+        expect_warning(&sealed, "it was put back as it was");
+        assert_eq!(sealed.runs().len(), 1, "{command}");
+    }
+}
+
+#[test]
+fn a_new_run_after_a_kill_finds_the_plan_as_well() {
+    for (command, mode) in [("rm $plan", "build"), (": > $plan", "build"), ("rm $plan", "plan")] {
+        let sealed = planned(&losing(command), &json!({}));
+        let running = sealed.start(&["build"]);
+        sealed.wait_for("../begun");
+        running.signal(Signal::KILL);
+        running.wait();
+        assert_eq!(sealed.survivors(), [""; 0], "{command}");
+        let end = sealed.ralph(&[mode, "2"]);
+        assert_eq!(end.code, Some(0), "{command} {mode}:\n{}", end.stderr);
+        expect_warning(&sealed, "it was put back as it was");
+        expect_done(&sealed, command);
+    }
+}
+
+#[test]
+fn a_dry_run_after_a_kill_still_changes_nothing() {
+    let sealed = planned(&losing("rm $plan"), &json!({}));
+    let running = sealed.start(&["build"]);
+    sealed.wait_for("../begun");
+    running.signal(Signal::KILL);
+    running.wait();
+    assert_eq!(sealed.survivors(), [""; 0]);
+    sealed.ralph(&["build", "--dry-run"]);
+    assert!(!sealed.project().join(PLAN).exists());
+    sealed.ralph(&["resume"]).expect_code(0);
+}
+
+#[test]
+fn an_interrupted_run_leaves_the_plan_as_it_was() {
+    for mode in ["build", "plan"] {
+        for command in LOSSES {
+            let sealed = planned(&losing(command), &json!({}));
+            let mut running = sealed.start(&[mode]);
+            sealed.wait_for("../begun");
+            running.signal(Signal::INT);
+            running.wait_for("shutting down");
+            running.signal(Signal::INT);
+            let end = running.wait().expect_code(130);
+            assert_eq!(sealed.read(PLAN), TWO, "{mode} {command}:\n{}", end.stderr);
+            assert!(end.stderr.contains("it was put back as it was"), "{mode} {command}");
+            sealed.ralph(&["resume"]).expect_code(0);
+            expect_done(&sealed, command);
+        }
+    }
+}
+
+#[test]
+fn what_was_doubted_before_a_stop_is_believed_after_it() {
+    let calls = json!([
+        { "when": { "iteration": 1 }, "do": [complete()] },
+        { "when": { "call": 2 }, "do": [{ "touch": "../begun" }, "hang"] },
+        { "do": [complete()] },
+    ]);
+    for signals in [&[Signal::KILL][..], &[Signal::INT, Signal::INT]] {
+        let sealed = planned(&calls, &json!({}));
+        let mut running = sealed.start(&["build"]);
+        sealed.wait_for("../begun");
+        for (place, signal) in signals.iter().enumerate() {
+            if place > 0 {
+                running.wait_for("shutting down");
+            }
+            running.signal(*signal);
+        }
+        running.wait();
+        sealed.ralph(&["resume"]).expect_code(0);
+        assert_eq!(sealed.events_of("iteration_started").len(), 2);
+        let told = prompt(&sealed, 3);
+        assert!(told.contains("2 items are open"), "{told}");
+    }
+}
+
+#[test]
+fn leftovers_of_a_run_that_was_cut_short_are_its_own() {
+    let calls = json!([
+        { "when": { "call": 1 }, "do": [
+            check_items(),
+            { "write": { "path": "half.txt", "text": "half\n" } },
+            { "touch": "../begun" },
+            "hang",
+        ] },
+        { "do": [commit("Do it"), complete()] },
+    ]);
+    let sealed = planned(&calls, &json!({}));
+    let running = sealed.start(&["build"]);
+    sealed.wait_for("../begun");
+    running.signal(Signal::KILL);
+    running.wait();
+    assert_eq!(sealed.survivors(), [""; 0]);
+    // A new run must not build on them; the same one may.
+    sealed.ralph(&["build"]).expect_code(2).expect_stderr("half.txt");
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert!(sealed.git(&["ls-files"]).contains("half.txt"));
+}
+
+#[test]
+fn more_iterations_can_be_had_later() {
+    let calls = json!([
+        { "when": { "iteration": 3 }, "do": [check_items(), commit("Do it"), complete()] },
+        { "do": [says("Hm.")] },
+    ]);
+    let sealed = planned(&calls, &json!({}));
+    sealed.ralph(&["build", "2"]).expect_code(1).expect_stderr("ralph resume -m");
+    sealed.ralph(&["resume", "-m", "4"]).expect_code(0);
+    assert_eq!(sealed.runs().len(), 1);
+    expect_done(&sealed, "later");
+}
+
+/// Plans in two iterations and builds in three, each committed.
+fn work() -> Sealed {
+    let draft =
+        |text: &str| json!([{ "sleep": 0.02 }, plan(text), { "sleep": 0.02 }, commit("Plan")]);
+    let join = |deeds: Value, last: Value| {
+        let mut deeds = deeds.as_array().cloned().unwrap_or_default();
+        deeds.push(last);
+        deeds
+    };
+    let item = |name: &str, last: Value| {
+        let tick = format!("sed -i 's/\\[ \\] {name}/[x] {name}/' {PLAN}");
+        json!([
+            { "sleep": 0.02 },
+            { "write": { "path": format!("{name}.txt"), "text": "x\n" } },
+            { "run": { "command": tick } },
+            { "sleep": 0.02 },
+            // A commit that was made before a kill is not made again.
+            { "run": { "command": format!("git add -A; git diff --cached --quiet || git commit --quiet -m {name}") } },
+            last,
+        ])
+    };
+    let calls = json!([
+        { "when": { "role": "plan", "iteration": 1 }, "do": join(draft("- [ ] One\n"), says("More.")) },
+        { "when": { "role": "plan" }, "do": join(json!([
+            { "sleep": 0.02 },
+            plan("- [ ] One\n- [ ] Two\n- [ ] Three\n"),
+            { "run": { "command": "git add -A; git diff --cached --quiet || git commit --quiet -m Plan" } },
+        ]), complete()) },
+        { "when": { "iteration": 1 }, "do": item("One", says("One.")) },
+        { "when": { "iteration": 2 }, "do": item("Two", says("Two.")) },
+        { "do": item("Three", complete()) },
+    ]);
+    specs(&calls, &json!({}))
+}
+
+/// Kills ralph at moments spread over plan and build; what differs between them is chance.
+#[test]
+fn a_kill_at_any_moment_changes_nothing() {
+    let run_all = |sealed: &Sealed| {
+        for mode in ["plan", "build"] {
+            sealed.ralph(&[mode]).expect_code(0);
+        }
+    };
+    let undisturbed = work();
+    let begun = Instant::now();
+    run_all(&undisturbed);
+    let whole = begun.elapsed();
+    let essence = |sealed: &Sealed| {
+        // The settings name a scenario of their own.
+        let tree = sealed.git(&["ls-tree", "-r", "HEAD"]);
+        let tree: Vec<String> = tree
+            .lines()
+            .filter(|line| !line.ends_with("settings.json"))
+            .map(str::to_owned)
+            .collect();
+        (tree, sealed.git(&["status", "--porcelain"]))
+    };
+    let expect = essence(&undisturbed);
+    for moment in 0..12_u32 {
+        let sealed = work();
+        let mode = if moment % 2 == 0 { "plan" } else { "build" };
+        if mode == "build" {
+            sealed.ralph(&["plan"]).expect_code(0);
+        }
+        let before = sealed.runs();
+        let running = sealed.start(&[mode]);
+        thread::sleep(whole / 2 * moment / 12 + Duration::from_millis(u64::from(moment % 3)));
+        running.signal(Signal::KILL);
+        running.wait();
+        assert_eq!(sealed.survivors(), [""; 0], "killed {mode} at {moment}/12");
+        // A kill before the first event leaves nothing to go on with.
+        let journals = sealed.runs().into_iter().filter(|run| !before.contains(run));
+        let texts = journals.map(|run| fs::read_to_string(run.join("journal.jsonl")));
+        let journal: String = texts.map(Result::unwrap_or_default).collect();
+        let end = match (journal.contains("\"run_started\""), journal.contains("\"run_ended\"")) {
+            (true, true) => None,
+            (true, false) => Some(sealed.ralph(&["resume"])),
+            (false, _) => Some(sealed.ralph(&[mode])),
+        };
+        if let Some(end) = end {
+            assert_eq!(end.code, Some(0), "killed {mode} at {moment}/12:\n{}", end.stderr);
+        }
+        if mode == "plan" {
+            sealed.ralph(&["build"]).expect_code(0);
+        }
+        assert_eq!(essence(&sealed), expect, "killed {mode} at {moment}/12");
+    }
+}

@@ -1,0 +1,100 @@
+//! From specifications to code in every dialect of the presets, with a `KEY=VALUE` file for each.
+
+use ralph_testkit::sealed::Sealed;
+use serde_json::json;
+
+use super::{PLAN, commit_all};
+use crate::dialects::stand_in;
+use crate::repository;
+
+/// Plans in its second call; then does one item in each call, and is done with the last.
+const WORKER: &str = r"
+plan=.ralph/implementation_plan.md
+done_with() {
+    echo $1 > $1.txt
+    sed 's/- \[ \] '$1'/- [x] '$1'/' $plan > ../plan && cat ../plan > $plan
+    git add -A && git commit -q -m $1
+}
+case $RALPH_ROLE,$call in
+plan,1) say 'Reading.';;
+plan,*) printf -- '- [ ] One\n- [ ] Two\n' > $plan; git add $plan && git commit -q -m Plan
+        say '<promise>COMPLETE</promise>';;
+build,3) done_with One; say 'One is done.';;
+build,*) done_with Two; say 'All is done: <promise>COMPLETE</promise>';;
+prompt,*) say 'Tidy. <promise>COMPLETE</promise>';;
+esac";
+
+fn scene(kind: &str, config: &str) -> Sealed {
+    let sealed = repository();
+    let program = if kind == "text" { "plain-agent" } else { kind };
+    stand_in(&sealed, kind, program, WORKER);
+    sealed.write("docs/specs/one.md", "# One\n\nThere is `One.txt`.\n");
+    sealed.write("config", config);
+    sealed.write(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
+    commit_all(&sealed, "Specify");
+    sealed
+}
+
+/// The prompts themselves name the signal; whoever repeats them has said nothing.
+#[test]
+fn specifications_become_a_plan_and_the_plan_becomes_code() {
+    for (kind, more) in [
+        ("claude", "AGENT_ARGS=\"--model opus\"\n"),
+        ("amp", "AGENT_ARGS=\"-x --dangerously-allow-all --stream-json\"\n"),
+        ("cline", ""),
+        ("codex", "AGENT_ARGS=\"exec --json --full-auto -\"\n"),
+        ("text", "AGENT_CLI=plain-agent\nAGENT_OUTPUT_FORMAT=text\n"),
+    ] {
+        let config =
+            format!("AGENT_TYPE={kind}\n{more}SPECS_DIR=docs/specs\nMAX_RETRIES=1\nTONE=brief\n");
+        let sealed = scene(kind, &config);
+        let end = sealed.ralph(&["plan", "3", "--config", "config"]);
+        assert_eq!(end.code, Some(0), "{kind}:\n{}", end.stderr);
+        assert_eq!(sealed.events_of("iteration_started").len(), 2, "{kind}:\n{}", end.stderr);
+        assert!(sealed.prompts()[0].contains("docs/specs/"), "{kind}");
+        assert!(sealed.prompts()[0].contains("<promise>COMPLETE</promise>"), "{kind}");
+        assert_eq!(sealed.read(PLAN), "- [ ] One\n- [ ] Two\n", "{kind}");
+
+        let end = sealed.ralph(&["build", "5", "--config", "config"]);
+        assert_eq!(end.code, Some(0), "{kind}:\n{}", end.stderr);
+        assert_eq!(sealed.events_of("iteration_started").len(), 2, "{kind}:\n{}", end.stderr);
+        assert_eq!(sealed.read(PLAN), "- [x] One\n- [x] Two\n", "{kind}");
+        assert_eq!(sealed.subjects(), ["Two", "One", "Plan", "Specify", "Begin"], "{kind}");
+        assert_eq!(sealed.git(&["status", "--porcelain"]), "", "{kind}");
+        let recipe = &sealed.events_of("run_started")[0]["recipe"];
+        assert_eq!(
+            (&recipe["agent"]["kind"], &recipe["retries"]["max"]),
+            (&json!(kind), &json!(1))
+        );
+
+        sealed.write("tidy.md", "Be ${TONE} in ${MODE}.\nThen say ${SIGNAL}.\n");
+        commit_all(&sealed, "Ask");
+        let end = sealed.ralph(&["prompt", "tidy.md", "2", "--config", "config"]);
+        assert_eq!(end.code, Some(0), "{kind}:\n{}", end.stderr);
+        let expect = "Be brief in prompt.\nThen say <promise>COMPLETE</promise>.\n";
+        assert_eq!(sealed.prompts(), [expect], "{kind}");
+        assert_eq!(sealed.survivors(), [""; 0], "{kind}");
+    }
+}
+
+/// An agent that says nothing but what it was asked, for ever.
+#[test]
+fn an_echo_alone_completes_nothing() {
+    for kind in ["amp", "text"] {
+        let sealed = repository();
+        stand_in(&sealed, kind, "parrot", "say 'I am at it.'");
+        sealed.write("specs/one.md", "# One\n");
+        sealed.write(PLAN, "- [x] One\n");
+        sealed.write("ask.md", "Say <promise>COMPLETE</promise>\n");
+        sealed.write("config", &format!("AGENT_TYPE={kind}\nAGENT_CLI=parrot\n"));
+        sealed.write(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
+        commit_all(&sealed, "Specify");
+        for words in [["plan", "2"].as_slice(), &["build", "2"], &["prompt", "ask.md", "2"]] {
+            let end = sealed.ralph(&[words, &["--config", "config"]].concat());
+            assert_eq!(end.code, Some(1), "{kind} {words:?}:\n{}", end.stderr);
+            assert!(end.stderr.contains("not complete after 2 iterations"), "{}", end.stderr);
+            let raw = sealed.ralph(&["log", "--raw"]).expect_code(0).stdout;
+            assert!(raw.contains("<promise>COMPLETE</promise>"), "{kind} {words:?}: {raw}");
+        }
+    }
+}
