@@ -227,10 +227,10 @@ fn first_prompt(
             let parts = ReviewParts { keeping, ..ReviewParts::of(Some(task)) };
             task_prompt::review(&parts, &frame)
         }
-        (RolePrompt::Implement | RolePrompt::Fix, None) => {
+        (RolePrompt::Implement | RolePrompt::Fix | RolePrompt::Compact, None) => {
             Rendered { text: String::new(), warnings: Vec::new() }
         }
-        (RolePrompt::Implement, Some(keeping)) => {
+        (RolePrompt::Implement | RolePrompt::Compact, Some(keeping)) => {
             task_prompt::implement(&TaskParts::first(task, keeping), &frame)
         }
         (RolePrompt::Fix, Some(keeping)) => {
@@ -276,7 +276,8 @@ pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complai
     };
     screen::print_data(&format!(
         "Dry run: nothing is changed.\nRun {run} is in iteration {} of {}. The next step is to {next}.\n",
-        state.iterations, state.recipe.limits.iterations
+        state.iterations,
+        state.last_iteration()
     ));
     Ok(ExitStatus::Complete)
 }
