@@ -3,7 +3,7 @@
 //!
 //! Not here: compacting, which is an iteration of the loop like others.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ralph_core::capability::McpServers;
 use ralph_core::ids::{Role, RunId};
@@ -78,7 +78,7 @@ fn own_server(project: &Path) -> Result<Value, Complaint> {
     Ok(json!({"command": exe.to_string_lossy(), "args": args}))
 }
 
-fn write<const N: usize>(path: &PathBuf, servers: [(&str, Value); N]) -> Result<(), Complaint> {
+fn write<const N: usize>(path: &Path, servers: [(&str, Value); N]) -> Result<(), Complaint> {
     let servers: Map<String, Value> =
         servers.into_iter().map(|(name, server)| (name.to_owned(), server)).collect();
     let text = format!("{:#}\n", json!({"mcpServers": servers}));

@@ -75,7 +75,7 @@ impl Engine<'_> {
         let warnings = std::mem::take(&mut reply.warnings);
         self.record(Event::Replied { ask, reply: Box::new(reply) })?;
         for warning in warnings {
-            self.warn(warning)?;
+            self.warn_once(warning)?;
         }
         Ok(())
     }

@@ -48,17 +48,15 @@ pub fn compact(parts: &CompactParts<'_>, frame: &Frame<'_>) -> Rendered {
     render(RolePrompt::Compact, frame, values)
 }
 
+/// What is said of a memory in which ralph has kept something.
+const CARRIED: &str = "\n\nWhat stands under `carried_over` was not spoken of in the last compaction. Say it, or name it as resolved.";
+
 fn former(former: Option<&Memory>) -> String {
     let text = match former {
         None => "There is none yet.".to_owned(),
         Some(memory) => {
             let json = serde_json::to_string_pretty(memory).unwrap_or_default();
-            let carried = match memory.carried_over.is_empty() {
-                true => "",
-                false => {
-                    "\n\nWhat stands under `carried_over` was not spoken of in the last compaction. Say it, or name it as resolved."
-                }
-            };
+            let carried = if memory.carried_over.is_empty() { "" } else { CARRIED };
             format!("```json\n{json}\n```{carried}")
         }
     };
