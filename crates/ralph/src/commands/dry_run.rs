@@ -57,6 +57,7 @@ pub(crate) fn main(
     text.push_str(&format!("with the prompt\n{}\n", indented(&request.prompt)));
     text.push_str(&gates(recipe));
     text.push_str(&landing(recipe, &calls));
+    text.push_str(&memory(recipe));
     let old = recipe.asked().into_iter().flat_map(agents::version_warnings);
     for warning in warnings.into_iter().chain(capability::concerns(recipe)).chain(old) {
         text.push_str(&format!("\nwarning: {warning}\n"));
@@ -343,6 +344,16 @@ fn landing(recipe: &Recipe, calls: &Calls) -> String {
         }
     };
     format!("\n{success}{failure}")
+}
+
+fn memory(recipe: &Recipe) -> String {
+    let Some(policy) = &recipe.memory else { return String::new() };
+    format!(
+        "\nWhat was handed over is compacted by `{}` after {} attempts, beyond {} bytes, or when a\ntask wants documentation. That does not count as an iteration.\n",
+        recipe.agent_for(Role::Compact).command,
+        policy.every_iterations,
+        policy.threshold_bytes
+    )
 }
 
 fn indented(text: &str) -> String {
