@@ -275,12 +275,13 @@ pub(crate) const SPECS_DIR: &str = "SPECS_DIR";
 /// once there is a run.
 fn memory(settings: &Settings) -> Option<MemoryPolicy> {
     let memory = &settings.memory;
-    memory.enabled.unwrap_or(true).then(|| MemoryPolicy {
+    let policy = MemoryPolicy {
         every_iterations: memory.every_iterations,
         threshold_bytes: memory.threshold_bytes,
         documentation: Documentation::Unknown,
         known: None,
-    })
+    };
+    memory.enabled.unwrap_or(true).then_some(policy)
 }
 
 /// Returns the variables of the user's for prompts.

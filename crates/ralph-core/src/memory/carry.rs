@@ -162,13 +162,11 @@ impl<'a> Kept<'a> {
 /// Returns a text that is no longer than an item may be.
 pub(super) fn clip(text: &str) -> String {
     let text = text.trim();
-    match text.char_indices().nth(ITEM_CHARS) {
-        None => text.to_owned(),
-        Some(_) => {
-            let start: String = text.chars().take(ITEM_CHARS - 1).collect();
-            format!("{}…", start.trim_end())
-        }
+    if text.chars().count() <= ITEM_CHARS {
+        return text.to_owned();
     }
+    let start: String = text.chars().take(ITEM_CHARS - 1).collect();
+    format!("{}…", start.trim_end())
 }
 
 impl Compacted {

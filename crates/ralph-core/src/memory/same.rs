@@ -29,7 +29,8 @@ pub fn says(sentence: &str, other: &str) -> bool {
 /// A sentence as it is compared. Taking it apart is what takes time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sentence {
-    /// The words that count, sorted, each once; the text itself where there are none.
+    /// The words that count, sorted, each once; all of them where none counts, and the text itself
+    /// where there are none.
     words: Vec<String>,
     negations: usize,
     /// A bit for each word. What has a bit that another has not is no part of it, which tells most
@@ -40,7 +41,12 @@ pub struct Sentence {
 impl Sentence {
     /// Takes a sentence apart.
     pub fn new(text: &str) -> Self {
-        let mut words = words(text);
+        let all = words(text);
+        let mut words: Vec<String> =
+            all.iter().filter(|word| !FILLERS.contains(&word.as_str())).cloned().collect();
+        if words.is_empty() {
+            words = all;
+        }
         if words.is_empty() {
             words.push(text.trim().to_owned());
         }
@@ -85,7 +91,7 @@ fn bit(word: &str) -> u64 {
     1 << (sum % 64)
 }
 
-/// Returns the words that count, in one form.
+/// Returns the words, in one form.
 fn words(text: &str) -> Vec<String> {
     // `don't` is one word.
     let text = text.to_lowercase().replace(['\'', '’'], "");
@@ -93,7 +99,7 @@ fn words(text: &str) -> Vec<String> {
     let is_part = |letter: char| letter.is_alphanumeric() || "_-./:".contains(letter);
     text.split(|letter| !is_part(letter))
         .map(|word| word.trim_matches(|letter: char| !letter.is_alphanumeric()))
-        .filter(|word| !word.is_empty() && !FILLERS.contains(word))
+        .filter(|word| !word.is_empty())
         .map(stem)
         .collect()
 }

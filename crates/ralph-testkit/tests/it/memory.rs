@@ -285,15 +285,13 @@ fn compactions_have_numbers_and_do_not_count() {
 #[test]
 fn work_that_is_under_way_outlives_a_compaction() {
     fn script(request: &Request, tree: &str) -> Deed {
-        match request.role {
-            Role::Compact => forgetful(request),
-            _ => {
-                let word = if request.iteration.0 < 7 { "half" } else { "good" };
-                Deed {
-                    tree: Some(format!("{tree} {word}{}", request.iteration)),
-                    ..says(handoff("a", &json!({})))
-                }
-            }
+        if request.role == Role::Compact {
+            return forgetful(request);
+        }
+        let word = if request.iteration.0 < 7 { "half" } else { "good" };
+        Deed {
+            tree: Some(format!("{tree} {word}{}", request.iteration)),
+            ..says(handoff("a", &json!({})))
         }
     }
     let recipe = Recipe {
