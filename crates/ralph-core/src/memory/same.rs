@@ -42,8 +42,8 @@ impl Sentence {
     /// Takes a sentence apart.
     pub fn new(text: &str) -> Self {
         let all = words(text);
-        let mut words: Vec<String> =
-            all.iter().filter(|word| !FILLERS.contains(&word.as_str())).cloned().collect();
+        let counts = |word: &&String| !FILLERS.contains(&word.as_str());
+        let mut words: Vec<String> = all.iter().filter(counts).map(|word| stem(word)).collect();
         if words.is_empty() {
             words = all;
         }
@@ -91,7 +91,7 @@ fn bit(word: &str) -> u64 {
     1 << (sum % 64)
 }
 
-/// Returns the words, in one form.
+/// Returns the words in lower case.
 fn words(text: &str) -> Vec<String> {
     // `don't` is one word.
     let text = text.to_lowercase().replace(['\'', '’'], "");
@@ -100,7 +100,7 @@ fn words(text: &str) -> Vec<String> {
     text.split(|letter| !is_part(letter))
         .map(|word| word.trim_matches(|letter: char| !letter.is_alphanumeric()))
         .filter(|word| !word.is_empty())
-        .map(stem)
+        .map(str::to_owned)
         .collect()
 }
 
