@@ -146,7 +146,7 @@ impl Active {
         let keeper = work.map(|work| work.keeper);
         Self {
             timestamp: at.utc(),
-            max_iterations: Some(recipe.limits.iterations),
+            max_iterations: Some(state.last_iteration()),
             skip_review,
             review_cap,
             iteration: Some(request.iteration),

@@ -169,12 +169,17 @@ fn between(state: &RunState, moment: Moment) -> Step {
     if let Some(exhausted) = limits.budget.exhausted(state.totals.usage, moment.ran) {
         return Step::Finish(Outcome::BudgetUsedUp { exhausted });
     }
-    if state.iterations >= limits.iterations {
+    if state.iterations >= state.last_iteration() {
         return Step::Finish(Outcome::IterationsUsedUp { limit: limits.iterations });
     }
     if let Some(step) = baseline(state) {
         return step;
     }
+    // What was handed over is compacted first, where that is due. It is about no task.
+    let (role, task) = match state.compaction_due() {
+        Some(_) => (Role::Compact, None),
+        None => (role, task),
+    };
     match state.last_ended.map(|ended| ended.plus(limits.delay)) {
         Some(until) if moment.now < until => Step::Wait { until, reason: WaitReason::Delay },
         Some(_) | None => {
@@ -262,6 +267,8 @@ fn within(state: &RunState, current: &Iteration, moment: Moment) -> Step {
     }
     match &current.work.end {
         None => return ask(state, current, Purpose::Work, moment),
+        // Without a memory the loop goes on.
+        Some(AskingEnd::Hopeless(_)) if current.role == Role::Compact => {}
         Some(AskingEnd::Hopeless(failure)) => return give_up(current, failure),
         Some(AskingEnd::Answered(_)) => {
             if let Some(step) = gates::check(state, current, moment) {

@@ -3,11 +3,12 @@
 //! One short function over six ports: look at the moment, choose the next step, do it, and
 //! record what came of it. Everything that decides is pure and lives elsewhere in this crate;
 //! everything that acts is behind a port. The steps that take more than a few lines are in
-//! `asking`, `checking` and `tasks`; what prompts are set in is read in `framing`, the plan of an
+//! `asking`, `checking`, `compacting` and `tasks`; what prompts are set in is read in `framing`, the plan of an
 //! agent is looked after in `planned`.
 
 mod asking;
 mod checking;
+mod compacting;
 mod framing;
 mod planned;
 mod tasks;
@@ -231,6 +232,7 @@ impl<'a> Engine<'a> {
             }
             Step::Shelve => self.shelve(moment)?,
             Step::EndIteration(iteration) => {
+                self.publish_memory(iteration)?;
                 self.record(Event::IterationEnded { iteration })?;
                 self.publish(ViewKind::State)?;
                 self.publish_attempts(moment)?;
@@ -300,6 +302,17 @@ impl<'a> Engine<'a> {
                 Err(Trouble::Outcome(Outcome::ScmFailed { command: shown, output }))
             }
         }
+    }
+
+    /// Writes down the memory that the iteration leaves, if it does.
+    fn publish_memory(&mut self, iteration: IterationNumber) -> Result<(), EngineError> {
+        let judgement = self.state.current.as_ref().and_then(|current| current.judgement.as_ref());
+        let Some(compacted) = judgement.and_then(|it| it.compacted.as_deref()) else {
+            return Ok(());
+        };
+        let view = View::Memory { run: &self.state.run, iteration, compacted };
+        let published = self.ports.store.publish(&view);
+        self.told(published)
     }
 
     /// Writes a view for people. If it is lost, the run goes on and says so.

@@ -1,9 +1,10 @@
 //! The judgement: what follows from an iteration once the gates have spoken.
 //!
 //! Pure, and recorded before anything is done to the tree. Iterations on a prompt are judged in
-//! `prompt`, on a task in `task`, reviews in `review`; whether work on a task was handed in as it
-//! must is in `hand_in`. Not here: doing what follows.
+//! `prompt`, on a task in `task`, reviews in `review`, compactions in `compact`; whether work on a
+//! task was handed in as it must is in `hand_in`. Not here: doing what follows.
 
+mod compact;
 mod hand_in;
 mod prompt;
 mod review;
@@ -16,6 +17,7 @@ use crate::failure::Failure;
 use crate::gate::{self, FailAction, GateResult};
 use crate::handoff::{Blocked, Handoff};
 use crate::ids::Role;
+use crate::memory::{Compacted, Trigger};
 use crate::recipe::{CommitPolicy, OnFailure, Recipe};
 use crate::review::ReviewVerdict;
 use crate::review::convergence::{Complaint, Divergence};
@@ -53,6 +55,9 @@ pub struct Judgement {
     /// How many items of the plan are open, where that is why the agent's word was not taken.
     #[serde(default)]
     pub doubted: Option<u32>,
+    /// What a compaction comes to, where it brought a memory.
+    #[serde(default)]
+    pub compacted: Option<Box<Compacted>>,
 }
 
 impl Judgement {
@@ -74,6 +79,7 @@ impl Judgement {
             complaint: None,
             divergence: None,
             doubted: None,
+            compacted: None,
         }
     }
 }
@@ -119,6 +125,11 @@ pub enum Verdict {
         /// What it wants to be mended; empty if nothing.
         feedback: String,
     },
+    /// Handoffs were compacted into a memory.
+    Compacted {
+        /// Why.
+        trigger: Trigger,
+    },
 }
 
 /// What becomes of the work tree.
@@ -154,6 +165,9 @@ impl Feedback {
 /// Judges the open iteration. Nothing while its question is still open.
 pub fn judge(state: &RunState, current: &Iteration) -> Option<Judgement> {
     let end = current.work.end.as_ref()?;
+    if current.role == Role::Compact {
+        return Some(compact::judge(state, end));
+    }
     Some(match (&state.board, &state.recipe.task_work(), &current.task) {
         (Some(board), Some(work), Some(task)) => match current.role {
             Role::Review => review::judge(state, board, work, task, current, end),

@@ -1,11 +1,23 @@
 //! Memory: what compaction distills from handoffs, as data.
 //!
-//! Field names are those of the JSON that the compacting agent is asked for. Not here: when to
-//! compact, and what of it joins a prompt.
+//! Field names are those of the JSON that the compacting agent is asked for. When to compact is
+//! in [`due`], what has gathered since the last time in [`since`], reading an answer in [`read`],
+//! and what must not get lost on the way in [`carry`]. Not here: what of it joins a prompt.
+
+pub mod carry;
+pub mod due;
+pub mod read;
+pub mod same;
+pub mod since;
+
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::Millis;
+pub use carry::{Compacted, carry_over, left};
+pub use due::{Trigger, due};
+pub use read::{Answer, Resolved, schema};
+pub use since::Since;
 
 /// What is known about the project after many iterations.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -30,6 +42,18 @@ pub struct Memory {
     /// What was looked up about libraries.
     #[serde(default)]
     pub library_docs: Vec<LibraryDocs>,
+    /// The constraints and issues above that the last compaction did not speak of, and that ralph
+    /// kept.
+    #[serde(default)]
+    pub carried_over: Vec<String>,
+}
+
+impl Memory {
+    /// Returns whether a constraint or an issue of it was kept by ralph, because the last
+    /// compaction did not speak of it.
+    pub fn is_carried_over(&self, text: &str) -> bool {
+        self.carried_over.iter().any(|kept| kept == text)
+    }
 }
 
 /// A constraint that still holds.
@@ -63,15 +87,35 @@ pub struct LibraryDocs {
     pub usage_notes: Option<String>,
 }
 
-/// When handoffs are compacted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CompactionPolicy {
+/// When and how handoffs are compacted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryPolicy {
     /// After this many coding iterations.
     pub every_iterations: u32,
-    /// After this many bytes of handoffs.
+    /// When the handoffs since the last time have more bytes than this.
     pub threshold_bytes: u64,
-    /// The limit of turns of a compaction.
-    pub max_turns: u32,
-    /// A compaction is ended after this long.
-    pub hard_limit: Millis,
+    /// Where a compaction looks up what libraries are documented to do.
+    pub documentation: Documentation,
+    /// What an earlier run on the same list left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<Box<Memory>>,
+}
+
+impl Default for MemoryPolicy {
+    fn default() -> Self {
+        let documentation = Documentation::Unknown;
+        Self { every_iterations: 5, threshold_bytes: 32_000, documentation, known: None }
+    }
+}
+
+/// Where a compaction looks up what libraries are documented to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Documentation {
+    /// With whatever the agent has; nobody but the user knows what that is.
+    Unknown,
+    /// With the MCP servers in this file.
+    Servers(PathBuf),
+    /// Nowhere, for this reason.
+    Nowhere(String),
 }

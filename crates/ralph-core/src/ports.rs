@@ -14,6 +14,7 @@ use crate::gate::{Gate, GateResult, Severity};
 use crate::glob::Pattern;
 use crate::handoff::Handoff;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
+use crate::memory::Compacted;
 use crate::plan::PlanLook;
 use crate::reading::{AgentEvent, Reply};
 use crate::recipe::AgentChoice;
@@ -344,6 +345,15 @@ pub enum View<'a> {
         iteration: IterationNumber,
         /// It.
         handoff: &'a Handoff,
+    },
+    /// What a compaction came to. It may be published again.
+    Memory {
+        /// The run.
+        run: &'a RunId,
+        /// The iteration.
+        iteration: IterationNumber,
+        /// It.
+        compacted: &'a Compacted,
     },
     /// What became of the amendments of an iteration, for the audit log.
     Amendments {

@@ -1,9 +1,10 @@
 //! Putting a prompt together from its parts.
 //!
 //! The base texts for work on tasks are in [`task`], the templates they are made from in
-//! [`role`], what they say of the task list in [`keeping`], and the templates for work that is no
+//! [`role`], what they say of the task list in [`keeping`], the one for a compaction in [`compact`], and the templates for work that is no
 //! task list in [`run`]. Not here: reading files, and what the feedback says.
 
+pub mod compact;
 pub mod keeping;
 pub mod role;
 pub mod run;

@@ -16,6 +16,7 @@ use crate::failure::{Patience, RateLimitPolicy, Retries};
 use crate::gate::{Check, Gate, ValidationStrategy};
 use crate::glob::Pattern;
 use crate::ids::{Role, TaskId};
+use crate::memory::MemoryPolicy;
 use crate::review::ReviewPolicy;
 use crate::stuck::StuckPolicy;
 use crate::task::{Keeper, ListForm};
@@ -64,6 +65,9 @@ pub struct Recipe {
     /// The plan that the work goes by and the agent keeps, where there is one.
     #[serde(default)]
     pub plan: Option<PlanFile>,
+    /// When the accounts of iterations are compacted into a memory, where they are.
+    #[serde(default)]
+    pub memory: Option<MemoryPolicy>,
     /// What completes a prompt.
     #[serde(default)]
     pub completion: Completion,
@@ -102,6 +106,7 @@ impl Recipe {
             scope: Vec::new(),
             draft: None,
             plan: None,
+            memory: None,
             completion: Completion::Signal,
             completion_response: "DONE".to_owned(),
             landing: LandingPolicy {
@@ -134,7 +139,8 @@ impl Recipe {
             Work::Prompt(_) => vec![self.role, Role::Message],
             Work::Tasks(_) => vec![Role::Implement, Role::Review, Role::Fix, Role::Message],
         };
-        let roles = roles.into_iter().map(|role| self.agent_for(role));
+        let roles = roles.into_iter().chain(self.memory.iter().map(|_| Role::Compact));
+        let roles = roles.map(|role| self.agent_for(role));
         let gates = self.gates.iter().filter_map(|gate| match &gate.check {
             Check::Agent(agent) => Some(&**agent),
             Check::Command(_) => None,

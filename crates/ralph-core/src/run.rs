@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use crate::asking::{Asking, AskingEnd, PromptSize};
-use crate::board::{Board, FileState};
+use crate::board::{Board, FileState, Turn};
 use crate::claim::ClaimFile;
 use crate::event::{Checkpoint, Event, History, Landed, Observation, Recorded, TreeId, WaitReason};
 use crate::failure::{Failure, FailureClass};
@@ -19,12 +19,14 @@ use crate::gate::{GateResult, GateStatus};
 use crate::handoff::Handoff;
 use crate::ids::{AskNumber, Role, RunId};
 use crate::judge::{Feedback, Judgement, Verdict};
+use crate::memory::{self, Memory, Since, Trigger};
 use crate::outcome::Outcome;
 use crate::reading::{Reply, Usage};
 use crate::recipe::{CommitPolicy, Recipe};
 use crate::review;
 use crate::scm;
 use crate::settle;
+use crate::task::Task;
 use crate::units::{Millis, Timestamp};
 
 pub use iteration::{Iteration, Observed};
@@ -72,6 +74,12 @@ pub struct RunState {
     pub counted: u32,
     /// The accounts of the last iterations on tasks, oldest first.
     pub handoffs: Vec<Handoff>,
+    /// What compaction has made of older ones.
+    #[serde(default)]
+    pub memory: Option<Box<Memory>>,
+    /// What has gathered since the last compaction.
+    #[serde(default)]
+    pub since: Since,
     /// Whether the work is complete.
     pub completeness: Completeness,
     /// Sums over the run.
@@ -166,6 +174,8 @@ impl RunState {
             base: None,
             counted: 0,
             handoffs: Vec::new(),
+            memory: recipe.memory.as_ref().and_then(|policy| policy.known.clone()),
+            since: Since::default(),
             completeness: Completeness::Open,
             totals: Totals::default(),
             waiting_since: None,
@@ -277,7 +287,8 @@ impl RunState {
         match &recorded.event {
             Event::Checkpointed { checkpoint } => {
                 current.checkpoint = Some(checkpoint.clone());
-                if self.base.is_none() {
+                // A compaction is about no work: what is under way stays what it is.
+                if self.base.is_none() && current.role != Role::Compact {
                     (self.base, self.counted) = (Some(checkpoint.clone()), 0);
                 }
             }
@@ -310,6 +321,7 @@ impl RunState {
                         self.note_work(current);
                         self.base = None;
                     }
+                    Landed::RolledBack { .. } if current.role == Role::Compact => {}
                     Landed::NothingToCommit
                     | Landed::Shelved { .. }
                     | Landed::RolledBack { .. } => self.base = None,
@@ -426,6 +438,9 @@ impl RunState {
         let Some(current) = self.current.take() else {
             return;
         };
+        if current.role == Role::Compact {
+            return self.close_compaction(current);
+        }
         if let (Some(board), Some(work), Some(task)) =
             (&mut self.board, self.recipe.task_work(), &current.task)
         {
@@ -442,6 +457,9 @@ impl RunState {
         let Some(judgement) = current.judgement else {
             return;
         };
+        if let (Some(_), Role::Implement | Role::Fix) = (&self.recipe.memory, current.role) {
+            self.since.coded(current.number, judgement.handoff.as_deref());
+        }
         self.feedback = judgement.feedback;
         self.doubted = judgement.doubted;
         if let Some(handoff) = judgement.handoff {
@@ -470,10 +488,65 @@ impl RunState {
                 | Verdict::AttemptFailed { .. }
                 | Verdict::NothingChanged
                 | Verdict::NotHandedIn { .. }
-                | Verdict::Blocked { .. },
+                | Verdict::Blocked { .. }
+                | Verdict::Compacted { .. },
                 _,
             ) => {}
         }
+    }
+
+    /// Closes a compaction: what it leaves is a memory, or nothing. All else stays what it was.
+    fn close_compaction(&mut self, current: Iteration) {
+        let trigger = self.trigger();
+        let next = self.next_coding().map(|task| task.id.clone());
+        match current.judgement.and_then(|judgement| judgement.compacted) {
+            Some(compacted) => {
+                self.memory = Some(Box::new(compacted.memory));
+                self.since.compacted(current.number, next.as_ref());
+                // The memory stands for all but the last of them.
+                let surplus = self.handoffs.len().saturating_sub(1);
+                self.handoffs.drain(..surplus);
+            }
+            None => self.since.failed(trigger, next.as_ref()),
+        }
+    }
+
+    /// Returns the task of the next coding iteration, if that is what comes next.
+    pub fn next_coding(&self) -> Option<&Task> {
+        let Turn::Next(next) = self.board.as_ref()?.turn(self.recipe.task_work()?) else {
+            return None;
+        };
+        match next.work()? {
+            (Role::Implement | Role::Fix, task) => Some(task),
+            (
+                Role::Prompt
+                | Role::Plan
+                | Role::Build
+                | Role::Review
+                | Role::Compact
+                | Role::Message,
+                _,
+            ) => None,
+        }
+    }
+
+    /// Returns why handoffs are to be compacted before the next iteration, if they are.
+    pub fn compaction_due(&self) -> Option<Trigger> {
+        memory::due(self.recipe.memory.as_ref()?, &self.since, self.next_coding()?)
+    }
+
+    /// Returns why the open compaction was begun. Nothing that it depends on changes while one is
+    /// open, but for the list, which a person may edit.
+    pub fn trigger(&self) -> Trigger {
+        self.compaction_due().unwrap_or(Trigger::Periodic)
+    }
+
+    /// Returns the number that the last iteration may have. Compactions have numbers, and do not
+    /// count.
+    pub fn last_iteration(&self) -> u32 {
+        let is_open = self.current.as_ref().is_some_and(|current| current.role == Role::Compact);
+        let compactions = self.since.compactions.saturating_add(u32::from(is_open));
+        self.recipe.limits.iterations.saturating_add(compactions)
     }
 
     /// Returns whether a gate was red before any agent was paid.

@@ -437,7 +437,12 @@ impl<'a> Listener<'a> {
         // What an agent calls a success only once it was told to leave is none.
         let failure = agents::judge(&self.translator, self.agent, &evidence)
             .or_else(|| agents::imposed(&end.ending).filter(|_| !self.has_answered));
-        self.reading.into_reply(end, failure)
+        let down = self.translator.servers_down().iter();
+        let down: Vec<String> =
+            down.map(|server| format!("the MCP server {server} did not come up")).collect();
+        let mut reply = self.reading.into_reply(end, failure);
+        reply.warnings.extend(down);
+        reply
     }
 }
 

@@ -17,6 +17,7 @@ use ralph_core::gate::{GateResult, GateStatus};
 use ralph_core::glob::Pattern;
 use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::ids::{Role, RunId};
+use ralph_core::memory::Compacted;
 use ralph_core::outcome::Outcome;
 use ralph_core::plan::{Loss, PlanCopy, PlanLook};
 use ralph_core::ports::{
@@ -70,6 +71,8 @@ pub struct World {
     pub prompts: Vec<(Role, String)>,
     /// What was written down for the hooks, before each call to the agent.
     pub active: Vec<Active>,
+    /// The memory that was last written down for people.
+    pub memory: Option<Compacted>,
     /// Source-control commands run.
     pub scm: Vec<String>,
     /// The wall clock.
@@ -133,6 +136,7 @@ impl Shared {
             foreign_commits: 0,
             prompts: Vec::new(),
             active: Vec::new(),
+            memory: None,
             scm: Vec::new(),
             now: BEGINNING,
             ran: 0,
@@ -544,6 +548,9 @@ impl Store for Shared {
         self.step();
         if let View::Active(active) = view {
             self.0.borrow_mut().active.push((*active).clone());
+        }
+        if let View::Memory { compacted, .. } = view {
+            self.0.borrow_mut().memory = Some((*compacted).clone());
         }
         Ok(())
     }

@@ -179,6 +179,8 @@ pub(crate) fn judged<W: Write>(
             let needs = words(page, &blocked.needs);
             (Mark::Fail, Paint::Bad, format!("Task {task}: says it is blocked, needs {needs}"))
         }
+        // That is about no task.
+        Verdict::Compacted { .. } => return false,
     };
     page.say(mark, paint, &text);
     if let Some(divergence) = &judgement.divergence {

@@ -17,6 +17,7 @@ pub mod checkup;
 mod ending;
 pub mod json;
 mod lines;
+mod memory;
 mod page;
 pub mod problem;
 pub mod report;

@@ -19,6 +19,7 @@ use ralph_core::run::{Asking, Iteration, RunState};
 use ralph_core::units::{Millis, Timestamp};
 
 use crate::board;
+use crate::memory;
 use crate::page::Page;
 use crate::safe;
 use crate::stream::{self, plural};
@@ -70,8 +71,12 @@ impl Lines {
             }
             Event::IterationStarted { iteration, role, task } => {
                 page.gap();
-                let of = iteration_of(*iteration, &state.recipe);
+                let of = iteration_of(*iteration, state);
                 page.add(0, Paint::Strong, &format!("{of}{}", purpose(*role, task.as_ref())));
+                if *role == Role::Compact {
+                    let why = state.trigger().words();
+                    page.add(0, Paint::Dim, &format!("Compacting what was handed over: {why}"));
+                }
                 board::begun(page, state);
             }
             Event::Checkpointed { checkpoint } => checkpointed(page, checkpoint, state),
@@ -239,8 +244,8 @@ fn gate_name(recipe: &Recipe, gate: &Gate) -> Option<String> {
 }
 
 /// Returns `Iteration 2/10`.
-pub(crate) fn iteration_of(iteration: IterationNumber, recipe: &Recipe) -> String {
-    format!("Iteration {iteration}/{}", recipe.limits.iterations)
+pub(crate) fn iteration_of(iteration: IterationNumber, state: &RunState) -> String {
+    format!("Iteration {iteration}/{}", state.last_iteration())
 }
 
 /// Returns what an iteration is for, where that is not plain.
@@ -457,7 +462,7 @@ fn child_ended<W: Write>(page: &mut Page<W>, end: &ChildEnd, who: &str) {
 fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState) {
     let has_gates = state.current.as_ref().is_some_and(|current| !current.gates.is_empty());
     let done = words(page, &state.recipe.completion_response);
-    let is_last = state.iterations >= state.recipe.limits.iterations;
+    let is_last = state.iterations >= state.last_iteration();
     let told = if is_last { "" } else { "; the next iteration is told" };
     if board::judged(page, judgement, state) {
         return;
@@ -485,6 +490,8 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
             Paint::Bad,
             format!("Failed gate{}: {}{told}", plural(gates.len()), words(page, &gates.join(", "))),
         ),
+        // The warning that follows says all of it.
+        Verdict::AttemptFailed { .. } if is_compaction(state) => return,
         Verdict::AttemptFailed { failure } => {
             (Mark::Fail, Paint::Bad, format!("Attempt failed: {}", failure.class.name()))
         }
@@ -501,18 +508,23 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
         Verdict::Reviewed { verdict, .. } => {
             (Mark::Step, Paint::Act, format!("Review: {}", verdict.name()))
         }
+        Verdict::Compacted { trigger } => {
+            (Mark::Pass, Paint::Good, memory::told(judgement, *trigger))
+        }
     };
     page.say(mark, paint, &text);
 }
 
 fn tell_landed<W: Write>(page: &mut Page<W>, landed: &Landed, state: &RunState) {
     let is_review = state.current.as_ref().is_some_and(|current| current.role == Role::Review);
+    let is_about_words = is_review || is_compaction(state);
     match landed {
-        // A review changes nothing; only one that did is worth a line.
-        Landed::RolledBack { kept: None } if is_review => {}
-        Landed::RolledBack { kept: Some(kept) } if is_review => {
+        // A review changes nothing; only one that did is worth a line. So it is with a compaction.
+        Landed::RolledBack { kept: None } if is_about_words => {}
+        Landed::RolledBack { kept: Some(kept) } if is_about_words => {
             let kept = words(page, kept);
-            warn(page, &format!("the reviewer changed files, which was undone; kept on {kept}"));
+            let who = if is_review { "reviewer" } else { "compacting agent" };
+            warn(page, &format!("the {who} changed files, which was undone; kept on {kept}"));
         }
         Landed::Surveyed { .. } | Landed::ListWritten => {}
         Landed::Shelved { branch, .. } => {
@@ -546,8 +558,12 @@ fn tell_landed<W: Write>(page: &mut Page<W>, landed: &Landed, state: &RunState) 
     }
 }
 
+fn is_compaction(state: &RunState) -> bool {
+    state.current.as_ref().is_some_and(|current| current.role == Role::Compact)
+}
+
 fn iteration_ended<W: Write>(page: &mut Page<W>, iteration: IterationNumber, state: &RunState) {
-    let limit = state.recipe.limits.iterations;
+    let limit = state.last_iteration();
     let mut parts =
         vec![format!("Progress: iteration {iteration}/{limit}"), format!("{} elapsed", state.ran)];
     if let Some(tasks) = board::progress(state) {

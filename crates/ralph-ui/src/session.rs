@@ -259,6 +259,7 @@ impl<W: Write> SessionLog<W> {
             Verdict::Reviewed { verdict, .. } => {
                 Status::Good(format!("reviewed: {}", verdict.name()))
             }
+            Verdict::Compacted { .. } => Status::Good("compacted".to_owned()),
         };
     }
 

@@ -79,7 +79,7 @@ impl Remarks {
         match &recorded.event {
             Event::IterationStarted { iteration, .. } => {
                 self.iteration_started = Some(recorded.at);
-                remark(page, &format!("{} starting", iteration_of(*iteration, &state.recipe)));
+                remark(page, &format!("{} starting", iteration_of(*iteration, state)));
             }
             Event::Replied { reply, .. } => replied(page, reply),
             Event::Observed { observation: Some(observation), .. } => {
@@ -182,7 +182,8 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
         Verdict::NothingChanged
         | Verdict::NotHandedIn { .. }
         | Verdict::Blocked { .. }
-        | Verdict::Reviewed { .. } => "not looked at; the task list decides".to_owned(),
+        | Verdict::Reviewed { .. }
+        | Verdict::Compacted { .. } => "not looked at; the task list decides".to_owned(),
     };
     remark(page, &format!("Completion: {text}"));
     let tree = match judgement.landing {

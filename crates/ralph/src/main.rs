@@ -16,6 +16,7 @@ mod machine;
 mod plugin;
 mod project;
 mod recipe;
+mod remembering;
 mod scaffold;
 mod screen;
 mod session;

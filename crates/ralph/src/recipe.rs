@@ -13,6 +13,7 @@ use ralph_core::failure::{Patience, RateLimitPolicy, Retries};
 use ralph_core::gate::ValidationStrategy;
 use ralph_core::glob::Pattern;
 use ralph_core::ids::{Role, TaskId};
+use ralph_core::memory::{Documentation, MemoryPolicy};
 use ralph_core::prompt::run::RunPrompt;
 use ralph_core::reading::UsageScope;
 use ralph_core::recipe::{
@@ -65,6 +66,7 @@ struct Flow<'a> {
     /// Whether an agent's turns are bounded although nobody said so. Tasks are cut to size;
     /// prompts are not.
     turns: Turns,
+    memory: Option<MemoryPolicy>,
 }
 
 /// Whether an agent's turns are bounded although nobody said so.
@@ -89,6 +91,7 @@ pub(crate) fn for_prompt(loaded: &Loaded, source: PromptSource) -> Result<Recipe
             gates: &[],
             strategy: None,
             turns: Turns::AsSet,
+            memory: None,
         },
     )
 }
@@ -141,6 +144,7 @@ pub(crate) fn for_tasks(
             gates: &list.verify_commands,
             strategy: list.validation_strategy,
             turns: Turns::Bounded,
+            memory: memory(settings),
         },
     )
 }
@@ -171,6 +175,7 @@ pub(crate) fn for_plan(
         gates: &[],
         strategy: None,
         turns: Turns::AsSet,
+        memory: None,
     };
     let mut recipe = of(loaded, flow)?;
     // The gates of the settings are about the code, which stays as it is, unless they say that
@@ -203,6 +208,11 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
                 agent.max_turns = Some(settings.max_turns);
             }
         }
+    }
+    if let (Some(_), Some(agent)) = (&flow.memory, agents.get_mut(&Role::Compact))
+        && agent.capabilities.turn_limit.is_there()
+    {
+        agent.max_turns = Some(settings.memory.max_turns);
     }
     agents.retain(|_, choice| *choice != agent);
     let set_strategy = match settings.validation_strategy {
@@ -242,6 +252,7 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
         scope: Vec::new(),
         draft: None,
         plan: None,
+        memory: flow.memory,
         completion: Completion::Signal,
         completion_response: settings
             .completion_response
@@ -259,6 +270,19 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
 
 /// The variable that names the directory of the specifications.
 pub(crate) const SPECS_DIR: &str = "SPECS_DIR";
+
+/// Returns when handoffs are compacted, where they are. Which servers there are for it is known
+/// once there is a run.
+fn memory(settings: &Settings) -> Option<MemoryPolicy> {
+    let memory = &settings.memory;
+    let policy = MemoryPolicy {
+        every_iterations: memory.every_iterations,
+        threshold_bytes: memory.threshold_bytes,
+        documentation: Documentation::Unknown,
+        known: None,
+    };
+    memory.enabled.unwrap_or(true).then_some(policy)
+}
 
 /// Returns the variables of the user's for prompts.
 fn vars(settings: &Settings) -> BTreeMap<String, String> {
@@ -314,6 +338,9 @@ pub(crate) fn without_effect(loaded: &Loaded, recipe: &Recipe) -> Vec<String> {
     let mut warnings = Vec::new();
     if loaded.is_set("notify") {
         warnings.push("`notify` has no effect yet in this version".to_owned());
+    }
+    if loaded.settings.memory.enabled == Some(true) && recipe.memory.is_none() {
+        warnings.push("`memory.enabled` has no effect: only task lists have a memory".to_owned());
     }
     let kind = recipe.agent.kind;
     if kind != AgentKind::Custom {

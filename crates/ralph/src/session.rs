@@ -30,6 +30,7 @@ use crate::desk::{Desk, DirtyPlan, Shelved};
 use crate::equip::{Asking, equipped};
 use crate::plugin;
 use crate::project::{Project, complain_of_layout};
+use crate::remembering;
 use crate::settings::Loaded;
 
 /// The version of this binary.
@@ -84,6 +85,8 @@ pub(crate) fn start(
     desk.unshelve(&run, wishes.shelf.as_ref())?;
     desk.begin_draft(&run, &recipe)?;
     let recipe = equipped(project, recipe, Asking::Programs(&desk.watch));
+    let recipe = remembering::with_memory(&desk.layout, &run, recipe);
+    let recipe = remembering::with_servers(project, &files, recipe)?;
     let warnings = desk.warnings(loaded, &recipe);
     let journey = Journey {
         run: run.clone(),
@@ -125,6 +128,7 @@ pub(crate) fn resume(
     project.agents_are_there(wanted)?;
     // The agents may have been updated since.
     let equipped = equipped(project, wanted.clone(), Asking::Programs(&desk.watch));
+    let equipped = remembering::with_servers(project, &desk.layout.run(run), equipped)?;
     let changed = (equipped != state.recipe).then_some(equipped);
     let recipe = changed.as_ref().unwrap_or(&state.recipe);
     desk.repository_is_there(recipe)?;

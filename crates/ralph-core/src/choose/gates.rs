@@ -23,6 +23,10 @@ pub(super) fn check(state: &RunState, current: &Iteration, moment: Moment) -> Op
         return None;
     }
     let recipe = &state.recipe;
+    // A compaction is about no work.
+    if current.role == Role::Compact {
+        return None;
+    }
     // A review is about words; what it did to the tree is undone. Where the words are in the
     // task list, they are read there.
     if current.role == Role::Review && (current.observed.is_some() || !recipe.is_kept_by_agent()) {

@@ -24,8 +24,12 @@ pub(super) fn land(
     judgement: &Judgement,
     moment: Moment,
 ) -> Option<Step> {
-    // A reviewer's own changes are undone before anything else; nobody asked for them.
+    // A reviewer's own changes are undone before anything else; nobody asked for them. Those of a
+    // compaction are undone, and that is all.
     let is_undone = has(current, |it| matches!(it, Landed::RolledBack { .. }));
+    if current.role == Role::Compact {
+        return (!is_undone).then_some(Step::Rollback);
+    }
     if current.role == Role::Review && !is_undone && !is_only_about_list(state, current) {
         return Some(Step::Rollback);
     }

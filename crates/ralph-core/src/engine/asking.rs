@@ -8,6 +8,7 @@ use crate::event::{Checkpoint, Event, Purpose, TreeId};
 use crate::gate::{Check, Gate, GateKind, GateStatus};
 use crate::handoff::{Handoff, read};
 use crate::ids::{AskNumber, IterationNumber, Role};
+use crate::memory;
 use crate::ports::{Moment, Request, View};
 use crate::prompt::role::{Frame, RolePrompt};
 use crate::prompt::run::{self, RunFrame};
@@ -74,7 +75,7 @@ impl Engine<'_> {
         let warnings = std::mem::take(&mut reply.warnings);
         self.record(Event::Replied { ask, reply: Box::new(reply) })?;
         for warning in warnings {
-            self.warn(warning)?;
+            self.warn_once(warning)?;
         }
         Ok(())
     }
@@ -126,6 +127,7 @@ impl Engine<'_> {
             schema: match (&purpose, role) {
                 // Where the agent keeps the list, its account is there and in its notes; a schema
                 // would end it before its hooks have spoken.
+                (Purpose::Work, Role::Compact) => Some(memory::schema()),
                 (Purpose::Work, _) if self.state.recipe.is_kept_by_agent() => None,
                 (Purpose::Gate(_), _) | (Purpose::Work, Role::Review) => Some(review::schema()),
                 (Purpose::Work, Role::Implement | Role::Fix) => Some(read::schema()),
@@ -163,6 +165,9 @@ impl Engine<'_> {
         let recipe = &self.state.recipe;
         if let Some(Check::Agent(agent)) = gate.map(|gate| &gate.check) {
             return (**agent).clone();
+        }
+        if role == Role::Compact {
+            return self.compacting_agent();
         }
         let is_attempt = matches!(role, Role::Implement | Role::Fix);
         let agent = match (&recipe.escalate, self.log().escalation) {
@@ -213,6 +218,7 @@ impl Engine<'_> {
                 self.review_prompt()?
             }
             (Purpose::Work, Some(Role::Review)) => return self.review_prompt(),
+            (Purpose::Work, Some(Role::Compact)) => return self.compact_prompt(size),
             (Purpose::Work, Some(Role::Implement)) => {
                 self.task_prompt(RolePrompt::Implement, moment)?
             }
@@ -223,7 +229,7 @@ impl Engine<'_> {
             base: &base,
             feedback: &self.state.feedback,
             iteration: IterationNumber(self.state.iterations),
-            limit: self.state.recipe.limits.iterations,
+            limit: self.state.last_iteration(),
             size,
         };
         Ok(prompt::assemble(&self.state.recipe.prompt, parts))
@@ -298,9 +304,10 @@ impl Engine<'_> {
         };
         let rendered = match prompt {
             RolePrompt::Fix => task_prompt::fix(&parts, &self.frame(&around)),
-            RolePrompt::Implement | RolePrompt::Review | RolePrompt::Quality => {
-                task_prompt::implement(&parts, &self.frame(&around))
-            }
+            RolePrompt::Implement
+            | RolePrompt::Review
+            | RolePrompt::Quality
+            | RolePrompt::Compact => task_prompt::implement(&parts, &self.frame(&around)),
         };
         Ok(self.said(rendered)?)
     }

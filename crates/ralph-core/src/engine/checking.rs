@@ -8,7 +8,7 @@ use crate::choose;
 use crate::event::{Changes, Checkpoint, Event, History};
 use crate::gate::{GateResult, GateStatus, Severity};
 use crate::glob::Pattern;
-use crate::ids::IterationNumber;
+use crate::ids::{IterationNumber, Role};
 use crate::judge::{self, Verdict};
 use crate::outcome::Outcome;
 use crate::plan::PlanLook;
@@ -192,12 +192,27 @@ impl Engine<'_> {
         open.into_iter().chain(left).collect()
     }
 
+    /// Returns what a person should know of a compaction.
+    fn remarks_of_compaction(&self, judgement: &judge::Judgement) -> Vec<String> {
+        let is_compaction = self.current(|current| current.role == Role::Compact) == Some(true);
+        match (&judgement.compacted, &judgement.verdict) {
+            (Some(compacted), _) => compacted.remarks(),
+            (None, Verdict::AttemptFailed { failure }) if is_compaction => vec![format!(
+                "compaction failed ({}): {}; the run goes on with the memory it has, and tries again later",
+                failure.class.name(),
+                failure.words
+            )],
+            (None, _) => Vec::new(),
+        }
+    }
+
     pub(super) fn judge(&mut self) -> Result<(), EngineError> {
         let judgement = self.current(|current| judge::judge(&self.state, current)).flatten();
         let Some(judgement) = judgement else { return Ok(()) };
         let (handoff, amended) = (judgement.handoff.clone(), judgement.amended.clone());
         let overdue = self.overdue(&judgement);
-        let remarks = self.remarks(&judgement);
+        let mut remarks = self.remarks(&judgement);
+        remarks.extend(self.remarks_of_compaction(&judgement));
         self.record(Event::Judged { judgement: Box::new(judgement) })?;
         for text in overdue.into_iter().chain(remarks) {
             self.record(Event::Warned { text })?;

@@ -80,7 +80,7 @@ impl Engine<'_> {
         Frame {
             template: around.template.as_deref(),
             iteration: IterationNumber(self.state.iterations),
-            limit: self.state.recipe.limits.iterations,
+            limit: self.state.last_iteration(),
             vars: &self.state.recipe.prompt.vars,
             beside: &around.beside,
             gates: &around.gates,
@@ -159,7 +159,7 @@ impl Engine<'_> {
     }
 
     /// Records something that a person should know, unless it was said since ralph was started.
-    fn warn_once(&mut self, text: String) -> Result<(), EngineError> {
+    pub(super) fn warn_once(&mut self, text: String) -> Result<(), EngineError> {
         if self.heed.said.insert(text.clone()) {
             self.record(Event::Warned { text })?;
         }

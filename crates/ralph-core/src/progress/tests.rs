@@ -113,6 +113,7 @@ fn iteration(role: Role, verdict: Verdict, handoff: Option<Handoff>) -> Iteratio
             complaint: None,
             divergence: None,
             doubted: None,
+            compacted: None,
         }),
         message: Asking::default(),
         landed: Vec::new(),

@@ -25,11 +25,14 @@ pub enum RolePrompt {
     Review,
     /// For judging whether work is good.
     Quality,
+    /// For making a memory of handoffs.
+    Compact,
 }
 
 impl RolePrompt {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Implement, Self::Fix, Self::Review, Self::Quality];
+    pub const ALL: [Self; 5] =
+        [Self::Implement, Self::Fix, Self::Review, Self::Quality, Self::Compact];
 
     /// Returns its name; a project's own template is in a file of this name with `.md`.
     pub fn name(self) -> &'static str {
@@ -38,6 +41,7 @@ impl RolePrompt {
             Self::Fix => "fix",
             Self::Review => "review",
             Self::Quality => "quality",
+            Self::Compact => "compact",
         }
     }
 
@@ -48,6 +52,7 @@ impl RolePrompt {
             Self::Fix => include_str!("../../prompts/fix.md"),
             Self::Review => include_str!("../../prompts/review.md"),
             Self::Quality => include_str!("../../prompts/quality.md"),
+            Self::Compact => include_str!("../../prompts/compact.md"),
         }
     }
 
@@ -57,14 +62,25 @@ impl RolePrompt {
             Self::Implement => Role::Implement,
             Self::Fix => Role::Fix,
             Self::Review | Self::Quality => Role::Review,
+            Self::Compact => Role::Compact,
+        }
+    }
+
+    /// Returns what a template of the project's own cannot leave out: it is added at the end.
+    fn never_lost(self) -> [&'static str; 4] {
+        match self {
+            Self::Implement | Self::Fix | Self::Review | Self::Quality => {
+                ["TASK", "FEEDBACK", "KEEPING", "ANSWER"]
+            }
+            Self::Compact => ["MEMORY", "HANDOFFS", "LIBRARIES", "ANSWER"],
         }
     }
 }
 
 /// Every variable of ralph's own, with its meaning. Those from `TASK` on are sections: they
 /// bring their heading, and are nothing at all where there is nothing to say.
-pub const VARIABLES: [(&str, &str); 23] = [
-    ("ROLE", "`implement`, `fix` or `review`"),
+pub const VARIABLES: [(&str, &str); 25] = [
+    ("ROLE", "`implement`, `fix`, `review` or `compact`"),
     ("MODE", "the same as `ROLE`"),
     ("ITERATION", "the number of the iteration"),
     ("MAX_ITERATIONS", "how many iterations the run may take"),
@@ -81,7 +97,12 @@ pub const VARIABLES: [(&str, &str); 23] = [
     ),
     ("BROKEN", "the gates that failed before any work began"),
     ("HINT", "the `hint` of a gate that asks an agent"),
-    ("HANDOFFS", "what the iterations before handed over; in a review, what the author says"),
+    ("MEMORY", "what compaction has made of older handoffs"),
+    (
+        "HANDOFFS",
+        "what the iterations before handed over; in a review, what the author says; in a compaction, all that no memory holds yet",
+    ),
+    ("LIBRARIES", "what a compaction is to look up for the next task"),
     ("SKILLS", "the skills that the task names"),
     ("PRD", "where `prd.md` is, and that it is only to be read"),
     ("PROJECT_PROMPT", "the text of `prompt.md`"),
@@ -91,9 +112,6 @@ pub const VARIABLES: [(&str, &str); 23] = [
     ("KEEPING", "who writes the task file and `progress.txt`, and who commits"),
     ("ANSWER", "how to answer"),
 ];
-
-/// What a template of the project's own cannot leave out: it is added at the end.
-const NEVER_LOST: [&str; 4] = ["TASK", "FEEDBACK", "KEEPING", "ANSWER"];
 
 /// The project's standing orders, beside the task file.
 pub const PROJECT_PROMPT: &str = "prompt.md";
@@ -200,7 +218,7 @@ pub(super) fn render(prompt: RolePrompt, frame: &Frame<'_>, mut values: Values) 
     let name = format!("{}.md", prompt.name());
     let template = frame.template.unwrap_or(prompt.template());
     let mut text = fill(template, &name, frame, &values, &mut warnings);
-    for lost in NEVER_LOST {
+    for lost in prompt.never_lost() {
         let value = values.get(lost).map(String::as_str).unwrap_or_default();
         if !value.is_empty() && !template::names(template).any(|name| name == lost) {
             text = format!("{}\n\n{value}", text.trim_end());

@@ -350,7 +350,7 @@ impl Report {
                 .map(|(role, spent)| RoleSummary { role: *role, spent: *spent })
                 .collect(),
             total: total(state),
-            maximum_iterations: state.recipe.limits.iterations,
+            maximum_iterations: state.last_iteration(),
             gates: self.gates.iter().map(|(name, count)| self.gate(name, count)).collect(),
             retries: state.totals.retries,
             waits: WaitCount { waited: state.totals.waited, ..self.waits },

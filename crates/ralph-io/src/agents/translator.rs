@@ -263,6 +263,27 @@ impl Translator {
         }
     }
 
+    /// Returns the MCP servers that did not come up, with how they stand. Only Claude Code tells.
+    pub fn servers_down(&self) -> &[String] {
+        match &self.0 {
+            Dialect::Claude(translator) => translator.servers_down(),
+            Dialect::ClaudeText(_)
+            | Dialect::Codex(_)
+            | Dialect::CodexText(_)
+            | Dialect::Amp(_)
+            | Dialect::Cline(_)
+            | Dialect::Gemini(_)
+            | Dialect::Opencode(_)
+            | Dialect::Copilot(_)
+            | Dialect::Qwen(_)
+            | Dialect::Pi(_)
+            | Dialect::Acp(_)
+            | Dialect::Text(_)
+            | Dialect::Custom(_)
+            | Dialect::Sim(_) => &[],
+        }
+    }
+
     /// Returns why the hooks of ralph's plugin did not run, where a session began without them.
     /// Only a stream of events tells.
     pub fn missing_hooks(&self) -> Option<&str> {

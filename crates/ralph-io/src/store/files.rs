@@ -67,15 +67,20 @@ impl RunStore {
         if let Some(task) = state.current.as_ref().and_then(|current| current.task.clone()) {
             self.last_task = Some(task);
         }
+        let since = &state.since;
+        let (coded, bytes) = match &state.recipe.memory {
+            Some(_) => (since.coding_iterations, since.handoff_bytes),
+            None => (state.iterations, 0),
+        };
         let view = StateView {
             version: 1,
             run: &state.run.0,
             status: status(state.outcome.as_ref()),
             started_at: rfc3339(state.started),
             current_iteration: state.iterations,
-            last_compaction_iteration: 0,
-            coding_iterations_since_compaction: state.iterations,
-            total_handoff_bytes_since_compaction: 0,
+            last_compaction_iteration: since.last.map_or(0, |last| last.0),
+            coding_iterations_since_compaction: coded,
+            total_handoff_bytes_since_compaction: bytes,
             last_task_id: self.last_task.as_ref().map(|task| task.0.as_str()),
             cost_usd_micros: state.totals.usage.cost,
             tokens: state.totals.usage.tokens(),
@@ -105,7 +110,7 @@ impl RunStore {
         Ok(self.directory(parts)?.join(name))
     }
 
-    fn directory(&self, parts: &[&str]) -> Result<PathBuf, StoreError> {
+    pub(super) fn directory(&self, parts: &[&str]) -> Result<PathBuf, StoreError> {
         self.layout.project_directory(parts).map_err(|error| StoreError {
             message: match std::error::Error::source(&error) {
                 Some(source) => format!("{error}: {source}"),
@@ -114,7 +119,12 @@ impl RunStore {
         })
     }
 
-    fn write(&self, parts: &[&str], name: &str, view: &impl Serialize) -> Result<(), StoreError> {
+    pub(super) fn write(
+        &self,
+        parts: &[&str],
+        name: &str,
+        view: &impl Serialize,
+    ) -> Result<(), StoreError> {
         let path = self.place(parts, name)?;
         write_json(&path, view).map_err(|error| StoreError {
             message: format!("cannot write `{}`: {error}", path.display()),
@@ -181,6 +191,9 @@ impl Store for RunStore {
             View::Handoff { iteration, handoff } => {
                 let name = format!("handoff-{:03}.json", iteration.0);
                 self.write(&["handoffs"], &name, handoff)
+            }
+            View::Memory { run, iteration, compacted } => {
+                self.publish_memory(run, *iteration, compacted)
             }
             View::Amendments { iteration, at, log } => self.log_amendments(*iteration, *at, log),
         }

@@ -12,6 +12,7 @@ pub mod files;
 pub mod journal;
 pub mod layout;
 pub mod lock;
+mod memory;
 pub mod plan;
 pub mod prompts;
 pub mod raw;

@@ -9,6 +9,7 @@
 mod active;
 mod engine;
 mod keeper;
+mod memory;
 mod planned;
 mod process;
 mod prompts;

@@ -225,5 +225,6 @@ fn told(verdict: &Verdict) -> String {
         Verdict::NotHandedIn { reasons } => reasons.join(" "),
         Verdict::Blocked { blocked } => blocked.needs.clone(),
         Verdict::Reviewed { verdict, .. } => format!("The review: {}.", verdict.name()),
+        Verdict::Compacted { .. } => "What was handed over was compacted.".to_owned(),
     }
 }

@@ -57,6 +57,7 @@ pub(crate) fn main(
     text.push_str(&format!("with the prompt\n{}\n", indented(&request.prompt)));
     text.push_str(&gates(recipe));
     text.push_str(&landing(recipe, &calls));
+    text.push_str(&memory(recipe));
     let old = recipe.asked().into_iter().flat_map(agents::version_warnings);
     for warning in warnings.into_iter().chain(capability::concerns(recipe)).chain(old) {
         text.push_str(&format!("\nwarning: {warning}\n"));
@@ -227,10 +228,10 @@ fn first_prompt(
             let parts = ReviewParts { keeping, ..ReviewParts::of(Some(task)) };
             task_prompt::review(&parts, &frame)
         }
-        (RolePrompt::Implement | RolePrompt::Fix, None) => {
+        (RolePrompt::Implement | RolePrompt::Fix | RolePrompt::Compact, None) => {
             Rendered { text: String::new(), warnings: Vec::new() }
         }
-        (RolePrompt::Implement, Some(keeping)) => {
+        (RolePrompt::Implement | RolePrompt::Compact, Some(keeping)) => {
             task_prompt::implement(&TaskParts::first(task, keeping), &frame)
         }
         (RolePrompt::Fix, Some(keeping)) => {
@@ -276,7 +277,8 @@ pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complai
     };
     screen::print_data(&format!(
         "Dry run: nothing is changed.\nRun {run} is in iteration {} of {}. The next step is to {next}.\n",
-        state.iterations, state.recipe.limits.iterations
+        state.iterations,
+        state.last_iteration()
     ));
     Ok(ExitStatus::Complete)
 }
@@ -342,6 +344,16 @@ fn landing(recipe: &Recipe, calls: &Calls) -> String {
         }
     };
     format!("\n{success}{failure}")
+}
+
+fn memory(recipe: &Recipe) -> String {
+    let Some(policy) = &recipe.memory else { return String::new() };
+    format!(
+        "\nWhat was handed over is compacted by `{}` after {} attempts, beyond {} bytes, or when a\ntask wants documentation. That does not count as an iteration.\n",
+        recipe.agent_for(Role::Compact).command,
+        policy.every_iterations,
+        policy.threshold_bytes
+    )
 }
 
 fn indented(text: &str) -> String {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ralph_core::ids::RunId;
 use ralph_core::outcome::{ExitStatus, Outcome};
-use ralph_core::recipe::Recipe;
+use ralph_core::recipe::{AgentChoice, Recipe};
 use ralph_core::units::{Tokens, UsdMicros};
 use ralph_io::store::layout::list_projects;
 use ralph_io::store::runs::{self, RunSummary};
@@ -78,14 +78,20 @@ fn choose(known: &[RunSummary], named: Option<&str>) -> Result<RunId, Complaint>
 /// Returns the recipe with what the user changed, if anything.
 fn changed(recipe: &Recipe, limits: &LimitArgs) -> Result<Option<Recipe>, Complaint> {
     let mut changed = recipe.clone();
-    if let Some(agent) = &limits.agent {
-        changed.agent.kind = ralph_io::agents::kind_of(agent);
-        changed.agent.command.clone_from(agent);
-        changed.agent.flags.clear();
-        changed.agent.selectors = None;
-    }
-    if limits.model.is_some() {
-        changed.agent.model.clone_from(&limits.model);
+    // A role whose agent was the same program, with other limits or servers, goes along.
+    let former = &recipe.agent;
+    let is_same = |it: &&mut AgentChoice| it.command == former.command && it.kind == former.kind;
+    let others = changed.agents.values_mut().filter(is_same);
+    for choice in others.chain([&mut changed.agent]) {
+        if let Some(agent) = &limits.agent {
+            choice.kind = ralph_io::agents::kind_of(agent);
+            choice.command.clone_from(agent);
+            choice.flags.clear();
+            choice.selectors = None;
+        }
+        if limits.model.is_some() && choice.model == former.model {
+            choice.model.clone_from(&limits.model);
+        }
     }
     if let Some(iterations) = limits.maximum_iterations {
         changed.limits.iterations = iterations;

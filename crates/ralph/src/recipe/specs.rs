@@ -81,5 +81,6 @@ fn flow(workflow: &'static str, role: Role, template: Template) -> Flow<'static>
         gates: &[],
         strategy: None,
         turns: Turns::AsSet,
+        memory: None,
     }
 }

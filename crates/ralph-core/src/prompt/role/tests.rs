@@ -30,7 +30,7 @@ fn the_defaults_use_every_section_and_nothing_unknown() {
             assert!(known().contains(name), "{name} in {}", prompt.name());
             used.insert(name);
         }
-        for name in NEVER_LOST {
+        for name in prompt.never_lost() {
             let count = template::names(prompt.template()).filter(|it| *it == name).count();
             assert_eq!(count, 1, "{name} in {}", prompt.name());
         }

@@ -573,3 +573,13 @@ proptest! {
         let _ = sim.line(&line);
     }
 }
+
+#[test]
+fn servers_that_did_not_come_up_are_told() {
+    let mut translator = translator(AgentOutput::Events);
+    let init = r#"{"type":"system","subtype":"init","session_id":"s","mcp_servers":[
+        {"name":"memory","status":"connected"},{"name":"context7","status":"failed"},
+        {"name":"slow","status":"pending"},{"name":"mail","status":"needs-auth"},{"name":"odd"}]}"#;
+    translator.take_in(&init.replace('\n', ""));
+    assert_eq!(translator.servers_down(), ["`context7` (failed)", "`mail` (needs-auth)"]);
+}

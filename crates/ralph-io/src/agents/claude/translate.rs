@@ -32,6 +32,9 @@ const GLANCE_CHARS: usize = 200;
 /// More open tool calls than this are a broken stream, not parallel work.
 const MOST_OPEN_CALLS: usize = 1_000;
 
+/// More servers than this are not named.
+const MOST_SERVERS: usize = 10;
+
 /// The tool that carries a structured answer. It is how the CLI asks for one, and no work of the
 /// agent's: what was said before it are still its last words.
 const STRUCTURED_OUTPUT: &str = "StructuredOutput";
@@ -53,6 +56,8 @@ pub(in crate::agents) struct ClaudeTranslator {
     /// The error word of the last synthetic message; the result does not repeat it.
     error: Option<String>,
     hooks: Hooks,
+    /// MCP servers that did not come up.
+    servers_down: Vec<String>,
 }
 
 /// How a turn stands.
@@ -83,6 +88,11 @@ impl ClaudeTranslator {
     /// Returns why ralph's hooks did not run, where a session began without them.
     pub(in crate::agents) fn missing_hooks(&self) -> Option<&str> {
         self.hooks.missing()
+    }
+
+    /// Returns the MCP servers that did not come up, with how they stand.
+    pub(in crate::agents) fn servers_down(&self) -> &[String] {
+        &self.servers_down
     }
 
     pub(in crate::agents) fn line(&mut self, line: &str) -> Heard {
@@ -160,6 +170,7 @@ impl ClaudeTranslator {
             "init" => {
                 self.turn = Turn::Open;
                 self.hooks.begin(line);
+                self.servers_down = servers_down(line);
                 Heard::of(session(line))
             }
             "api_retry" => {
@@ -403,6 +414,18 @@ fn words_of(line: &wire::System) -> Option<String> {
             Some(tool) => format!("{tool}: {}", glance(text, GLANCE_CHARS)),
             None => text.clone(),
         })
+}
+
+/// Returns the MCP servers that did not come up. One that is `pending` may still come up.
+fn servers_down(line: &wire::System) -> Vec<String> {
+    let servers = line.mcp_servers.iter().flatten();
+    let down = servers.filter_map(|server| match server.status.as_deref()? {
+        status @ ("failed" | "needs-auth") => {
+            Some(format!("`{}` ({status})", server.name.as_deref().unwrap_or("?")))
+        }
+        _ => None,
+    });
+    down.take(MOST_SERVERS).collect()
 }
 
 /// Returns the session, and what of it did not come up: neither fails the run by itself.

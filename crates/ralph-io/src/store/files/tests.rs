@@ -48,6 +48,72 @@ fn the_counters_are_there_for_scripts() {
     .assert_eq(&text);
 }
 
+fn memory(summary: &str) -> ralph_core::memory::Compacted {
+    ralph_core::memory::Compacted {
+        memory: ralph_core::memory::Memory {
+            project_summary: summary.into(),
+            ..ralph_core::memory::Memory::default()
+        },
+        resolved: Vec::new(),
+        left_out: vec!["too long".into()],
+    }
+}
+
+#[test]
+fn the_latest_memory_replaces_the_one_before_it_once() {
+    let (directory, mut store) = store();
+    let place = directory.path().join(".ralph/context");
+    let run = ralph_core::ids::RunId("20261114-231500-k3f9".into());
+    let mut publish = |iteration, summary: &str| {
+        let (iteration, compacted) = (IterationNumber(iteration), &memory(summary));
+        store.publish(&View::Memory { run: &run, iteration, compacted }).expect("written");
+    };
+    let history = || -> Vec<String> {
+        let entries = fs::read_dir(place.join("compaction-history")).into_iter().flatten();
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+    publish(6, "first");
+    publish(6, "first");
+    assert_eq!(history(), [] as [&str; 0]);
+    publish(12, "second");
+    publish(12, "second");
+    assert_eq!(history(), ["compacted-20261114-231500-k3f9-0006.json"]);
+    let text = fs::read_to_string(place.join("compacted-latest.json")).expect("written");
+    expect_test::expect![[r#"
+        {
+          "version": 1,
+          "run": "20261114-231500-k3f9",
+          "iteration": 12,
+          "project_summary": "second",
+          "completed_work": [],
+          "active_constraints": [],
+          "architectural_decisions": [],
+          "unresolved_issues": [],
+          "file_knowledge": [],
+          "library_docs": [],
+          "carried_over": [],
+          "resolved": [],
+          "left_out": [
+            "too long"
+          ]
+        }
+    "#]]
+    .assert_eq(&text);
+    // What is none of ours is kept too, and leads nowhere.
+    fs::write(place.join("compacted-latest.json"), r#"{"run": "../../x", "iteration": 1}"#)
+        .expect("written");
+    publish(18, "third");
+    assert_eq!(history()[1], "compacted-20261114-231500-k3f9-0018-unknown-before.json");
+    for iteration in 19..100 {
+        publish(iteration, "more");
+    }
+    assert_eq!(history().len(), 50);
+    assert_eq!(history()[49], "compacted-20261114-231500-k3f9-0098.json");
+}
+
 #[test]
 fn the_results_of_gates_have_a_file_per_iteration() {
     let (directory, mut store) = store();

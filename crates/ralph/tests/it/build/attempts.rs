@@ -202,7 +202,8 @@ fn an_error_that_speaks_of_something_missing_brings_the_files_it_names() {
         &[task("a", &[])],
         &calls,
         &settings(json!({
-            "guardrails": [{ "command": command }], "tasks": { "maxAttempts": 20 }
+            "guardrails": [{ "command": command }], "tasks": { "maxAttempts": 20 },
+            "memory": { "enabled": false }
         })),
     );
     sealed.write("names.txt", "the name is right\n");

@@ -1,0 +1,51 @@
+//! Asking for a memory: the prompt of a compaction, and the agent with the servers it gets.
+
+use super::{Engine, Trouble};
+use crate::ids::Role;
+use crate::memory::{Documentation, Trigger};
+use crate::prompt::compact::{self, CompactParts, Lookup};
+use crate::prompt::role::RolePrompt;
+use crate::recipe::AgentChoice;
+use crate::run::PromptSize;
+
+impl Engine<'_> {
+    /// Returns the agent that compacts. One that is to look something up gets further servers.
+    pub(super) fn compacting_agent(&self) -> AgentChoice {
+        let agent = self.state.recipe.agent_for(Role::Compact).clone();
+        let policy = self.state.recipe.memory.as_ref();
+        match (policy.map(|policy| &policy.documentation), self.state.trigger()) {
+            (Some(Documentation::Servers(file)), Trigger::Documentation) => {
+                AgentChoice { mcp_config: Some(file.clone()), ..agent }
+            }
+            (_, Trigger::Documentation | Trigger::Size | Trigger::Periodic) => agent,
+        }
+    }
+
+    /// Returns the prompt of a compaction.
+    pub(super) fn compact_prompt(&mut self, size: PromptSize) -> Result<String, Trouble> {
+        let around = self.surroundings(RolePrompt::Compact)?;
+        let next = match self.state.trigger() {
+            Trigger::Documentation => self.state.next_coding().cloned(),
+            Trigger::Size | Trigger::Periodic => None,
+        };
+        let policy = self.state.recipe.memory.clone().unwrap_or_default();
+        let lookup = match &policy.documentation {
+            Documentation::Unknown => Lookup::Perhaps,
+            Documentation::Servers(_) => Lookup::Servers,
+            Documentation::Nowhere(why) => Lookup::Nowhere(why),
+        };
+        if let (Lookup::Nowhere(why), Some(next)) = (lookup, &next) {
+            let text = format!("the libraries of {} cannot be looked up: {why}", next.id);
+            self.warn_once(text)?;
+        }
+        let parts = CompactParts {
+            former: self.state.memory.as_deref(),
+            since: &self.state.since,
+            next: next.as_ref(),
+            lookup,
+            size,
+        };
+        let rendered = compact::compact(&parts, &self.frame(&around));
+        Ok(self.said(rendered)?)
+    }
+}

@@ -1,0 +1,32 @@
+//! Judging a compaction: the memory that follows from an answer, or none.
+//!
+//! A compaction that fails is no reason to stop: the loop goes on with what it has. The tree goes
+//! back to what it was, whatever the agent did to it.
+
+use super::{Judgement, Landing, Verdict};
+use crate::failure::{Failure, FailureClass};
+use crate::memory::{self, read};
+use crate::run::{AskingEnd, RunState};
+
+/// Judges a compaction.
+pub(super) fn judge(state: &RunState, end: &AskingEnd) -> Judgement {
+    let answer = match end {
+        AskingEnd::Answered(reply) => {
+            read::answer(reply).map_err(|why| Failure::new(FailureClass::Malformed, why))
+        }
+        AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure) => Err(failure.clone()),
+    };
+    match answer {
+        Ok(answer) => {
+            let compacted = memory::carry_over(state.memory.as_deref(), answer, &state.since);
+            let verdict = Verdict::Compacted { trigger: state.trigger() };
+            Judgement {
+                compacted: Some(Box::new(compacted)),
+                ..Judgement::new(verdict, Landing::Rollback, Vec::new())
+            }
+        }
+        Err(failure) => {
+            Judgement::new(Verdict::AttemptFailed { failure }, Landing::Rollback, Vec::new())
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What must not get lost between two memories: constraints that hold and issues that are open.
+//!
+//! A compaction that does not speak of them has forgotten them, not resolved them. They are kept
+//! until somebody names them. Not here: what the agent is asked.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::read::{Answer, Resolved};
+use super::same::Sentence;
+use super::{Memory, Since};
+
+/// How many constraints a memory holds, and how many issues. A project with more of them needs a
+/// person.
+pub const MOST_ITEMS: usize = 100;
+
+/// How long each of them may be.
+pub const ITEM_CHARS: usize = 400;
+
+/// How many items that were left out are named one by one.
+const NAMED: usize = 50;
+
+/// What a compaction comes to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compacted {
+    /// The memory.
+    pub memory: Memory,
+    /// What the agent says no longer holds.
+    pub resolved: Vec<Resolved>,
+    /// What had no room in the memory, whole.
+    pub left_out: Vec<String>,
+}
+
+/// Returns the memory that follows from an answer: all it says and, marked, all that holds and
+/// that it does not speak of, in the memory before it and in what has gathered since.
+pub fn carry_over(former: Option<&Memory>, answer: Answer, since: &Since) -> Compacted {
+    let Answer { memory: new, resolved } = answer;
+    let named = resolved.iter().map(|resolved| &resolved.item).chain(&since.mended);
+    let named: Vec<Sentence> = named.map(|text| Sentence::new(text)).collect();
+    let is_over = |text: &str| {
+        let sentence = Sentence::new(text);
+        named.iter().any(|named| named.says(&sentence))
+    };
+    let mut constraints = Kept::new(&new.carried_over);
+    for said in new.active_constraints {
+        constraints.say(said.constraint, said.source_iteration);
+    }
+    for known in former.iter().flat_map(|memory| &memory.active_constraints) {
+        if !is_over(&known.constraint) {
+            constraints.keep(&known.constraint, known.source_iteration.as_ref());
+        }
+    }
+    for found in &since.found {
+        let entry = &found.entry;
+        let is_said = constraints.speaks_of(&Sentence::new(&found.constraint));
+        if !is_said && !is_over(&found.constraint) && !is_over(&entry.constraint) {
+            constraints.keep(&entry.constraint, entry.source_iteration.as_ref());
+        }
+    }
+    let mut issues = Kept::new(&new.carried_over);
+    for said in new.unresolved_issues {
+        issues.say(said, None);
+    }
+    for known in former.iter().flat_map(|memory| &memory.unresolved_issues) {
+        if !is_over(known) {
+            issues.keep(known, None);
+        }
+    }
+    let mut left_out = constraints.left_out;
+    left_out.append(&mut issues.left_out);
+    let named = left_out.len().min(NAMED);
+    let more = left_out.split_off(named).len() + since.more_found as usize;
+    if more > 0 {
+        left_out.push(format!("(and {more} more)"));
+    }
+    let marked = constraints.items.iter().chain(&issues.items).filter(|item| item.is_kept);
+    let marked: BTreeSet<String> = marked.map(|item| item.text.clone()).collect();
+    let memory = Memory {
+        carried_over: marked.into_iter().collect(),
+        active_constraints: constraints
+            .items
+            .into_iter()
+            .map(|item| super::ActiveConstraint {
+                constraint: item.text,
+                source_iteration: item.source,
+            })
+            .collect(),
+        unresolved_issues: issues.items.into_iter().map(|item| item.text).collect(),
+        ..new
+    };
+    Compacted { memory, resolved, left_out }
+}
+
+/// Returns what a run leaves to the next: its memory, and what was found since.
+pub fn left(memory: Option<&Memory>, since: &Since) -> Option<Memory> {
+    if memory.is_none() && since.found.is_empty() {
+        return None;
+    }
+    let answer = Answer { memory: memory.cloned().unwrap_or_default(), resolved: Vec::new() };
+    Some(carry_over(None, answer, since).memory)
+}
+
+/// One list of a memory that is being made. No two of its items say the same.
+struct Kept<'a> {
+    marks: &'a [String],
+    items: Vec<Item>,
+    left_out: Vec<String>,
+}
+
+struct Item {
+    text: String,
+    sentence: Sentence,
+    source: Option<String>,
+    /// Whether ralph kept it, and not the agent.
+    is_kept: bool,
+}
+
+impl<'a> Kept<'a> {
+    fn new(marks: &'a [String]) -> Self {
+        Self { marks, items: Vec::new(), left_out: Vec::new() }
+    }
+
+    fn speaks_of(&self, sentence: &Sentence) -> bool {
+        self.items.iter().any(|item| item.sentence.says(sentence))
+    }
+
+    /// Takes in what the answer says.
+    fn say(&mut self, text: String, source: Option<String>) {
+        let clipped = clip(&text);
+        let sentence = Sentence::new(&clipped);
+        if clipped.is_empty() || self.speaks_of(&sentence) {
+            return;
+        }
+        if clipped != text.trim() {
+            self.left_out.push(text);
+        }
+        let is_kept = self.marks.contains(&clipped);
+        self.add(Item { text: clipped, sentence, source, is_kept });
+    }
+
+    /// Takes in what was known before, unless the answer says it.
+    fn keep(&mut self, text: &str, source: Option<&String>) {
+        let text = clip(text);
+        let sentence = Sentence::new(&text);
+        if let Some(item) = self.items.iter_mut().find(|item| item.sentence.says(&sentence)) {
+            item.source = item.source.take().or_else(|| source.cloned());
+            return;
+        }
+        self.add(Item { text, sentence, source: source.cloned(), is_kept: true });
+    }
+
+    fn add(&mut self, item: Item) {
+        if self.items.len() < MOST_ITEMS {
+            self.items.push(item);
+        } else {
+            self.left_out.push(item.text);
+        }
+    }
+}
+
+/// Returns a text that is no longer than an item may be.
+pub(super) fn clip(text: &str) -> String {
+    let text = text.trim();
+    if text.chars().count() <= ITEM_CHARS {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(ITEM_CHARS - 1).collect();
+    format!("{}…", start.trim_end())
+}
+
+impl Compacted {
+    /// Returns what a person should know of it.
+    pub fn remarks(&self) -> Vec<String> {
+        if self.left_out.is_empty() {
+            return Vec::new();
+        }
+        let count = self.left_out.len();
+        let items = if count == 1 { "1 item".to_owned() } else { format!("{count} items") };
+        vec![format!(
+            "the memory has no room for {items}, the first being: {}; .ralph/context/compacted-latest.json keeps them as `left_out`",
+            crate::text::glance(&self.left_out[0], 80)
+        )]
+    }
+}
+
+#[cfg(test)]
+mod tests;

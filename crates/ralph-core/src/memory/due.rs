@@ -1,0 +1,115 @@
+//! When handoffs are compacted: a pure rule, asked before every coding iteration.
+
+use serde::{Deserialize, Serialize};
+
+use super::{MemoryPolicy, Since};
+use crate::task::Task;
+
+/// Why handoffs are compacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    /// The next task wants something to be looked up.
+    Documentation,
+    /// The handoffs have grown too large.
+    Size,
+    /// Enough iterations have passed.
+    Periodic,
+}
+
+impl Trigger {
+    /// Returns the reason in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Documentation => "the next task wants documentation",
+            Self::Size => "the handoffs have grown large",
+            Self::Periodic => "it is time",
+        }
+    }
+}
+
+/// Returns why handoffs are to be compacted before a task is worked on, if they are.
+pub fn due(policy: &MemoryPolicy, since: &Since, next: &Task) -> Option<Trigger> {
+    let wants_docs = next.needs_docs || !next.libraries.is_empty();
+    if wants_docs && !since.documented.contains(&next.id) {
+        return Some(Trigger::Documentation);
+    }
+    // Without an account there is nothing to compact.
+    if since.accounts.is_empty() {
+        return None;
+    }
+    if since.handoff_bytes > policy.threshold_bytes {
+        return Some(Trigger::Size);
+    }
+    (since.coding_iterations >= policy.every_iterations.max(1)).then_some(Trigger::Periodic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{IterationNumber, TaskId};
+    use crate::memory::since::Account;
+
+    /// What the next task wants.
+    enum Wants {
+        Nothing,
+        Docs,
+        Libraries,
+    }
+
+    #[track_caller]
+    fn check(
+        wants: &Wants,
+        bytes: u64,
+        iterations: u32,
+        documented: &str,
+        expect: Option<Trigger>,
+    ) {
+        let mut next = Task::new("T", "T");
+        match wants {
+            Wants::Nothing => {}
+            Wants::Docs => next.needs_docs = true,
+            Wants::Libraries => next.libraries = vec!["serde".into()],
+        }
+        let account = Account { iteration: IterationNumber(1), line: "l".into(), handoff: None };
+        let since = Since {
+            coding_iterations: iterations,
+            handoff_bytes: bytes,
+            accounts: if iterations > 0 { vec![account] } else { Vec::new() },
+            documented: [TaskId(documented.into())].into(),
+            ..Since::default()
+        };
+        let policy =
+            MemoryPolicy { every_iterations: 5, threshold_bytes: 100, ..Default::default() };
+        assert_eq!(due(&policy, &since, &next), expect);
+    }
+
+    #[test]
+    fn documentation_comes_before_size_before_time() {
+        use Trigger::{Documentation, Periodic, Size};
+        check(&Wants::Nothing, 0, 0, "", None);
+        check(&Wants::Nothing, 100, 4, "", None);
+        check(&Wants::Nothing, 101, 1, "", Some(Size));
+        check(&Wants::Nothing, 100, 5, "", Some(Periodic));
+        check(&Wants::Nothing, 101, 5, "", Some(Size));
+        check(&Wants::Docs, 0, 0, "", Some(Documentation));
+        check(&Wants::Libraries, 101, 5, "", Some(Documentation));
+        // Once for each task.
+        check(&Wants::Docs, 0, 0, "T", None);
+        check(&Wants::Libraries, 0, 0, "other", Some(Documentation));
+        check(&Wants::Libraries, 101, 1, "T", Some(Size));
+        check(&Wants::Libraries, 0, 5, "T", Some(Periodic));
+        // There is nothing to compact.
+        check(&Wants::Nothing, 101, 0, "", None);
+    }
+
+    #[test]
+    fn a_count_of_nothing_is_one() {
+        let account = Account { iteration: IterationNumber(1), line: "l".into(), handoff: None };
+        let since = Since { coding_iterations: 1, accounts: vec![account], ..Since::default() };
+        let policy = MemoryPolicy { every_iterations: 0, ..Default::default() };
+        assert_eq!(due(&policy, &since, &Task::new("T", "T")), Some(Trigger::Periodic));
+        let since = Since { coding_iterations: 0, ..since };
+        assert_eq!(due(&policy, &since, &Task::new("T", "T")), None);
+    }
+}

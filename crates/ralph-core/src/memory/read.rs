@@ -1,0 +1,200 @@
+//! Reading the answer of a compacting agent, tolerantly: entries that cannot be read are left out,
+//! and what is missed by that is carried over. An answer that is no memory, or is too large to be
+//! one, is none.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{ActiveConstraint, FileKnowledge, LibraryDocs, Memory};
+use crate::answer;
+use crate::reading::Reply;
+
+/// How large an answer may be. A prompt has room for a third of it; an answer beyond it has
+/// repeated what it was to condense.
+pub const MOST_BYTES: usize = 32_000;
+
+/// What a compacting agent answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The new memory.
+    pub memory: Memory,
+    /// What no longer holds.
+    pub resolved: Vec<Resolved>,
+}
+
+/// A constraint or an issue that no longer holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolved {
+    /// It.
+    pub item: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Returns the JSON Schema of a memory.
+pub fn schema() -> Value {
+    let text = || json!({"type": "string"});
+    let texts = || json!({"type": "array", "items": {"type": "string"}});
+    let list = |properties: Value, required: &[&str]| json!({"type": "array", "items": {"type": "object", "properties": properties, "required": required}});
+    json!({
+        "type": "object",
+        "properties": {
+            "project_summary": text(),
+            "completed_work": texts(),
+            "active_constraints": list(
+                json!({"constraint": text(), "source_iteration": text()}),
+                &["constraint"],
+            ),
+            "architectural_decisions": texts(),
+            "unresolved_issues": texts(),
+            "file_knowledge": list(json!({"path": text(), "purpose": text()}), &["path", "purpose"]),
+            "library_docs": list(
+                json!({"library": text(), "key_apis": text(), "usage_notes": text()}),
+                &["library", "key_apis"],
+            ),
+            "resolved": list(json!({"item": text(), "reason": text()}), &["item", "reason"]),
+        },
+        "required": [
+            "project_summary", "completed_work", "active_constraints", "architectural_decisions",
+            "file_knowledge",
+        ],
+    })
+}
+
+/// Reads the memory in an answer. The error says what is wrong with it.
+pub fn answer(reply: &Reply) -> Result<Answer, String> {
+    let candidates =
+        reply.structured.clone().into_iter().chain(answer::find(&reply.text, &schema()));
+    let mut why = None;
+    for value in candidates {
+        match from_value(&value) {
+            Ok(answer) => return Ok(answer),
+            Err(wrong) => why = why.or(Some(wrong)),
+        }
+    }
+    Err(why.unwrap_or_else(|| "the answer holds no memory".to_owned()))
+}
+
+fn from_value(value: &Value) -> Result<Answer, String> {
+    let Some(summary) = value.get("project_summary").and_then(Value::as_str) else {
+        return Err("the answer holds no memory: it has no `project_summary`".to_owned());
+    };
+    if summary.trim().is_empty() {
+        return Err("the memory in the answer is empty".to_owned());
+    }
+    let size = value.to_string().len();
+    if size > MOST_BYTES {
+        return Err(format!("the memory in the answer has {size} bytes, more than {MOST_BYTES}"));
+    }
+    let memory = Memory {
+        project_summary: summary.trim().to_owned(),
+        completed_work: texts(value, "completed_work"),
+        active_constraints: each(value, "active_constraints", constraint),
+        architectural_decisions: texts(value, "architectural_decisions"),
+        unresolved_issues: texts(value, "unresolved_issues"),
+        file_knowledge: each(value, "file_knowledge", |entry| {
+            Some(FileKnowledge { path: text(entry, "path")?, purpose: text(entry, "purpose")? })
+        }),
+        library_docs: each(value, "library_docs", |entry| {
+            Some(LibraryDocs {
+                library: text(entry, "library")?,
+                key_apis: text(entry, "key_apis")?,
+                usage_notes: text(entry, "usage_notes"),
+            })
+        }),
+        carried_over: Vec::new(),
+    };
+    let resolved = each(value, "resolved", |entry| {
+        // Without a reason it is only left out.
+        Some(Resolved { item: text(entry, "item")?, reason: text(entry, "reason")? })
+    });
+    Ok(Answer { memory, resolved })
+}
+
+fn constraint(entry: &Value) -> Option<ActiveConstraint> {
+    let plain = entry.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+    let constraint = plain.or_else(|| text(entry, "constraint"))?;
+    let source_iteration = text(entry, "source_iteration")
+        .or_else(|| entry.get("source_iteration")?.as_u64().map(|number| number.to_string()));
+    Some(ActiveConstraint { constraint, source_iteration })
+}
+
+fn each<T>(value: &Value, key: &str, read: impl Fn(&Value) -> Option<T>) -> Vec<T> {
+    let entries = value.get(key).and_then(Value::as_array).into_iter().flatten();
+    entries.filter_map(read).collect()
+}
+
+fn texts(value: &Value, key: &str) -> Vec<String> {
+    each(value, key, |entry| {
+        entry.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+    })
+}
+
+/// Returns a text that says something.
+fn text(value: &Value, key: &str) -> Option<String> {
+    let text = value.get(key)?.as_str()?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(value: &Value, expect: &str) {
+        let error = from_value(value).expect_err("it is no memory");
+        assert!(error.contains(expect), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_memory_is_refused() {
+        refused(&json!({}), "`project_summary`");
+        refused(&json!({"project_summary": 7}), "`project_summary`");
+        refused(&json!({"project_summary": " "}), "empty");
+        refused(&json!({"project_summary": "x".repeat(MOST_BYTES)}), "more than 32000");
+    }
+
+    #[test]
+    fn entries_are_read_tolerantly() {
+        let value = json!({
+            "project_summary": " A shop. ",
+            "completed_work": ["cart", "", 7],
+            "active_constraints": ["no net", {"constraint": "one writer", "source_iteration": 3},
+                {"constraint": "old git", "source_iteration": "4"}, {"odd": 1}],
+            "file_knowledge": [{"path": "a", "purpose": "b"}, {"path": "c"}],
+            "library_docs": [{"library": "l", "key_apis": "k"}],
+            "resolved": [{"item": "i", "reason": "r"}, {"item": "j", "reason": " "}, {"item": "k"}],
+            "carried_over": ["not the agent's to say"],
+        });
+        let constraint = |text: &str, source: Option<&str>| ActiveConstraint {
+            constraint: text.into(),
+            source_iteration: source.map(str::to_owned),
+        };
+        let memory = Memory {
+            project_summary: "A shop.".into(),
+            completed_work: vec!["cart".into()],
+            active_constraints: vec![
+                constraint("no net", None),
+                constraint("one writer", Some("3")),
+                constraint("old git", Some("4")),
+            ],
+            file_knowledge: vec![FileKnowledge { path: "a".into(), purpose: "b".into() }],
+            library_docs: vec![LibraryDocs {
+                library: "l".into(),
+                key_apis: "k".into(),
+                usage_notes: None,
+            }],
+            ..Memory::default()
+        };
+        let resolved = vec![Resolved { item: "i".into(), reason: "r".into() }];
+        assert_eq!(from_value(&value), Ok(Answer { memory, resolved }));
+    }
+
+    #[test]
+    fn the_schema_demands_what_it_describes() {
+        let schema = schema();
+        for name in schema["required"].as_array().expect("a list") {
+            assert!(schema["properties"].get(name.as_str().expect("a name")).is_some());
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Whether one sentence says what another says, for sentences about constraints and faults.
+//!
+//! A false yes makes ralph forget something, a false no keeps it twice. So a sentence with a word
+//! in place of another, a negation more or less, or another number says something else; only
+//! form, order, and words that are added or few that are left out do not matter. Not here:
+//! meaning. An agent that finds new words for an old thing is asked to name it instead.
+
+/// Words that say nothing by themselves.
+const FILLERS: [&str; 32] = [
+    "a", "an", "and", "are", "as", "at", "be", "been", "by", "for", "from", "has", "have", "in",
+    "is", "it", "its", "of", "on", "or", "so", "that", "the", "then", "there", "this", "to", "was",
+    "we", "were", "which", "with",
+];
+
+/// Words that turn a sentence into its opposite.
+const NEGATIONS: [&str; 16] = [
+    "cannot", "cant", "dont", "doesnt", "isnt", "mustnt", "never", "no", "none", "nor", "not",
+    "nothing", "shouldnt", "without", "wont", "unless",
+];
+
+/// With fewer words than this two sentences share some by chance.
+const FEWEST: usize = 3;
+
+/// Returns whether `sentence` says what `other` says.
+pub fn says(sentence: &str, other: &str) -> bool {
+    Sentence::new(sentence).says(&Sentence::new(other))
+}
+
+/// A sentence as it is compared. Taking it apart is what takes time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sentence {
+    /// The words that count, sorted, each once; all of them where none counts, and the text itself
+    /// where there are none.
+    words: Vec<String>,
+    negations: usize,
+    /// A bit for each word. What has a bit that another has not is no part of it, which tells most
+    /// sentences apart at once.
+    bits: u64,
+}
+
+impl Sentence {
+    /// Takes a sentence apart.
+    pub fn new(text: &str) -> Self {
+        let all = words(text);
+        let counts = |word: &&String| !FILLERS.contains(&word.as_str());
+        let mut words: Vec<String> = all.iter().filter(counts).map(|word| stem(word)).collect();
+        if words.is_empty() {
+            words = all;
+        }
+        if words.is_empty() {
+            words.push(text.trim().to_owned());
+        }
+        words.sort_unstable();
+        words.dedup();
+        let negations = words.iter().filter(|word| NEGATIONS.contains(&word.as_str())).count();
+        let bits = words.iter().fold(0, |bits, word| bits | bit(word));
+        Self { words, negations, bits }
+    }
+
+    /// Returns whether it says what another says.
+    pub fn says(&self, other: &Self) -> bool {
+        if self.bits == other.bits && self.words == other.words {
+            return true;
+        }
+        if self.bits & !other.bits != 0 && other.bits & !self.bits != 0 {
+            return false;
+        }
+        let (ours, theirs) = (self.words.len(), other.words.len());
+        if self.negations != other.negations || ours.min(theirs) < FEWEST {
+            return false;
+        }
+        // All of the other, and no more than as much again.
+        if theirs <= ours && ours <= theirs * 2 {
+            return other.is_part_of(self);
+        }
+        // The other, but for a few words, none of which counts something or names code.
+        let is_plain = |word: &String| word.chars().all(char::is_alphabetic);
+        ours < theirs
+            && ours * 5 >= theirs * 4
+            && self.is_part_of(other)
+            && other.words.iter().all(|word| is_plain(word) || self.words.contains(word))
+    }
+
+    fn is_part_of(&self, other: &Self) -> bool {
+        self.words.iter().all(|word| other.words.binary_search(word).is_ok())
+    }
+}
+
+fn bit(word: &str) -> u64 {
+    let sum = word.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    1 << (sum % 64)
+}
+
+/// Returns the words in lower case.
+fn words(text: &str) -> Vec<String> {
+    // `don't` is one word.
+    let text = text.to_lowercase().replace(['\'', '’'], "");
+    // Dots and the like hold a name together, and end a sentence.
+    let is_part = |letter: char| letter.is_alphanumeric() || "_-./:".contains(letter);
+    text.split(|letter| !is_part(letter))
+        .map(|word| word.trim_matches(|letter: char| !letter.is_alphanumeric()))
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Returns a word without the ending that grammar gives it. Names of code stay as they are.
+fn stem(word: &str) -> String {
+    let is_plain = word.chars().all(|letter| letter.is_ascii_lowercase());
+    if !is_plain || NEGATIONS.contains(&word) {
+        return word.to_owned();
+    }
+    let root = ["ing", "ed", "es", "s"].iter().find_map(|ending| {
+        let root = word.strip_suffix(ending)?;
+        (root.len() >= 4 && !root.ends_with('s')).then_some(root)
+    });
+    root.unwrap_or(word).trim_end_matches('e').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(sentence: &str, other: &str, expect: bool) {
+        assert_eq!(says(sentence, other), expect, "{sentence} / {other}");
+    }
+
+    #[test]
+    fn form_does_not_matter() {
+        for (sentence, other) in [
+            ("SQLite has one writer.", "sqlite has ONE writer"),
+            ("The API has a limit of 10 requests.", "API: limit of 10 requests"),
+            ("Don't touch `lib.rs`!", "don’t touch lib.rs"),
+            ("Writes are queued in db.rs", "Write is queued in db.rs."),
+            ("Requests need a token", "A token is needed for requests"),
+            ("Nur ein Schreiber für die Datei", "nur ein schreiber für die datei."),
+            ("設定は読み取り専用", "設定は読み取り専用"),
+            ("!!!", "!!!"),
+            // It says more.
+            ("SQLite has one writer at a time", "SQLite has one writer"),
+            (
+                "Port 8080 is taken by the proxy (see compose.yml)",
+                "port 8080 is taken by the proxy",
+            ),
+            // It leaves out a little.
+            (
+                "the build server runs old tools offline, vendor everything",
+                "the build server runs old tools offline today, vendor everything",
+            ),
+        ] {
+            check(sentence, other, true);
+        }
+    }
+
+    #[test]
+    fn near_misses_are_something_else() {
+        for (sentence, other) in [
+            ("", "SQLite has one writer"),
+            ("!!!", "???"),
+            // The opposite.
+            ("Use the global cache everywhere", "Never use the global cache everywhere"),
+            ("The server needs a restart", "The server needs no restart"),
+            ("Files must be locked", "Files mustn't be locked"),
+            // Another number, another name, another thing.
+            ("The API allows 10 requests a second", "The API allows 100 requests a second"),
+            ("Port 8080 must stay free for tests", "Port 8081 must stay free for tests"),
+            ("Do not edit src/lib.rs by hand", "Do not edit src/main.rs by hand"),
+            (
+                "module billing keeps its tokens in redis because the fleet restarts nightly",
+                "module auth keeps its tokens in redis because the fleet restarts nightly",
+            ),
+            ("Tests in `a` are flaky", "Tests in `b` are flaky"),
+            // A number, or the name of code, is not left out.
+            (
+                "The parser limits the depth of nested lists",
+                "The parser limits the depth of nested lists to 64",
+            ),
+            // Too little is left.
+            ("SQLite", "SQLite has one writer"),
+            ("Use tabs", "Use tabs in Makefiles only"),
+            ("one writer at a time", "SQLite has one writer at a time, so queue writes in db.rs"),
+            // Words by chance.
+            (
+                "A long story of the server, the client, the cache, the queue and the retries of both",
+                "the server needs the queue",
+            ),
+        ] {
+            check(sentence, other, false);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_sentence_says_what_it_says(text in "\\PC{0,80}") {
+            prop_assert!(says(&text, &text));
+        }
+
+        #[test]
+        fn case_and_ends_do_not_matter(text in "[a-z0-9 _./]{1,60}") {
+            let shouted = format!(" {}!", text.to_uppercase());
+            prop_assert!(says(&shouted, &text) || text.trim().chars().all(|it| !it.is_alphanumeric()));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The memory of a run as people read it: the latest one, and those before it.
+//!
+//! A view like the others: what counts is in the journal. Not here: what a memory holds.
+
+use std::fs;
+use std::path::Path;
+
+use ralph_core::ids::{IterationNumber, RunId};
+use ralph_core::memory::{Compacted, Memory, Resolved};
+use ralph_core::ports::StoreError;
+use serde::{Deserialize, Serialize};
+
+use super::RunStore;
+
+/// The latest memory.
+const LATEST: &str = "compacted-latest.json";
+
+/// How many memories before the latest are kept. They are for people who look for the moment in
+/// which something was lost.
+const HISTORY: usize = 50;
+
+/// A file that is larger than this is no memory of ours.
+const LARGEST: u64 = 4 * 1024 * 1024;
+
+#[derive(Serialize)]
+struct MemoryView<'a> {
+    version: u32,
+    run: &'a RunId,
+    iteration: IterationNumber,
+    #[serde(flatten)]
+    memory: &'a Memory,
+    resolved: &'a [Resolved],
+    left_out: &'a [String],
+}
+
+/// Which memory a file holds.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+struct Label {
+    run: RunId,
+    iteration: IterationNumber,
+}
+
+impl RunStore {
+    /// Writes the latest memory, and moves the one before it aside. Done again it changes nothing.
+    pub(super) fn publish_memory(
+        &self,
+        run: &RunId,
+        iteration: IterationNumber,
+        compacted: &Compacted,
+    ) -> Result<(), StoreError> {
+        let latest = self.place(&["context"], LATEST)?;
+        let here = Label { run: run.clone(), iteration };
+        if fs::symlink_metadata(&latest).is_ok() && label(&latest).as_ref() != Some(&here) {
+            let history = self.directory(&["context", "compaction-history"])?;
+            let name = match label(&latest) {
+                Some(Label { run, iteration }) => {
+                    format!("compacted-{run}-{:04}.json", iteration.0)
+                }
+                None => format!("compacted-{run}-{:04}-unknown-before.json", iteration.0),
+            };
+            fs::rename(&latest, history.join(name)).map_err(|error| StoreError {
+                message: format!("cannot move `{}`: {error}", latest.display()),
+            })?;
+            forget_oldest(&history);
+        }
+        let view = MemoryView {
+            version: 1,
+            run,
+            iteration,
+            memory: &compacted.memory,
+            resolved: &compacted.resolved,
+            left_out: &compacted.left_out,
+        };
+        self.write(&["context"], LATEST, &view)
+    }
+}
+
+/// Returns which memory a file holds; nothing if it holds none of ours. Its words become part of a
+/// name, so that they are looked at closely.
+fn label(path: &Path) -> Option<Label> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    if !metadata.is_file() || metadata.len() > LARGEST {
+        return None;
+    }
+    let label: Label = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    let run = &label.run.0;
+    (!run.is_empty() && run.len() <= 40 && run.chars().all(is_plain)).then_some(label)
+}
+
+/// Removes the oldest memories. Their names begin with the moment of their run.
+fn forget_oldest(history: &Path) {
+    let Ok(entries) = fs::read_dir(history) else { return };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let mut names: Vec<_> =
+        names.filter(|name| name.to_string_lossy().starts_with("compacted-")).collect();
+    names.sort();
+    let surplus = names.len().saturating_sub(HISTORY);
+    for name in &names[..surplus] {
+        // What cannot be removed now is tried again with the next one.
+        let _ = fs::remove_file(history.join(name));
+    }
+}

@@ -1,0 +1,30 @@
+//! What people see of a compaction.
+
+use ralph_core::judge::Judgement;
+use ralph_core::memory::Trigger;
+
+use crate::stream::plural;
+
+/// Returns what a compaction came to.
+pub(crate) fn told(judgement: &Judgement, trigger: Trigger) -> String {
+    let Some(compacted) = &judgement.compacted else {
+        return format!("Compacted: {}", trigger.words());
+    };
+    let memory = &compacted.memory;
+    let counted = |count: usize, what: &str| format!("{count} {what}{}", plural(count));
+    let mut parts = vec![
+        counted(memory.active_constraints.len(), "constraint"),
+        counted(memory.unresolved_issues.len(), "open issue"),
+    ];
+    if !memory.library_docs.is_empty() {
+        let count = memory.library_docs.len();
+        parts.push(if count == 1 { "1 library".into() } else { format!("{count} libraries") });
+    }
+    if !memory.carried_over.is_empty() {
+        parts.push(format!("{} of them carried over", memory.carried_over.len()));
+    }
+    if !compacted.resolved.is_empty() {
+        parts.push(format!("{} resolved", compacted.resolved.len()));
+    }
+    format!("Memory: {}", parts.join(", "))
+}

@@ -1,0 +1,107 @@
+//! What a run needs for its memory: the servers of the agent that compacts, and what the run before
+//! it left.
+//!
+//! Not here: compacting, which is an iteration of the loop like others.
+
+use std::path::Path;
+
+use ralph_core::capability::McpServers;
+use ralph_core::ids::{Role, RunId};
+use ralph_core::memory::{self, Documentation, Memory};
+use ralph_core::outcome::ExitStatus;
+use ralph_core::recipe::Recipe;
+use ralph_io::store::layout::PROJECT_DIRECTORY;
+use ralph_io::store::{Layout, RunDir, atomic, journal, runs};
+use serde_json::{Map, Value, json};
+
+use crate::complaint::Complaint;
+use crate::project::Project;
+
+/// The servers of an agent that compacts.
+const SERVERS: &str = "mcp-memory.json";
+
+/// The same, with one for documentation.
+const WITH_DOCUMENTATION: &str = "mcp-documentation.json";
+
+/// The program that starts the server for documentation.
+const STARTER: &str = "npx";
+
+/// How many runs are looked through for one that left a memory.
+const LOOKED_THROUGH: usize = 10;
+
+/// Gives the agent that compacts its servers, unless the settings name others, and returns the
+/// recipe with them. Their files lie with the run, where no agent has any business.
+pub(crate) fn with_servers(
+    project: &Project,
+    files: &RunDir,
+    mut recipe: Recipe,
+) -> Result<Recipe, Complaint> {
+    let agent = recipe.agent_for(Role::Compact).clone();
+    let (plain, documented) = (files.path().join(SERVERS), files.path().join(WITH_DOCUMENTATION));
+    let Some(policy) = &mut recipe.memory else { return Ok(recipe) };
+    // A run that goes on finds its own files named already.
+    let is_ours = agent.mcp_config.as_ref().is_none_or(|file| *file == plain);
+    if !is_ours {
+        policy.documentation = Documentation::Unknown;
+        return Ok(recipe);
+    }
+    if agent.capabilities.mcp == McpServers::None {
+        let why = format!("{} takes no MCP servers for one call", agent.shown());
+        policy.documentation = Documentation::Nowhere(why);
+        return Ok(recipe);
+    }
+    let own = own_server(&project.directory)?;
+    let starter = project.find_program(STARTER);
+    policy.documentation = match &starter {
+        Ok(_) => Documentation::Servers(documented.clone()),
+        Err(_) => Documentation::Nowhere(format!("`{STARTER}` is not on the PATH")),
+    };
+    write(&plain, [("memory", own.clone())])?;
+    if starter.is_ok() {
+        let context7 = json!({"command": STARTER, "args": ["-y", "@upstash/context7-mcp"]});
+        write(&documented, [("memory", own), ("context7", context7)])?;
+    }
+    let compacting = recipe.agents.entry(Role::Compact).or_insert(agent);
+    compacting.mcp_config = Some(plain);
+    Ok(recipe)
+}
+
+/// Returns how the knowledge graph of this project is served by this very binary.
+fn own_server(project: &Path) -> Result<Value, Complaint> {
+    let exe = std::env::current_exe().map_err(|error| {
+        let message = format!("cannot find ralph's own executable: {error}");
+        Complaint::new(ExitStatus::Incomplete, message)
+    })?;
+    let file = project.join(PROJECT_DIRECTORY).join("memory.jsonl");
+    let args = ["mcp", "memory", "--file"].map(str::to_owned).into_iter();
+    let args: Vec<String> = args.chain([file.to_string_lossy().into_owned()]).collect();
+    Ok(json!({"command": exe.to_string_lossy(), "args": args}))
+}
+
+fn write<const N: usize>(path: &Path, servers: [(&str, Value); N]) -> Result<(), Complaint> {
+    let servers: Map<String, Value> =
+        servers.into_iter().map(|(name, server)| (name.to_owned(), server)).collect();
+    let text = format!("{:#}\n", json!({"mcpServers": servers}));
+    atomic::replace(path, text.as_bytes()).map_err(|error| {
+        let message = format!("cannot write `{}`: {error}", path.display());
+        Complaint::new(ExitStatus::Incomplete, message)
+    })
+}
+
+/// Returns a recipe with what the last run on the same list left.
+pub(crate) fn with_memory(layout: &Layout, run: &RunId, mut recipe: Recipe) -> Recipe {
+    let Some(file) = recipe.task_work().map(|work| work.file.clone()) else { return recipe };
+    if let Some(policy) = &mut recipe.memory {
+        policy.known = left_before(layout, run, &file).map(Box::new);
+    }
+    recipe
+}
+
+fn left_before(layout: &Layout, run: &RunId, file: &Path) -> Option<Memory> {
+    let before = runs::runs(layout.state()).into_iter().filter(|known| known.id != *run);
+    before.take(LOOKED_THROUGH).find_map(|known| {
+        let state = journal::fold(&layout.run(&known.id).journal()).ok()?;
+        let is_same = state.recipe.task_work().is_some_and(|work| work.file == file);
+        is_same.then(|| memory::left(state.memory.as_deref(), &state.since)).flatten()
+    })
+}

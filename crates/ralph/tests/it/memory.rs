@@ -1,0 +1,291 @@
+//! Compaction through the built binary: a long run that forgets nothing, the servers that agents
+//! get, and what people find of it.
+
+use std::fs;
+use std::path::Path;
+
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+use serde_json::{Value, json};
+
+use crate::{repository, sealed};
+
+const LIMIT: &str = "SQLite has one writer";
+
+fn task(id: &str) -> Value {
+    json!({
+        "id": id, "title": format!("The {id}"), "description": format!("Make {id}."),
+        "status": "pending", "acceptance_criteria": [format!("{id} is there")], "depends_on": []
+    })
+}
+
+fn write_plan(sealed: &Sealed, tasks: &[Value]) {
+    sealed.write("plan.json", &format!("{:#}\n", json!({ "project": "p", "tasks": tasks })));
+}
+
+fn numbered(count: usize) -> Vec<Value> {
+    (1..=count).map(|at| task(&format!("t{at}"))).collect()
+}
+
+/// An account of an iteration, with constraints.
+fn handoff(found: &[&str]) -> Value {
+    let found: Vec<Value> =
+        found.iter().map(|it| json!({ "constraint": it, "impact": "writes wait" })).collect();
+    json!({ "handoff": {
+        "task_completed": { "summary": "Wrote it.", "fully_complete": true },
+        "constraints_discovered": found
+    } })
+}
+
+fn memory(more: Value) -> Value {
+    let mut memory = json!({
+        "project_summary": "A project.", "completed_work": [], "active_constraints": [],
+        "architectural_decisions": [], "file_knowledge": []
+    });
+    if let (Some(memory), Some(more)) = (memory.as_object_mut(), more.as_object()) {
+        memory.extend(more.clone());
+    }
+    json!({ "structured": memory })
+}
+
+/// Settings without review and without commits, and with others over them.
+fn settings(further: Value) -> Value {
+    let mut settings = json!({ "review": { "enabled": false }, "commit": "none" });
+    if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
+        settings.extend(further.clone());
+    }
+    settings
+}
+
+/// What was told, without the breaks of its lines.
+fn told(end: &Finished) -> String {
+    end.stderr.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The roles of the last run's iterations.
+fn roles(sealed: &Sealed) -> Vec<String> {
+    let started = sealed.events_of("iteration_started");
+    started.iter().map(|event| event["role"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+fn latest(sealed: &Sealed) -> Value {
+    let text = sealed.read(".ralph/context/compacted-latest.json");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[test]
+fn a_constraint_of_iteration_3_is_known_in_iteration_200() {
+    let sealed = sealed();
+    let calls = json!([
+        // It forgets everything, each time.
+        { "when": { "role": "compact" }, "do": [memory(json!({}))] },
+        { "when": { "iteration": 3 }, "do": [handoff(&[])] },
+        { "when": { "iteration": 4 }, "do": [handoff(&[LIMIT])] },
+        { "do": [handoff(&[])] }
+    ]);
+    let further = json!({ "maximumIterations": 134, "memory": { "everyIterations": 2 } });
+    sealed.script(&calls, &settings(further));
+    write_plan(&sealed, &numbered(134));
+    let end = sealed.ralph(&["build", "--quiet"]).expect_code(0);
+    assert_eq!(roles(&sealed).len(), 200, "{}", end.stderr);
+    assert_eq!(roles(&sealed).iter().filter(|role| *role == "compact").count(), 66);
+    let judged = sealed.events_of("judged");
+    let last = judged.iter().rev().find(|it| !it["judgement"]["compacted"].is_null());
+    let known = &last.expect("a compaction")["judgement"]["compacted"]["memory"];
+    let held =
+        json!([{ "constraint": "SQLite has one writer: writes wait", "source_iteration": "4" }]);
+    assert_eq!(known["active_constraints"], held);
+    assert_eq!(known["carried_over"], json!(["SQLite has one writer: writes wait"]));
+    assert_eq!(latest(&sealed)["active_constraints"], held);
+    assert_eq!(latest(&sealed)["iteration"], 198);
+    let history = sealed.project().join(".ralph/context/compaction-history");
+    assert_eq!(fs::read_dir(history).expect("a directory").count(), 50);
+    let state: Value = serde_json::from_str(&sealed.read(".ralph/state.json")).expect("JSON");
+    assert_eq!(state["current_iteration"], 200);
+    assert_eq!(state["last_compaction_iteration"], 198);
+    assert_eq!(state["coding_iterations_since_compaction"], 2);
+    assert!(state["total_handoff_bytes_since_compaction"].as_u64() > Some(100));
+}
+
+#[test]
+fn what_compacting_changes_is_undone_and_its_template_may_be_the_projects_own() {
+    let sealed = repository();
+    let calls = json!([
+        { "when": { "role": "compact", "promptContains": "KEEP IT SHORT" }, "do": [
+            { "write": { "path": "scribble.txt", "text": "x" } },
+            memory(json!({ "resolved": [{ "item": LIMIT, "reason": "there is a queue now" }] }))
+        ] },
+        { "do": [{ "run": { "command": "echo x > $RALPH_TASK.txt" } }, handoff(&[LIMIT])] }
+    ]);
+    let further = json!({ "review": { "enabled": false }, "memory": { "everyIterations": 1 } });
+    sealed.script(&calls, &further);
+    sealed.write(".ralph/prompts/compact.md", "KEEP IT SHORT\n");
+    write_plan(&sealed, &numbered(2));
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+    let end = sealed.ralph(&["build"]).expect_code(0);
+    assert_eq!(roles(&sealed), ["implement", "compact", "implement"]);
+    for expect in [
+        "Iteration 2/16: compact",
+        "Compacting what was handed over: it is time",
+        "Memory: 0 constraints, 0 open issues, 1 resolved",
+        "the compacting agent changed files, which was undone; kept on refs/ralph/kept/",
+        "Iteration 3/16: implement",
+    ] {
+        assert!(told(&end).contains(expect), "{expect}\n{}", end.stderr);
+    }
+    assert!(!sealed.project().join("scribble.txt").exists());
+    // What its template leaves out is there all the same.
+    let prompt = &sealed.prompts()[1];
+    assert!(prompt.contains("## What was handed over since\nIteration 1:"), "{prompt}");
+    assert_eq!(latest(&sealed)["resolved"][0]["item"], LIMIT);
+    assert_eq!(sealed.subjects().len(), 4, "{:?}", sealed.subjects());
+}
+
+#[test]
+fn a_compaction_that_fails_is_said_and_the_run_goes_on() {
+    let sealed = sealed();
+    let calls = json!([
+        { "when": { "role": "compact" }, "do": [{ "text": "I would rather not." }] },
+        { "do": [handoff(&[])] }
+    ]);
+    sealed.script(&calls, &settings(json!({ "memory": { "everyIterations": 2 } })));
+    write_plan(&sealed, &numbered(3));
+    let end = sealed.ralph(&["build"]).expect_code(0);
+    assert_eq!(roles(&sealed), ["implement", "implement", "compact", "implement"]);
+    let said = "compaction failed (malformed output): the answer holds no memory; the run goes on";
+    assert!(told(&end).contains(said), "{}", end.stderr);
+    assert!(!sealed.project().join(".ralph/context").exists());
+}
+
+#[test]
+fn without_memory_nothing_is_compacted() {
+    let sealed = sealed();
+    let further = json!({ "memory": { "enabled": false, "everyIterations": 1 } });
+    sealed.script(&json!([{ "do": [handoff(&[])] }]), &settings(further));
+    let wanting = json!({ "libraries": ["serde"], "needs_docs": true });
+    let mut tasks = numbered(3);
+    if let (Some(task), Some(wanting)) = (tasks[0].as_object_mut(), wanting.as_object()) {
+        task.extend(wanting.clone());
+    }
+    write_plan(&sealed, &tasks);
+    sealed.ralph(&["build"]).expect_code(0);
+    assert_eq!(roles(&sealed), ["implement", "implement", "implement"]);
+}
+
+#[test]
+fn a_new_run_knows_what_the_last_one_found() {
+    let sealed = sealed();
+    let calls = json!([
+        { "when": { "role": "compact" }, "do": [memory(json!({}))] },
+        { "do": [handoff(&[LIMIT])] }
+    ]);
+    sealed.script(&calls, &settings(json!({})));
+    write_plan(&sealed, &numbered(3));
+    sealed.ralph(&["build", "--maximum-iterations", "1"]).expect_code(1);
+    sealed.script(
+        &json!([
+            { "when": { "role": "compact" }, "do": [memory(json!({}))] },
+            { "do": [handoff(&[])] }
+        ]),
+        &settings(json!({ "memory": { "everyIterations": 1 } })),
+    );
+    sealed.ralph(&["build"]).expect_code(0);
+    assert_eq!(roles(&sealed), ["implement", "compact", "implement"]);
+    assert!(sealed.prompts()[1].contains(LIMIT), "{}", sealed.prompts()[1]);
+    let held = latest(&sealed)["active_constraints"][0]["constraint"].clone();
+    assert_eq!(held, "SQLite has one writer: writes wait");
+}
+
+/// Returns a project in which `claude` plays a compaction and two tasks, the second of which
+/// wants documentation.
+fn with_claude() -> Sealed {
+    let sealed = sealed();
+    let scenario = sealed.root().join("claude.json");
+    let calls = json!([
+        { "when": { "role": "compact" }, "do": [memory(json!({}))] },
+        { "do": [handoff(&[])] }
+    ]);
+    fs::write(&scenario, json!({ "dialect": "claude", "calls": calls }).to_string())
+        .expect("written");
+    let ralph = env!("CARGO_BIN_EXE_ralph");
+    let version = "[ \"$1\" = --version ] && exec echo '2.1.325 (Claude Code)'";
+    let argv = "echo \"$RALPH_ROLE $@\" | tr '\\n' ' ' >> ../argv; echo >> ../argv";
+    let play = format!("exec {ralph} __sim {}", scenario.display());
+    sealed.program("claude", &format!("#!/bin/sh\n{version}\n{argv}\n{play}\n"));
+    let settings = settings(json!({
+        "agent": { "command": "claude" }, "memory": { "everyIterations": 1 }
+    }));
+    sealed.write(".ralph/settings.json", &settings.to_string());
+    let mut tasks = numbered(3);
+    tasks[1]["libraries"] = json!(["serde"]);
+    write_plan(&sealed, &tasks);
+    sealed
+}
+
+/// The command lines of the calls.
+fn called(sealed: &Sealed) -> Vec<String> {
+    let argv = fs::read_to_string(sealed.root().join("argv")).expect("it was called");
+    argv.lines().map(str::to_owned).collect()
+}
+
+/// The servers in a file that a call names.
+fn servers(call: &str) -> Value {
+    let file = call.split("--mcp-config ").nth(1).and_then(|rest| rest.split(' ').next());
+    let text = fs::read_to_string(Path::new(file.expect("a file"))).expect("it is there");
+    serde_json::from_str::<Value>(&text).expect("JSON")["mcpServers"].clone()
+}
+
+#[test]
+fn each_role_gets_the_servers_that_are_for_it() {
+    let sealed = with_claude();
+    sealed.program("npx", "#!/bin/sh\nexit 1\n");
+    sealed.ralph(&["build"]).expect_code(0);
+    assert_eq!(roles(&sealed), ["implement", "compact", "implement", "compact", "implement"]);
+    let called = called(&sealed);
+    for call in &called {
+        assert!(call.contains("--strict-mcp-config"), "{call}");
+        let is_coding = call.contains(r#"--mcp-config {"mcpServers":{}}"#);
+        assert_eq!(is_coding, !call.contains("--max-turns 10 "), "{call}");
+    }
+    let names = |call: &str| -> Vec<String> {
+        servers(call).as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
+    };
+    assert_eq!(names(&called[1]), ["memory", "context7"]);
+    assert_eq!(names(&called[3]), ["memory"]);
+    let own = &servers(&called[3])["memory"];
+    let file = sealed.project().canonicalize().expect("it is there").join(".ralph/memory.jsonl");
+    assert_eq!(own["args"], json!(["mcp", "memory", "--file", file]));
+    assert_eq!(own["command"], env!("CARGO_BIN_EXE_ralph"));
+}
+
+#[test]
+fn without_npx_nothing_is_looked_up_and_that_is_said() {
+    let sealed = with_claude();
+    for program in ["sh", "tr"] {
+        let place = ["/bin", "/usr/bin"].map(|place| Path::new(place).join(program));
+        let place = place.iter().find(|place| place.exists()).expect("it is there");
+        std::os::unix::fs::symlink(place, sealed.bin().join(program)).expect("linked");
+    }
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.arg("build").env("PATH", sealed.bin());
+    let end: Finished = Running::start(command).wait().expect_code(0);
+    let said = "the libraries of t2 cannot be looked up: `npx` is not on the PATH";
+    assert!(told(&end).contains(said), "{}", end.stderr);
+    let called = called(&sealed);
+    assert_eq!(servers(&called[1]).as_object().map(serde_json::Map::len), Some(1));
+}
+
+#[test]
+fn servers_of_the_users_own_are_taken_instead() {
+    let sealed = with_claude();
+    let own = r#"{"mcpServers": {"notes": {"command": "notes"}}}"#;
+    sealed.write("servers.json", own);
+    let text = sealed.read(".ralph/settings.json");
+    let mut settings: Value = serde_json::from_str(&text).expect("JSON");
+    settings["mcp"] = json!({ "memory": "servers.json" });
+    sealed.write(".ralph/settings.json", &settings.to_string());
+    sealed.ralph(&["build"]).expect_code(0);
+    for call in [&called(&sealed)[1], &called(&sealed)[3]] {
+        assert_eq!(servers(call), json!({ "notes": { "command": "notes" } }));
+    }
+}
