@@ -30,6 +30,18 @@ pub struct Memory {
     /// What was looked up about libraries.
     #[serde(default)]
     pub library_docs: Vec<LibraryDocs>,
+    /// The constraints and issues above that the last compaction did not speak of, and that ralph
+    /// kept.
+    #[serde(default)]
+    pub carried_over: Vec<String>,
+}
+
+impl Memory {
+    /// Returns whether a constraint or an issue of it was kept by ralph, because the last
+    /// compaction did not speak of it.
+    pub fn is_carried_over(&self, text: &str) -> bool {
+        self.carried_over.iter().any(|kept| kept == text)
+    }
 }
 
 /// A constraint that still holds.

@@ -152,6 +152,8 @@ pub(crate) enum Command {
     Log(LogArgs),
     /// Give the account of a run: what was done, what failed and why, what it took.
     Report(ReportArgs),
+    /// Show what the next prompt would be and what each of its sections costs; start nothing.
+    Context(ContextArgs),
     /// List, show, add and mend the tasks of a task file, in either of its forms.
     Tasks(TasksArgs),
     /// Put a task list and its documents away, and begin with fresh ones.
@@ -406,6 +408,17 @@ pub(crate) struct LogArgs {
 pub(crate) struct ReportArgs {
     /// The run; without it, the last one of this directory.
     pub(crate) run: Option<String>,
+    /// Print facts as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of `context`.
+#[derive(Debug, Args)]
+pub(crate) struct ContextArgs {
+    /// The prompt for this task, instead of the next one.
+    #[arg(long, value_name = "ID")]
+    pub(crate) task: Option<String>,
     /// Print facts as JSON.
     #[arg(long)]
     pub(crate) json: bool,
