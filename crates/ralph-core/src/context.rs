@@ -162,12 +162,11 @@ pub fn charge(
         return;
     }
     let tokens = calibration.tokens(chars);
-    match costs.iter_mut().find(|cost| cost.name == name) {
-        Some(cost) => cost.tokens = cost.tokens.plus(tokens),
-        None => {
-            costs.push(SectionCost { name, tokens, left_out: Vec::new() });
-            costs.sort_by_key(|cost| cost.name);
-        }
+    if let Some(cost) = costs.iter_mut().find(|cost| cost.name == name) {
+        cost.tokens = cost.tokens.plus(tokens);
+    } else {
+        costs.push(SectionCost { name, tokens, left_out: Vec::new() });
+        costs.sort_by_key(|cost| cost.name);
     }
 }
 

@@ -83,7 +83,8 @@ fn handoff(nth: usize) -> Handoff {
 
 /// A memory as large as compaction of a thousand iterations leaves one, and far over its budget.
 fn memory() -> Memory {
-    let numbered = |what: &str| (0..HANDOFFS).map(|nth| format!("{what} number {nth}"));
+    let numbered =
+        |what: &'static str| (0..HANDOFFS).map(move |nth| format!("{what} number {nth}"));
     Memory {
         project_summary: "A parser of logs. ".repeat(20),
         completed_work: numbered("Work").collect(),

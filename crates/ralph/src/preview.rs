@@ -84,7 +84,7 @@ pub(crate) fn next(state: &RunState, mut places: Places<'_>) -> Result<Preview, 
         Work::Prompt(source) => {
             let rendered = text_of(state, source, &places)?;
             let call = Call { role: state.recipe.role, task: None, schema: None };
-            places.finish(state, call, rendered)
+            places.finish(state, &call, rendered)
         }
         Work::Tasks(work) => {
             let nothing = || Complaint::input("there is nothing to do: no task can begin");
@@ -216,7 +216,7 @@ impl Places<'_> {
             }
         };
         rendered.warnings.extend(unusable.into_iter().map(|error| error.message));
-        self.finish(state, call, rendered)
+        self.finish(state, &call, rendered)
     }
 
     fn review(
@@ -296,7 +296,7 @@ impl Places<'_> {
     fn finish(
         &self,
         state: &RunState,
-        call: Call<'_>,
+        call: &Call<'_>,
         rendered: Rendered,
     ) -> Result<Preview, Complaint> {
         let Rendered { text: base, warnings, mut budget } = rendered;
@@ -310,7 +310,7 @@ impl Places<'_> {
             (_, _) => prompt::assemble(&state.recipe.prompt, parts),
         };
         prompt::count_feedback(&mut budget, &base, &prompt, state.calibration);
-        let request = self.request(state, &call, &prompt)?;
+        let request = self.request(state, call, &prompt)?;
         Ok(Preview { request: Request { iteration, ..request }, iteration, budget, warnings })
     }
 

@@ -245,20 +245,15 @@ fn taken(sections: &[Section], fitted: &[Fitted]) -> usize {
 
 /// How many pieces the notes say are gone, and how many there are.
 fn gone(fitted: &[Fitted]) -> usize {
-    let count = |note: &String| match note.rsplit_once(" (") {
-        Some((_, counted)) => {
-            counted.split([' ', ')']).next().and_then(|it| it.parse().ok()).unwrap_or(0)
+    let count = |note: &String| -> usize {
+        if let Some((_, counted)) = note.rsplit_once(" (") {
+            let count = counted.split([' ', ')']).next().and_then(|it| it.parse().ok());
+            return count.expect("a number");
         }
-        None => {
-            let (_, names) = note.split_once(": ").expect("a label");
-            match names.rsplit_once(" and ") {
-                Some((named, more)) => {
-                    let more = more.strip_suffix(" more").and_then(|it| it.parse::<usize>().ok());
-                    named.split(", ").count() + more.expect("a number")
-                }
-                None => names.split(", ").count(),
-            }
-        }
+        let (_, told) = note.split_once(": ").expect("a label");
+        let (named, more) = told.rsplit_once(" and ").unwrap_or((told, "0 more"));
+        let more = more.strip_suffix(" more").and_then(|it| it.parse::<usize>().ok());
+        named.split(", ").count() + more.expect("a number")
     };
     fitted.iter().flat_map(|it| &it.left_out).map(count).sum()
 }

@@ -203,8 +203,8 @@ fn a_section_keeps_to_its_own_bound() {
     let (task, memory, beside) = (task("Parse."), memory(400), Beside::default());
     let notes: Vec<String> = (0..60).map(|nth| format!("Note {nth} {}", "n".repeat(60))).collect();
     let handoffs = [handoff(1, &notes)];
-    let long: String = (0..400).map(|nth| format!("- Rule {nth} of many.\n")).collect();
-    let skills = [("own".to_owned(), long)];
+    let long: Vec<String> = (0..400).map(|nth| format!("- Rule {nth} of many.")).collect();
+    let skills = [("own".to_owned(), long.join("\n"))];
     let parts = TaskParts {
         handoffs: &handoffs,
         memory: Some(&memory),
