@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::Claim;
+use crate::context::SectionCost;
 use crate::gate::GateResult;
 use crate::handoff::FileTouched;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
@@ -109,6 +110,9 @@ pub enum Event {
         prompt_chars: usize,
         /// The beginning of the prompt.
         prompt_start: String,
+        /// What its sections cost, where they are counted.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        budget: Vec<SectionCost>,
     },
     /// The agent is done.
     Replied {

@@ -244,7 +244,7 @@ fn meddles(words: &[String]) -> bool {
         words.iter().any(|word| matches!(word.as_str(), "--help" | "-h" | "--version" | "-v"));
     let harmless = match (operands.next().map(String::as_str), operands.next().map(String::as_str))
     {
-        (None | Some("status" | "log" | "report" | "doctor" | "demo"), _)
+        (None | Some("status" | "log" | "report" | "context" | "doctor" | "demo"), _)
         | (Some("tasks"), None | Some("list" | "show" | "validate")) => true,
         (Some(_), _) => false,
     };

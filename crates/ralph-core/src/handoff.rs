@@ -3,7 +3,7 @@
 //! Field names are those of the JSON that agents are asked for. [`read`] finds one in an answer;
 //! its levels are what of it joins later prompts.
 
-mod levels;
+pub(crate) mod levels;
 pub mod read;
 
 use serde::{Deserialize, Serialize};

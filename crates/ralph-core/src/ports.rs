@@ -299,8 +299,9 @@ pub trait Store {
     /// is no text.
     fn read_file(&mut self, path: &str, chars: usize) -> Option<String>;
 
-    /// Reads a skill by its name. Nothing if there is none.
-    fn skill(&mut self, name: &str) -> Option<String>;
+    /// Reads a skill of the project's by its name. Nothing if it has none; an error if there is one
+    /// that cannot be used.
+    fn skill(&mut self, name: &str) -> Result<Option<String>, PromptError>;
 
     /// Reads the project's own template of a prompt, by the name of the prompt. Nothing if it has
     /// none; an error if there is one that cannot be used.

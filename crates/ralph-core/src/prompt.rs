@@ -1,15 +1,20 @@
 //! Putting a prompt together from its parts.
 //!
-//! The base texts for work on tasks are in [`task`], the templates they are made from in
-//! [`role`], what they say of the task list in [`keeping`], the one for a compaction in [`compact`], and the templates for work that is no
-//! task list in [`run`]. Not here: reading files, and what the feedback says.
+//! The base texts for work on tasks are in [`task`], cut to their budget by `within` and put
+//! together from the state of a run by [`attempt`]; the templates they are made from are in
+//! [`role`], what they say of the task list in [`keeping`], the one for a compaction in
+//! [`compact`], and the templates for work that is no task list in [`run`]. Not here: reading
+//! files, and what the feedback says.
 
+pub mod attempt;
 pub mod compact;
 pub mod keeping;
 pub mod role;
 pub mod run;
 pub mod task;
+mod within;
 
+use crate::context::{self, Calibration, SectionCost, SectionName};
 use crate::gate::FailAction;
 use crate::ids::IterationNumber;
 use crate::judge::Feedback;
@@ -70,6 +75,20 @@ pub fn assemble(plan: &PromptPlan, parts: Parts<'_>) -> String {
     pieces.join(BETWEEN)
 }
 
+/// Adds to a table what joined a prompt beside its base text: what the gates said,
+/// which does not count.
+pub fn count_feedback(
+    budget: &mut Vec<SectionCost>,
+    base: &str,
+    prompt: &str,
+    calibration: Calibration,
+) {
+    if !budget.is_empty() {
+        let added = prompt.chars().count().saturating_sub(base.chars().count());
+        context::charge(budget, SectionName::Failure, added, calibration);
+    }
+}
+
 fn count_line(iteration: IterationNumber, limit: u32) -> String {
     let remaining = limit.saturating_sub(iteration.0);
     format!("Iteration {iteration} of {limit}, {remaining} remaining.")
@@ -89,6 +108,7 @@ mod tests {
             iteration_count: count,
             output_chars: 5000,
             vars: std::collections::BTreeMap::new(),
+            context: crate::context::ContextPlan::default(),
         };
         let parts = Parts {
             base: "base\n",
@@ -125,6 +145,7 @@ mod tests {
             iteration_count: IterationCount::Hidden,
             output_chars: 5000,
             vars: std::collections::BTreeMap::new(),
+            context: crate::context::ContextPlan::default(),
         };
         let parts = Parts {
             base: &base,

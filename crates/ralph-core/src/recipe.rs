@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
+use crate::context::ContextPlan;
 use crate::failure::{Patience, RateLimitPolicy, Retries};
 use crate::gate::{Check, Gate, ValidationStrategy};
 use crate::glob::Pattern;
@@ -98,6 +99,7 @@ impl Recipe {
                 iteration_count: IterationCount::Hidden,
                 output_chars: 5000,
                 vars: BTreeMap::new(),
+                context: ContextPlan::default(),
             },
             gates: Vec::new(),
             strategy: ValidationStrategy::Strict,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::asking::{Asking, AskingEnd, PromptSize};
 use crate::board::{Board, FileState, Turn};
 use crate::claim::ClaimFile;
+use crate::context::Calibration;
 use crate::event::{Checkpoint, Event, History, Landed, Observation, Recorded, TreeId, WaitReason};
 use crate::failure::{Failure, FailureClass};
 use crate::gate::{GateResult, GateStatus};
@@ -80,6 +81,9 @@ pub struct RunState {
     /// What has gathered since the last compaction.
     #[serde(default)]
     pub since: Since,
+    /// How many characters a token has, as far as the agents told.
+    #[serde(default)]
+    pub calibration: Calibration,
     /// Whether the work is complete.
     pub completeness: Completeness,
     /// Sums over the run.
@@ -176,6 +180,7 @@ impl RunState {
             handoffs: Vec::new(),
             memory: recipe.memory.as_ref().and_then(|policy| policy.known.clone()),
             since: Since::default(),
+            calibration: Calibration::default(),
             completeness: Completeness::Open,
             totals: Totals::default(),
             waiting_since: None,
@@ -292,8 +297,9 @@ impl RunState {
                     (self.base, self.counted) = (Some(checkpoint.clone()), 0);
                 }
             }
-            Event::Asked { ask, purpose, .. } => {
+            Event::Asked { ask, purpose, prompt_chars, .. } => {
                 self.totals.asks += 1;
+                self.calibration.ask(*prompt_chars);
                 current.asks = ask.0;
                 current.asking_mut(purpose).pending = Some(*ask);
             }
@@ -360,6 +366,7 @@ impl RunState {
     fn replied(&mut self, current: &mut Iteration, ask: AskNumber, reply: &Reply, at: Timestamp) {
         self.totals.usage = self.totals.usage.plus(reply.usage);
         self.totals.tools += reply.tools;
+        self.calibration.hear(reply);
         self.totals.leftovers += reply.end.leftovers.processes;
         // An agent that keeps the list gives its verdict there.
         let is_review = current.role == Role::Review && !self.recipe.is_kept_by_agent();

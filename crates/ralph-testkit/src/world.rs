@@ -495,9 +495,9 @@ impl Store for Shared {
         (path == "tree").then(|| self.0.borrow().tree.clone())
     }
 
-    fn skill(&mut self, name: &str) -> Option<String> {
+    fn skill(&mut self, name: &str) -> Result<Option<String>, PromptError> {
         self.step();
-        (name == "known").then(|| "Know this.".to_owned())
+        Ok((name == "known").then(|| "Know this.".to_owned()))
     }
 
     fn prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError> {

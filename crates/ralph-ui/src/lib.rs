@@ -13,6 +13,7 @@
 )]
 
 mod board;
+pub mod budget;
 pub mod checkup;
 mod ending;
 pub mod json;

@@ -14,6 +14,7 @@ use ralph_core::recipe::Completion;
 use ralph_core::run::RunState;
 use ralph_core::units::Timestamp;
 
+use crate::budget;
 use crate::lines::{iteration_of, short, words};
 use crate::page::Page;
 use crate::safe;
@@ -45,8 +46,13 @@ impl Remarks {
                 let project = words(page, &project.display().to_string());
                 remark(page, &format!("Project: {project}, journal version {journal}"));
             }
-            Event::Asked { command, prompt_chars, prompt_start, .. } => {
+            Event::Asked { command, prompt_chars, prompt_start, budget, .. } => {
                 asked(page, command, *prompt_chars, prompt_start);
+                if !budget.is_empty() {
+                    for line in budget::table(budget, &state.recipe.prompt.context) {
+                        remark(page, &line);
+                    }
+                }
             }
             Event::GateChecked { result } => gate_checked(page, result),
             Event::Judged { judgement } => judged(page, judgement, state),

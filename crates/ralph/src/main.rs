@@ -14,6 +14,7 @@ mod documents;
 mod equip;
 mod machine;
 mod plugin;
+mod preview;
 mod project;
 mod recipe;
 mod remembering;

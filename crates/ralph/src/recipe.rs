@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ralph_core::budget::Budget;
+use ralph_core::context::ContextPlan;
 use ralph_core::failure::{Patience, RateLimitPolicy, Retries};
 use ralph_core::gate::ValidationStrategy;
 use ralph_core::glob::Pattern;
@@ -236,6 +237,7 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
             },
             output_chars: settings.output_truncate_chars as usize,
             vars: vars(settings),
+            context: context(settings),
         },
         gates: gates::gates(loaded, flow.gates)?,
         strategy: flow.strategy.filter(|_| !is_strategy_set).unwrap_or(set_strategy),
@@ -289,6 +291,20 @@ fn vars(settings: &Settings) -> BTreeMap<String, String> {
     let mut vars = settings.vars.clone();
     vars.insert(SPECS_DIR.to_owned(), settings.specs_dir.clone());
     vars
+}
+
+/// Returns how much a prompt may hold.
+fn context(settings: &Settings) -> ContextPlan {
+    let sections = &settings.context.sections;
+    ContextPlan {
+        budget: Tokens(settings.context.budget_tokens),
+        task: Tokens(sections.task),
+        output: Tokens(sections.output),
+        skills: Tokens(sections.skills),
+        previous: Tokens(sections.previous),
+        memory: Tokens(sections.memory),
+        earlier: Tokens(sections.earlier),
+    }
 }
 
 /// Returns what bounds a run.

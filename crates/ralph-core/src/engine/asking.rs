@@ -2,38 +2,29 @@
 
 use super::{Engine, Trouble};
 use crate::active::Active;
-use crate::attempt::{self, AttemptLog, Record};
+use crate::attempt::{self, AttemptLog};
 use crate::capability::Support;
+use crate::context::SectionCost;
 use crate::event::{Checkpoint, Event, Purpose, TreeId};
-use crate::gate::{Check, Gate, GateKind, GateStatus};
+use crate::gate::{Check, Gate, GateKind};
 use crate::handoff::{Handoff, read};
 use crate::ids::{AskNumber, IterationNumber, Role};
 use crate::memory;
 use crate::ports::{Moment, Request, View};
+use crate::prompt::attempt::{self as attempt_prompt, Gathered};
 use crate::prompt::role::{Frame, RolePrompt};
 use crate::prompt::run::{self, RunFrame};
-use crate::prompt::task::{self as task_prompt, Focus, ReviewParts, TaskParts};
+use crate::prompt::task::{self as task_prompt, Focus, ReviewParts};
 use crate::prompt::{self, Parts};
 use crate::reading::Reply;
 use crate::recipe::{AgentChoice, PROGRESS, PromptSource, Template, TemplatePlace, Work};
 use crate::review;
 use crate::run::PromptSize;
 use crate::scm;
-use crate::settle;
 use crate::stuck::Escalation;
 use crate::task::Task;
 use crate::text;
 use crate::units::Millis;
-
-/// How much of a patch a reviewer is shown. The rest is in the work tree.
-const REVIEWED_PATCH: usize = 30_000;
-
-/// How much of the patch that keeps failing an agent is shown again.
-const FAILED_PATCH: usize = 4_000;
-
-/// How many files that an error names join a prompt, and how much of each.
-const CONTEXT_FILES: usize = 5;
-const CONTEXT_CHARS: usize = 4_000;
 
 impl Engine<'_> {
     /// Asks an agent, and records the call before and the reply after it.
@@ -47,12 +38,12 @@ impl Engine<'_> {
         if purpose == Purpose::Work {
             self.plan_is_there()?;
         }
-        let prompt = self.prompt(&purpose, size, moment)?;
-        let mut request = self.request(ask, purpose.clone(), prompt, moment);
-        self.add_instructions(&mut request)?;
-        if let Some(schema) = request.schema.take() {
-            request = request.wanting(schema);
-        }
+        // What joins every prompt of this agent takes some of the room.
+        let bare = self.request(ask, purpose.clone(), String::new(), moment);
+        let reserved = self.with_instructions(bare)?.prompt.chars().count();
+        let (prompt, budget) = self.prompt(&purpose, size, reserved, moment)?;
+        let request = self.request(ask, purpose.clone(), prompt, moment);
+        let request = self.with_instructions(request)?;
         self.record(Event::Asked {
             ask,
             role: request.role,
@@ -61,6 +52,7 @@ impl Engine<'_> {
             command: self.ports.agent.command_line(&request),
             prompt_chars: request.prompt.chars().count(),
             prompt_start: text::glance(&request.prompt, 200),
+            budget,
         })?;
         let active = Active::asking(&self.state, &request, moment.now);
         let published = self.ports.store.publish(&View::Active(&active));
@@ -143,7 +135,7 @@ impl Engine<'_> {
 
     /// Puts standing instructions in front of the prompt of an agent that has no other place for
     /// them.
-    fn add_instructions(&mut self, request: &mut Request) -> Result<(), Trouble> {
+    fn with_instructions(&mut self, mut request: Request) -> Result<Request, Trouble> {
         match (&request.agent.system_prompt, request.agent.capabilities.system_prompt) {
             (Some(file), Support::No) => {
                 let instructions = self.ports.store.read_prompt(file)?;
@@ -151,7 +143,10 @@ impl Engine<'_> {
             }
             (Some(_), Support::Yes) | (None, _) => {}
         }
-        Ok(())
+        Ok(match request.schema.take() {
+            Some(schema) => request.wanting(schema),
+            None => request,
+        })
     }
 
     fn gate_of(&self, purpose: &Purpose) -> Option<&Gate> {
@@ -208,22 +203,26 @@ impl Engine<'_> {
         &mut self,
         purpose: &Purpose,
         size: PromptSize,
+        reserved: usize,
         moment: Moment,
-    ) -> Result<String, Trouble> {
+    ) -> Result<(String, Vec<SectionCost>), Trouble> {
         let role = self.current(|current| current.role);
-        let base = match (purpose, role) {
-            (Purpose::Message, _) => return Ok(scm::MESSAGE_PROMPT.to_owned()),
-            (Purpose::Gate(name), _) => return self.gate_prompt(name),
+        let uncounted = |text: String| (text, Vec::new());
+        let (base, mut budget) = match (purpose, role) {
+            (Purpose::Message, _) => return Ok(uncounted(scm::MESSAGE_PROMPT.to_owned())),
+            (Purpose::Gate(name), _) => return self.gate_prompt(name).map(uncounted),
             (Purpose::Work, Some(Role::Review)) if self.state.recipe.is_kept_by_agent() => {
-                self.review_prompt()?
+                uncounted(self.review_prompt()?)
             }
-            (Purpose::Work, Some(Role::Review)) => return self.review_prompt(),
-            (Purpose::Work, Some(Role::Compact)) => return self.compact_prompt(size),
+            (Purpose::Work, Some(Role::Review)) => return self.review_prompt().map(uncounted),
+            (Purpose::Work, Some(Role::Compact)) => return self.compact_prompt(size).map(uncounted),
             (Purpose::Work, Some(Role::Implement)) => {
-                self.task_prompt(RolePrompt::Implement, moment)?
+                self.task_prompt(RolePrompt::Implement, size, reserved, moment)?
             }
-            (Purpose::Work, Some(Role::Fix)) => self.task_prompt(RolePrompt::Fix, moment)?,
-            (Purpose::Work, _) => self.base_text()?,
+            (Purpose::Work, Some(Role::Fix)) => {
+                self.task_prompt(RolePrompt::Fix, size, reserved, moment)?
+            }
+            (Purpose::Work, _) => uncounted(self.base_text()?),
         };
         let parts = Parts {
             base: &base,
@@ -232,7 +231,9 @@ impl Engine<'_> {
             limit: self.state.last_iteration(),
             size,
         };
-        Ok(prompt::assemble(&self.state.recipe.prompt, parts))
+        let prompt = prompt::assemble(&self.state.recipe.prompt, parts);
+        prompt::count_feedback(&mut budget, &base, &prompt, self.state.calibration);
+        Ok((prompt, budget))
     }
 
     /// Returns the text of work that is a prompt; nothing where it is a task list.
@@ -259,63 +260,31 @@ impl Engine<'_> {
         Ok(self.said(rendered)?)
     }
 
-    fn task_prompt(&mut self, prompt: RolePrompt, moment: Moment) -> Result<String, Trouble> {
-        let Some(task) = self.task().cloned() else { return Ok(String::new()) };
+    fn task_prompt(
+        &mut self,
+        prompt: RolePrompt,
+        size: PromptSize,
+        reserved: usize,
+        moment: Moment,
+    ) -> Result<(String, Vec<SectionCost>), Trouble> {
+        let nothing = || Ok((String::new(), Vec::new()));
+        let Some(task) = self.task().cloned() else { return nothing() };
         let around = self.surroundings(prompt)?;
         let log = self.log();
-        let recipe = &self.state.recipe;
-        let limit = match (recipe.task_work(), &self.state.board) {
-            (Some(work), Some(board)) => settle::limit(work, &board.list, &task.id),
-            (_, _) => 1,
+        let skills = self.skills(&task)?;
+        let patch = if attempt_prompt::wants_patch(&log) {
+            self.patch_of_last_attempt(&log)
+        } else {
+            String::new()
         };
-        let heading = AttemptLog { outputs: Vec::new(), ..log.clone() };
-        let record =
-            attempt::record(Record { task: &task.id, limit, log: &heading, at: moment.now });
-        let broken: Vec<String> = (self.state.baseline.iter())
-            .flat_map(|baseline| &baseline.results)
-            .filter(|result| result.status == GateStatus::Failed)
-            .map(|result| result.gate.clone())
-            .collect();
-        let skills = self.skills(&task);
-        let patch = match log.escalation {
-            Escalation::StrategyShift | Escalation::ContextExpansion => {
-                self.patch_of_last_attempt(&log)
-            }
-            Escalation::None | Escalation::HardStop => String::new(),
-        };
-        let context = match log.escalation {
-            Escalation::ContextExpansion => self.context(&log),
-            Escalation::None | Escalation::StrategyShift | Escalation::HardStop => Vec::new(),
-        };
-        let Some(keeping) = self.keeping(&around) else { return Ok(String::new()) };
-        let parts = TaskParts {
-            task: &task,
-            review_feedback: &task.review.feedback,
-            record: record.as_deref(),
-            outputs: &log.outputs,
-            attempts: &log.recent,
-            escalation: log.escalation,
-            patch: &patch,
-            context: &context,
-            handoffs: &self.state.handoffs,
-            skills: &skills,
-            broken_before: &broken,
-            keeping,
-        };
-        let rendered = match prompt {
-            RolePrompt::Fix => task_prompt::fix(&parts, &self.frame(&around)),
-            RolePrompt::Implement
-            | RolePrompt::Review
-            | RolePrompt::Quality
-            | RolePrompt::Compact => task_prompt::implement(&parts, &self.frame(&around)),
-        };
-        Ok(self.said(rendered)?)
-    }
-
-    fn skills(&mut self, task: &Task) -> Vec<(String, String)> {
-        let store = &mut *self.ports.store;
-        let named = task.skills.iter();
-        named.filter_map(|name| Some((name.clone(), store.skill(name)?))).collect()
+        let files = if attempt_prompt::wants_files(&log) { self.context(&log) } else { Vec::new() };
+        let gathered = Gathered { skills, patch, files, size, reserved };
+        let frame = self.frame(&around);
+        let rendered =
+            attempt_prompt::prompt(&self.state, &task, prompt, &frame, &gathered, moment.now);
+        let Some(mut rendered) = rendered else { return nothing() };
+        let budget = std::mem::take(&mut rendered.budget);
+        Ok((self.said(rendered)?, budget))
     }
 
     /// Returns the change that keeps failing. A patch that cannot be had is no reason to stop.
@@ -323,7 +292,7 @@ impl Engine<'_> {
         let last = log.recent.last().and_then(|attempt| attempt.tree.clone());
         match (&self.state.base, last) {
             (Some(Checkpoint::Git { tree: Some(base), .. }), Some(last)) => {
-                self.ports.vcs.diff(base, &last, FAILED_PATCH).unwrap_or_default()
+                self.ports.vcs.diff(base, &last, attempt_prompt::FAILED_PATCH).unwrap_or_default()
             }
             (_, _) => String::new(),
         }
@@ -335,10 +304,10 @@ impl Engine<'_> {
         attempt::named_paths(&log.outputs)
             .into_iter()
             .filter_map(|path| {
-                let content = store.read_file(&path, CONTEXT_CHARS)?;
+                let content = store.read_file(&path, attempt_prompt::CONTEXT_CHARS)?;
                 Some((path, content))
             })
-            .take(CONTEXT_FILES)
+            .take(attempt_prompt::CONTEXT_FILES)
             .collect()
     }
 
@@ -420,7 +389,7 @@ impl Engine<'_> {
     /// Returns the change between two trees as a reviewer is shown it.
     fn reviewed(&mut self, range: Option<&(TreeId, TreeId)>) -> Result<String, Trouble> {
         let Some((from, to)) = range else { return Ok(String::new()) };
-        let patch = self.ports.vcs.diff(from, to, REVIEWED_PATCH)?;
+        let patch = self.ports.vcs.diff(from, to, task_prompt::REVIEWED_PATCH)?;
         Ok(self.without_list(patch))
     }
 }

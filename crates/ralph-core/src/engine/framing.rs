@@ -16,7 +16,8 @@ use crate::prompt::role::{Beside, Frame, Rendered, RolePrompt};
 use crate::prompt::run::RunPrompt;
 use crate::recipe::{PROGRESS, TaskWork};
 use crate::settle::Settled;
-use crate::task::Keeper;
+use crate::skill;
+use crate::task::{Keeper, Task};
 
 /// What becomes of a file beside the task file that cannot be used.
 const LEFT_OUT: &str = "it is left out";
@@ -90,6 +91,23 @@ impl Engine<'_> {
     /// Returns who keeps the list, where there is one.
     pub(super) fn keeping<'a>(&'a self, around: &'a Surroundings) -> Option<Keeping<'a>> {
         Keeping::of(&self.state.recipe, &around.beside.tasks)
+    }
+
+    /// Reads the skills that a task names: the project's own, or ralph's.
+    pub(super) fn skills(&mut self, task: &Task) -> Result<Vec<(String, String)>, EngineError> {
+        let mut skills = Vec::new();
+        for name in &task.skills {
+            let own = self.ports.store.skill(name);
+            let shipped = skill::shipped(name);
+            let instead = if shipped.is_some() { "ralph's own is used" } else { LEFT_OUT };
+            let is_known = own.is_err() || shipped.is_some();
+            match self.usable(own, instead)?.or_else(|| shipped.map(str::to_owned)) {
+                Some(text) => skills.push((name.clone(), text)),
+                None if is_known => {}
+                None => self.warn_once(format!("task {}: {}", task.id, skill::missing(name)))?,
+            }
+        }
+        Ok(skills)
     }
 
     /// Returns a prompt, and says what is wrong with its template.

@@ -1,67 +1,124 @@
-//! A handoff at three lengths: a line, the decisions, and the whole of it, which is the file.
+//! A handoff at three lengths: a line (L1), the decisions (L2), and the whole of it (L3), which is
+//! the file.
+//!
+//! The iteration before joins a prompt as its decisions, the three before that as a line each;
+//! older ones only through memory. What agents wrote is set on one line and bounded, so that
+//! nothing in it passes for a heading of the prompt. Not here: what gives way when there is no
+//! room.
 
 use std::fmt::Write as _;
 
 use super::{Handoff, Priority};
+use crate::context::{Block, CutFrom, Label, Piece, Section, SectionName, Step};
+use crate::text;
+
+/// How many iterations join a prompt as a line each, beside the last one.
+const LINES: usize = 3;
+
+/// A first sentence that goes on longer is none.
+const SENTENCE_CHARS: usize = 240;
+
+/// An entry of the decisions: a few sentences.
+const ENTRY_CHARS: usize = 600;
 
 impl Handoff {
     /// Returns the account in one line.
     pub fn line(&self) -> String {
         let done = &self.task_completed;
-        let first = done.summary.split(". ").next().unwrap_or_default().trim_end_matches('.');
+        let summary = done.summary.trim();
+        let first = summary.split(". ").next().unwrap_or_default();
+        let first = first.lines().next().unwrap_or_default();
+        let first = text::one_line(first.trim_end_matches(['.', ' ']), SENTENCE_CHARS);
+        let said = if first.is_empty() { String::new() } else { format!(" {first}.") };
         let state = if done.fully_complete { "Complete" } else { "Partial" };
         let files = self.files_touched.len();
         let plural = if files == 1 { "" } else { "s" };
-        format!("[{}] {first}. {state}. {files} file{plural}.", done.task_id)
+        format!("[{}]{said} {state}. {files} file{plural}.", done.task_id)
     }
 
     /// Returns what later work needs to know of it: decisions, deviations, constraints, what is
     /// broken and what is left.
     pub fn decisions(&self) -> String {
-        let mut text = format!("{}\n", self.line());
-        let mut section = |title: &str, entries: Vec<String>| {
-            if !entries.is_empty() {
-                let _ = writeln!(text, "{title}:");
-                for entry in entries {
-                    let _ = writeln!(text, "- {entry}");
-                }
+        let mut text = self.line();
+        for (title, entries) in self.details().into_iter().filter(|(_, it)| !it.is_empty()) {
+            let _ = write!(text, "\n{title}:");
+            for entry in entries {
+                let _ = write!(text, "\n- {entry}");
             }
-        };
-        section("Decisions", self.architectural_notes.clone());
-        section(
-            "Deviations",
-            self.deviations
-                .iter()
-                .map(|it| format!("{} → {}: {}", it.planned, it.actual, it.reason))
-                .collect(),
-        );
-        section(
-            "Constraints",
-            self.constraints_discovered
-                .iter()
-                .map(|it| {
-                    format!("{}: {}", it.constraint, it.workaround.as_ref().unwrap_or(&it.impact))
-                })
-                .collect(),
-        );
-        section(
-            "Unresolved bugs",
-            self.bugs_encountered
-                .iter()
-                .filter(|bug| !bug.resolved)
-                .map(|bug| bug.description.clone())
-                .collect(),
-        );
-        section(
-            "Unfinished",
-            self.unfinished_business
-                .iter()
-                .map(|it| format!("{} ({})", it.item, it.priority.name()))
-                .collect(),
-        );
-        text.truncate(text.trim_end().len());
+        }
         text
     }
+
+    fn details(&self) -> [(&'static str, Vec<String>); 5] {
+        let entries = |entries: &mut dyn Iterator<Item = String>| -> Vec<String> {
+            let entries = entries.map(|entry| text::one_line(&entry, ENTRY_CHARS));
+            entries.filter(|entry| !entry.is_empty()).collect()
+        };
+        let deviations = self.deviations.iter();
+        let constraints = self.constraints_discovered.iter();
+        let unresolved = self.bugs_encountered.iter().filter(|bug| !bug.resolved);
+        let unfinished = self.unfinished_business.iter();
+        [
+            ("Decisions", entries(&mut self.architectural_notes.iter().cloned())),
+            (
+                "Deviations",
+                entries(
+                    &mut deviations
+                        .map(|it| format!("{} → {}: {}", it.planned, it.actual, it.reason)),
+                ),
+            ),
+            (
+                "Constraints",
+                entries(&mut constraints.map(|it| {
+                    let workaround = it.workaround.as_ref().filter(|it| !it.trim().is_empty());
+                    format!("{}: {}", it.constraint, workaround.unwrap_or(&it.impact))
+                })),
+            ),
+            ("Unresolved bugs", entries(&mut unresolved.map(|bug| bug.description.clone()))),
+            (
+                "Unfinished",
+                entries(&mut unfinished.map(|it| format!("{} ({})", it.item, it.priority.name()))),
+            ),
+        ]
+    }
+}
+
+/// Returns the iteration before as a section: its decisions.
+pub(crate) fn previous_section(handoffs: &[Handoff]) -> Section {
+    let mut blocks = Vec::new();
+    if let Some(last) = handoffs.last() {
+        let block = |heading: String, label: &str, pieces| Block {
+            heading,
+            step: Step::Previous,
+            from: CutFrom::End,
+            label: Label::Counted(label.to_owned()),
+            pieces,
+        };
+        blocks.push(block(String::new(), "the iteration before", vec![Piece::new(last.line())]));
+        for (title, entries) in last.details() {
+            let pieces = entries.iter().map(|entry| Piece::new(format!("- {entry}"))).collect();
+            blocks.push(block(format!("{title}:"), &title.to_lowercase(), pieces));
+        }
+    }
+    section(SectionName::Previous, "The iteration before", blocks)
+}
+
+/// Returns the iterations before that one as a section: a line each, the last one first.
+pub(crate) fn earlier_section(handoffs: &[Handoff]) -> Section {
+    let lines = handoffs.iter().rev().skip(1).take(LINES);
+    let pieces: Vec<Piece> = lines.map(|handoff| Piece::new(handoff.line())).collect();
+    let blocks = Some(pieces).filter(|pieces| !pieces.is_empty()).map(|pieces| Block {
+        heading: String::new(),
+        step: Step::Earlier,
+        from: CutFrom::End,
+        label: Label::Counted("earlier iterations".to_owned()),
+        pieces,
+    });
+    section(SectionName::Earlier, "Earlier iterations", blocks.into_iter().collect())
+}
+
+fn section(name: SectionName, title: &str, blocks: Vec<Block>) -> Section {
+    Section { name, title: format!("## {title}"), cap: usize::MAX, taken: 0, uses: 1, blocks }
 }
 
 impl Priority {

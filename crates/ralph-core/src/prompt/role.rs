@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::context::SectionCost;
 use crate::ids::{IterationNumber, Role};
 use crate::nearest::nearest;
 use crate::ports::PromptError;
@@ -192,6 +193,15 @@ pub struct Rendered {
     pub text: String,
     /// The warnings.
     pub warnings: Vec<String>,
+    /// What its sections cost, where they are counted.
+    pub budget: Vec<SectionCost>,
+}
+
+impl Rendered {
+    /// Returns a text that was made from no template.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self { text: text.into(), warnings: Vec::new(), budget: Vec::new() }
+    }
 }
 
 /// The values of the variables that depend on the role.
@@ -199,6 +209,40 @@ pub(super) type Values = BTreeMap<&'static str, String>;
 
 /// Fills in the template of a role.
 pub(super) fn render(prompt: RolePrompt, frame: &Frame<'_>, mut values: Values) -> Rendered {
+    let mut warnings = Vec::new();
+    complete(prompt, frame, &mut values, &mut warnings);
+    let name = format!("{}.md", prompt.name());
+    let template = frame.template.unwrap_or(prompt.template());
+    let mut text = fill(template, &name, frame, &values, &mut warnings);
+    for lost in prompt.never_lost() {
+        let value = values.get(lost).map(String::as_str).unwrap_or_default();
+        if !value.is_empty() && !template::names(template).any(|name| name == lost) {
+            text = format!("{}\n\n{value}", text.trim_end());
+        }
+    }
+    let text = format!("{}\n", text.trim());
+    Rendered { text, warnings, budget: Vec::new() }
+}
+
+/// Returns how often the prompt of a role says what a variable holds.
+pub(super) fn uses(prompt: RolePrompt, frame: &Frame<'_>, variable: &str) -> usize {
+    let count = |template: &str, sought: &str| {
+        template::names(template).filter(|name| *name == sought).count()
+    };
+    let template = frame.template.unwrap_or(prompt.template());
+    let own = text::without_comments(&frame.beside.prompt);
+    let named =
+        count(template, variable) + count(template, "PROJECT_PROMPT") * count(&own, variable);
+    if prompt.never_lost().contains(&variable) { named.max(1) } else { named }
+}
+
+/// Adds the variables that every role has.
+pub(super) fn complete(
+    prompt: RolePrompt,
+    frame: &Frame<'_>,
+    values: &mut Values,
+    warnings: &mut Vec<String>,
+) {
     for name in ["ROLE", "MODE"] {
         values.insert(name, prompt.role().name().to_owned());
     }
@@ -211,21 +255,9 @@ pub(super) fn render(prompt: RolePrompt, frame: &Frame<'_>, mut values: Values) 
     values.insert("TASK_FILE", frame.beside.tasks.clone());
     values.insert("PRD", prd(frame.beside));
     values.insert("PATTERNS", patterns(frame.beside));
-    let mut warnings = Vec::new();
     let own = text::without_comments(&frame.beside.prompt);
-    let instructions = fill(&own, PROJECT_PROMPT, frame, &values, &mut warnings);
+    let instructions = fill(&own, PROJECT_PROMPT, frame, values, warnings);
     values.insert("PROJECT_PROMPT", section("Project instructions", &instructions));
-    let name = format!("{}.md", prompt.name());
-    let template = frame.template.unwrap_or(prompt.template());
-    let mut text = fill(template, &name, frame, &values, &mut warnings);
-    for lost in prompt.never_lost() {
-        let value = values.get(lost).map(String::as_str).unwrap_or_default();
-        if !value.is_empty() && !template::names(template).any(|name| name == lost) {
-            text = format!("{}\n\n{value}", text.trim_end());
-        }
-    }
-    let text = format!("{}\n", text.trim());
-    Rendered { text, warnings }
 }
 
 /// Returns a section, or nothing where there is nothing to say.

@@ -184,7 +184,7 @@ pub fn fill(frame: &RunFrame<'_>) -> Rendered {
         )),
         Signal::NotNeeded | Signal::Added(_) | Signal::Missed(_) => {}
     }
-    Rendered { text, warnings }
+    Rendered { text, warnings, budget: Vec::new() }
 }
 
 fn values(frame: &RunFrame<'_>) -> BTreeMap<String, String> {

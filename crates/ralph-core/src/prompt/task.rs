@@ -8,11 +8,17 @@ use std::path::Path;
 
 use super::keeping::{self, Keeping};
 use super::role::{Frame, Rendered, RolePrompt, Values, render, section};
+use super::within::{Failure, render_within};
 use crate::attempt::{Attempt, FailedOutput};
+use crate::context::Room;
 use crate::event::TreeId;
 use crate::handoff::Handoff;
+use crate::memory::Memory;
 use crate::stuck::Escalation;
 use crate::task::Task;
+
+/// How much of a patch a reviewer is shown. The rest is in the work tree.
+pub const REVIEWED_PATCH: usize = 30_000;
 
 /// What the prompt for an attempt at a task is put together from.
 #[derive(Debug, Clone, Copy)]
@@ -33,14 +39,18 @@ pub struct TaskParts<'a> {
     pub patch: &'a str,
     /// Files that the error names, with their contents.
     pub context: &'a [(String, String)],
-    /// The accounts of the iterations before, oldest first.
+    /// The accounts of the iterations before, oldest first. The last few join.
     pub handoffs: &'a [Handoff],
+    /// What is remembered of all of them.
+    pub memory: Option<&'a Memory>,
     /// Skills that the task names, with their text.
     pub skills: &'a [(String, String)],
     /// Gates that were red before the run began.
     pub broken_before: &'a [String],
     /// Who keeps the list and who commits.
     pub keeping: Keeping<'a>,
+    /// How much there is room for.
+    pub room: Room,
 }
 
 impl<'a> TaskParts<'a> {
@@ -56,9 +66,11 @@ impl<'a> TaskParts<'a> {
             patch: "",
             context: &[],
             handoffs: &[],
+            memory: None,
             skills: &[],
             broken_before: &[],
             keeping,
+            room: Room::default(),
         }
     }
 }
@@ -66,16 +78,21 @@ impl<'a> TaskParts<'a> {
 /// Returns the prompt for a first attempt at a task.
 pub fn implement(parts: &TaskParts<'_>, frame: &Frame<'_>) -> Rendered {
     let keeping = parts.keeping.of_implement(parts.task, frame.beside.progress.as_deref());
-    render(RolePrompt::Implement, frame, attempt_values(parts, frame, keeping))
+    attempt(RolePrompt::Implement, parts, frame, keeping)
 }
 
 /// Returns the prompt for mending what a review found.
 pub fn fix(parts: &TaskParts<'_>, frame: &Frame<'_>) -> Rendered {
     let keeping = parts.keeping.of_fix(parts.task, frame.beside.progress.as_deref());
-    render(RolePrompt::Fix, frame, attempt_values(parts, frame, keeping))
+    attempt(RolePrompt::Fix, parts, frame, keeping)
 }
 
-fn attempt_values(parts: &TaskParts<'_>, frame: &Frame<'_>, keeping: String) -> Values {
+fn attempt(
+    prompt: RolePrompt,
+    parts: &TaskParts<'_>,
+    frame: &Frame<'_>,
+    keeping: String,
+) -> Rendered {
     let feedback = match parts.review_feedback.trim() {
         "" => String::new(),
         feedback => format!(
@@ -85,15 +102,12 @@ fn attempt_values(parts: &TaskParts<'_>, frame: &Frame<'_>, keeping: String) -> 
     let mut values = task_values(parts.task);
     values.extend([
         ("FEEDBACK", section("What the review found", &feedback)),
-        ("FAILURE", failure(parts)),
         ("BROKEN", broken(parts.broken_before)),
-        ("SKILLS", skills(parts.skills)),
-        ("HANDOFFS", handoffs(parts.handoffs)),
         ("GATES", gates(frame.gates)),
         ("KEEPING", keeping),
         ("ANSWER", parts.keeping.attempt_answer().to_owned()),
     ]);
-    values
+    render_within(prompt, parts, frame, values, &failure(parts))
 }
 
 fn task_values(task: &Task) -> Values {
@@ -104,7 +118,7 @@ fn task_values(task: &Task) -> Values {
     ])
 }
 
-fn failure(parts: &TaskParts<'_>) -> String {
+fn failure(parts: &TaskParts<'_>) -> Failure {
     let mut text = String::from("## Previous attempts\n");
     match parts.record {
         None => text.push_str("First attempt.\n"),
@@ -116,9 +130,11 @@ fn failure(parts: &TaskParts<'_>) -> String {
             );
         }
     }
-    escalation_section(&mut text, parts);
     text.truncate(text.trim_end().len());
-    text
+    let mut output = String::new();
+    escalation_section(&mut output, parts);
+    output.truncate(output.trim_end().len());
+    Failure { record: text, output }
 }
 
 fn broken(gates: &[String]) -> String {
@@ -129,11 +145,6 @@ fn broken(gates: &[String]) -> String {
         "## Broken before\nThese checks failed before any work began. They must pass all the same before this task counts as done:\n{}",
         commands(gates)
     )
-}
-
-fn skills(skills: &[(String, String)]) -> String {
-    let told = skills.iter().map(|(name, skill)| section(&format!("Skill: {name}"), skill));
-    told.collect::<Vec<_>>().join("\n\n")
 }
 
 pub(super) fn gates(gates: &[String]) -> String {
@@ -178,7 +189,7 @@ fn escalation_section(text: &mut String, parts: &TaskParts<'_>) {
     let count = parts.attempts.len();
     let _ = write!(
         text,
-        "\n## Another approach is required\nThe last attempts failed in the same way. What they tried does not work, and trying it again will not help. Take a fundamentally different approach.\n\nThe failure, word for word:\n"
+        "## Another approach is required\nThe last attempts failed in the same way. What they tried does not work, and trying it again will not help. Take a fundamentally different approach.\n\nThe failure, word for word:\n"
     );
     for output in parts.outputs {
         let _ = write!(text, "\n{}\n", indented(&output.text));
@@ -225,16 +236,6 @@ pub fn without_file(patch: &str, file: &Path) -> String {
         is_shown
     });
     lines.collect()
-}
-
-fn handoffs(handoffs: &[Handoff]) -> String {
-    let Some((last, earlier)) = handoffs.split_last() else { return String::new() };
-    let mut text = section("The iteration before", &last.decisions());
-    if !earlier.is_empty() {
-        let lines: Vec<String> = earlier.iter().rev().map(Handoff::line).collect();
-        text.push_str(&format!("\n\n{}", section("Earlier iterations", &lines.join("\n"))));
-    }
-    text
 }
 
 /// What the prompt for a review is put together from.

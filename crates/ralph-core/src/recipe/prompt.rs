@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::context::ContextPlan;
 use crate::prompt::run::RunPrompt;
 
 /// Where the base text of a prompt comes from.
@@ -69,6 +70,9 @@ pub struct PromptPlan {
     /// Variables for the templates of the roles.
     #[serde(default)]
     pub vars: BTreeMap<String, String>,
+    /// How much a prompt for work on a task may hold.
+    #[serde(default)]
+    pub context: ContextPlan,
 }
 
 /// Whether a prompt begins with the count of iterations.

@@ -169,6 +169,7 @@ fn mistake(problem: &TaskProblem) -> Violation {
         TaskField::Description => "description",
         TaskField::AcceptanceCriteria(_) => "acceptanceCriteria",
         TaskField::DependsOn(_) => "dependsOn",
+        TaskField::Skills(_) => "skills",
         TaskField::Status => "passes",
         TaskField::Attempts => "retryCount",
         TaskField::ReviewStatus => "reviewStatus",

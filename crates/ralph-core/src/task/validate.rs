@@ -1,9 +1,10 @@
 //! What is wrong with a task list, all of it at once.
 //!
 //! [`TaskList::validate`] is for every list that is read: a list without problems can be worked
-//! on. [`TaskList::begun_problems`] is for plans, in which nothing has begun. Not here: what a list
-//! may never say where work is reviewed, which is in `rules`; and where in a file a problem stands; that is told by the task's place in the list and
-//! the field.
+//! on. [`TaskList::begun_problems`] is for plans, in which nothing has begun, and
+//! [`TaskList::skill_problems`] for skills, which only whoever reads files can tell. Not here: what
+//! a list may never say where work is reviewed, which is in `rules`; and where in a file a problem
+//! stands; that is told by the task's place in the list and the field.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,6 +13,7 @@ use super::{Task, TaskList, TaskStatus};
 use crate::ids::TaskId;
 use crate::nearest::nearest;
 use crate::review::ReviewStatus;
+use crate::skill;
 
 /// One thing wrong with a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +61,15 @@ pub enum TaskFault {
         /// The way around; it begins and ends with this task.
         path: Vec<TaskId>,
     },
+    /// It names a skill that nobody has.
+    UnknownSkill {
+        /// The place of the skill, from 0.
+        at: usize,
+        /// Its name.
+        name: String,
+        /// What may be meant.
+        nearest: Option<String>,
+    },
     /// It is approved and yet not done.
     ApprovedNotDone,
     /// It is done, and a review of it is not.
@@ -90,6 +101,8 @@ pub enum TaskField {
     AcceptanceCriteria(Option<usize>),
     /// [`Task::depends_on`], or one of them.
     DependsOn(Option<usize>),
+    /// One of [`Task::skills`].
+    Skills(usize),
     /// [`Task::status`].
     Status,
     /// The status of [`Task::review`].
@@ -105,6 +118,26 @@ pub enum TaskField {
 }
 
 impl TaskList {
+    /// Returns the skills that open tasks name and nobody has, in the order of the file.
+    pub fn skill_problems(&self, mut has: impl FnMut(&str) -> bool) -> Vec<TaskProblem> {
+        let mut problems = Vec::new();
+        for (at, task) in self.tasks.iter().enumerate() {
+            let is_open = match task.status {
+                TaskStatus::Pending | TaskStatus::InProgress | TaskStatus::Failed => true,
+                TaskStatus::Done | TaskStatus::Skipped => false,
+            };
+            for (nth, name) in task.skills.iter().enumerate().filter(|_| is_open) {
+                if skill::shipped(name).is_none() && !has(name) {
+                    let shipped = skill::SHIPPED.iter().map(|(name, _)| *name);
+                    let nearest = nearest(name, shipped).map(str::to_owned);
+                    let fault = TaskFault::UnknownSkill { at: nth, name: name.clone(), nearest };
+                    problems.push(problem(at, task, fault));
+                }
+            }
+        }
+        problems
+    }
+
     /// Returns everything that keeps the list from being worked on, in the order of the file.
     pub fn validate(&self) -> Vec<TaskProblem> {
         // Each lookup compares with every id; a long list full of mistakes must not take minutes.
@@ -311,6 +344,7 @@ impl TaskFault {
             Self::BlankCriterion { at } => TaskField::AcceptanceCriteria(Some(*at)),
             Self::UnknownDependency { at, .. } => TaskField::DependsOn(Some(*at)),
             Self::Cycle { .. } => TaskField::DependsOn(None),
+            Self::UnknownSkill { at, .. } => TaskField::Skills(*at),
             Self::ApprovedNotDone | Self::DoneUnderReview { .. } => TaskField::ReviewStatus,
             Self::NoFeedback => TaskField::ReviewFeedback,
             Self::Begun { field, .. } => *field,
@@ -331,6 +365,10 @@ impl TaskFault {
                 "add that task, or remove the dependency".into()
             }
             Self::Cycle { .. } => "remove one of these dependencies".into(),
+            Self::UnknownSkill { nearest: Some(name), .. } => format!("did you mean `{name}`?"),
+            Self::UnknownSkill { nearest: None, .. } => {
+                "write its file among the project's skills, or remove it".into()
+            }
             Self::ApprovedNotDone => "mark it done, or take the approval back".into(),
             Self::DoneUnderReview { .. } => "take one of the two back".into(),
             Self::NoFeedback => "say what is to be mended and where".into(),
@@ -353,6 +391,7 @@ impl fmt::Display for TaskFault {
             Self::BlankCriterion { .. } => f.write_str("has a blank acceptance criterion"),
             Self::UnknownDependency { id, .. } => write!(f, "depends on an unknown task `{id}`"),
             Self::Cycle { path } => write!(f, "waits for itself: {}", Way(path)),
+            Self::UnknownSkill { name, .. } => write!(f, "names an unknown skill `{name}`"),
             Self::ApprovedNotDone => f.write_str("is approved but not done"),
             Self::DoneUnderReview { review } => {
                 write!(f, "is done although its review says `{}`", review.name())

@@ -125,6 +125,13 @@ impl TaskFile {
         if problems.is_empty() { Ok(()) } else { Err(located(&self.path, text, problems)) }
     }
 
+    /// Tells which skills open tasks name and nobody has; `has` knows those of the project.
+    pub fn check_skills(&self, has: impl FnMut(&str) -> bool) -> Result<(), Vec<FileProblem>> {
+        let Document { text, list, places } = &self.document;
+        let problems = task_reader::find(text, places, &list.skill_problems(has));
+        if problems.is_empty() { Ok(()) } else { Err(located(&self.path, text, problems)) }
+    }
+
     /// Returns whether the file on disk is still what was read or written last. That costs a
     /// fraction of reading it anew.
     pub fn is_current(&self) -> bool {

@@ -432,6 +432,7 @@ fn field_of(field: TaskField) -> (Field, Option<usize>) {
         TaskField::Description => (Field::Description, None),
         TaskField::AcceptanceCriteria(at) => (Field::AcceptanceCriteria, at),
         TaskField::DependsOn(at) => (Field::DependsOn, at),
+        TaskField::Skills(at) => (Field::Skills, Some(at)),
         TaskField::Status => (Field::Status, None),
         TaskField::ReviewStatus => (Field::ReviewStatus, None),
         TaskField::ReviewCount => (Field::ReviewCount, None),

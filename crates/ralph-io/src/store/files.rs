@@ -154,11 +154,11 @@ impl Store for RunStore {
     }
 
     fn read_file(&mut self, path: &str, chars: usize) -> Option<String> {
-        self.project_file(path, chars)
+        super::project_file(self.layout.project(), path, chars)
     }
 
-    fn skill(&mut self, name: &str) -> Option<String> {
-        self.skill_text(name)
+    fn skill(&mut self, name: &str) -> Result<Option<String>, PromptError> {
+        prompts::skill(self.layout.project(), &self.skills, name)
     }
 
     fn prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError> {

@@ -25,7 +25,7 @@ pub use files::RunStore;
 pub use journal::{Journal, JournalError};
 pub use layout::{Layout, LayoutError, RunDir};
 pub use lock::{Lock, LockError};
-pub use tasks::put_right;
+pub use tasks::{project_file, put_right};
 
 #[cfg(test)]
 mod sample;

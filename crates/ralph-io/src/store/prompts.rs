@@ -1,5 +1,5 @@
-//! The files of a project that prompts are made of: its own templates, and what lies beside the
-//! task file. One of these is written too: the progress log.
+//! The files of a project that prompts are made of: its own templates and skills, and what lies
+//! beside the task file. One of these is written too: the progress log.
 //!
 //! Agents can reach them, so only ordinary files of bearable size count, and no link leads out
 //! of the project. Not here: what they say.
@@ -33,6 +33,13 @@ pub fn template(
         Some(text) if text.trim().is_empty() => Err(wrong("it is empty")),
         text => Ok(text),
     }
+}
+
+/// Reads a skill of the project's by its name. `directory` is where its skills are. A name that
+/// could lead elsewhere names nothing.
+pub fn skill(project: &Path, directory: &Path, name: &str) -> Result<Option<String>, PromptError> {
+    let is_name = !name.is_empty() && !name.contains(['/', '\\', '\0']) && !name.starts_with('.');
+    if is_name { template(project, directory, name) } else { Ok(None) }
 }
 
 /// Reads a text file that lies beside the task file.
@@ -158,6 +165,11 @@ mod tests {
         bad("out", "it leads out of the project");
         bad("dangling", "No such file or directory (os error 2)");
         assert!(template(&project, Path::new(".ralph/prompts"), "full").is_ok());
+        for name in ["", "../prompts/implement", ".hidden", "a\\b", "a\0b"] {
+            super::tests::check(skill(&project, Path::new(".ralph/prompts"), name), Ok(None));
+        }
+        let known = skill(&project, Path::new(".ralph/prompts"), "implement");
+        super::tests::check(known, Ok(Some("Do ${TASK}.\n")));
         // A place of the user's choice may lie anywhere.
         let elsewhere = template(&project, directory.path(), "x");
         super::tests::check(elsewhere, Ok(None));

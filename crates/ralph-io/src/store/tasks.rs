@@ -128,23 +128,6 @@ impl RunStore {
         self.tasks = Some(file);
     }
 
-    pub(super) fn project_file(&self, path: &str, chars: usize) -> Option<String> {
-        let project = self.layout.project().canonicalize().ok()?;
-        let real = project.join(path).canonicalize().ok()?;
-        // A link may lead anywhere; a prompt goes to a stranger.
-        if !real.starts_with(&project) {
-            return None;
-        }
-        read_text(&real).map(|text| text::excerpt_of(&text, chars))
-    }
-
-    pub(super) fn skill_text(&self, name: &str) -> Option<String> {
-        let is_name =
-            !name.is_empty() && !name.contains(['/', '\\', '\0']) && !name.starts_with('.');
-        let path = self.layout.project().join(&self.skills).join(format!("{name}.md"));
-        is_name.then(|| read_text(&path)).flatten()
-    }
-
     pub(super) fn publish_attempts(&self, record: Option<&str>) -> Result<(), StoreError> {
         let path = self.place(&[], "state.md")?;
         let done = match record {
@@ -255,6 +238,18 @@ pub fn put_right(layout: &Layout, state: &RunState) -> Result<Vec<String>, Tasks
     }
     remarks.extend(merged.put_back);
     Ok(remarks)
+}
+
+/// Reads a file of the project as an excerpt, for a prompt. Nothing if it is not there, is no text
+/// or lies elsewhere.
+pub fn project_file(project: &Path, path: &str, chars: usize) -> Option<String> {
+    let project = project.canonicalize().ok()?;
+    let real = project.join(path).canonicalize().ok()?;
+    // A link may lead anywhere; a prompt goes to a stranger.
+    if !real.starts_with(&project) {
+        return None;
+    }
+    read_text(&real).map(|text| text::excerpt_of(&text, chars))
 }
 
 /// Reads the beginning of an ordinary text file. A pipe is not waited for.

@@ -68,6 +68,7 @@ impl Journal {
             command: vec!["agent".into()],
             prompt_chars: 5,
             prompt_start: "Do it".into(),
+            budget: Vec::new(),
         });
         self.tell(Event::Replied { ask: AskNumber(1), reply: Box::new(reply(answer)) });
         if role != Role::Review {

@@ -112,6 +112,7 @@ impl Stage {
             command: ["claude", "-p", "--model", "opus", "two words"].map(str::to_owned).to_vec(),
             prompt_chars: 1_234,
             prompt_start: format!("Do it well.\n{}", "and well ".repeat(40)),
+            budget: Vec::new(),
         })
     }
 

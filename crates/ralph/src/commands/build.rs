@@ -100,7 +100,7 @@ fn shown(project: &Project, file: &TaskFile) -> String {
 }
 
 /// Returns the task that a flag names.
-fn known(list: &TaskList, name: &str) -> Result<TaskId, Complaint> {
+pub(super) fn known(list: &TaskList, name: &str) -> Result<TaskId, Complaint> {
     let id = TaskId(name.to_owned());
     if list.task(&id).is_some() {
         return Ok(id);

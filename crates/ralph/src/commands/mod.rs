@@ -2,6 +2,7 @@
 
 mod archive;
 mod build;
+mod context;
 mod demo;
 mod doctor;
 mod dry_run;
@@ -62,6 +63,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Status(args)) => finish(&cli.common, status::main(&cli.common, &args)),
         Some(Command::Log(args)) => finish(&cli.common, log::main(&cli.common, &args)),
         Some(Command::Report(args)) => finish(&cli.common, report::main(&cli.common, &args)),
+        Some(Command::Context(args)) => finish(&cli.common, context::main(&cli.common, &args)),
         Some(Command::Tasks(args)) => finish(&cli.common, tasks::main(&cli.common, &args)),
         Some(Command::Plugin(args)) => finish(&cli.common, plugin::main(&cli.common, &args)),
         Some(Command::Doctor(args)) => finish(&cli.common, doctor::main(&cli.common, &args)),

@@ -8,6 +8,7 @@ use super::{dry_run, run};
 use crate::cli::{CommonArgs, PromptArgs};
 use crate::complaint::Complaint;
 use crate::equip::{Asking, equipped};
+use crate::preview;
 use crate::project::Project;
 use crate::recipe;
 use crate::session;
@@ -19,7 +20,7 @@ pub(crate) fn main(common: &CommonArgs, args: &PromptArgs) -> Result<ExitStatus,
     flags.extend(run::count_flag(args.count, &args.start, "prompt")?);
     let loaded = run::load(&project, &args.start, flags)?;
     let recipe = recipe::for_template(&loaded, project.directory.join(&args.file))?;
-    let prompt = dry_run::first_text(&project, &loaded, &recipe)?;
+    let prompt = preview::first_text(&project, &loaded, &recipe)?;
     let signal = recipe.signal();
     if !is_named(&prompt.text, &signal) {
         let file = args.file.display();

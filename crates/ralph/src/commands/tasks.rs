@@ -12,6 +12,7 @@ use ralph_core::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use ralph_core::task::{ChangeError, Next, Retrying, Task, TaskChange, TaskList, TaskStatus};
 use ralph_core::text;
 use ralph_io::formats::{Dialect, FileProblem, TaskFile, WriteError};
+use ralph_io::store::prompts;
 use serde_json::{Value, json};
 
 use crate::cli::{
@@ -141,6 +142,7 @@ impl Desk<'_> {
             if args.untouched {
                 file.check_untouched()?;
             }
+            file.check_skills(|name| self.has_skill(name))?;
             Ok(file)
         });
         let problems = checked.as_ref().err().cloned().unwrap_or_default();
@@ -162,6 +164,12 @@ impl Desk<'_> {
             format!("{name}: {tasks} {noun}, no mistakes\n")
         });
         Ok(ExitStatus::Complete)
+    }
+
+    /// Returns whether the project has a skill that can be used.
+    fn has_skill(&self, name: &str) -> bool {
+        let directory = Path::new(&self.settings.skills_dir);
+        matches!(prompts::skill(&self.project.directory, directory, name), Ok(Some(_)))
     }
 
     fn tell(&self, file: &TaskFile, task: &Task) {

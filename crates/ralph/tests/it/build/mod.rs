@@ -1,6 +1,7 @@
 //! `ralph build` over task lists: whole runs through the built binary, with real git.
 
 mod attempts;
+mod context;
 mod gates;
 mod keeper;
 mod lists;

@@ -1,0 +1,115 @@
+//! The prompt for an attempt at a task, from the state of a run.
+//!
+//! A run and a look at what a run would ask use this alike, so they cannot differ. Not here:
+//! gathering what is no part of the state, and what the sections say.
+
+use super::keeping::Keeping;
+use super::role::{Frame, Rendered, RolePrompt};
+use super::task::{self, TaskParts};
+use crate::attempt::{self, AttemptLog, Record};
+use crate::context::Room;
+use crate::gate::GateStatus;
+use crate::run::{PromptSize, RunState};
+use crate::settle;
+use crate::stuck::Escalation;
+use crate::task::Task;
+use crate::units::Timestamp;
+
+/// How much of the patch that keeps failing an agent is shown again.
+pub const FAILED_PATCH: usize = 4_000;
+
+/// How many files that an error names join a prompt.
+pub const CONTEXT_FILES: usize = 5;
+
+/// How much of each.
+pub const CONTEXT_CHARS: usize = 4_000;
+
+/// What the prompt for an attempt needs that is no part of the state.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Gathered {
+    /// Skills that the task names, with their text.
+    pub skills: Vec<(String, String)>,
+    /// The patch of the work that keeps failing, where [`wants_patch`] says so.
+    pub patch: String,
+    /// Files that the error names, where [`wants_files`] says so.
+    pub files: Vec<(String, String)>,
+    /// Whether the whole prompt fits.
+    pub size: PromptSize,
+    /// The characters that are added to the prompt after it is put together.
+    pub reserved: usize,
+}
+
+/// Returns the prompt for an attempt: `prompt` is [`RolePrompt::Implement`] or [`RolePrompt::Fix`].
+/// Nothing where the work is no task list.
+pub fn prompt(
+    state: &RunState,
+    task: &Task,
+    prompt: RolePrompt,
+    frame: &Frame<'_>,
+    gathered: &Gathered,
+    now: Timestamp,
+) -> Option<Rendered> {
+    let log = log_of(state, task);
+    let recipe = &state.recipe;
+    let keeping = Keeping::of(recipe, &frame.beside.tasks)?;
+    let limit = match (recipe.task_work(), &state.board) {
+        (Some(work), Some(board)) => settle::limit(work, &board.list, &task.id),
+        (_, _) => 1,
+    };
+    let heading = AttemptLog { outputs: Vec::new(), ..log.clone() };
+    let record = attempt::record(Record { task: &task.id, limit, log: &heading, at: now });
+    let broken: Vec<String> = (state.baseline.iter())
+        .flat_map(|baseline| &baseline.results)
+        .filter(|result| result.status == GateStatus::Failed)
+        .map(|result| result.gate.clone())
+        .collect();
+    let parts = TaskParts {
+        task,
+        review_feedback: &task.review.feedback,
+        record: record.as_deref(),
+        outputs: &log.outputs,
+        attempts: &log.recent,
+        escalation: log.escalation,
+        patch: &gathered.patch,
+        context: &gathered.files,
+        handoffs: &state.handoffs,
+        memory: state.memory.as_deref(),
+        skills: &gathered.skills,
+        broken_before: &broken,
+        keeping,
+        room: Room {
+            plan: recipe.prompt.context,
+            calibration: state.calibration,
+            size: gathered.size,
+            reserved: gathered.reserved,
+        },
+    };
+    Some(match prompt {
+        RolePrompt::Fix => task::fix(&parts, frame),
+        RolePrompt::Implement
+        | RolePrompt::Review
+        | RolePrompt::Quality
+        | RolePrompt::Compact => task::implement(&parts, frame),
+    })
+}
+
+/// Returns what is remembered of a task.
+pub fn log_of(state: &RunState, task: &Task) -> AttemptLog {
+    state.board.as_ref().map(|board| board.log(&task.id)).unwrap_or_default()
+}
+
+/// Returns whether an attempt is shown the patch that keeps failing.
+pub fn wants_patch(log: &AttemptLog) -> bool {
+    match log.escalation {
+        Escalation::StrategyShift | Escalation::ContextExpansion => true,
+        Escalation::None | Escalation::HardStop => false,
+    }
+}
+
+/// Returns whether an attempt is shown files that the error names.
+pub fn wants_files(log: &AttemptLog) -> bool {
+    match log.escalation {
+        Escalation::ContextExpansion => true,
+        Escalation::None | Escalation::StrategyShift | Escalation::HardStop => false,
+    }
+}

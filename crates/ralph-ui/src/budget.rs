@@ -1,0 +1,71 @@
+//! What the sections of a prompt cost, as a table.
+//!
+//! Not here: what is cut, and when.
+
+use ralph_core::context::{ContextPlan, SectionCost};
+use ralph_core::units::Tokens;
+
+use crate::safe;
+
+/// As much of the names of what was left out as fits beside the figures.
+const LONGEST: usize = 200;
+
+/// Returns the table, a line for each section and one for the whole, without line breaks.
+pub fn table(costs: &[SectionCost], plan: &ContextPlan) -> Vec<String> {
+    let mut lines = vec![row("section", "tokens", "of", "")];
+    for cost in costs {
+        let limit = plan.cap(cost.name).map(|cap| cap.0.to_string());
+        let said = match cost.left_out.as_slice() {
+            [] if !cost.name.is_counted() => "not counted".to_owned(),
+            [] => String::new(),
+            left_out => format!("left out: {}", left_out.join("; ")),
+        };
+        let tokens = cost.tokens.0.to_string();
+        lines.push(row(cost.name.name(), &tokens, &limit.unwrap_or_default(), &said));
+    }
+    let Tokens(total) = SectionCost::counted(costs);
+    let said = if total > plan.budget.0 { "over budget: the rest is never cut" } else { "" };
+    lines.push(row("total", &total.to_string(), &plan.budget.0.to_string(), said));
+    lines
+}
+
+fn row(name: &str, tokens: &str, limit: &str, said: &str) -> String {
+    let said = safe::one_line(said, LONGEST, "…");
+    format!("{name:<9} {tokens:>7} {limit:>7}  {said}").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_core::context::SectionName;
+
+    use super::*;
+
+    #[test]
+    fn the_table_says_what_counts_and_what_is_gone() {
+        let cost = |name, tokens, left_out: &[&str]| SectionCost {
+            name,
+            tokens: Tokens(tokens),
+            left_out: left_out.iter().map(|it| (*it).to_owned()).collect(),
+        };
+        let costs = [
+            cost(SectionName::Task, 7_900, &[]),
+            cost(SectionName::Output, 640, &[]),
+            cost(SectionName::Memory, 2_950, &["library docs: serde\x1b[2J", "file knowledge (3)"]),
+            cost(SectionName::Failure, 1_200, &[]),
+        ];
+        let table = |costs: &[SectionCost]| table(costs, &ContextPlan::default()).join("\n");
+        expect_test::expect![[r#"
+            section    tokens      of
+            task         7900    1000
+            output        640     500
+            memory       2950    3000  left out: library docs: serde; file knowledge (3)
+            failure      1200          not counted
+            total       11490    8000  over budget: the rest is never cut"#]]
+        .assert_eq(&table(&costs));
+        expect_test::expect![[r#"
+            section    tokens      of
+            output        640     500
+            total         640    8000"#]]
+        .assert_eq(&table(&costs[1..2]));
+    }
+}

@@ -1,0 +1,120 @@
+//! What it costs to put a prompt together within its budget, after a thousand iterations.
+//!
+//! Beside it stands plain concatenation of the same text. `cargo bench -p ralph --bench context`
+//! prints the figures; nothing is asserted.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use ralph_core::context::{ContextPlan, Room};
+use ralph_core::handoff::{Handoff, read};
+use ralph_core::ids::{IterationNumber, TaskId};
+use ralph_core::memory::{ActiveConstraint, FileKnowledge, LibraryDocs, Memory};
+use ralph_core::prompt::keeping::Keeping;
+use ralph_core::prompt::role::{Beside, Frame};
+use ralph_core::prompt::task::{TaskParts, implement};
+use ralph_core::recipe::{AgentChoice, AgentKind, Recipe, TaskWork, Work};
+use ralph_core::skill::SHIPPED;
+use ralph_core::task::Task;
+use ralph_core::units::Tokens;
+use serde_json::json;
+
+const HANDOFFS: usize = 1_000;
+
+fn main() {
+    let agent = AgentChoice::new(AgentKind::Text, "true");
+    let recipe = Recipe::new(Work::Tasks(TaskWork::new("plan.json")), agent);
+    let keeping = Keeping::of(&recipe, "plan.json").expect("a task list");
+    let handoffs: Vec<Handoff> = (0..HANDOFFS).map(handoff).collect();
+    let memory = memory();
+    let skills = SHIPPED.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    let task = Task { description: "What is wanted. ".repeat(40), ..Task::new("T-1", "Parser") };
+    let (beside, vars) = (Beside::default(), BTreeMap::new());
+    let frame = Frame {
+        template: None,
+        iteration: IterationNumber(1_001),
+        limit: 2_000,
+        vars: &vars,
+        beside: &beside,
+        gates: &["cargo test".to_owned()],
+    };
+    let parts = |budget| TaskParts {
+        handoffs: &handoffs,
+        memory: Some(&memory),
+        skills: &skills,
+        room: Room {
+            plan: ContextPlan { budget: Tokens(budget), ..ContextPlan::default() },
+            ..Room::default()
+        },
+        ..TaskParts::first(&task, keeping)
+    };
+    for (what, budget) in [("8000 tokens", 8_000), ("2000 tokens", 2_000)] {
+        let text = implement(&parts(budget), &frame).text;
+        let pieces: Vec<&str> = text.split_inclusive('\n').collect();
+        let made = median(|| {
+            black_box(implement(black_box(&parts(budget)), &frame));
+        });
+        let joined = median(|| {
+            black_box(black_box(&pieces).concat());
+        });
+        println!(
+            "{HANDOFFS} handoffs, {what}: {:.3} ms, {} characters; concatenated in {:.4} ms, ratio {:.0}",
+            made.as_secs_f64() * 1e3,
+            text.chars().count(),
+            joined.as_secs_f64() * 1e3,
+            made.as_secs_f64() / joined.as_secs_f64()
+        );
+    }
+}
+
+fn handoff(nth: usize) -> Handoff {
+    let value = json!({
+        "task_completed": {"task_id": "x", "summary": format!("Did part {nth}. It was long."), "fully_complete": true},
+        "architectural_notes": ["Parts are read in order", "Errors carry their place"],
+        "deviations": [{"planned": "a table", "actual": "a tree", "reason": "it is sparse"}],
+        "constraints_discovered": [{"constraint": "No network", "impact": "Cache it"}],
+        "unfinished_business": [{"item": "docs", "reason": "time", "priority": "low"}],
+    });
+    read::read([value], "", &TaskId(format!("T-{nth}")), &[])
+}
+
+/// A memory as large as compaction of a thousand iterations leaves one, and far over its budget.
+fn memory() -> Memory {
+    let numbered =
+        |what: &'static str| (0..HANDOFFS).map(move |nth| format!("{what} number {nth}"));
+    Memory {
+        project_summary: "A parser of logs. ".repeat(20),
+        completed_work: numbered("Work").collect(),
+        active_constraints: numbered("Constraint")
+            .take(20)
+            .map(|constraint| ActiveConstraint { constraint, source_iteration: None })
+            .collect(),
+        architectural_decisions: numbered("Decision").take(50).collect(),
+        unresolved_issues: numbered("Issue").take(20).collect(),
+        file_knowledge: numbered("src/file")
+            .map(|path| FileKnowledge { path, purpose: "A part of the parser".into() })
+            .collect(),
+        library_docs: numbered("library")
+            .take(20)
+            .map(|library| LibraryDocs { library, key_apis: "parse()".into(), usage_notes: None })
+            .collect(),
+        carried_over: Vec::new(),
+    }
+}
+
+/// Returns the median of a number of rounds.
+fn median(mut round: impl FnMut()) -> Duration {
+    const ROUNDS: usize = 101;
+    let mut times: Vec<Duration> = (0..ROUNDS)
+        .map(|_| {
+            let begun = Instant::now();
+            round();
+            begun.elapsed()
+        })
+        .collect();
+    times.sort();
+    times[ROUNDS / 2]
+}

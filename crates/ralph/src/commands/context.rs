@@ -1,0 +1,168 @@
+//! `ralph context`: what the next prompt of this project would be, and what it costs.
+//!
+//! Nothing is started and nothing is changed. Not here: how the prompt is made.
+
+use ralph_core::context::SectionCost;
+use ralph_core::event::{Event, Recorded};
+use ralph_core::ids::RunId;
+use ralph_core::outcome::{ExitStatus, Outcome};
+use ralph_core::ports::Vcs;
+use ralph_core::recipe::{PlanPart, Recipe, Retry, Work};
+use ralph_core::run::RunState;
+use ralph_io::git::Git;
+use ralph_io::process::Watch;
+use ralph_io::store::{Layout, journal, runs};
+use serde_json::{Value, json};
+
+use super::build;
+use crate::cli::{CommonArgs, ContextArgs};
+use crate::complaint::Complaint;
+use crate::equip::{Asking, equipped};
+use crate::preview::{self, Places, Preview};
+use crate::project::Project;
+use crate::recipe::{self, PLAN_FILE};
+use crate::screen;
+use crate::settings::Loaded;
+use crate::task_file;
+use crate::workflow::Basis;
+
+/// Prints the next prompt.
+pub(crate) fn main(common: &CommonArgs, args: &ContextArgs) -> Result<ExitStatus, Complaint> {
+    let project = Project::open(common)?;
+    let loaded = project.settings(None, Vec::new())?;
+    let repository = project.repository(&Watch::detached())?;
+    let layout = project.layout_in(&loaded, repository.as_ref())?;
+    let gone_on = last_state(&layout)?;
+    let run = gone_on.as_ref().map(|state| state.run.clone());
+    let state = match gone_on {
+        Some(state) => with_task(state, args.task.as_deref())?,
+        None => first_state(&project, &loaded, args.task.as_deref())?,
+    };
+    let mut git = repository.map(|repository| Git::new(repository, layout.run(&state.run).path()));
+    let vcs = git.as_mut().map(|git| -> &mut dyn Vcs { git });
+    let preview = preview::next(&state, Places { project: &project, loaded: &loaded, vcs })?;
+    for warning in &preview.warnings {
+        screen::warn(warning);
+    }
+    screen::print_data(&if args.json {
+        format!("{:#}\n", facts(&preview, &state.recipe, run.as_ref()))
+    } else {
+        words(&preview, &state.recipe, run.as_ref())
+    });
+    Ok(ExitStatus::Complete)
+}
+
+/// Returns the state of the last run, if it can go on, as it is before the next prompt.
+fn last_state(layout: &Layout) -> Result<Option<RunState>, Complaint> {
+    let last = runs::runs(layout.state()).into_iter().find(|run| run.started.is_some());
+    let can_go_on = |outcome: &Option<Outcome>| outcome.as_ref().is_none_or(Outcome::is_resumable);
+    let Some(last) = last.filter(|run| can_go_on(&run.outcome)) else { return Ok(None) };
+    let mut state = journal::fold(&layout.run(&last.id).journal())
+        .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
+    // An iteration that is decided asks no more; what comes after it does.
+    let decided = state.current.as_ref().filter(|current| current.judgement.is_some());
+    if let Some(iteration) = decided.map(|current| current.number) {
+        let (seq, at, ran) = (state.seq + 1, state.started, state.ran);
+        let event = Event::IterationEnded { iteration };
+        state
+            .apply(&Recorded { seq, at, ran, event })
+            .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
+    }
+    Ok(Some(state))
+}
+
+/// Returns the state of a run that is about to do one task.
+fn with_task(mut state: RunState, name: Option<&str>) -> Result<RunState, Complaint> {
+    let Some(name) = name else { return Ok(state) };
+    let none = || Complaint::input("--task is about a task list, and the last run has none");
+    let board = state.board.as_ref().ok_or_else(none)?;
+    let task = build::known(&board.list, name)?;
+    if let Work::Tasks(work) = &mut state.recipe.work {
+        work.only = Some(task.clone());
+    }
+    if state.current.as_ref().is_some_and(|current| current.task.as_ref() != Some(&task)) {
+        state.current = None;
+    }
+    Ok(state)
+}
+
+/// Returns the state that a first run would begin with.
+fn first_state(
+    project: &Project,
+    loaded: &Loaded,
+    task: Option<&str>,
+) -> Result<RunState, Complaint> {
+    let (recipe, list) = match (Basis::of(project, loaded), task) {
+        (Basis::Tasks, _) => {
+            let file = task_file::open(project, &loaded.settings, None)?;
+            let only = task.map(|name| build::known(file.list(), name)).transpose()?;
+            let place = (file.path().to_owned(), file.dialect().form());
+            let list = file.list();
+            let recipe = recipe::for_tasks(loaded, place, list, only, Retry::Nothing)?;
+            (recipe, Some(list.clone()))
+        }
+        (Basis::Specs | Basis::Unknown, Some(_)) => {
+            return Err(Complaint::input("--task is about a task list, and there is none"));
+        }
+        (Basis::Specs, None) => {
+            let has_plan = project.directory.join(PLAN_FILE).exists();
+            let part = if has_plan { PlanPart::Follows } else { PlanPart::Makes };
+            (recipe::for_specs(loaded, part)?, None)
+        }
+        (Basis::Unknown, None) => {
+            return Err(Complaint::input(
+                "there is no run that can go on, no task list and no specifications to look at",
+            )
+            .hint("`ralph run --dry-run` shows the prompt of a run"));
+        }
+    };
+    Ok(preview::first_state(project, &equipped(project, recipe, Asking::Memory), list))
+}
+
+fn words(preview: &Preview, recipe: &Recipe, run: Option<&RunId>) -> String {
+    let request = &preview.request;
+    let about = match (&request.task, run) {
+        (Some(task), Some(run)) => format!("{} {task}, in run {run}", request.role),
+        (None, Some(run)) => format!("{}, in run {run}", request.role),
+        (Some(task), None) => format!("{} {task}, in a first run", request.role),
+        (None, None) => format!("{}, in a first run", request.role),
+    };
+    let mut text = format!("{}\n", request.prompt.trim_end());
+    text.push_str(&format!("\n---\nIteration {}: {about}\n", preview.iteration));
+    let chars = request.prompt.chars().count();
+    if preview.budget.is_empty() {
+        text.push_str(&format!("{chars} characters; its sections are not counted\n"));
+    } else {
+        let table = ralph_ui::budget::table(&preview.budget, &recipe.prompt.context);
+        text.push_str(&format!("{chars} characters, in tokens:\n{}\n", table.join("\n")));
+    }
+    text
+}
+
+fn facts(preview: &Preview, recipe: &Recipe, run: Option<&RunId>) -> Value {
+    let request = &preview.request;
+    let plan = &recipe.prompt.context;
+    let sections = preview.budget.iter().map(|cost| {
+        json!({
+            "name": cost.name,
+            "tokens": cost.tokens,
+            "limit": plan.cap(cost.name),
+            "counted": cost.name.is_counted(),
+            "cut": !cost.left_out.is_empty(),
+            "leftOut": cost.left_out,
+        })
+    });
+    json!({
+        "run": run,
+        "iteration": preview.iteration,
+        "role": request.role,
+        "task": request.task,
+        "agent": request.agent.kind,
+        "promptChars": request.prompt.chars().count(),
+        "tokens": SectionCost::counted(&preview.budget),
+        "budgetTokens": plan.budget,
+        "sections": sections.collect::<Vec<_>>(),
+        "warnings": preview.warnings,
+        "prompt": request.prompt,
+    })
+}

@@ -1,0 +1,346 @@
+//! What an agent would be asked next, without asking anybody: nothing is started, nothing changed.
+//!
+//! The prompt is made from the state of a run by the same functions that a run uses; before a
+//! first run there is a state too, that of a run which has only read its list. Not here: what is
+//! shown of it.
+
+use ralph_core::board::Turn;
+use ralph_core::capability::Support;
+use ralph_core::context::SectionCost;
+use ralph_core::event::{Checkpoint, Event, JOURNAL_VERSION, Recorded, TreeId};
+use ralph_core::handoff::{Handoff, read};
+use ralph_core::ids::{IterationNumber, Role, RunId};
+use ralph_core::ports::{PromptError, Request, Vcs};
+use ralph_core::prompt::attempt::{self as attempt_prompt, Gathered};
+use ralph_core::prompt::keeping::Keeping;
+use ralph_core::prompt::role::{Beside, Frame, Rendered, RolePrompt};
+use ralph_core::prompt::run::RunFrame;
+use ralph_core::prompt::task::{self as task_prompt, ReviewParts};
+use ralph_core::prompt::{self, Parts};
+use ralph_core::recipe::{PROGRESS, PromptSource, Recipe, TaskWork, TemplatePlace, Work};
+use ralph_core::run::{PromptSize, RunState};
+use ralph_core::task::{Task, TaskList};
+use ralph_core::units::Millis;
+use ralph_core::{attempt, review, skill};
+use ralph_io::clock;
+use ralph_io::store::files::read_prompt;
+use ralph_io::store::{project_file, prompts};
+
+use crate::calls;
+use crate::complaint::Complaint;
+use crate::project::Project;
+use crate::settings::Loaded;
+
+/// A call that would be made.
+pub(crate) struct Preview {
+    /// It, with the prompt as the agent would get it.
+    pub(crate) request: Request,
+    /// The iteration.
+    pub(crate) iteration: IterationNumber,
+    /// What its sections cost, where they are counted.
+    pub(crate) budget: Vec<SectionCost>,
+    /// What a person should know about it.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Where to look for what a prompt is made of.
+pub(crate) struct Places<'a> {
+    /// The project.
+    pub(crate) project: &'a Project,
+    /// Its settings.
+    pub(crate) loaded: &'a Loaded,
+    /// Its history, where there is one.
+    pub(crate) vcs: Option<&'a mut dyn Vcs>,
+}
+
+/// What a call is about.
+struct Call<'a> {
+    role: Role,
+    task: Option<&'a Task>,
+    schema: Option<serde_json::Value>,
+}
+
+/// Returns the state of a run that has only read its list, if it has one.
+pub(crate) fn first_state(project: &Project, recipe: &Recipe, list: Option<TaskList>) -> RunState {
+    let recorded = |seq, event| Recorded { seq, at: clock::now(), ran: Millis::ZERO, event };
+    let started = Event::RunStarted {
+        journal: JOURNAL_VERSION,
+        version: String::new(),
+        run: RunId("<run>".to_owned()),
+        project: project.directory.clone(),
+        recipe: Box::new(recipe.clone()),
+    };
+    let read = list.map(|list| Event::TasksRead { list: Box::new(list), remarks: Vec::new() });
+    let events: Vec<Recorded> = (1..)
+        .zip(std::iter::once(started).chain(read))
+        .map(|(seq, event)| recorded(seq, event))
+        .collect();
+    RunState::fold(&events).expect("a run may begin and read its list")
+}
+
+/// Returns what would be asked next in a run that is in this state.
+pub(crate) fn next(state: &RunState, mut places: Places<'_>) -> Result<Preview, Complaint> {
+    match &state.recipe.work {
+        Work::Prompt(source) => {
+            let rendered = text_of(state, source, &places)?;
+            let call = Call { role: state.recipe.role, task: None, schema: None };
+            places.finish(state, &call, rendered)
+        }
+        Work::Tasks(work) => {
+            let nothing = || Complaint::input("there is nothing to do: no task can begin");
+            let (role, task) = turn(state, work).ok_or_else(nothing)?;
+            places.of_task(state, work, role, &task)
+        }
+    }
+}
+
+/// Returns the iteration that would be asked for: the open one, or the next.
+fn iteration(state: &RunState) -> IterationNumber {
+    let is_open = state.current.is_some();
+    IterationNumber(state.iterations + u32::from(!is_open))
+}
+
+/// Returns which task it would be, and what for. One that was asked for although it cannot begin
+/// is looked at all the same.
+fn turn(state: &RunState, work: &TaskWork) -> Option<(Role, Task)> {
+    let board = state.board.as_ref()?;
+    let only = work.only.as_ref();
+    let open = state.current.as_ref().and_then(|current| {
+        let task = board.list.task(current.task.as_ref()?)?;
+        only.is_none_or(|only| *only == task.id).then(|| (current.role, task.clone()))
+    });
+    if open.is_some() {
+        return open;
+    }
+    match board.turn(work) {
+        Turn::Next(next) => next.work().map(|(role, task)| (role, task.clone())),
+        Turn::OnlyDone | Turn::OnlyWaits(_) | Turn::OnlyFailed => {
+            Some((Role::Implement, board.list.task(only?)?.clone()))
+        }
+    }
+}
+
+/// Returns the text of work that is a prompt; nothing where it is a task list.
+pub(crate) fn first_text(
+    project: &Project,
+    loaded: &Loaded,
+    recipe: &Recipe,
+) -> Result<Rendered, Complaint> {
+    match &recipe.work {
+        Work::Prompt(source) => {
+            let places = Places { project, loaded, vcs: None };
+            text_of(&first_state(project, recipe, None), source, &places)
+        }
+        Work::Tasks(_) => Ok(Rendered::plain("")),
+    }
+}
+
+fn text_of(
+    state: &RunState,
+    source: &PromptSource,
+    places: &Places<'_>,
+) -> Result<Rendered, Complaint> {
+    let read = |path| read_prompt(path).map_err(|error| Complaint::input(error.message));
+    let template = match source {
+        PromptSource::Text(text) => return Ok(Rendered::plain(text.clone())),
+        PromptSource::File(path) => return Ok(Rendered::plain(read(path)?)),
+        PromptSource::Template(template) => template,
+    };
+    let (text, unusable) = match &template.place {
+        TemplatePlace::File(path) => (read(path)?, None),
+        TemplatePlace::Named(prompt) => {
+            let own = places.loaded.settings.prompts_dir.as_ref();
+            let ours = || prompt.template().to_owned();
+            match prompts::template(&places.project.directory, own, prompt.name()) {
+                Ok(text) => (text.unwrap_or_else(ours), None),
+                Err(error) => (ours(), Some(error.message)),
+            }
+        }
+    };
+    let recipe = &state.recipe;
+    let (gates, signal) = (recipe.commands(), recipe.signal());
+    let frame = RunFrame::new(recipe, template, &text, &signal, &gates);
+    let mut rendered = prompt::run::fill(&RunFrame { iteration: iteration(state), ..frame });
+    rendered.warnings.extend(unusable);
+    Ok(rendered)
+}
+
+impl Places<'_> {
+    /// Returns the prompt for work on a task.
+    fn of_task(
+        &mut self,
+        state: &RunState,
+        work: &TaskWork,
+        role: Role,
+        task: &Task,
+    ) -> Result<Preview, Complaint> {
+        let (prompt, schema) = match role {
+            Role::Review => (RolePrompt::Review, review::schema()),
+            Role::Fix => (RolePrompt::Fix, read::schema()),
+            Role::Prompt
+            | Role::Plan
+            | Role::Build
+            | Role::Implement
+            | Role::Compact
+            | Role::Message => (RolePrompt::Implement, read::schema()),
+        };
+        // An agent that keeps the list says there what came of its work.
+        let schema = (!state.recipe.is_kept_by_agent()).then_some(schema);
+        let call = Call { role, task: Some(task), schema };
+        let (directory, settings) = (&self.project.directory, &self.loaded.settings);
+        let (beside, mut unusable) = Beside::gather(&work.file, directory, |name| {
+            prompts::beside(directory, &work.file, name)
+        });
+        let own = prompts::template(directory, settings.prompts_dir.as_ref(), prompt.name());
+        let template = own.unwrap_or_else(|error| {
+            unusable.push(error);
+            None
+        });
+        let gates = state.recipe.commands();
+        let frame = Frame {
+            template: template.as_deref(),
+            iteration: iteration(state),
+            limit: state.last_iteration(),
+            vars: &state.recipe.prompt.vars,
+            beside: &beside,
+            gates: &gates,
+        };
+        let mut rendered = match prompt {
+            RolePrompt::Review | RolePrompt::Quality => self.review(state, work, task, &frame),
+            RolePrompt::Implement | RolePrompt::Fix | RolePrompt::Compact => {
+                let reserved = self.request(state, &call, "")?.prompt.chars().count();
+                let (gathered, missing) = self.gather(state, task, reserved);
+                unusable.extend(missing);
+                attempt_prompt::prompt(state, task, prompt, &frame, &gathered, clock::now())
+                    .unwrap_or_else(|| Rendered::plain(""))
+            }
+        };
+        rendered.warnings.extend(unusable.into_iter().map(|error| error.message));
+        self.finish(state, &call, rendered)
+    }
+
+    fn review(
+        &mut self,
+        state: &RunState,
+        work: &TaskWork,
+        task: &Task,
+        frame: &Frame<'_>,
+    ) -> Rendered {
+        let board = state.board.as_ref();
+        let range = board.and_then(|board| board.work.get(&task.id));
+        let patch = range.map(|(from, to)| self.diff(from, to, task_prompt::REVIEWED_PATCH));
+        let patch = task_prompt::without_file(&patch.unwrap_or_default(), &work.file);
+        let patch = task_prompt::without_file(&patch, &work.file.with_file_name(PROGRESS));
+        let wanted = board.and_then(|board| board.wanted.get(&task.id));
+        let is_of_task = |handoff: &&Handoff| handoff.task_completed.task_id == task.id;
+        let parts = ReviewParts {
+            patch: &patch,
+            range: range.map(|(from, to)| (from, to)),
+            account: state.handoffs.iter().rev().find(is_of_task),
+            last_feedback: wanted.map(String::as_str).unwrap_or_default(),
+            keeping: Keeping::of(&state.recipe, &frame.beside.tasks),
+            ..ReviewParts::of(Some(task))
+        };
+        task_prompt::review(&parts, frame)
+    }
+
+    /// Reads what the prompt for an attempt needs beside the state.
+    fn gather(
+        &mut self,
+        state: &RunState,
+        task: &Task,
+        reserved: usize,
+    ) -> (Gathered, Vec<PromptError>) {
+        let mut unusable = Vec::new();
+        let directory = self.loaded.settings.skills_dir.as_ref();
+        let mut skills = Vec::new();
+        for name in &task.skills {
+            let own = prompts::skill(&self.project.directory, directory, name);
+            match own.map(|own| own.or_else(|| skill::shipped(name).map(str::to_owned))) {
+                Ok(Some(text)) => skills.push((name.clone(), text)),
+                Ok(None) => unusable.push(PromptError { message: skill::missing(name) }),
+                Err(error) => unusable.push(error),
+            }
+        }
+        let log = attempt_prompt::log_of(state, task);
+        let last = log.recent.last().and_then(|attempt| attempt.tree.as_ref());
+        let patch = match (&state.base, last) {
+            (Some(Checkpoint::Git { tree: Some(base), .. }), Some(last))
+                if attempt_prompt::wants_patch(&log) =>
+            {
+                self.diff(base, last, attempt_prompt::FAILED_PATCH)
+            }
+            (_, _) => String::new(),
+        };
+        let files = if attempt_prompt::wants_files(&log) {
+            attempt::named_paths(&log.outputs)
+        } else {
+            Vec::new()
+        };
+        let read = |path: String| {
+            let text = project_file(&self.project.directory, &path, attempt_prompt::CONTEXT_CHARS)?;
+            Some((path, text))
+        };
+        let files =
+            files.into_iter().filter_map(read).take(attempt_prompt::CONTEXT_FILES).collect();
+        (Gathered { skills, patch, files, size: PromptSize::Full, reserved }, unusable)
+    }
+
+    /// Returns a patch, or nothing where it cannot be had.
+    fn diff(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> String {
+        let vcs = self.vcs.as_mut();
+        vcs.and_then(|vcs| vcs.diff(from, to, chars).ok()).unwrap_or_default()
+    }
+
+    /// Adds what joins every prompt.
+    fn finish(
+        &self,
+        state: &RunState,
+        call: &Call<'_>,
+        rendered: Rendered,
+    ) -> Result<Preview, Complaint> {
+        let Rendered { text: base, warnings, mut budget } = rendered;
+        let iteration = iteration(state);
+        let limit = state.last_iteration();
+        let feedback = &state.feedback;
+        let parts = Parts { base: &base, feedback, iteration, limit, size: PromptSize::Full };
+        let prompt = match (call.role, &call.schema) {
+            // A review that gives its verdict to ralph is told nothing but what it reviews.
+            (Role::Review, Some(_)) => base.clone(),
+            (_, _) => prompt::assemble(&state.recipe.prompt, parts),
+        };
+        prompt::count_feedback(&mut budget, &base, &prompt, state.calibration);
+        let request = self.request(state, call, &prompt)?;
+        Ok(Preview { request: Request { iteration, ..request }, iteration, budget, warnings })
+    }
+
+    /// Returns a call with what its agent cannot be told otherwise.
+    fn request(
+        &self,
+        state: &RunState,
+        call: &Call<'_>,
+        prompt: &str,
+    ) -> Result<Request, Complaint> {
+        let recipe = &state.recipe;
+        let is_stuck = call.task.is_some_and(|task| {
+            call.role != Role::Review
+                && attempt_prompt::wants_patch(&attempt_prompt::log_of(state, task))
+        });
+        let agent = match &recipe.escalate {
+            Some(agent) if is_stuck => agent,
+            Some(_) | None => recipe.agent_for(call.role),
+        };
+        let mut request = calls::request(agent, call.role, prompt, &recipe.limits);
+        if let (Some(file), Support::No) = (&agent.system_prompt, agent.capabilities.system_prompt)
+        {
+            let told = read_prompt(&self.project.directory.join(file))
+                .map_err(|error| Complaint::input(error.message))?;
+            request.prompt = format!("{}\n\n{}", told.trim_end(), request.prompt);
+        }
+        request.task = call.task.map(|task| task.id.clone());
+        Ok(match &call.schema {
+            Some(schema) => request.wanting(schema.clone()),
+            None => request,
+        })
+    }
+}

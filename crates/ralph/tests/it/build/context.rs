@@ -1,0 +1,153 @@
+//! What joins a prompt: levels, skills, budgets, and looking at all of it with `ralph context`.
+
+use serde_json::{Value, json};
+
+use ralph_testkit::sealed::Sealed;
+
+use super::{build, commit_all, project, settings, task};
+
+/// An agent that works and tells of it at length.
+fn teller() -> Value {
+    json!([{ "do": [
+        { "run": { "command": "echo x > $RALPH_TASK.txt" } },
+        { "handoff": {
+            "task_completed": { "summary": "Wrote $RALPH_TASK. And more.", "fully_complete": true },
+            "architectural_notes": ["One file per task"],
+            "constraints_discovered": [{ "constraint": "No network", "impact": "Cache it" }]
+        } }
+    ] }])
+}
+
+fn with_skills(id: &str, skills: &[&str]) -> Value {
+    let mut task = task(id, &[]);
+    task["skills"] = json!(skills);
+    task
+}
+
+fn looked_at(sealed: &Sealed, words: &[&str]) -> Value {
+    let words = [&["context", "--json"], words].concat();
+    let end = sealed.ralph(&words).expect_code(0);
+    serde_json::from_str(&end.stdout).expect("JSON")
+}
+
+fn names(facts: &Value) -> Vec<&str> {
+    let sections = facts["sections"].as_array().expect("sections");
+    sections.iter().filter_map(|section| section["name"].as_str()).collect()
+}
+
+#[test]
+fn the_last_iterations_join_at_their_level() {
+    let tasks: Vec<Value> = ["a", "b", "c", "d", "e", "f"].map(|id| task(id, &[])).to_vec();
+    let sealed = project(&tasks, &teller(), &settings(json!({})));
+    build(&sealed, &[]).expect_code(0);
+    let prompts = sealed.prompts();
+    let (_, part) = prompts[5].split_once("## The iteration before\n").expect("a level");
+    let (part, _) = part.split_once("## How to work\n").expect("its end");
+    expect_test::expect![[r"
+        [e] Wrote $RALPH_TASK. Complete. 1 file.
+
+        Decisions:
+        - One file per task
+
+        Constraints:
+        - No network: Cache it
+
+        ## Earlier iterations
+        [d] Wrote $RALPH_TASK. Complete. 1 file.
+        [c] Wrote $RALPH_TASK. Complete. 1 file.
+        [b] Wrote $RALPH_TASK. Complete. 1 file.
+
+    "]]
+    .assert_eq(part);
+    // The journal has what each section cost.
+    let log = sealed.ralph(&["log", "--json"]).expect_code(0).stdout;
+    let asked: Vec<Value> = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|it| it["event"]["type"] == "asked")
+        .collect();
+    let budget = asked[5]["event"]["budget"].as_array().expect("a budget");
+    assert!(budget.iter().any(|it| it["name"] == "earlier"), "{budget:?}");
+    let verbose = sealed.ralph(&["log", "--verbose"]).expect_code(0).stdout;
+    assert!(verbose.contains("[ralph] section    tokens      of"), "{verbose}");
+}
+
+#[test]
+fn context_shows_the_first_prompt_and_changes_nothing() {
+    let sealed = project(&[task("a", &[]), task("b", &["a"])], &teller(), &settings(json!({})));
+    let before = sealed.git(&["status", "--porcelain", "--ignored"]);
+    let end = sealed.ralph(&["context"]).expect_code(0);
+    assert!(end.stdout.starts_with("## Current task\nID: a\nTitle: The a\n"), "{}", end.stdout);
+    assert!(
+        end.stdout.contains("---\nIteration 1: implement a, in a first run\n"),
+        "{}",
+        end.stdout
+    );
+    assert!(end.stdout.contains("section    tokens      of\n"), "{}", end.stdout);
+    let facts = looked_at(&sealed, &["--task", "b"]);
+    assert_eq!(facts["task"], "b");
+    assert_eq!(facts["run"], Value::Null);
+    assert_eq!(names(&facts), ["task", "output", "previous"]);
+    assert_eq!(sealed.git(&["status", "--porcelain", "--ignored"]), before);
+    // It is what a run asks, to the letter.
+    let facts = looked_at(&sealed, &[]);
+    build(&sealed, &["1"]).expect_code(1);
+    assert_eq!(facts["prompt"], sealed.prompts()[0]);
+    sealed.ralph(&["context", "--task", "c"]).expect_code(2).expect_stderr("no task `c`");
+}
+
+#[test]
+fn context_goes_on_from_the_last_run() {
+    let sealed = project(&[task("a", &[]), task("b", &[])], &teller(), &settings(json!({})));
+    build(&sealed, &["1"]).expect_code(1);
+    let facts = looked_at(&sealed, &[]);
+    assert_eq!((&facts["iteration"], &facts["task"]), (&json!(2), &json!("b")));
+    assert!(facts["run"].is_string(), "{facts}");
+    assert!(facts["prompt"].as_str().is_some_and(|it| it.contains("- No network: Cache it")));
+    sealed.ralph(&["resume", "-m", "2"]).expect_code(0);
+    assert_eq!(facts["prompt"], sealed.prompts()[1]);
+    // Nothing is left to do, and the run cannot go on.
+    sealed.ralph(&["context"]).expect_code(2).expect_stderr("There is nothing to do");
+}
+
+#[test]
+fn a_budget_is_kept_to_and_said() {
+    let tasks = [with_skills("a", &["testing", "debugging", "own"])];
+    let small = settings(json!({ "context": { "budgetTokens": 2150 } }));
+    let sealed = project(&tasks, &teller(), &small);
+    sealed.write(".ralph/skills/own.md", "Always whisper.\n");
+    commit_all(&sealed);
+    let shown = build(&sealed, &["--dry-run"]).expect_code(0).stdout;
+    assert!(shown.contains("(left out for room: skill: debugging; skill: own)"), "{shown}");
+    assert!(shown.contains("left out: skill: debugging"), "{shown}");
+    sealed.write(".ralph/settings.local.json", r#"{"context": {"budgetTokens": 9000}}"#);
+    let shown = build(&sealed, &["--dry-run"]).expect_code(0).stdout;
+    assert!(shown.contains("## Skill: own\n  | Always whisper."), "{shown}");
+    assert!(!shown.contains("left out"), "{shown}");
+}
+
+#[test]
+fn a_skill_that_nobody_has_is_a_warning_in_a_run_and_a_mistake_in_the_list() {
+    let sealed =
+        project(&[with_skills("a", &["testing", "gone"])], &teller(), &settings(json!({})));
+    let end = sealed.ralph(&["tasks", "validate"]).expect_code(2);
+    let told = "tasks[0].skills[1]: task `a` names an unknown skill `gone`";
+    assert!(end.stderr.contains(told), "{}", end.stderr);
+    sealed.ralph(&["context"]).expect_code(0).expect_stderr("there is no skill `gone`");
+    build(&sealed, &[]).expect_code(0).expect_stderr("task a: there is no skill `gone`");
+    assert!(sealed.prompts()[0].contains("## Skill: testing\n- Test behavior"));
+    // One of the project's takes the place of ralph's.
+    sealed.write(".ralph/skills/testing.md", "Test as we do.\n");
+    sealed.write(".ralph/skills/gone.md", "Found.\n");
+    sealed.write(
+        "plan.json",
+        &format!("{:#}\n", super::plan(&[with_skills("b", &["testing", "gone"])])),
+    );
+    sealed.ralph(&["tasks", "validate"]).expect_code(0);
+    let facts = looked_at(&sealed, &[]);
+    let prompt = facts["prompt"].as_str().expect("a prompt");
+    assert!(
+        prompt.contains("## Skill: testing\nTest as we do.\n\n## Skill: gone\nFound.\n"),
+        "{prompt}"
+    );
+}
