@@ -162,7 +162,7 @@ impl Graph {
         self.select(|entity| names.contains(entity.name.as_str()))
     }
 
-    fn select<'a>(&'a self, mut wanted: impl FnMut(&Entity) -> bool) -> Selection<'a> {
+    fn select(&self, mut wanted: impl FnMut(&Entity) -> bool) -> Selection<'_> {
         let entities: Vec<&Entity> = self.entities.iter().filter(|it| wanted(it)).collect();
         let names: BTreeSet<&str> = entities.iter().map(|entity| entity.name.as_str()).collect();
         let touches = |it: &&Relation| {

@@ -164,27 +164,29 @@ impl GraphFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(refused("read", path)(error)),
         };
-        let known = self.seen.take_if(|seen| seen.stamp() == stamp);
-        let seen = match known {
-            Some(seen) => seen,
-            None => {
-                let mut seen = read(path)?;
-                if !seen.content.damaged.is_empty() {
-                    // It may be half written just now, by somebody who does not replace it.
-                    std::thread::sleep(SECOND_LOOK);
-                    seen = read(path)?;
-                }
-                if let Some(first) = seen.content.damaged.first() {
-                    self.notices.push(Notice::Damaged {
-                        path: path.to_owned(),
-                        count: seen.content.damaged.len(),
-                        first: first.line,
-                    });
-                }
-                seen
-            }
+        let seen = if let Some(seen) = self.seen.take_if(|seen| seen.stamp() == stamp) {
+            seen
+        } else {
+            self.read(path)?
         };
         Ok(self.seen.insert(seen))
+    }
+
+    fn read(&mut self, path: &Path) -> Result<Seen, GraphError> {
+        let mut seen = read(path)?;
+        if !seen.content.damaged.is_empty() {
+            // It may be half written just now, by somebody who does not replace it.
+            std::thread::sleep(SECOND_LOOK);
+            seen = read(path)?;
+        }
+        if let Some(first) = seen.content.damaged.first() {
+            self.notices.push(Notice::Damaged {
+                path: path.to_owned(),
+                count: seen.content.damaged.len(),
+                first: first.line,
+            });
+        }
+        Ok(seen)
     }
 
     fn write(&mut self, path: &Path, mut seen: Seen) -> Result<Seen, GraphError> {

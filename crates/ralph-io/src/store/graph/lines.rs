@@ -49,9 +49,15 @@ pub(super) fn parse(bytes: &[u8]) -> Content {
 /// Writes a file. It ends with a newline, so that a line that somebody appends is a line.
 pub(super) fn render(graph: &Graph, others: &[Map<String, Value>]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    graph.entities.iter().for_each(|entity| push_line(&mut bytes, &Line(entity)));
-    graph.relations.iter().for_each(|relation| push_line(&mut bytes, &Line(relation)));
-    others.iter().for_each(|other| push_line(&mut bytes, other));
+    for entity in &graph.entities {
+        push_line(&mut bytes, &Line(entity));
+    }
+    for relation in &graph.relations {
+        push_line(&mut bytes, &Line(relation));
+    }
+    for other in others {
+        push_line(&mut bytes, other);
+    }
     bytes
 }
 
