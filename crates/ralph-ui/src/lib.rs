@@ -15,6 +15,7 @@
 mod board;
 pub mod checkup;
 mod ending;
+pub mod graph;
 pub mod json;
 mod lines;
 mod page;
