@@ -2,6 +2,8 @@
 //!
 //! Not here: what a command does, and settings that come from files.
 
+pub(crate) mod memory;
+
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -168,6 +170,10 @@ pub(crate) enum Command {
     /// Make the documents and settings that a workflow needs.
     #[command(after_help = SCAFFOLD)]
     Init(InitArgs),
+    /// Show, search or draw what agents remember in the knowledge graph of this project.
+    Memory(memory::MemoryArgs),
+    /// Serve the knowledge graph of this project to an agent, over MCP on stdin and stdout.
+    Mcp(memory::McpArgs),
     /// Answer a hook of Claude Code: one JSON object on stdin, at most one on stdout.
     Hook {
         /// session-start, pre-tool-use, post-tool-use, post-tool-batch or stop.

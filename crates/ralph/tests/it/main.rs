@@ -16,6 +16,7 @@ mod hook;
 mod init;
 mod landing;
 mod loops;
+mod memory;
 mod other_agents;
 mod plan;
 mod plugin;
