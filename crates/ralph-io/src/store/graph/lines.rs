@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use ralph_core::graph::{Entity, Graph, Relation};
+use serde::Deserialize;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Deserializer, Map, Value};
 
@@ -35,6 +36,9 @@ pub(super) fn parse(bytes: &[u8]) -> Content {
     let mut content = Content::default();
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     for (line, bytes) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
+        if content.take_usual(bytes).is_some() {
+            continue;
+        }
         let Err(rest) = content.take_line(bytes) else { continue };
         // JavaScript can cut a character in two and write the halves; ours cannot hold them.
         let whole = without_lone_surrogates(rest);
@@ -66,7 +70,54 @@ fn push_line(bytes: &mut Vec<u8>, line: &impl Serialize) {
     bytes.push(b'\n');
 }
 
+/// A line as it usually is: one object, and nothing in it that is not known.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Usual<'a> {
+    #[serde(borrow)]
+    r#type: Cow<'a, str>,
+    name: Option<String>,
+    entity_type: Option<String>,
+    observations: Option<Vec<String>>,
+    from: Option<String>,
+    to: Option<String>,
+    relation_type: Option<String>,
+}
+
 impl Content {
+    /// Takes over a line if it is a usual one: three times as fast as by way of values, which
+    /// is felt with a million observations.
+    fn take_usual(&mut self, line: &[u8]) -> Option<()> {
+        match serde_json::from_slice(line).ok()? {
+            Usual {
+                r#type,
+                name: Some(name),
+                entity_type: Some(entity_type),
+                observations: Some(observations),
+                from: None,
+                to: None,
+                relation_type: None,
+            } if r#type == "entity" => {
+                let extra = Map::new();
+                self.graph.entities.push(Entity { name, entity_type, observations, extra });
+            }
+            Usual {
+                r#type,
+                name: None,
+                entity_type: None,
+                observations: None,
+                from: Some(from),
+                to: Some(to),
+                relation_type: Some(relation_type),
+            } if r#type == "relation" => {
+                let extra = Map::new();
+                self.graph.relations.push(Relation { from, to, relation_type, extra });
+            }
+            Usual { .. } => return None,
+        }
+        Some(())
+    }
+
     /// Takes over the objects of a line, of which there is usually one. Where a writer left no
     /// newline at the end and another appended, there are two. Hands back what is no object.
     fn take_line<'a>(&mut self, line: &'a [u8]) -> Result<(), &'a [u8]> {
@@ -229,6 +280,10 @@ mod tests {
         let untyped = r#"{"from":"Ada"}"#;
         let file = format!("{extended}\n{related}\n{other}\n{untyped}\n");
         check(file.as_bytes(), &file, &[]);
+        let odd = BOB.replace('}', r#","from":7,"relationType":null}"#) + "\n";
+        check(odd.as_bytes(), &odd, &[]);
+        let twice = BOB.replace(r#""name":"Bob""#, r#""name":"Cy","name":"Bob""#);
+        check(twice.as_bytes(), &format!("{BOB}\n"), &[]);
     }
 
     #[test]
