@@ -18,13 +18,13 @@ const REACH: f64 = 90.0;
 
 /// Returns a point for each of `count` nodes that are connected by these pairs.
 pub(super) fn place(count: usize, pairs: &[(usize, usize)]) -> Vec<Point> {
-    let mut points: Vec<Point> = (0..count).map(start).collect();
+    let mut points = spiral(count);
     for step in 0..STEPS {
         // Nodes move less and less, so that they come to rest.
         let furthest = REACH * (1.0 - f64::from(step) / f64::from(STEPS));
         let moves = moves(&points, pairs);
         for (point, (x, y)) in points.iter_mut().zip(moves) {
-            let length = x.hypot(y).max(f64::MIN_POSITIVE);
+            let length = length(x, y).max(f64::MIN_POSITIVE);
             let share = length.min(furthest) / length;
             point.x += x * share;
             point.y += y * share;
@@ -33,13 +33,27 @@ pub(super) fn place(count: usize, pairs: &[(usize, usize)]) -> Vec<Point> {
     points
 }
 
-/// Returns the first place of a node: on a spiral that fills a disk evenly.
-fn start(index: usize) -> Point {
-    /// The turn after which no two nodes are on one ray.
-    const GOLDEN: f64 = 2.399_963_229_728_653;
-    let index = u32::try_from(index).map_or(f64::MAX, f64::from);
-    let (distance, angle) = (REACH * (index + 0.5).sqrt(), GOLDEN * index);
-    Point { x: distance * angle.cos(), y: distance * angle.sin() }
+/// Returns the first places: on a spiral that fills a disk evenly. Each node is turned by the
+/// golden angle from the one before, by a product and not by a sine: the library that has sines
+/// would be loaded at every start of ralph.
+fn spiral(count: usize) -> Vec<Point> {
+    const TURN: Point = Point { x: -0.737_368_878_078_319_7, y: 0.675_490_294_261_523_8 };
+    let mut direction = Point { x: 1.0, y: 0.0 };
+    let mut points = Vec::with_capacity(count);
+    for number in (0..u32::MAX).take(count) {
+        let distance = REACH * (f64::from(number) + 0.5).sqrt();
+        points.push(Point { x: distance * direction.x, y: distance * direction.y });
+        direction = Point {
+            x: direction.x * TURN.x - direction.y * TURN.y,
+            y: direction.x * TURN.y + direction.y * TURN.x,
+        };
+    }
+    points
+}
+
+/// Returns how long the way is.
+pub(super) fn length(x: f64, y: f64) -> f64 {
+    (x * x + y * y).sqrt()
 }
 
 /// Returns where each node is pushed and pulled to, as a spring between relatives would and a
@@ -51,7 +65,7 @@ fn moves(points: &[Point], pairs: &[(usize, usize)]) -> Vec<(f64, f64)> {
     for one in 0..points.len() {
         for other in one + 1..points.len() {
             let (x, y) = (points[one].x - points[other].x, points[one].y - points[other].y);
-            let square = x.mul_add(x, y * y).max(1.0);
+            let square = (x * x + y * y).max(1.0);
             let push = REACH * REACH / square;
             moves[one].0 += x * push;
             moves[one].1 += y * push;
@@ -61,7 +75,7 @@ fn moves(points: &[Point], pairs: &[(usize, usize)]) -> Vec<(f64, f64)> {
     }
     for &(one, other) in pairs {
         let (x, y) = (points[one].x - points[other].x, points[one].y - points[other].y);
-        let pull = x.hypot(y) / REACH * 0.4;
+        let pull = length(x, y) / REACH * 0.4;
         moves[one].0 -= x * pull;
         moves[one].1 -= y * pull;
         moves[other].0 += x * pull;
@@ -80,7 +94,7 @@ mod tests {
         let points = place(8, &pairs);
         assert_eq!(points, place(8, &pairs));
         let distance = |one: usize, other: usize| {
-            (points[one].x - points[other].x).hypot(points[one].y - points[other].y)
+            length(points[one].x - points[other].x, points[one].y - points[other].y)
         };
         for one in 0..8 {
             assert!(points[one].x.is_finite() && points[one].x.abs() < 2_000.0, "{points:?}");

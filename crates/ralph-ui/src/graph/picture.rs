@@ -150,7 +150,7 @@ fn push_legend(svg: &mut String, colors: &BTreeMap<&str, &str>, x: f64, top: f64
         return;
     }
     for ((kind, color), row) in colors.iter().zip(0_u32..) {
-        let y = 18.0_f64.mul_add(row.into(), top);
+        let y = top + 18.0 * f64::from(row);
         let kind = escape(&safe::one_line(kind, 24, "…"));
         svg.push_str(&format!(
             "<circle cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"5\" fill=\"{color}\"/>\
@@ -190,8 +190,8 @@ fn push_edge(svg: &mut String, edge: &Edge<'_>, from: Point, to: Point, shown: W
     }
     // The arrow ends at the circle, not under it.
     let (x, y) = (to.x - from.x, to.y - from.y);
-    let share = 1.0 - 10.0 / x.hypot(y).max(10.0);
-    let end = Point { x: x.mul_add(share, from.x), y: y.mul_add(share, from.y) };
+    let share = 1.0 - 10.0 / layout::length(x, y).max(10.0);
+    let end = Point { x: from.x + x * share, y: from.y + y * share };
     svg.push_str(&format!(
         "<g><title>{words}</title><line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" marker-end=\"url(#a)\"/>",
         from.x, from.y, end.x, end.y
@@ -200,7 +200,7 @@ fn push_edge(svg: &mut String, edge: &Edge<'_>, from: Point, to: Point, shown: W
         Words::OnPointing => {}
         Words::Shown => {
             // Nearer to the beginning, so that two arrows back and forth keep their words apart.
-            let at = Point { x: x.mul_add(0.4, from.x), y: y.mul_add(0.4, from.y) };
+            let at = Point { x: from.x + x * 0.4, y: from.y + y * 0.4 };
             svg.push_str(&format!(
                 "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" class=\"w\">{}</text>",
                 at.x,
