@@ -28,6 +28,7 @@ pub mod fingerprint;
 pub mod gate;
 pub mod given_up;
 pub mod glob;
+pub mod graph;
 pub mod guard;
 pub mod handoff;
 pub mod ids;

@@ -16,6 +16,7 @@ mod board;
 pub mod budget;
 pub mod checkup;
 mod ending;
+pub mod graph;
 pub mod json;
 mod lines;
 mod memory;

@@ -3,6 +3,7 @@
 //! Not here: what a command does, and settings that come from files.
 
 mod context;
+pub(crate) mod memory;
 mod tasks;
 
 use std::path::PathBuf;
@@ -176,6 +177,10 @@ pub(crate) enum Command {
     /// Make the documents and settings that a workflow needs.
     #[command(after_help = SCAFFOLD)]
     Init(InitArgs),
+    /// Show, search or draw what agents remember in the knowledge graph of this project.
+    Memory(memory::MemoryArgs),
+    /// Serve the knowledge graph of this project to an agent, over MCP on stdin and stdout.
+    Mcp(memory::McpArgs),
     /// Answer a hook of Claude Code: one JSON object on stdin, at most one on stdout.
     Hook {
         /// session-start, pre-tool-use, post-tool-use, post-tool-batch or stop.

@@ -14,8 +14,14 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// Replaces a file, for whom the permissions say; the user's mask does not matter.
 pub fn replace_with(path: &Path, content: &[u8], permissions: Permissions) -> io::Result<()> {
+    replace_and_hold(path, content, permissions).map(drop)
+}
+
+/// Replaces a file like [`replace_with`], and returns the new one, open: as long as it is held,
+/// no other file is taken for it.
+pub fn replace_and_hold(path: &Path, content: &[u8], permissions: Permissions) -> io::Result<File> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    replace_by_way_of(directory, path, content, permissions)
+    put(directory, path, content, permissions)
 }
 
 /// Replaces a file like [`replace_with`], by way of a directory in which a half-written file that
@@ -26,6 +32,10 @@ pub fn replace_by_way_of(
     content: &[u8],
     permissions: Permissions,
 ) -> io::Result<()> {
+    put(scratch, path, content, permissions).map(drop)
+}
+
+fn put(scratch: &Path, path: &Path, content: &[u8], permissions: Permissions) -> io::Result<File> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let mut temporary = tempfile::Builder::new()
@@ -37,9 +47,9 @@ pub fn replace_by_way_of(
     temporary.as_file().set_permissions(permissions.clone())?;
     temporary.as_file().sync_all()?;
     match temporary.persist(path) {
-        Ok(_) => sync_directory(directory),
+        Ok(file) => sync_directory(directory).map(|()| file),
         Err(refused) if refused.error.kind() == io::ErrorKind::CrossesDevices => {
-            replace_by_way_of(directory, path, content, permissions)
+            put(directory, path, content, permissions)
         }
         Err(refused) => Err(refused.error),
     }

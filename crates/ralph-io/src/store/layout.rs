@@ -24,7 +24,7 @@ pub const RUNTIME_FILES: [&str; 12] = [
     "/guardrail_*.log",
     "/handoffs/",
     "/logs/",
-    "/memory.jsonl",
+    "/memory.jsonl*",
     "/settings.local.json",
     "/state.json",
     "/state.md",

@@ -9,6 +9,7 @@ pub mod atomic;
 pub mod draft;
 pub mod embedded;
 pub mod files;
+pub mod graph;
 pub mod journal;
 pub mod layout;
 pub mod lock;

@@ -9,6 +9,8 @@ mod dry_run;
 mod hook;
 mod init;
 mod log;
+mod mcp;
+mod memory;
 mod plan;
 mod plugin;
 mod prompt;
@@ -27,6 +29,7 @@ use clap::Parser as _;
 use clap::error::ErrorKind;
 use ralph_core::outcome::ExitStatus;
 
+use crate::cli::memory::McpServer;
 use crate::cli::{Cli, Command, WELCOME};
 use crate::complaint::Complaint;
 use crate::screen::{self, Screen};
@@ -40,6 +43,13 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         && let Some(event) = event.to_str().filter(|event| !event.starts_with('-'))
     {
         return hook::main(event);
+    }
+    // An agent waits for its servers before it begins.
+    if let [_, command, server] = words.as_slice()
+        && command == "mcp"
+        && server == "memory"
+    {
+        return mcp::main(Path::new("."), None);
     }
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
@@ -56,6 +66,10 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Init(args)) => finish(&cli.common, init::main(&cli.common, &args)),
         Some(Command::Plan(args)) => finish(&cli.common, plan::main(&cli.common, &args)),
         Some(Command::Prompt(args)) => finish(&cli.common, prompt::main(&cli.common, &args)),
+        Some(Command::Memory(args)) => finish(&cli.common, memory::main(&cli.common, &args)),
+        Some(Command::Mcp(args)) => match args.server {
+            McpServer::Memory { file } => mcp::main(&cli.common.project_dir, file.as_deref()),
+        },
         Some(Command::Hook { event }) => hook::main(&event),
         Some(Command::Run(args)) => finish(&cli.common, run::main(&cli.common, &args)),
         Some(Command::Build(args)) => finish(&cli.common, build::main(&cli.common, &args)),

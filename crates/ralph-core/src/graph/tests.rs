@@ -1,0 +1,235 @@
+//! The rules of the graph, against a slow model that does what the words say.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn entity(name: &str, observations: &[&str]) -> Entity {
+    Entity {
+        name: name.into(),
+        entity_type: "thing".into(),
+        observations: observations.iter().map(ToString::to_string).collect(),
+        extra: Map::new(),
+    }
+}
+
+fn relation(from: &str, to: &str) -> Relation {
+    let relation_type = "knows".into();
+    Relation { from: from.into(), to: to.into(), relation_type, extra: Map::new() }
+}
+
+fn observations(name: &str, contents: &[&str]) -> Observations {
+    let contents = contents.iter().map(ToString::to_string).collect();
+    Observations { entity_name: name.into(), contents }
+}
+
+/// A graph of two things that know each other.
+fn pair() -> Graph {
+    Graph {
+        entities: vec![entity("Ada", &["writes", "counts"]), entity("Bob", &[])],
+        relations: vec![relation("Ada", "Bob"), relation("Bob", "Ada")],
+    }
+}
+
+#[track_caller]
+fn check(edit: Edit, edited: &Edited, effect: Effect, then: impl FnOnce(&mut Graph)) {
+    let (mut graph, mut expect) = (pair(), pair());
+    then(&mut expect);
+    assert_eq!(graph.apply(edit), Ok((edited.clone(), effect)));
+    assert_eq!(graph, expect);
+}
+
+#[test]
+fn only_what_is_not_there_is_created() {
+    let new = vec![entity("Cy", &["x"]), entity("Cy", &[])];
+    let asked = [vec![entity("Ada", &["other"])], new.clone()].concat();
+    check(Edit::CreateEntities(asked), &Edited::Entities(new.clone()), Effect::Changed, |graph| {
+        graph.entities.extend(new);
+    });
+    let known = Edit::CreateEntities(vec![entity("Ada", &[])]);
+    check(known, &Edited::Entities(vec![]), Effect::Unchanged, |_| {});
+    let new = vec![relation("Ada", "nobody"), relation("Ada", "nobody")];
+    let asked = [vec![relation("Bob", "Ada")], new.clone()].concat();
+    check(
+        Edit::CreateRelations(asked),
+        &Edited::Relations(new.clone()),
+        Effect::Changed,
+        |graph| {
+            graph.relations.extend(new);
+        },
+    );
+}
+
+#[test]
+fn only_what_is_not_known_is_added() {
+    let added = |name: &str, texts: &[&str]| Added {
+        entity_name: name.into(),
+        added_observations: texts.iter().map(ToString::to_string).collect(),
+    };
+    let asked =
+        vec![observations("Ada", &["writes", "sings", "sings"]), observations("Ada", &["sings"])];
+    let edited = Edited::Observations(vec![added("Ada", &["sings", "sings"]), added("Ada", &[])]);
+    check(Edit::AddObservations(asked), &edited, Effect::Changed, |graph| {
+        graph.entities[0].observations.extend(["sings".into(), "sings".into()]);
+    });
+}
+
+#[test]
+fn a_change_is_made_whole_or_not_at_all() {
+    let mut graph = pair();
+    let asked = vec![observations("Ada", &["sings"]), observations("Cy", &["x"])];
+    let error = graph.apply(Edit::AddObservations(asked)).expect_err("Cy is not there");
+    assert_eq!(error.to_string(), "Entity with name Cy not found");
+    assert_eq!(graph, pair());
+}
+
+#[test]
+fn what_is_deleted_takes_its_relations_along() {
+    let names = vec!["Bob".to_owned(), "nobody".to_owned()];
+    check(Edit::DeleteEntities(names), &Edited::Deleted, Effect::Changed, |graph| {
+        graph.entities.pop();
+        graph.relations.clear();
+    });
+    let asked = vec![observations("Ada", &["counts", "sings"]), observations("nobody", &["x"])];
+    check(Edit::DeleteObservations(asked), &Edited::Deleted, Effect::Changed, |graph| {
+        graph.entities[0].observations.pop();
+    });
+    let asked = vec![relation("Ada", "Bob"), relation("Ada", "nobody")];
+    check(Edit::DeleteRelations(asked), &Edited::Deleted, Effect::Changed, |graph| {
+        graph.relations.remove(0);
+    });
+    let nothing = Edit::DeleteEntities(vec!["nobody".to_owned()]);
+    check(nothing, &Edited::Deleted, Effect::Unchanged, |_| {});
+}
+
+#[test]
+fn a_search_looks_everywhere_and_ignores_case() {
+    let mut graph = pair();
+    graph.entities[1].observations.push("STRASSE, ΟΔΟΣ, 300 \u{212a}".into());
+    for (texts, expect) in [
+        (&["ADA"][..], &["Ada"][..]),
+        (&["thing"], &["Ada", "Bob"]),
+        (&["COUNT"], &["Ada"]),
+        (&["straSSe"], &["Bob"]),
+        (&["οδος"], &["Bob"]),
+        (&["300 K"], &["Bob"]),
+        (&[""], &["Ada", "Bob"]),
+        (&[], &["Ada", "Bob"]),
+        (&["thing", "count"], &["Ada"]),
+        (&["bob", "count"], &[]),
+    ] {
+        let found = graph.search(texts);
+        let names: Vec<&str> = found.entities.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, expect, "{texts:?}");
+        assert_eq!(found.relations.is_empty(), expect.is_empty(), "{texts:?}");
+    }
+    let opened = graph.open(&["Bob", "nobody"]);
+    assert_eq!(opened.entities, [&graph.entities[1]]);
+    assert_eq!(opened.relations.len(), 2);
+}
+
+#[test]
+fn answers_name_nothing_but_what_the_protocol_knows() {
+    let mut graph = pair();
+    graph.entities[0].extra.insert("since".into(), json!(1843));
+    graph.entities.pop();
+    graph.relations.pop();
+    assert_eq!(
+        json!(graph.all()),
+        json!({
+            "entities": [{"name": "Ada", "entityType": "thing", "observations": ["writes", "counts"]}],
+            "relations": [{"from": "Ada", "to": "Bob", "relationType": "knows"}],
+        })
+    );
+}
+
+/// A few names and texts, so that they meet.
+fn word() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["a", "b", "c", "d"]).prop_map(str::to_owned)
+}
+
+fn words() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(word(), 0..4)
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let entity = (word(), words()).prop_map(|(name, observations)| Entity {
+        name,
+        observations,
+        ..Entity::default()
+    });
+    let relation = (word(), word(), word()).prop_map(|(from, to, relation_type)| Relation {
+        from,
+        to,
+        relation_type,
+        ..Relation::default()
+    });
+    let about = (word(), words())
+        .prop_map(|(entity_name, contents)| Observations { entity_name, contents });
+    let about = prop::collection::vec(about, 0..3).boxed();
+    let relations = prop::collection::vec(relation, 0..3).boxed();
+    prop_oneof![
+        prop::collection::vec(entity, 0..3).prop_map(Edit::CreateEntities),
+        relations.clone().prop_map(Edit::CreateRelations),
+        about.clone().prop_map(Edit::AddObservations),
+        words().prop_map(Edit::DeleteEntities),
+        about.prop_map(Edit::DeleteObservations),
+        relations.prop_map(Edit::DeleteRelations),
+    ]
+}
+
+/// What the edits mean, one thing at a time.
+fn model(graph: &Graph, edit: &Edit) -> Graph {
+    let mut after = graph.clone();
+    match edit {
+        Edit::CreateEntities(asked) => {
+            let is_new = |it: &&Entity| graph.entities.iter().all(|there| there.name != it.name);
+            after.entities.extend(asked.iter().filter(is_new).cloned());
+        }
+        Edit::CreateRelations(asked) => {
+            after
+                .relations
+                .extend(asked.iter().filter(|it| !graph.relations.contains(it)).cloned());
+        }
+        Edit::AddObservations(asked) => {
+            for Observations { entity_name, contents } in asked {
+                let Some(entity) = after.entities.iter_mut().find(|it| it.name == *entity_name)
+                else {
+                    return graph.clone();
+                };
+                let known = entity.observations.clone();
+                entity
+                    .observations
+                    .extend(contents.iter().filter(|it| !known.contains(it)).cloned());
+            }
+        }
+        Edit::DeleteEntities(names) => {
+            after.entities.retain(|it| !names.contains(&it.name));
+            after.relations.retain(|it| !names.contains(&it.from) && !names.contains(&it.to));
+        }
+        Edit::DeleteObservations(asked) => {
+            for Observations { entity_name, contents } in asked {
+                if let Some(entity) = after.entities.iter_mut().find(|it| it.name == *entity_name) {
+                    entity.observations.retain(|it| !contents.contains(it));
+                }
+            }
+        }
+        Edit::DeleteRelations(asked) => after.relations.retain(|it| !asked.contains(it)),
+    }
+    after
+}
+
+proptest! {
+    #[test]
+    fn edits_do_what_the_words_say(edits in prop::collection::vec(edit(), 0..20)) {
+        let mut graph = Graph::default();
+        for edit in edits {
+            let expect = model(&graph, &edit);
+            let before = graph.clone();
+            let effect = graph.apply(edit).map_or(Effect::Unchanged, |(_, effect)| effect);
+            prop_assert_eq!(&graph, &expect);
+            prop_assert_eq!(effect == Effect::Unchanged, graph == before);
+        }
+    }
+}

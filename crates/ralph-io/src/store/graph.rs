@@ -1,0 +1,342 @@
+//! The file of the knowledge graph, which several servers may read and write at once.
+//!
+//! Who changes the graph holds a lock beside the file from reading to writing, so nothing that
+//! another wrote is lost. The file is replaced whole, so who only reads needs no lock, and a kill
+//! or a full disk leaves the old one. It is read again only when it is another one. Not here:
+//! what an edit means, and the words to people.
+
+mod lines;
+
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use ralph_core::graph::{Edit, Edited, Effect, Graph, UnknownEntity};
+use rustix::fs::OFlags;
+
+use super::atomic;
+use lines::Content;
+
+/// Ten times what a million observations take; a larger file is something else.
+const LARGEST: u64 = 2 << 30;
+
+/// The largest graph is written in two seconds, and several writers may be in front.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Somebody who writes in place is done with a page of text by then.
+const SECOND_LOOK: Duration = Duration::from_millis(100);
+
+/// A file with a knowledge graph, and what it said when it was last read.
+#[derive(Debug)]
+pub struct GraphFile {
+    path: PathBuf,
+    patience: Duration,
+    seen: Option<Seen>,
+    notices: Vec<Notice>,
+    swept: bool,
+}
+
+/// Something that people should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// Lines cannot be read.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+        /// The number of the first, from 1.
+        first: usize,
+    },
+    /// They were put aside, and the file is whole again.
+    PutAside {
+        /// Where they are.
+        path: PathBuf,
+    },
+}
+
+/// The graph cannot be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum GraphError {
+    /// An edit is about a thing that is not there.
+    #[error(transparent)]
+    Unknown(#[from] UnknownEntity),
+    /// The system refused.
+    #[error("cannot {doing} `{}`: {source}", .path.display())]
+    Refused {
+        /// What was to be done.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// It is a directory, a pipe or a device.
+    #[error("`{}` is not a file", .0.display())]
+    NotAFile(PathBuf),
+    /// It is larger than any graph.
+    #[error("`{}` is too large: a graph may have {} MiB", .0.display(), LARGEST >> 20)]
+    TooLarge(PathBuf),
+    /// Another process keeps the lock.
+    #[error("another process has held `{}` for {} seconds", .path.display(), .waited.as_secs())]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+}
+
+/// What a file said.
+#[derive(Debug)]
+struct Seen {
+    content: Content,
+    /// None where there is no file.
+    version: Option<Version>,
+}
+
+/// A version of the file. It is held open: as long as it is, no other file gets its number.
+#[derive(Debug)]
+struct Version {
+    stamp: Stamp,
+    _file: File,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl GraphFile {
+    /// Returns the file at a path, whether it is there or not. Nothing is read yet.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            patience: PATIENCE,
+            seen: None,
+            notices: Vec::new(),
+            swept: false,
+        }
+    }
+
+    /// Returns the graph as it is now. It is empty where there is no file.
+    pub fn graph(&mut self) -> Result<&Graph, GraphError> {
+        let path = self.path.clone();
+        Ok(&self.look(&path)?.content.graph)
+    }
+
+    /// Changes the graph, whole or not at all.
+    pub fn apply(&mut self, edit: Edit) -> Result<Edited, GraphError> {
+        // Through a link, so that all who use the file use one lock, and the link stays.
+        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).map_err(refused("make", directory))?;
+        }
+        let _lock = self.lock(&path)?;
+        let seen = self.look(&path)?;
+        let (edited, effect) = seen.content.graph.apply(edit)?;
+        let is_whole = seen.content.damaged.is_empty();
+        match effect {
+            Effect::Unchanged if is_whole => {}
+            Effect::Unchanged | Effect::Changed => {
+                // What is remembered is no longer what is there, until it is written.
+                let seen = self.seen.take();
+                self.seen = seen.map(|seen| self.write(&path, seen)).transpose()?;
+            }
+        }
+        Ok(edited)
+    }
+
+    /// Returns what people should know, once.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Reads the file, unless it is the one that was read last.
+    fn look(&mut self, path: &Path) -> Result<&mut Seen, GraphError> {
+        let stamp = match fs::metadata(path) {
+            Ok(metadata) => Some(Stamp::of(&metadata)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(refused("read", path)(error)),
+        };
+        let seen = if let Some(seen) = self.seen.take_if(|seen| seen.stamp() == stamp) {
+            seen
+        } else {
+            self.read(path)?
+        };
+        Ok(self.seen.insert(seen))
+    }
+
+    fn read(&mut self, path: &Path) -> Result<Seen, GraphError> {
+        let mut seen = read(path)?;
+        if !seen.content.damaged.is_empty() {
+            // It may be half written just now, by somebody who does not replace it.
+            std::thread::sleep(SECOND_LOOK);
+            seen = read(path)?;
+        }
+        if let Some(first) = seen.content.damaged.first() {
+            self.notices.push(Notice::Damaged {
+                path: path.to_owned(),
+                count: seen.content.damaged.len(),
+                first: first.line,
+            });
+        }
+        Ok(seen)
+    }
+
+    fn write(&mut self, path: &Path, mut seen: Seen) -> Result<Seen, GraphError> {
+        self.sweep(path);
+        if !seen.content.damaged.is_empty() {
+            let aside = put_aside(path, &seen.content.damaged)
+                .map_err(refused("put aside what is damaged in", path))?;
+            self.notices.push(Notice::PutAside { path: aside });
+            seen.content.damaged.clear();
+        }
+        let permissions = fs::metadata(path)
+            .map_or_else(|_| Permissions::from_mode(0o600), |metadata| metadata.permissions());
+        let bytes = lines::render(&seen.content.graph, &seen.content.others);
+        let version = atomic::replace_and_hold(path, &bytes, permissions)
+            .and_then(Version::of)
+            .map_err(refused("write", path))?;
+        Ok(Seen { version: Some(version), ..seen })
+    }
+
+    /// Removes what writers left that were killed. Who holds the lock is the only writer.
+    fn sweep(&mut self, path: &Path) {
+        if std::mem::replace(&mut self.swept, true) {
+            return;
+        }
+        let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return };
+        let lead = format!(".{}.", name.to_string_lossy());
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with(&lead) && name.ends_with(".tmp") {
+                // What stays does no harm.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    fn lock(&self, path: &Path) -> Result<File, GraphError> {
+        let path = beside(path, ".lock");
+        let open = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path);
+        let file = open.map_err(refused("lock", &path))?;
+        let begun = Instant::now();
+        let mut pause = Duration::from_micros(200);
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::Error(error)) => return Err(refused("lock", &path)(error)),
+                Err(TryLockError::WouldBlock) if begun.elapsed() >= self.patience => {
+                    return Err(GraphError::Busy { path, waited: self.patience });
+                }
+                Err(TryLockError::WouldBlock) => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(10));
+                }
+            }
+        }
+    }
+}
+
+impl Seen {
+    fn stamp(&self) -> Option<Stamp> {
+        self.version.as_ref().map(|version| version.stamp)
+    }
+}
+
+impl Version {
+    fn of(file: File) -> io::Result<Self> {
+        Ok(Self { stamp: Stamp::of(&file.metadata()?), _file: file })
+    }
+}
+
+impl Stamp {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Seen, GraphError> {
+    let refused = |error| refused("read", path)(error);
+    // A pipe would keep us waiting for its writer.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Seen { content: Content::default(), version: None });
+        }
+        Err(error) => return Err(refused(error)),
+    };
+    let metadata = file.metadata().map_err(refused)?;
+    if !metadata.is_file() {
+        return Err(GraphError::NotAFile(path.to_owned()));
+    }
+    if metadata.len() > LARGEST {
+        return Err(GraphError::TooLarge(path.to_owned()));
+    }
+    let stamp = Stamp::of(&metadata);
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+    (&file).take(LARGEST).read_to_end(&mut bytes).map_err(refused)?;
+    Ok(Seen { content: lines::parse(&bytes), version: Some(Version { stamp, _file: file }) })
+}
+
+/// Keeps damaged lines in a file of their own, and returns it.
+fn put_aside(path: &Path, damaged: &[lines::Damaged]) -> io::Result<PathBuf> {
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
+    let mut bytes = Vec::new();
+    for damaged in damaged {
+        bytes.extend(&damaged.bytes);
+        bytes.push(b'\n');
+    }
+    let mut number = 1;
+    loop {
+        let suffix = match number {
+            1 => format!(".damaged-{now}"),
+            number => format!(".damaged-{now}-{number}"),
+        };
+        let aside = beside(path, &suffix);
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside) {
+            Ok(mut file) => {
+                let written = file.write_all(&bytes).and_then(|()| file.sync_all());
+                if written.is_err() {
+                    let _ = fs::remove_file(&aside);
+                }
+                return written.map(|()| aside);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn refused(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GraphError {
+    let path = path.to_owned();
+    move |source| GraphError::Refused { doing, path, source }
+}
+
+#[cfg(test)]
+mod tests;

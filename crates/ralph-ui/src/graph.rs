@@ -1,0 +1,155 @@
+//! The knowledge graph for people: a list, a picture, and a page with both.
+//!
+//! Everything in it was written by agents, so it goes through `safe` first, and is escaped where
+//! it becomes part of a page. Not here: reading the graph, and where pictures are written.
+
+mod layout;
+mod picture;
+
+use std::collections::BTreeMap;
+
+use ralph_core::graph::{Entity, Graph, Relation, Selection};
+
+pub use self::picture::{Drawing, draw};
+
+use crate::safe;
+use crate::style::{Paint, Style};
+
+/// More than a name needs; whole pages would hide the rest.
+const LONGEST_NAME: usize = 200;
+
+/// An observation is a sentence. What is longer is in the file.
+const LONGEST_OBSERVATION: usize = 1_000;
+
+/// A page with more entries is no longer read, and slow to open.
+const MOST_ON_PAGE: usize = 2_000;
+
+/// What a page looks like, in light and in dark surroundings.
+const STYLE: &str = "\
+:root{color-scheme:light dark}\
+body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}\
+svg{width:100%;height:auto;border:1px solid #8884;border-radius:8px}\
+h2{margin:1.5rem 0 0;font-size:1.05rem}small{font-weight:normal;opacity:.7}\
+ul{margin:.2rem 0}.r{opacity:.8}";
+
+/// Returns things, what is known of them and how they relate as text, or other words where there
+/// is nothing.
+pub fn list(selection: &Selection<'_>, nothing: &str, style: &Style) -> String {
+    if selection.entities.is_empty() && selection.relations.is_empty() {
+        return format!("{nothing}\n");
+    }
+    let mut text = format!("{}\n", counts(selection.entities.len(), selection.relations.len()));
+    let (mut outgoing, loose) = relations_of(&selection.entities, &selection.relations);
+    for entity in &selection.entities {
+        let name = style.paint(Paint::Strong, &name(&entity.name));
+        let kind = safe::one_line(&entity.entity_type, LONGEST_NAME, "…");
+        let kind =
+            if kind.is_empty() { kind } else { style.paint(Paint::Dim, &format!("  ({kind})")) };
+        text.push_str(&format!("\n{name}{kind}\n"));
+        for observation in &entity.observations {
+            text.push_str(&format!(
+                "  - {}\n",
+                safe::one_line(observation, LONGEST_OBSERVATION, "…")
+            ));
+        }
+        for relation in outgoing.remove(entity.name.as_str()).unwrap_or_default() {
+            let (how, to) = (name_of(&relation.relation_type), name_of(&relation.to));
+            text.push_str(&format!("  {} {how} {to}\n", style.paint(Paint::Dim, "->")));
+        }
+    }
+    if !loose.is_empty() {
+        text.push_str(&format!("\n{}\n", style.paint(Paint::Strong, "Further relations")));
+        for Relation { from, relation_type, to, .. } in loose {
+            let line = format!("{} {} {}", name_of(from), name_of(relation_type), name_of(to));
+            text.push_str(&format!("  {line}\n"));
+        }
+    }
+    text
+}
+
+/// Returns a page of its own with the picture and, below it, the list.
+pub fn page(graph: &Graph, drawn: &Drawing) -> String {
+    let entities: Vec<&Entity> = graph.entities.iter().take(MOST_ON_PAGE).collect();
+    let relations: Vec<&Relation> = graph.relations.iter().collect();
+    let (mut outgoing, _) = relations_of(&entities, &relations);
+    let mut body = String::new();
+    for entity in &entities {
+        let (name, kind) = (escape(&name(&entity.name)), escape(&name_of(&entity.entity_type)));
+        body.push_str(&format!("<h2>{name} <small>{kind}</small></h2>\n<ul>\n"));
+        for observation in &entity.observations {
+            let observation = safe::one_line(observation, LONGEST_OBSERVATION, "…");
+            body.push_str(&format!("<li>{}</li>\n", escape(&observation)));
+        }
+        for relation in outgoing.remove(entity.name.as_str()).unwrap_or_default() {
+            let line = format!("→ {} {}", name_of(&relation.relation_type), name_of(&relation.to));
+            body.push_str(&format!("<li class=\"r\">{}</li>\n", escape(&line)));
+        }
+        body.push_str("</ul>\n");
+    }
+    let missing = graph.entities.len() - entities.len();
+    if missing > 0 {
+        body.push_str(&format!("<p>{missing} more are not listed here.</p>\n"));
+    }
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>What is remembered</title>\n<style>{STYLE}</style>\n\
+         <h1>What is remembered</h1>\n<p>{}.</p>\n{}\n{body}</html>\n",
+        drawn.extent, drawn.svg
+    )
+}
+
+/// Returns the relations that begin at each of these things, by its name, and the rest.
+fn relations_of<'a>(
+    entities: &[&'a Entity],
+    relations: &[&'a Relation],
+) -> (BTreeMap<&'a str, Vec<&'a Relation>>, Vec<&'a Relation>) {
+    let mut outgoing: BTreeMap<&str, Vec<&Relation>> =
+        entities.iter().map(|entity| (entity.name.as_str(), Vec::new())).collect();
+    let mut loose = Vec::new();
+    for relation in relations {
+        match outgoing.get_mut(relation.from.as_str()) {
+            Some(known) => known.push(relation),
+            None => loose.push(*relation),
+        }
+    }
+    (outgoing, loose)
+}
+
+fn counts(entities: usize, relations: usize) -> String {
+    let some = |count: usize, one: &str, many: &str| match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {many}"),
+    };
+    let entities = some(entities, "thing", "things");
+    format!("{entities}, {}", some(relations, "relation", "relations"))
+}
+
+fn name(text: &str) -> String {
+    let name = name_of(text);
+    if name.is_empty() { "(no name)".to_owned() } else { name }
+}
+
+fn name_of(text: &str) -> String {
+    safe::one_line(text, LONGEST_NAME, "…")
+}
+
+/// Returns a text that is nothing but text in a page or a picture.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            character => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests;

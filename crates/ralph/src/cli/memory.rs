@@ -1,0 +1,65 @@
+//! The command line of the knowledge graph: for people, and for the server that agents start.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// Options of `memory`.
+#[derive(Debug, Args)]
+pub(crate) struct MemoryArgs {
+    /// The file with the graph [default: `MEMORY_FILE_PATH`, or else .ralph/memory.jsonl].
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) file: Option<OsString>,
+    /// What to do; `show` where nothing is said.
+    #[command(subcommand)]
+    pub(crate) command: Option<MemoryCommand>,
+}
+
+/// What `memory` can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MemoryCommand {
+    /// List everything that is remembered.
+    Show,
+    /// List what has all of these words in its name, type or observations.
+    Search {
+        /// The words; case does not matter.
+        #[arg(required = true)]
+        words: Vec<String>,
+    },
+    /// Print the graph as JSON, or draw it.
+    Export(ExportArgs),
+}
+
+/// Options of `memory export`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Print the graph as JSON; this is the default.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write a page with a picture and a list; it needs nothing but a browser.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write the picture alone.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+/// Options of `mcp`.
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// What is served.
+    #[command(subcommand)]
+    pub(crate) server: McpServer,
+}
+
+/// A server that agents can start.
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpServer {
+    /// The memory: the nine tools that agents know of the npm package server-memory.
+    Memory {
+        /// The file with the graph [default: `MEMORY_FILE_PATH`, or else .ralph/memory.jsonl].
+        #[arg(long, value_name = "FILE")]
+        file: Option<OsString>,
+    },
+}

@@ -1,0 +1,101 @@
+//! `ralph mcp memory`: the knowledge graph as an MCP server on stdin and stdout.
+//!
+//! This is the one command with an async runtime, because the protocol's SDK wants one: a single
+//! thread, started here and nowhere else. Not here: the rules of the graph, which are the core's,
+//! and its file, which is the store's.
+
+mod schema;
+mod server;
+mod tools;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use ralph_core::outcome::ExitStatus;
+use ralph_io::store::graph::{GraphFile, Notice};
+use ralph_io::store::layout::PROJECT_DIRECTORY;
+use rmcp::ServiceExt as _;
+use rmcp::service::{QuitReason, ServerInitializeError};
+use rmcp::transport::async_rw::AsyncRwTransport;
+
+use self::server::MemoryServer;
+use crate::screen;
+
+/// Names another file, as for the server that ours stands in for.
+const FILE_VARIABLE: &str = "MEMORY_FILE_PATH";
+
+/// Longer messages are dropped by the transport without an answer; none is as long as this.
+const LONGEST_MESSAGE: usize = 256 << 20;
+
+/// Serves the graph of a project until the client goes away.
+pub(crate) fn main(project: &Path, file: Option<&OsStr>) -> ExitCode {
+    let path = match place(project, file) {
+        Ok(path) => path,
+        Err(error) => return fail(&format!("cannot find the place of the memory: {error}")),
+    };
+    let runtime =
+        match tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build() {
+            Ok(runtime) => runtime,
+            Err(error) => return fail(&format!("the memory server cannot start: {error}")),
+        };
+    let served = runtime.block_on(serve(MemoryServer::new(GraphFile::new(path))));
+    // A thread may still wait for a client that sends nothing more.
+    runtime.shutdown_background();
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => fail(&message),
+    }
+}
+
+/// Returns where the graph of a project is: where the flag says, or else the environment, or else
+/// in `.ralph`.
+pub(super) fn place(project: &Path, flag: Option<&OsStr>) -> std::io::Result<PathBuf> {
+    let project = std::path::absolute(project)?;
+    let named = flag.map(OsStr::to_owned).or_else(|| std::env::var_os(FILE_VARIABLE));
+    Ok(match named.filter(|name| !name.is_empty()) {
+        Some(name) => project.join(name),
+        None => project.join(PROJECT_DIRECTORY).join("memory.jsonl"),
+    })
+}
+
+/// Says what people should know of the file.
+pub(super) fn say(notices: Vec<Notice>) {
+    for notice in notices {
+        screen::warn(&match notice {
+            Notice::Damaged { path, count: 1, first } => {
+                format!("line {first} of `{}` cannot be read and is left out", path.display())
+            }
+            Notice::Damaged { path, count, first } => format!(
+                "{count} lines of `{}` cannot be read and are left out, line {first} is the first",
+                path.display()
+            ),
+            Notice::PutAside { path } => {
+                format!("what could not be read is kept in `{}`", path.display())
+            }
+        });
+    }
+}
+
+async fn serve(server: MemoryServer) -> Result<(), String> {
+    let (input, output) = rmcp::transport::io::stdio_pipes();
+    let transport =
+        AsyncRwTransport::new_server(input, output).with_max_line_length(LONGEST_MESSAGE);
+    let running = match server.serve(transport).await {
+        Ok(running) => running,
+        // A client that goes before it has said anything wanted nothing.
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(error) => return Err(format!("the client does not speak MCP: {error}")),
+    };
+    match running.waiting().await {
+        Ok(QuitReason::JoinError(error)) | Err(error) => {
+            Err(format!("the memory server broke down: {error}"))
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+fn fail(message: &str) -> ExitCode {
+    screen::say(&format!("ralph mcp memory: {}", ralph_ui::safe::one_line(message, 500, "…")));
+    ExitStatus::BadInput.code().into()
+}

@@ -1,0 +1,108 @@
+//! What the tools of the memory server take and give, as JSON Schema, and whether arguments are so.
+//!
+//! Mistakes are worded as the clients and models of the server that ours stands in for know them.
+//! Not here: JSON Schema at large; only objects, arrays and texts occur.
+
+use serde_json::{Map, Value, json};
+
+const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
+
+/// Whether an object may have fields that its schema does not name.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Extent {
+    /// It may: arguments.
+    Open,
+    /// It may not: results.
+    Closed,
+}
+
+/// Returns the schema of a whole argument or result.
+pub(super) fn whole(extent: Extent, fields: &[(&str, Value)]) -> Map<String, Value> {
+    let mut schema = Map::new();
+    schema.insert("$schema".into(), DIALECT.into());
+    if let Value::Object(object) = object(extent, fields) {
+        schema.extend(object);
+    }
+    schema
+}
+
+/// Returns the schema of an object with these fields, none of which may be missing.
+pub(super) fn object(extent: Extent, fields: &[(&str, Value)]) -> Value {
+    let mut schema = Map::new();
+    schema.insert("type".into(), "object".into());
+    let properties = fields.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone()));
+    schema.insert("properties".into(), Value::Object(properties.collect()));
+    if !fields.is_empty() {
+        let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+        schema.insert("required".into(), names.into());
+    }
+    match extent {
+        Extent::Open => {}
+        Extent::Closed => {
+            schema.insert("additionalProperties".into(), false.into());
+        }
+    }
+    Value::Object(schema)
+}
+
+/// Returns the schema of a list.
+pub(super) fn list(items: &Value) -> Value {
+    json!({ "type": "array", "items": items })
+}
+
+/// Returns the schema of a text.
+pub(super) fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+/// Returns a schema with words about it.
+pub(super) fn about(mut schema: Value, words: &str) -> Value {
+    schema["description"] = words.into();
+    schema
+}
+
+/// Returns everything that is wrong with arguments, one mistake a line.
+pub(super) fn mistakes(schema: &Map<String, Value>, arguments: &Map<String, Value>) -> String {
+    let mut mistakes = Vec::new();
+    check_fields(schema, arguments, "", &mut mistakes);
+    mistakes.join("\n")
+}
+
+fn check(schema: &Value, value: Option<&Value>, path: &str, mistakes: &mut Vec<String>) {
+    let expected = schema["type"].as_str().unwrap_or_default();
+    let received = value.map_or("undefined", kind);
+    if expected != received {
+        mistakes.push(format!("Invalid input: expected {expected}, received {received} at {path}"));
+        return;
+    }
+    if let (Some(schema), Some(object)) = (schema.as_object(), value.and_then(Value::as_object)) {
+        check_fields(schema, object, path, mistakes);
+    }
+    for (index, item) in value.and_then(Value::as_array).into_iter().flatten().enumerate() {
+        check(&schema["items"], Some(item), &format!("{path}[{index}]"), mistakes);
+    }
+}
+
+fn check_fields(
+    schema: &Map<String, Value>,
+    object: &Map<String, Value>,
+    path: &str,
+    mistakes: &mut Vec<String>,
+) {
+    let fields = schema.get("properties").and_then(Value::as_object);
+    for (name, field) in fields.into_iter().flatten() {
+        let dot = if path.is_empty() { "" } else { "." };
+        check(field, object.get(name), &format!("{path}{dot}{name}"), mistakes);
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

@@ -1,0 +1,149 @@
+//! The memory server as the protocol's SDK sees it: tools, and the whole graph as a resource.
+//!
+//! Calls are answered one after the other and in their order: the runtime has one thread, and no
+//! call gives it up before it is done. Not here: what the tools do.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ralph_io::store::graph::GraphFile;
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+    Implementation, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
+    ResourceContents, ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, UnsubscribeRequestParams,
+};
+use rmcp::service::{RequestContext, RoleServer};
+
+use super::tools::{self, MemoryTool, Nature, Reply};
+
+/// The resource that holds everything.
+const WHOLE: &str = "memory://knowledge-graph";
+
+const JSON: &str = "application/json";
+
+/// The server of one file.
+#[derive(Debug)]
+pub(super) struct MemoryServer {
+    file: Mutex<GraphFile>,
+    /// Whether the client wants to be told of changes.
+    is_subscribed: AtomicBool,
+}
+
+impl MemoryServer {
+    pub(super) fn new(file: GraphFile) -> Self {
+        Self { file: Mutex::new(file), is_subscribed: AtomicBool::new(false) }
+    }
+
+    fn file(&self) -> MutexGuard<'_, GraphFile> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls a tool, and says what people should know of the file.
+    fn answer(&self, request: CallToolRequestParams) -> (CallToolResult, Nature) {
+        let mut file = self.file();
+        let answer = tools::call(&mut file, &request.name, request.arguments.unwrap_or_default());
+        super::say(file.take_notices());
+        match answer {
+            Ok(Reply { text, structured, nature }) => {
+                let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+                result.structured_content = Some(structured);
+                // Where it is not said, it is none.
+                result.is_error = None;
+                (result, nature)
+            }
+            Err(text) => (CallToolResult::error(vec![ContentBlock::text(text)]), Nature::Reads),
+        }
+    }
+}
+
+impl ServerHandler for MemoryServer {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_resources_subscribe();
+        let mut info = ServerConfig::new(capabilities.build());
+        info.server_info = Implementation::new("ralph-memory", env!("CARGO_PKG_VERSION"));
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = MemoryTool::ALL.into_iter().map(MemoryTool::definition).collect();
+        Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let (result, nature) = self.answer(request);
+        if nature != Nature::Reads && self.is_subscribed.load(Ordering::Relaxed) {
+            let updated = ResourceUpdatedNotificationParam::new(WHOLE);
+            // A client that cannot be told is gone, and that is seen elsewhere.
+            let _ = context.peer.notify_resource_updated(updated).await;
+        }
+        Ok(result.into())
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let whole = Resource::new(WHOLE, "knowledge-graph")
+            .with_title("Knowledge Graph")
+            .with_description("Everything that is remembered: things and their relations")
+            .with_mime_type(JSON);
+        Ok(ListResourcesResult::with_all_items(vec![whole]))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        if request.uri != WHOLE {
+            let message = format!("MCP error -32602: Resource {} not found", request.uri);
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let mut file = self.file();
+        let reply = file
+            .graph()
+            .map_err(|error| error.to_string())
+            .and_then(|graph| Reply::selection(&graph.all()));
+        super::say(file.take_notices());
+        let text = reply.map_err(|error| ErrorData::internal_error(error, None))?.text;
+        let contents = ResourceContents::text(text, WHOLE).with_mime_type(JSON);
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if request.uri == WHOLE {
+            self.is_subscribed.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if request.uri == WHOLE {
+            self.is_subscribed.store(false, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}

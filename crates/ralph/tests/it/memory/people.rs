@@ -1,0 +1,102 @@
+//! `ralph memory`: what people see of the graph.
+
+use std::fs;
+
+use expect_test::expect;
+use ralph_testkit::sealed::Sealed;
+use serde_json::{Value, json};
+
+use super::FILE;
+use crate::sealed;
+
+const GRAPH: &str = r#"{"type":"entity","name":"parser","entityType":"module","observations":["reads the header","is <b>slow</b>"]}
+{"type":"entity","name":"cache","entityType":"module","observations":["holds 100 pages"]}
+{"type":"relation","from":"parser","to":"cache","relationType":"fills"}
+"#;
+
+fn remembered() -> Sealed {
+    let sealed = sealed();
+    sealed.write(FILE, GRAPH);
+    sealed
+}
+
+#[test]
+fn what_is_remembered_is_listed() {
+    let sealed = remembered();
+    let shown = expect![[r"
+        2 things, 1 relation
+
+        parser  (module)
+          - reads the header
+          - is <b>slow</b>
+          -> fills cache
+
+        cache  (module)
+          - holds 100 pages
+    "]];
+    shown.assert_eq(&sealed.ralph(&["memory", "show"]).expect_code(0).stdout);
+    shown.assert_eq(&sealed.ralph(&["memory"]).expect_code(0).stdout);
+    let nothing = sealed.ralph(&["memory", "--file", "none.jsonl"]).expect_code(0).stdout;
+    assert_eq!(nothing, "Nothing is remembered yet in this project.\n");
+}
+
+#[test]
+fn a_search_wants_all_words() {
+    let sealed = remembered();
+    expect![[r"
+        1 thing, 1 relation
+
+        cache  (module)
+          - holds 100 pages
+
+        Further relations
+          parser fills cache
+    "]]
+    .assert_eq(&sealed.ralph(&["memory", "search", "PAGES", "module"]).expect_code(0).stdout);
+    let nothing = sealed.ralph(&["memory", "search", "pages", "header"]).expect_code(0).stdout;
+    assert_eq!(nothing, "Nothing that is remembered has all of these words.\n");
+    sealed.ralph(&["memory", "search"]).expect_code(2);
+}
+
+#[test]
+fn the_graph_is_exported_as_data_and_as_pictures() {
+    let sealed = remembered();
+    let json: Value =
+        serde_json::from_str(&sealed.ralph(&["memory", "export"]).expect_code(0).stdout)
+            .expect("JSON");
+    assert_eq!(
+        json["relations"],
+        json!([{"from": "parser", "to": "cache", "relationType": "fills"}])
+    );
+    let words = ["memory", "export", "--html", "graph.html", "--svg", "graph.svg"];
+    let done = sealed.ralph(&words).expect_code(0);
+    assert_eq!(
+        (done.stdout.as_str(), done.stderr.as_str()),
+        (
+            "",
+            "graph.html is written: 2 things, 1 relation.\ngraph.svg is written: 2 things, 1 relation.\n"
+        )
+    );
+    let (html, svg) = (sealed.read("graph.html"), sealed.read("graph.svg"));
+    assert!(html.contains(&svg) && svg.starts_with("<svg ") && svg.ends_with("</svg>"), "{html}");
+    assert!(html.contains("is &lt;b&gt;slow") && !html.contains("<script"), "{html}");
+    sealed.ralph(&["memory", "export", "--json", "--svg", "x"]).expect_code(2);
+    sealed.ralph(&["memory", "export", "--svg", "no/such/x"]).expect_code(2);
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let sealed = remembered();
+    sealed.write(FILE, &format!("{GRAPH}{{torn"));
+    let shown = sealed.ralph(&["memory", "search", "cache"]).expect_code(0);
+    assert!(
+        shown.stderr.contains("line 4 of") && shown.stdout.contains("cache"),
+        "{}",
+        shown.stderr
+    );
+    let expect = format!("{GRAPH}{{torn");
+    assert_eq!(sealed.read(FILE), expect, "looking changes nothing");
+    fs::remove_file(sealed.project().join(FILE)).expect("removed");
+    fs::create_dir(sealed.project().join(FILE)).expect("made");
+    sealed.ralph(&["memory"]).expect_code(2).expect_stderr("is not a file");
+}

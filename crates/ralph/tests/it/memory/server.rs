@@ -1,0 +1,225 @@
+//! The server under odd clients, other writers, kills and a system that refuses.
+
+use std::fs;
+use std::process::Stdio;
+
+use ralph_testkit::sealed::wait_until;
+use serde_json::{Value, json};
+
+use super::{Client, FILE, serve, serve_with};
+use crate::sealed;
+
+#[test]
+fn the_graph_is_where_the_flag_or_the_environment_says() {
+    let sealed = sealed();
+    serve(&sealed).create("default");
+    serve_with(&sealed, &["--file", "other.jsonl"], Stdio::inherit()).create("flag");
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(["mcp", "memory"]).env("MEMORY_FILE_PATH", "named.jsonl");
+    Client::start(command, Stdio::inherit()).create("environment");
+    for (file, name) in [(FILE, "default"), ("other.jsonl", "flag"), ("named.jsonl", "environment")]
+    {
+        assert!(sealed.read(file).contains(&format!("\"name\":\"{name}\"")), "{file}");
+    }
+}
+
+#[test]
+fn the_whole_graph_is_a_resource_whose_changes_are_told() {
+    let sealed = sealed();
+    let mut client = serve(&sealed);
+    let uri = json!({ "uri": "memory://knowledge-graph" });
+    let listed = client.ask("resources/list", json!({}));
+    assert_eq!(listed["result"]["resources"][0]["uri"], uri["uri"]);
+    client.create("before");
+    assert_eq!(client.notifications, [Value::Null; 0]);
+    assert_eq!(client.ask("resources/subscribe", uri.clone())["result"], json!({}));
+    client.create("a");
+    client.names();
+    client.call("no_such_tool", json!({}));
+    let told = json!({
+        "jsonrpc": "2.0",
+        "method": "notifications/resources/updated",
+        "params": uri,
+    });
+    assert_eq!(client.notifications, [told]);
+    let read = client.ask("resources/read", uri.clone());
+    let contents = &read["result"]["contents"][0];
+    assert_eq!(
+        (&contents["uri"], &contents["mimeType"]),
+        (&uri["uri"], &json!("application/json"))
+    );
+    let text: Value = serde_json::from_str(contents["text"].as_str().expect("text")).expect("JSON");
+    assert_eq!(text["entities"][1]["name"], "a");
+    client.ask("resources/unsubscribe", uri);
+    client.create("b");
+    assert_eq!(client.notifications.len(), 1);
+    let missing = client.ask("resources/read", json!({ "uri": "memory://other" }));
+    assert_eq!(
+        missing["error"],
+        json!({ "code": -32602, "message": "MCP error -32602: Resource memory://other not found" })
+    );
+}
+
+#[test]
+fn an_odd_client_is_answered_or_ignored_and_the_server_goes_on() {
+    let sealed = sealed();
+    let mut client = serve(&sealed);
+    for line in [
+        "not json",
+        "",
+        "{}",
+        "[]",
+        "5",
+        "\u{0}",
+        r#"{"jsonrpc":"2.0","method":"notifications/what"}"#,
+    ] {
+        client.send(line);
+    }
+    assert_eq!(client.ask("what/ever", json!({}))["error"]["code"], -32601);
+    assert_eq!(client.ask("ping", json!({}))["result"], json!({}));
+    let long = "x".repeat(3_000_000);
+    client.create(&long);
+    assert_eq!(client.names(), [long]);
+    assert_eq!(client.leave().1, Some(0));
+}
+
+#[test]
+fn what_was_asked_before_the_client_left_is_answered() {
+    let sealed = sealed();
+    let mut client = serve(&sealed);
+    for number in 0..50 {
+        let entity = json!({ "name": number.to_string(), "entityType": "t", "observations": [] });
+        let params = json!({ "name": "create_entities", "arguments": { "entities": [entity] } });
+        let request = json!({ "jsonrpc": "2.0", "id": number + 100, "method": "tools/call", "params": params });
+        client.send(&request.to_string());
+    }
+    let (answers, code) = client.leave();
+    let ids: Vec<u64> = answers.iter().filter_map(|answer| answer["id"].as_u64()).collect();
+    assert_eq!((ids, code), ((100..150).collect(), Some(0)));
+    let names: Vec<String> = (0..50).map(|number| number.to_string()).collect();
+    assert_eq!(serve(&sealed).names(), names, "in the order in which they were asked for");
+}
+
+#[test]
+fn a_client_that_says_nothing_is_no_error() {
+    sealed().ralph(&["mcp", "memory"]).expect_code(0);
+}
+
+#[test]
+fn eight_servers_lose_nothing() {
+    let sealed = sealed();
+    let mut clients: Vec<Client> = (0..8).map(|_| serve(&sealed)).collect();
+    std::thread::scope(|scope| {
+        for (number, client) in clients.iter_mut().enumerate() {
+            scope.spawn(move || {
+                for step in 0..15 {
+                    let result = client.create(&format!("{number}-{step}"));
+                    assert!(result["isError"].is_null(), "{result}");
+                }
+            });
+        }
+    });
+    let names = clients[0].names();
+    assert_eq!(names.len(), 8 * 15);
+    assert!(clients.iter_mut().all(|client| client.names() == names));
+}
+
+#[test]
+fn a_server_that_is_killed_while_it_writes_leaves_a_whole_file() {
+    let sealed = sealed();
+    let path = sealed.project().join(FILE);
+    // Large enough that most of the time is spent writing.
+    let large = (0..2_000).map(|number| {
+        let observations = ["x".repeat(1_000)];
+        json!({ "type": "entity", "name": format!("old {number}"), "observations": observations })
+    });
+    sealed.write(FILE, &large.map(|entity| format!("{entity}\n")).collect::<Vec<_>>().concat());
+    let mut known: Vec<String> = Vec::new();
+    for round in 0..10 {
+        let mut client = serve(&sealed);
+        let first = format!("{round}");
+        client.create(&first);
+        known.push(first);
+        let before = fs::metadata(&path).expect("there");
+        // Many at once, and the kill as soon as one of them is seen to be written.
+        for number in 0..30 {
+            let name = format!("{round}/{number}");
+            let entity = json!({ "name": name, "entityType": "t", "observations": [] });
+            let params =
+                json!({ "name": "create_entities", "arguments": { "entities": [entity] } });
+            let id = 1_000 + number;
+            let request =
+                json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
+            client.send(&request.to_string());
+        }
+        wait_until("something is written", || {
+            fs::metadata(&path).expect("there").len() != before.len()
+        });
+        client.kill();
+        for line in sealed.read(FILE).lines() {
+            serde_json::from_str::<Value>(line).expect("a whole line");
+        }
+        let names = sealed.ralph(&["memory", "export"]).expect_code(0).stdout;
+        let names: Value = serde_json::from_str(&names).expect("JSON");
+        let names = names["entities"].as_array().cloned().unwrap_or_default();
+        let names: Vec<&str> = names.iter().filter_map(|entity| entity["name"].as_str()).collect();
+        assert!(names.len() > 2_000 + round);
+        assert!(known.iter().all(|name| names.contains(&name.as_str())), "{known:?}");
+    }
+    // What was left half written is gone with the next change.
+    serve(&sealed).create("last");
+    let directory = path.parent().expect("it has one");
+    let left = fs::read_dir(directory).expect("readable").flatten();
+    let left: Vec<_> =
+        left.filter(|it| it.file_name().to_string_lossy().ends_with(".tmp")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn damage_is_said_to_people_and_kept() {
+    let sealed = sealed();
+    sealed.write(FILE, "{\"type\":\"entity\",\"name\":\"kept\",\"since\":1}\n{\"type\":\"ent");
+    let said = fs::File::create(sealed.root().join("said")).expect("created");
+    let mut client = serve_with(&sealed, &[], said.into());
+    assert_eq!(client.names(), ["kept"]);
+    client.create("new");
+    assert_eq!(client.names(), ["kept", "new"]);
+    client.leave();
+    let said = fs::read_to_string(sealed.root().join("said")).expect("readable");
+    assert!(said.contains("warning: line 2 of `") && said.contains("cannot be read"), "{said}");
+    let aside = said
+        .lines()
+        .find_map(|line| line.strip_prefix("warning: what could not be read is kept in `"));
+    let aside = aside.and_then(|rest| rest.strip_suffix('`')).expect("it says where");
+    assert_eq!(fs::read_to_string(aside).expect("kept"), "{\"type\":\"ent\n");
+    assert!(sealed.read(FILE).contains("\"since\":1"));
+}
+
+#[test]
+fn what_the_system_refuses_is_told_to_the_model() {
+    let sealed = sealed();
+    let mut client = serve_with(&sealed, &["--file", "/dev/null/memory.jsonl"], Stdio::inherit());
+    let result = client.create("x");
+    assert_eq!(result["isError"], true);
+    let text = result["content"][0]["text"].as_str().expect("text");
+    assert!(text.starts_with("cannot make `/dev/null`: "), "{text}");
+    assert_eq!(client.ask("ping", json!({}))["result"], json!({}));
+}
+
+#[test]
+fn a_disk_that_takes_no_more_leaves_the_old_file_and_the_server() {
+    let sealed = sealed();
+    // No file may have more than a few kilobytes, which looks like a full disk to a writer.
+    let limited = "trap '' XFSZ; ulimit -f 16; exec \"$0\" mcp memory";
+    let mut command = sealed.command("/bin/sh");
+    command.args(["-c", limited, env!("CARGO_BIN_EXE_ralph")]);
+    let mut client = Client::start(command, Stdio::inherit());
+    client.create("kept");
+    let before = sealed.read(FILE);
+    let result = client.create(&"x".repeat(100_000));
+    let text = result["content"][0]["text"].as_str().expect("text");
+    assert!(text.starts_with("cannot write `") && text.contains("File too large"), "{text}");
+    assert_eq!(sealed.read(FILE), before);
+    client.create("next");
+    assert_eq!(client.names(), ["kept", "next"]);
+}
