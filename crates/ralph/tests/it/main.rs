@@ -8,6 +8,7 @@ mod archive;
 mod bad_input;
 mod build;
 mod claude;
+mod compaction;
 mod custom;
 mod dialects;
 mod examples;
