@@ -215,7 +215,9 @@ impl Engine<'_> {
                 uncounted(self.review_prompt()?)
             }
             (Purpose::Work, Some(Role::Review)) => return self.review_prompt().map(uncounted),
-            (Purpose::Work, Some(Role::Compact)) => return self.compact_prompt(size).map(uncounted),
+            (Purpose::Work, Some(Role::Compact)) => {
+                return self.compact_prompt(size).map(uncounted);
+            }
             (Purpose::Work, Some(Role::Implement)) => {
                 self.task_prompt(RolePrompt::Implement, size, reserved, moment)?
             }

@@ -86,10 +86,9 @@ pub fn prompt(
     };
     Some(match prompt {
         RolePrompt::Fix => task::fix(&parts, frame),
-        RolePrompt::Implement
-        | RolePrompt::Review
-        | RolePrompt::Quality
-        | RolePrompt::Compact => task::implement(&parts, frame),
+        RolePrompt::Implement | RolePrompt::Review | RolePrompt::Quality | RolePrompt::Compact => {
+            task::implement(&parts, frame)
+        }
     })
 }
 
