@@ -310,7 +310,8 @@ impl RunState {
                 if let (Some(seen), None) = (observation, kept) {
                     self.count_commits(seen);
                 }
-                current.observed = Some(Observed { observation: observation.clone() });
+                current.observed =
+                    Some(Observed { observation: observation.clone(), kept: kept.clone() });
             }
             Event::GateChecked { result } => {
                 self.count_gate(result);

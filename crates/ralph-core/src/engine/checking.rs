@@ -51,10 +51,13 @@ impl Engine<'_> {
 
     /// Returns whether something became of the history that the recipe does not leave to agents.
     fn is_out_of_order(&self, history: History) -> bool {
-        match (&self.state.recipe.landing.commit, history) {
-            (_, History::Same) => false,
-            (CommitPolicy::Ralph, _) | (CommitPolicy::Agent, History::Rewritten) => true,
-            (CommitPolicy::Agent | CommitPolicy::Scm(_) | CommitPolicy::Nobody, _) => false,
+        let landing = &self.state.recipe.landing;
+        match (&landing.commit, landing.uncommitted, history) {
+            (_, _, History::Same) => false,
+            (CommitPolicy::Ralph, _, _)
+            | (CommitPolicy::Agent, Uncommitted::Refused, History::Rewritten) => true,
+            // A prompt of the user's own may well ask for a branch.
+            (CommitPolicy::Agent | CommitPolicy::Scm(_) | CommitPolicy::Nobody, _, _) => false,
         }
     }
 

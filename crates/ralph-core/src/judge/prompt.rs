@@ -66,9 +66,21 @@ fn shortcomings(state: &RunState, current: &Iteration, claim: Claim) -> Shortcom
         of_plan(&mut found, state, plan, look, claim);
     }
     if state.recipe.landing.uncommitted == Uncommitted::Refused {
+        found.reasons.extend(called_back(state, current));
         found.reasons.extend(uncommitted(state, current));
     }
     found
+}
+
+/// Returns what an agent is told whose commits were taken back, where it is its work to commit.
+fn called_back(state: &RunState, current: &Iteration) -> Option<String> {
+    let kept = current.observed.as_ref()?.kept.as_ref()?;
+    let is_agents = state.recipe.landing.commit == CommitPolicy::Agent;
+    is_agents.then(|| {
+        format!(
+            "The branch was switched or the history was rewritten. That was undone: the work is in the work tree, the commits are kept on `{kept}`. Commit on the branch that is checked out, and rewrite nothing."
+        )
+    })
 }
 
 fn of_plan(

@@ -57,6 +57,9 @@ pub struct Iteration {
 pub struct Observed {
     /// What was seen, where there is a repository and somebody needed to know.
     pub observation: Option<Observation>,
+    /// The ref that keeps commits of the agent's that were taken back.
+    #[serde(default)]
+    pub kept: Option<String>,
 }
 
 impl Iteration {

@@ -268,17 +268,32 @@ fn a_prompt_file_needs_no_repository() {
     sealed.ralph(&["prompt", "ask.md", "1"]).expect_code(0);
 }
 
+/// Commits everything on a branch of its own.
+fn goes_away() -> Value {
+    let away = "git checkout --quiet -b side && git add -A && git commit --quiet -m Side";
+    json!({ "run": { "command": away } })
+}
+
 #[test]
-fn an_agent_that_switches_the_branch_is_called_back() {
-    let away =
-        "git checkout --quiet -b side && echo x > x && git add -A && git commit --quiet -m Side";
-    for words in [["build", "2"].as_slice(), &["prompt", "ask.md", "2"]] {
-        let deeds = json!([{ "run": { "command": away } }, says("Hm.")]);
-        let sealed = planned(&first_then(deeds, json!([says("Hm.")])), &json!({}));
-        sealed.write("ask.md", "Do it, then say ${SIGNAL}.\n");
-        commit_all(&sealed, "Ask");
-        let end = sealed.ralph(words).expect_code(1);
-        assert_eq!(sealed.git(&["branch", "--show-current"]).trim(), "main", "{words:?}");
-        end.expect_stderr("rewrote the history or switched the branch");
-    }
+fn a_builder_that_switches_the_branch_is_called_back_and_told() {
+    let first = json!([check_items(), goes_away(), complete()]);
+    let sealed = planned(&first_then(first, json!([commit("Here"), complete()])), &json!({}));
+    let end = sealed.ralph(&["build", "2"]);
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_eq!(sealed.git(&["branch", "--show-current"]), "main\n");
+    assert_eq!(sealed.subjects(), ["Here", "Specify", "Begin"]);
+    let told = prompt(&sealed, 2);
+    assert!(told.contains("The branch was switched or the history was rewritten."), "{told}");
+    assert!(told.contains("refs/ralph/kept/") && told.contains(PLAN), "{told}");
+}
+
+#[test]
+fn a_prompt_file_may_ask_for_a_branch() {
+    let deeds = json!([{ "write": { "path": "x", "text": "" } }, goes_away(), complete()]);
+    let sealed = specs(&always(deeds), &json!({}));
+    sealed.write("ask.md", "Do it on a branch `side`, then say ${SIGNAL}.\n");
+    commit_all(&sealed, "Ask");
+    sealed.ralph(&["prompt", "ask.md", "1"]).expect_code(0);
+    assert_eq!(sealed.git(&["branch", "--show-current"]), "side\n");
+    assert_eq!(sealed.subjects()[0], "Side");
 }
