@@ -38,7 +38,8 @@ fn names(facts: &Value) -> Vec<&str> {
 #[test]
 fn the_last_iterations_join_at_their_level() {
     let tasks: Vec<Value> = ["a", "b", "c", "d", "e", "f"].map(|id| task(id, &[])).to_vec();
-    let sealed = project(&tasks, &teller(), &settings(json!({})));
+    let further = settings(json!({ "memory": { "enabled": false } }));
+    let sealed = project(&tasks, &teller(), &further);
     build(&sealed, &[]).expect_code(0);
     let prompts = sealed.prompts();
     let (_, part) = prompts[5].split_once("## The iteration before\n").expect("a level");
