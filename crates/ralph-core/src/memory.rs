@@ -1,8 +1,9 @@
 //! Memory: what compaction distills from handoffs, as data.
 //!
 //! Field names are those of the JSON that the compacting agent is asked for. When to compact is
-//! in [`due`], what has gathered since the last time in [`since`], reading an answer in [`read`],
-//! and what must not get lost on the way in [`carry`]. Not here: what of it joins a prompt.
+//! in [`mod@due`], what has gathered since the last time in [`since`], reading an answer in
+//! [`read`], and what must not get lost on the way in [`carry`]. Not here: what of it joins a
+//! prompt.
 
 pub mod carry;
 pub mod due;
