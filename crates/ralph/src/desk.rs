@@ -222,9 +222,9 @@ impl Desk {
         self.repository.as_ref()
     }
 
-    /// Refuses a run that commits in the middle of a merge or the like.
+    /// Refuses a run in which somebody commits in the middle of a merge or the like.
     pub(crate) fn nothing_is_under_way(&self, recipe: &Recipe) -> Result<(), Complaint> {
-        if recipe.commits() { self.no_operation_is_under_way() } else { Ok(()) }
+        if recipe.takes_everything() { self.no_operation_is_under_way() } else { Ok(()) }
     }
 
     /// Refuses to commit in the middle of a merge or the like: the first commit would end it.
@@ -240,7 +240,7 @@ impl Desk {
             )
         };
         let message = format!(
-            "`git {operation}` is under way in this repository, and ralph is going to commit"
+            "`git {operation}` is under way in this repository, and the first commit would end it"
         );
         Err(Complaint::new(ExitStatus::GitFailed, message).hint(hint))
     }
