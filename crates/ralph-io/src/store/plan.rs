@@ -39,8 +39,11 @@ impl KeptPlan {
         if let Ok(Some(text)) = &read
             && !text.trim().is_empty()
         {
-            // Without room for a copy the last one must do.
-            let _ = atomic::replace(&self.copy(), text.as_bytes());
+            // A copy is synced, which takes longer than a look whether it is the same. Without
+            // room for one the last must do.
+            if fs::read(self.copy()).ok().as_deref() != Some(text.as_bytes()) {
+                let _ = atomic::replace(&self.copy(), text.as_bytes());
+            }
         }
         match PlanLook::without_copy(read) {
             PlanLook::Lost { loss, copy: _ } if self.copy().is_file() => {
