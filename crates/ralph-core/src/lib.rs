@@ -46,6 +46,7 @@ pub mod report;
 pub mod review;
 pub mod rules;
 pub mod run;
+pub mod sandbox;
 pub mod scm;
 pub mod secret;
 pub mod settle;

@@ -19,6 +19,7 @@ use crate::glob::Pattern;
 use crate::ids::{Role, TaskId};
 use crate::memory::MemoryPolicy;
 use crate::review::ReviewPolicy;
+use crate::sandbox::Policy;
 use crate::stuck::StuckPolicy;
 use crate::task::{Keeper, ListForm};
 use crate::units::Millis;
@@ -82,6 +83,9 @@ pub struct Recipe {
     pub rate_limit: RateLimitPolicy,
     /// What bounds the run.
     pub limits: RunLimits,
+    /// What agents and gates can reach.
+    #[serde(default)]
+    pub sandbox: Policy,
 }
 
 impl Recipe {
@@ -127,6 +131,7 @@ impl Recipe {
                 ask_idle: Millis::from_mins(10),
                 delay: Millis::ZERO,
             },
+            sandbox: Policy::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 //! Not here: reading settings, and looking at the machine.
 
 mod gates;
+mod sandbox;
 mod specs;
 
 use std::collections::BTreeMap;
@@ -29,7 +30,9 @@ use ralph_core::units::{Millis, Tokens, UsdMicros};
 
 use crate::complaint::Complaint;
 use crate::documents::PROGRESS;
-use crate::settings::types::{agent as agents_in, gate as gates_in, sandbox, sections};
+use crate::settings::types::{
+    agent as agents_in, gate as gates_in, sandbox as sandbox_in, sections,
+};
 use crate::settings::{Loaded, Settings};
 
 pub(crate) use specs::{PLAN_FILE, for_specs, for_template};
@@ -221,6 +224,7 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
         gates_in::ValidationStrategy::Lenient => ValidationStrategy::Lenient,
         gates_in::ValidationStrategy::TestsOnly => ValidationStrategy::TestsOnly,
     };
+    let landing = landing(settings, flow.commit);
     let is_strategy_set = loaded.is_set("validationStrategy");
     Ok(Recipe {
         workflow: flow.workflow.to_owned(),
@@ -260,7 +264,8 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
             .completion_response
             .clone()
             .unwrap_or_else(|| flow.completion_response.to_owned()),
-        landing: landing(settings, flow.commit),
+        sandbox: sandbox::policy(&settings.sandbox, &landing.commit),
+        landing,
         retries: Retries { max: settings.retries.max, backoff: settings.retries.backoff.0 },
         rate_limit: RateLimitPolicy {
             wait: if settings.rate_limit.wait { Patience::Wait } else { Patience::Stop },
@@ -333,13 +338,13 @@ fn refuse_what_is_not_there(loaded: &Loaded) -> Result<(), Complaint> {
             .hint(format!("`{key}` is set by {origin}; remove it there")))
     };
     match settings.sandbox.backend {
-        sandbox::SandboxBackend::Auto | sandbox::SandboxBackend::None => {}
-        backend @ (sandbox::SandboxBackend::Sbx
-        | sandbox::SandboxBackend::Native
-        | sandbox::SandboxBackend::Bwrap
-        | sandbox::SandboxBackend::Container
-        | sandbox::SandboxBackend::Landlock
-        | sandbox::SandboxBackend::Guard) => {
+        sandbox_in::SandboxBackend::Auto | sandbox_in::SandboxBackend::None => {}
+        backend @ (sandbox_in::SandboxBackend::Sbx
+        | sandbox_in::SandboxBackend::Native
+        | sandbox_in::SandboxBackend::Bwrap
+        | sandbox_in::SandboxBackend::Container
+        | sandbox_in::SandboxBackend::Landlock
+        | sandbox_in::SandboxBackend::Guard) => {
             return refused(
                 "sandbox.backend",
                 &format!("the sandbox backend `{backend:?}` is").to_lowercase(),
