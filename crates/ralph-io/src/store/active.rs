@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, test_kill_process};
 use serde::de::DeserializeOwned;
 
-use super::atomic;
+use super::{Lock, atomic};
 
 /// The variable that tells the hooks in an agent where the file is.
 pub const ACTIVE_VARIABLE: &str = "RALPH_ACTIVE";
@@ -51,10 +51,13 @@ pub fn read<S: DeserializeOwned>(path: &Path) -> io::Result<Active<S>> {
     Ok(serde_json::from_slice(&bytes)?)
 }
 
-/// Returns whether the process of a run is there. One of another user is.
-pub fn is_running<S>(active: &Active<S>) -> bool {
+/// Returns whether the run that is written down in a file is there: its process, even one of
+/// another user, or the lock beside the file. In a namespace of processes of its own a hook sees
+/// only the lock.
+pub fn is_running<S>(active: &Active<S>, file: &Path) -> bool {
     let pid = i32::try_from(active.pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+        || file.parent().is_some_and(|state| Lock::look(state).is_some())
 }
 
 #[cfg(test)]
@@ -83,11 +86,17 @@ mod tests {
 
     #[test]
     fn a_run_is_told_from_one_whose_process_is_gone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("active.json");
         let mut active = Active::new(RunId("r".into()), std::process::id(), Timestamp(1));
-        assert!(is_running(&active));
+        assert!(is_running(&active, &file));
         for gone in [0, u32::MAX, i32::MAX.cast_unsigned()] {
             active.pid = gone;
-            assert!(!is_running(&active), "{gone}");
+            assert!(!is_running(&active, &file), "{gone}");
         }
+        let lock = Lock::acquire(directory.path(), Timestamp(1)).expect("free");
+        assert!(is_running(&active, &file), "who holds the lock is there, seen or not");
+        drop(lock);
+        assert!(!is_running(&active, &file));
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn whose(session: &str) -> Whose {
     };
     let is_this_run = std::env::var_os(RUN_ID_VARIABLE).is_some_and(|run| run == *active.run.0);
     let is_this_session = active.session.as_ref().is_none_or(|known| known == session);
-    if is_this_run && is_this_session && active::is_running(&active) {
+    if is_this_run && is_this_session && active::is_running(&active, &file) {
         Whose::Own(Box::new(Run { file, active }))
     } else {
         Whose::Foreign
