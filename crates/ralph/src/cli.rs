@@ -5,6 +5,7 @@
 mod context;
 pub(crate) mod memory;
 mod tasks;
+mod trust;
 
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use ralph_core::prompt::run::RunPrompt;
 
 pub(crate) use context::ContextArgs;
 pub(crate) use tasks::{TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs, TasksValidateArgs};
+pub(crate) use trust::TrustArgs;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -50,7 +52,7 @@ Exit codes:
 const DOCTOR_CODES: &str = "\
 Exit codes:
     0  every agent in the settings can be asked
-    2  there are mistakes in the settings
+    2  there are mistakes in the settings, or they loosen what you did not accept
     4  no agent is set, or one is not installed or cannot run";
 
 const PLANNING: &str = "\
@@ -81,6 +83,16 @@ what became of the tasks. Archive and fresh documents are committed, and nothing
 const SCAFFOLD: &str = "\
 --workflow tasks writes ralph/prd.md, ralph/tasks.json, ralph/progress.txt, ralph/prompt.md, and
 .ralph/settings.json. What is there already stays.";
+
+const TRUSTING: &str = "\
+The settings of a project may tighten what you say of `sandbox` and `guard` in your own settings, or
+what is built in, but not loosen it: a repository that you cloned could switch the sandbox off. What
+you accept here, a project may ask for, and nothing more: a later change is asked about again.
+
+Exit codes:
+    0  the project is trusted with all that its settings loosen
+    1  you said no
+    2  nobody was there to be asked, or there are mistakes in the settings";
 
 const PLUGIN_CODES: &str = "\
 Exit codes:
@@ -169,6 +181,9 @@ pub(crate) enum Command {
     /// Look at agents, git and this machine, and say how to mend what is wrong.
     #[command(after_help = DOCTOR_CODES)]
     Doctor(DoctorArgs),
+    /// Let a project loosen its isolation by its settings, after showing what it asks for.
+    #[command(after_help = TRUSTING)]
+    Trust(TrustArgs),
     /// Install, write out or check the Claude Code plugin that ships inside this binary.
     #[command(after_help = PLUGIN_CODES)]
     Plugin(PluginArgs),

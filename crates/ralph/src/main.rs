@@ -24,6 +24,7 @@ mod session;
 mod settings;
 mod task_file;
 mod templates;
+mod trust;
 mod workflow;
 
 use std::process::ExitCode;

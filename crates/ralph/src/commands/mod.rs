@@ -20,6 +20,7 @@ mod run;
 mod specs;
 mod status;
 mod tasks;
+mod trust;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -79,6 +80,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Report(args)) => finish(&cli.common, report::main(&cli.common, &args)),
         Some(Command::Context(args)) => finish(&cli.common, context::main(&cli.common, &args)),
         Some(Command::Tasks(args)) => finish(&cli.common, tasks::main(&cli.common, &args)),
+        Some(Command::Trust(args)) => finish(&cli.common, trust::main(&cli.common, &args)),
         Some(Command::Plugin(args)) => finish(&cli.common, plugin::main(&cli.common, &args)),
         Some(Command::Doctor(args)) => finish(&cli.common, doctor::main(&cli.common, &args)),
         Some(Command::Demo(args)) => finish(&cli.common, demo::main(&cli.common, &args)),

@@ -33,6 +33,7 @@ mod streams;
 mod surroundings;
 mod tasks;
 mod terminal;
+mod trust;
 
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
