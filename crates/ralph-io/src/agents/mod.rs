@@ -7,6 +7,7 @@ mod acp;
 mod adapter;
 mod advice;
 mod amp;
+mod belongings;
 mod call;
 mod capabilities;
 mod claude;
@@ -40,6 +41,7 @@ mod usage_error;
 
 pub use adapter::{answer_file, call, imposed, judge, kind_of, takes_plugin, talk, translator};
 pub use advice::{billing_warning, install_hint};
+pub use belongings::{Belongings, Credential, Place, Returned, belongings, program_kind};
 pub use call::{Call, CallContext, IdleWatch, Privilege, SystemPrompt, Talk};
 pub use capabilities::{capabilities, oldest, oldest_with_plugin};
 pub use claude::manage as claude_plugins;
