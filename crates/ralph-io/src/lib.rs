@@ -3,6 +3,7 @@
 //! Each room implements a port of `ralph-core` or serves one that does. Not here: decisions,
 //! which are the core's, and printing, which is `ralph-ui`'s.
 
+pub mod agent_state;
 pub mod agents;
 pub mod awake;
 pub mod bounded;
