@@ -8,6 +8,7 @@ mod review;
 mod scenes;
 mod specs;
 mod stage;
+mod state;
 
 /// Makes a test of each scene that a CLI plays: those of all CLIs, and its own.
 macro_rules! plays {
