@@ -350,6 +350,10 @@ impl PromptName {
     }
 }
 
+/// The values of `--sandbox`, as `sandbox.backend` has them.
+const BACKENDS: [&str; 8] =
+    ["auto", "sbx", "native", "bwrap", "container", "landlock", "guard", "none"];
+
 /// Options of every command that starts a run.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
@@ -365,8 +369,17 @@ pub(crate) struct StartArgs {
     /// Read settings from this file instead of .ralph/settings.json.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Isolate agent and gates. Not available yet in this version.
-    #[arg(long, value_name = "BACKEND", num_args = 0..=1, default_missing_value = "auto", require_equals = true)]
+    /// Isolate agent and gates with auto, sbx, native, bwrap, container, landlock or guard. Not
+    /// available yet in this version.
+    #[arg(
+        long,
+        value_name = "BACKEND",
+        num_args = 0..=1,
+        default_missing_value = "auto",
+        require_equals = true,
+        value_parser = BACKENDS,
+        hide_possible_values = true
+    )]
     pub(crate) sandbox: Option<String>,
     /// Run agent and gates directly.
     #[arg(long, conflicts_with = "sandbox")]
