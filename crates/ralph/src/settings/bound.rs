@@ -45,7 +45,7 @@ enum Cover {
 const UNSET: &str = "";
 
 /// Every key that bounds what agents and gates can reach.
-const RULES: [(&str, Rule); 25] = [
+const RULES: [(&str, Rule); 26] = [
     // `auto` takes the strongest that works, which may be the weakest enforced one.
     (
         "sandbox.backend",
@@ -85,6 +85,8 @@ const RULES: [(&str, Rule); 25] = [
     ("guard.mode", Rule::Order(&[&["deny"], &["warn"], &["off"]])),
     ("guard.allow", Rule::Within(Cover::Exactly)),
     ("guard.deny", Rule::OnTop),
+    // What is trusted must not lie where an agent can write.
+    ("stateDir", Rule::Same),
 ];
 
 const NETWORKS: &[&[&str]] = &[&["none"], &["proxy"], &["host"]];

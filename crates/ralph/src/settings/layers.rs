@@ -454,8 +454,13 @@ impl UserBound {
             }),
             Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => false,
         };
+        let backend = origin_in(origins, &JsonPath::parse("sandbox.backend"));
+        let is_none = |document: &Value| bound::at(document, "sandbox.backend") == "none";
+        // A user who wants no sandbox at all has nothing left to bound in it.
+        let is_off = is_none(merged) && (is_none(&self.document) || !is_the_projects(backend));
         bound::looser(&self.document, merged)
             .into_iter()
+            .filter(|it| !(is_off && it.key.starts_with("sandbox.")))
             .filter_map(|bound::Looser { key, asks, bound }| {
                 let path = JsonPath::parse(key);
                 let origin = origin_in(origins, &path).clone();

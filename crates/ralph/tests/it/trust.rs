@@ -69,7 +69,7 @@ fn what_a_project_loosens_is_refused_with_key_place_and_both_ways_on() {
     let sealed = project(&json!({
         "sandbox": { "network": { "mode": "host", "allow": ["a.example"] }, "git": "ro" }
     }));
-    let end = run(&sealed, &["--no-sandbox"]).expect_code(2);
+    let end = run(&sealed, &[]).expect_code(2);
     expect![[r#"
         error: The settings of this project loosen its isolation, and you do not trust it:
           .ralph/settings.json:14:15: `sandbox.network.mode` asks for "host"; your bound is "proxy" (default)
@@ -130,9 +130,18 @@ fn every_kind_of_loosening_is_refused_and_every_tightening_taken() {
 }
 
 #[test]
+fn a_project_does_not_choose_where_trusted_state_lies() {
+    let sealed = project(&json!({ "stateDir": ".ralph/state" }));
+    run(&sealed, &[]).expect_code(2).expect_stderr("`stateDir` asks for \".ralph/state\"");
+    user(&sealed, r#"{ "stateDir": ".ralph/state" }"#);
+    run(&sealed, &[]).expect_code(0);
+}
+
+#[test]
 fn flags_and_variables_are_the_users_own_word() {
-    let sealed = project(&json!({ "sandbox": { "backend": "none" } }));
+    let sealed = project(&json!({ "sandbox": { "backend": "none", "rw": ["/data"] } }));
     run(&sealed, &[]).expect_code(2).expect_stderr("sandbox.backend");
+    // Without a sandbox there is nothing to loosen in it.
     run(&sealed, &["--no-sandbox"]).expect_code(0);
     let words = ["run", "-p", "base"];
     with_variables(&sealed, &words, &[("RALPH_SANDBOX_BACKEND", "none")]).expect_code(0);
@@ -152,6 +161,9 @@ fn a_file_that_is_given_is_the_users_word_unless_it_lies_in_the_project() {
     assert!(end.stderr.contains("`ralph trust --config given.json`"), "{}", end.stderr);
     symlink(&outside, sealed.project().join("link.json")).expect("a link");
     run(&sealed, &["--config", "link.json"]).expect_code(2);
+    sealed.write("lines.conf", "RALPH_SANDBOX_GIT=agent\nAGENT_CLI=true\n");
+    let end = run(&sealed, &["--config", "lines.conf"]).expect_code(2);
+    assert!(end.stderr.contains("lines.conf:1:19: `sandbox.git` asks for"), "{}", end.stderr);
     // Trust in one file is no trust in another.
     sealed.ralph(&["trust", "--yes", "--config", "given.json"]).expect_code(0);
     run(&sealed, &["--config", "given.json"]).expect_code(0);

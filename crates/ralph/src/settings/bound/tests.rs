@@ -58,15 +58,17 @@ fn words_have_an_order() {
 }
 
 #[test]
-fn credentials_and_images_are_not_the_projects_to_give() {
+fn credentials_images_and_state_are_not_the_projects_to_choose() {
     loosens("sandbox.gates.credentials", json!(false), json!(true), &json!(true));
     fits("sandbox.gates.credentials", json!(true), json!(true));
-    for bound in [json!(null), json!("mine")] {
-        let (bound, asked) = (with("sandbox.image", bound), with("sandbox.image", json!("theirs")));
-        assert_eq!(looser(&bound, &asked)[0].asks, json!("theirs"));
+    for key in ["sandbox.image", "stateDir"] {
+        for bound in [json!(null), json!("mine")] {
+            let (bound, asked) = (with(key, bound), with(key, json!("theirs")));
+            assert_eq!(looser(&bound, &asked)[0].asks, json!("theirs"));
+        }
+        fits(key, json!("mine"), json!("mine"));
+        fits(key, json!("mine"), json!(null));
     }
-    fits("sandbox.image", json!("mine"), json!("mine"));
-    fits("sandbox.image", json!("mine"), json!(null));
 }
 
 #[test]

@@ -382,6 +382,14 @@ fn what_a_project_loosens_is_listed_with_both_places() {
         ..with_user(user, project)
     };
     check(over, &expect![""]);
+    let off = |project: &str| with_user(r#"{"sandbox": {"backend": "none"}}"#, project);
+    check(off(project), &expect![""]);
+    check(
+        off(r#"{"stateDir": "s"}"#),
+        &expect![[
+            r#".ralph/settings.json:1:14: `stateDir` asks for "s"; your bound is `not set` (default)"#
+        ]],
+    );
     // The local file is the project's as well.
     let local = Sources {
         local: Some(file("l.json", r#"{"sandbox": {"fallback": "guard"}}"#)),
