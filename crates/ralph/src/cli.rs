@@ -369,8 +369,8 @@ pub(crate) struct StartArgs {
     /// Read settings from this file instead of .ralph/settings.json.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Isolate agent and gates with auto, sbx, native, bwrap, container, landlock or guard. Not
-    /// available yet in this version.
+    /// Isolate agent and gates with auto, sbx, native, bwrap, container, landlock or guard; auto
+    /// takes the strongest that works here.
     #[arg(
         long,
         value_name = "BACKEND",

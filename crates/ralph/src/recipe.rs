@@ -30,9 +30,7 @@ use ralph_core::units::{Millis, Tokens, UsdMicros};
 
 use crate::complaint::Complaint;
 use crate::documents::PROGRESS;
-use crate::settings::types::{
-    agent as agents_in, gate as gates_in, sandbox as sandbox_in, sections,
-};
+use crate::settings::types::{agent as agents_in, gate as gates_in, sections};
 use crate::settings::{Loaded, Settings};
 
 pub(crate) use specs::{PLAN_FILE, for_specs, for_template};
@@ -200,7 +198,6 @@ pub(crate) fn for_plan(
 
 fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
     let settings = &loaded.settings;
-    refuse_what_is_not_there(loaded)?;
     let mut agent = agent(loaded, flow.role)?;
     let mut agents = agents(loaded)?;
     if flow.turns == Turns::Bounded {
@@ -327,31 +324,6 @@ pub(crate) fn limits(settings: &Settings, iterations: u32) -> RunLimits {
         ask_idle: settings.timeouts.idle.0.times(factor),
         delay: Millis::from_secs(u64::from(settings.delay_seconds)),
     }
-}
-
-/// Refuses settings that people rely on and that this version does not carry out.
-fn refuse_what_is_not_there(loaded: &Loaded) -> Result<(), Complaint> {
-    let settings = &loaded.settings;
-    let refused = |key: &str, what: &str| {
-        let origin = loaded.origin(key);
-        Err(Complaint::input(format!("{what} not available yet in this version"))
-            .hint(format!("`{key}` is set by {origin}; remove it there")))
-    };
-    match settings.sandbox.backend {
-        sandbox_in::SandboxBackend::Auto | sandbox_in::SandboxBackend::None => {}
-        backend @ (sandbox_in::SandboxBackend::Sbx
-        | sandbox_in::SandboxBackend::Native
-        | sandbox_in::SandboxBackend::Bwrap
-        | sandbox_in::SandboxBackend::Container
-        | sandbox_in::SandboxBackend::Landlock
-        | sandbox_in::SandboxBackend::Guard) => {
-            return refused(
-                "sandbox.backend",
-                &format!("the sandbox backend `{backend:?}` is").to_lowercase(),
-            );
-        }
-    }
-    Ok(())
 }
 
 /// Returns what is set and has no effect, for a warning.

@@ -107,12 +107,7 @@ pub(super) fn start_flags(args: &StartArgs) -> Result<Vec<FlagValue>, Complaint>
         set("--stream-agent-output", "streamAgentOutput", json!(true));
     }
     match (&args.sandbox, args.no_sandbox) {
-        (Some(backend), _) => {
-            return Err(Complaint::input(format!(
-                "the sandbox `{backend}` is not available yet in this version"
-            ))
-            .hint("--no-sandbox runs agent and gates directly"));
-        }
+        (Some(backend), _) => set("--sandbox", "sandbox.backend", json!(backend)),
         (None, true) => set("--no-sandbox", "sandbox.backend", json!("none")),
         (None, false) => {}
     }

@@ -453,3 +453,19 @@ fn init_says_that_the_users_settings_hold_too() {
     );
     assert!(!said.contains("Name your agent"), "{said}");
 }
+
+#[test]
+fn the_flag_names_the_backend() {
+    let sealed = project(&json!({ "sandbox": { "backend": "native" } }));
+    for (words, expect) in [
+        (&[][..], "native"),
+        (&["--sandbox"], "auto"),
+        (&["--sandbox=landlock"], "landlock"),
+        (&["--sandbox=guard"], "guard"),
+        (&["--no-sandbox"], "none"),
+    ] {
+        let end = run(&sealed, &[&["--verbose", "--no-stream-agent-output"], words].concat());
+        let line = format!("\"backend\": \"{expect}\"");
+        assert!(end.stderr.contains(&line), "{words:?}: {}", end.stderr);
+    }
+}
