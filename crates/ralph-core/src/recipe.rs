@@ -20,6 +20,7 @@ use crate::ids::{Role, TaskId};
 use crate::memory::MemoryPolicy;
 use crate::review::ReviewPolicy;
 use crate::sandbox::Policy;
+use crate::secret::{MASK, is_secret_name, known};
 use crate::stuck::StuckPolicy;
 use crate::task::{Keeper, ListForm};
 use crate::units::Millis;
@@ -138,6 +139,33 @@ impl Recipe {
     /// Returns the agent for a role.
     pub fn agent_for(&self, role: Role) -> &AgentChoice {
         self.agents.get(&role).unwrap_or(&self.agent)
+    }
+
+    /// Returns the recipe as it is written down: without the secrets that agents get in their
+    /// environment.
+    #[must_use]
+    pub fn without_secrets(&self) -> Self {
+        let mut shown = self.clone();
+        for choice in shown.choices_mut() {
+            let secrets = choice
+                .env
+                .iter_mut()
+                .filter(|(name, value)| is_secret_name(name) && known::is_worth_hiding(value));
+            secrets.for_each(|(_, value)| MASK.clone_into(value));
+        }
+        shown
+    }
+
+    /// Returns everything that is said about agents.
+    pub fn choices_mut(&mut self) -> impl Iterator<Item = &mut AgentChoice> {
+        let gates = self.gates.iter_mut().filter_map(|gate| match &mut gate.check {
+            Check::Agent(agent) => Some(&mut **agent),
+            Check::Command(_) => None,
+        });
+        std::iter::once(&mut self.agent)
+            .chain(self.agents.values_mut())
+            .chain(&mut self.escalate)
+            .chain(gates)
     }
 
     /// Returns the agents that the run may ask, each once.

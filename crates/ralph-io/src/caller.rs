@@ -27,8 +27,10 @@ use crate::agents::{
     self, Answer, Call, CallContext, Evidence, IdleWatch, Input, Privilege, Shown, SystemPrompt,
     Talk, Told, Translator, Weight,
 };
+use crate::bounded;
 use crate::clock;
 use crate::environment::{self, Variables};
+use crate::mask::Masker;
 use crate::process::{
     Chunk, Heard, Limits, Line, Lines, Mouth, Spawn, Stdin, Unheard, Watch, converse,
 };
@@ -65,6 +67,8 @@ pub struct AgentCaller {
     pub plugin: Option<Embedded>,
     /// Whether people know already that hooks did not run.
     pub hooks: HookNews,
+    /// The secrets that reach neither a prompt nor a trace.
+    pub masker: Masker,
 }
 
 /// What people know of hooks that did not run.
@@ -78,6 +82,9 @@ pub enum HookNews {
 
 impl Agent for AgentCaller {
     fn ask(&mut self, request: &Request, hear: &mut dyn FnMut(&AgentEvent)) -> Reply {
+        // What an agent printed and what lies in the project may be in the prompt.
+        let prompt = self.masker.text(&request.prompt).into_owned();
+        let request = &Request { prompt, ..request.clone() };
         let plugin = self.sound_plugin(request, hear);
         let prepared = self.context(request).and_then(|context| {
             let context = CallContext { plugin: plugin.clone(), ..context };
@@ -112,7 +119,17 @@ impl Agent for AgentCaller {
             }
         };
         let mut listener = Listener::new(request, &self.project);
+        let (mut stdout, mut stderr) = (self.masker.stream(), self.masker.stream());
         let end = converse(&self.spawn(request, call), &self.watch, &mut |chunk, mouth| {
+            // From here on nobody sees a secret: what is kept is what was heard.
+            let clean = match chunk {
+                Chunk::Stdout(bytes) => stdout.feed(bytes),
+                Chunk::Stderr(bytes) => stderr.feed(bytes),
+            };
+            let chunk = match chunk {
+                Chunk::Stdout(_) => Chunk::Stdout(&clean),
+                Chunk::Stderr(_) => Chunk::Stderr(&clean),
+            };
             if let (Chunk::Stdout(bytes), Some(writer)) = (chunk, &mut raw)
                 && let Err(error) = writer.write(bytes).and_then(|()| writer.flush())
             {
@@ -132,11 +149,15 @@ impl Agent for AgentCaller {
                 Weight::Final => Heard::Final,
             }
         });
+        let rest = stdout.finish();
+        let (weight, _) = listener.hear(Chunk::Stdout(&rest), hear);
+        listener.note(weight);
+        listener.hear(Chunk::Stderr(&stderr.finish()), hear);
         listener.finish(hear);
-        listener.take_answer(answer_file.as_deref(), hear);
-        if let Some(writer) = raw {
+        listener.take_answer(answer_file.as_deref(), &self.masker, hear);
+        if let Some(mut writer) = raw {
             // A stream that cannot be closed is read as far as it goes.
-            let _ = writer.finish();
+            let _ = writer.write(&rest).and_then(|()| writer.finish());
         }
         if let Ok(text) = serde_json::to_vec(&end) {
             // A lost end costs at worst one more call after a crash in the next instant.
@@ -160,7 +181,8 @@ impl Agent for AgentCaller {
             listener.hear(Chunk::Stdout(&buffer[..count]), &mut |_| {});
         }
         listener.finish(&mut |_| {});
-        listener.take_answer(agents::answer_file(&request, &context), &mut |_| {});
+        let answer_file = agents::answer_file(&request, &context);
+        listener.take_answer(answer_file, &self.masker, &mut |_| {});
         let recorded = fs::read(self.files.end(iteration, ask))
             .ok()
             .and_then(|text| serde_json::from_slice(&text).ok());
@@ -409,15 +431,16 @@ impl<'a> Listener<'a> {
     }
 
     /// Takes in the answer that the agent left in a file, where it does that, and removes it.
-    fn take_answer(&mut self, file: Option<&Path>, tell: &mut dyn FnMut(&AgentEvent)) {
+    fn take_answer(
+        &mut self,
+        file: Option<&Path>,
+        masker: &Masker,
+        tell: &mut dyn FnMut(&AgentEvent),
+    ) {
         let Some(file) = file else { return };
-        let mut bytes = Vec::new();
-        let read = fs::File::open(file)
-            .and_then(|opened| opened.take(LONGEST_ANSWER).read_to_end(&mut bytes));
-        if read.is_err() {
-            return;
-        }
-        for event in self.translator.answer(String::from_utf8_lossy(&bytes).into_owned()).events {
+        let Ok(bytes) = bounded::read_file(file, LONGEST_ANSWER) else { return };
+        let text = String::from_utf8_lossy(&bytes);
+        for event in self.translator.answer(masker.text(&text).into_owned()).events {
             self.reading.hear(&event);
             tell(&event);
         }

@@ -13,6 +13,7 @@ pub mod formats;
 pub mod gates;
 pub mod git;
 pub mod hooks;
+pub mod mask;
 pub mod plain;
 pub mod process;
 pub mod sim;

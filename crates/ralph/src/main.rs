@@ -20,6 +20,7 @@ mod recipe;
 mod remembering;
 mod scaffold;
 mod screen;
+mod secrets;
 mod session;
 mod settings;
 mod task_file;

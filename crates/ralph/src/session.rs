@@ -19,6 +19,7 @@ use ralph_io::caller::{AgentCaller, HookNews};
 use ralph_io::clock::{self, RunClock};
 use ralph_io::gates::CommandGates;
 use ralph_io::git::NoRepository;
+use ralph_io::mask::Masker;
 use ralph_io::process::{self, Guard, RUN_ID_VARIABLE};
 use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
 use ralph_io::store::draft::Draft;
@@ -31,6 +32,7 @@ use crate::equip::{Asking, equipped};
 use crate::plugin;
 use crate::project::{Project, complain_of_layout};
 use crate::remembering;
+use crate::secrets;
 use crate::settings::Loaded;
 
 /// The version of this binary.
@@ -94,6 +96,7 @@ pub(crate) fn start(
         before: Millis::ZERO,
         draft: desk.draft(&run, &recipe),
         gates: recipe.gates.clone(),
+        masker: secrets::masker(&desk.env, &recipe),
         incomplete: wishes.incomplete,
     };
     let project = project.directory.clone();
@@ -121,7 +124,8 @@ pub(crate) fn resume(
     let unreadable = |error| Complaint::of(ExitStatus::BadInput, &error);
     // The journal is opened before it is read: opening drops a torn last line.
     let journal = Journal::open_for_append(&path).map_err(unreadable)?;
-    let state = journal::fold(&path).map_err(unreadable)?;
+    let mut state = journal::fold(&path).map_err(unreadable)?;
+    secrets::refill(&mut state.recipe, &loaded.settings, &desk.env)?;
     belongs_here(&state, project)?;
     let changed = change(&state.recipe)?;
     let wanted = changed.as_ref().unwrap_or(&state.recipe);
@@ -151,6 +155,7 @@ pub(crate) fn resume(
         before: state.ran,
         draft: desk.draft(run, recipe),
         gates: recipe.gates.clone(),
+        masker: secrets::masker(&desk.env, recipe),
         incomplete: wishes.incomplete,
     };
     drive(&desk, journey, |ports| {
@@ -180,6 +185,7 @@ struct Journey {
     before: Millis,
     draft: Option<Draft>,
     gates: Vec<Gate>,
+    masker: Masker,
     incomplete: Incomplete,
 }
 
@@ -222,7 +228,7 @@ fn connect(
     self_exe: PathBuf,
     engine: impl FnOnce(Ports<'_>) -> Result<Outcome, EngineError>,
 ) -> Result<Outcome, Complaint> {
-    let Journey { run, journal, before, gates, draft: _, incomplete } = journey;
+    let Journey { run, journal, before, gates, masker, draft: _, incomplete } = journey;
     let mut env = desk.env.clone();
     let ours = [RUN_ID_VARIABLE, ACTIVE_VARIABLE, WINDOW_VARIABLE];
     env.retain(|(name, _)| !ours.iter().any(|ours| name == ours));
@@ -244,8 +250,10 @@ fn connect(
         zone: jiff::tz::TimeZone::system(),
         plugin: desk.layout.state().parent().map(plugin::for_runs),
         hooks: HookNews::Untold,
+        masker: masker.clone(),
     };
-    let mut gates = CommandGates::new(desk.layout.clone(), env.clone(), watch.clone(), &gates);
+    let mut gates = CommandGates::new(desk.layout.clone(), env.clone(), watch.clone(), &gates)
+        .masking(masker.clone());
     let mut git = desk.git(&run);
     let mut none = NoRepository::new(project, env, watch.clone());
     let vcs: &mut dyn Vcs = match &mut git {
@@ -254,7 +262,8 @@ fn connect(
     };
     let files = desk.layout.run(&run);
     let (skills, prompts) = (desk.skills.clone(), desk.prompts.clone());
-    let mut store = RunStore::new(desk.layout.clone(), journal, files, skills, prompts);
+    let mut store =
+        RunStore::new(desk.layout.clone(), journal, files, skills, prompts).masking(masker);
     let mut clock = RunClock::new(watch.clone(), before);
     let mut ui = desk.views(incomplete);
     engine(Ports {

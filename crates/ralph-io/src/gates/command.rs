@@ -15,6 +15,7 @@ use ralph_core::text::Excerpt;
 use ralph_core::vacuous::TestCount;
 
 use super::log::{LARGEST_LOG, Log};
+use crate::mask::{MaskStream, Masker};
 use crate::plain::Plain;
 use crate::process::{Chunk, Heard, Limits, Spawn, Stdin, Watch, supervise};
 use crate::store::Layout;
@@ -30,6 +31,7 @@ pub struct CommandGates {
     layout: Layout,
     env: Vec<(OsString, OsString)>,
     watch: Watch,
+    masker: Masker,
     /// The place of a gate among those whose logs would have the same name, from 1.
     places: BTreeMap<String, u32>,
 }
@@ -49,7 +51,13 @@ impl CommandGates {
             (gate.name.clone(), *place)
         });
         let places = places.collect();
-        Self { layout, env, watch, places }
+        Self { layout, env, watch, masker: Masker::default(), places }
+    }
+
+    /// Returns the same, with secrets that reach neither a log nor a prompt.
+    #[must_use]
+    pub fn masking(self, masker: Masker) -> Self {
+        Self { masker, ..self }
     }
 
     fn log_name(&self, order: &GateOrder<'_>) -> String {
@@ -73,6 +81,7 @@ impl Gates for CommandGates {
         let name = self.log_name(order);
         let mut output = Output {
             log: self.open_log(&name),
+            mask: self.masker.stream(),
             plain: Plain::default(),
             excerpt: Excerpt::new(order.output_chars, gate.truncate),
             hasher: ErrorHasher::in_directory(&gate.name, &self.layout.project().to_string_lossy()),
@@ -122,6 +131,7 @@ impl Gates for CommandGates {
 /// Where a gate's output goes.
 struct Output {
     log: io::Result<Log>,
+    mask: MaskStream,
     plain: Plain,
     excerpt: Excerpt,
     hasher: ErrorHasher,
@@ -131,14 +141,21 @@ struct Output {
 
 impl Output {
     fn hear(&mut self, bytes: &[u8]) {
+        let clean = self.mask.feed(bytes);
+        self.take(&clean);
+    }
+
+    fn take(&mut self, clean: &[u8]) {
         let mut text = String::new();
-        self.plain.feed(bytes, &mut text);
+        self.plain.feed(clean, &mut text);
         self.read(&text);
-        self.log(|log| log.write(bytes));
+        self.log(|log| log.write(clean));
     }
 
     /// Takes in what the end of the output left open.
     fn hear_rest(&mut self) {
+        let rest = self.mask.finish();
+        self.take(&rest);
         let mut text = String::new();
         self.plain.finish(&mut text);
         self.read(&text);

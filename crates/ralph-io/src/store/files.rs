@@ -2,13 +2,14 @@
 //!
 //! Not here: the agent's raw stream, which the adapters write.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use ralph_core::active::Active;
-use ralph_core::event::Recorded;
+use ralph_core::event::{Event, Recorded};
 use ralph_core::gate::GateResult;
 use ralph_core::ids::{IterationNumber, TaskId};
 use ralph_core::outcome::Outcome;
@@ -27,6 +28,7 @@ use super::prompts;
 use super::tasks::Edit;
 use crate::clock;
 use crate::formats::TaskFile;
+use crate::mask::Masker;
 
 /// No model reads more; a larger file was named by mistake.
 const LARGEST_PROMPT: u64 = 16 * 1024 * 1024;
@@ -45,6 +47,7 @@ pub struct RunStore {
     /// The task file as ralph last read or wrote it.
     pub(super) tasks: Option<TaskFile>,
     pub(super) edit: Edit,
+    masker: Masker,
     last_task: Option<TaskId>,
     /// When this process took up the run.
     began: Timestamp,
@@ -60,7 +63,14 @@ impl RunStore {
         prompts: PathBuf,
     ) -> Self {
         let (tasks, edit, last_task, began) = (None, Edit::Answered, None, clock::now());
-        Self { layout, journal, files, skills, prompts, tasks, edit, last_task, began }
+        let masker = Masker::default();
+        Self { layout, journal, files, skills, prompts, tasks, edit, masker, last_task, began }
+    }
+
+    /// Returns the same, with secrets that are masked before anything is written down.
+    #[must_use]
+    pub fn masking(self, masker: Masker) -> Self {
+        Self { masker, ..self }
     }
 
     fn publish_state(&mut self, state: &RunState) -> Result<(), StoreError> {
@@ -133,8 +143,20 @@ impl RunStore {
 }
 
 impl Store for RunStore {
+    fn masked(&self, event: Event) -> Event {
+        self.masker.event(event)
+    }
+
     fn append(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
-        self.journal.append(recorded).map_err(|error| StoreError { message: error.to_string() })
+        // What agents get in their environment is what a run goes by, but not what is written.
+        let mut recorded = Cow::Borrowed(recorded);
+        if matches!(recorded.event, Event::RunStarted { .. } | Event::RunResumed { .. })
+            && let Event::RunStarted { recipe, .. } | Event::RunResumed { recipe: Some(recipe), .. } =
+                &mut recorded.to_mut().event
+        {
+            **recipe = recipe.without_secrets();
+        }
+        self.journal.append(&recorded).map_err(|error| StoreError { message: error.to_string() })
     }
 
     fn read_prompt(&mut self, path: &Path) -> Result<String, PromptError> {
