@@ -211,6 +211,7 @@ impl<'a> Engine<'a> {
                 self.record(Event::GateChecked { result })?;
             }
             Step::Refuse { paths } => self.refuse(&paths)?,
+            Step::RefuseLeaks => self.refuse_leaks()?,
             Step::Judge => self.judge()?,
             Step::WriteList => self.write_list()?,
             Step::Survey => {

@@ -16,6 +16,7 @@ use crate::outcome::Outcome;
 use crate::plan::PlanLook;
 use crate::reading::Reply;
 use crate::recipe::{AgentKind, Recipe};
+use crate::secret::leak::Leak;
 use crate::task::TaskList;
 use crate::units::{Millis, Timestamp};
 
@@ -207,6 +208,9 @@ pub struct Observation {
     /// Paths that differ from the commit that is checked out; at most [`UNCOMMITTED_FILES`].
     #[serde(default)]
     pub uncommitted: Vec<String>,
+    /// Secrets in what was added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaks: Vec<Leak>,
 }
 
 /// How many changed files an observation names.

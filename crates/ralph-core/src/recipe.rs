@@ -57,6 +57,9 @@ pub struct Recipe {
     pub baseline: BaselinePolicy,
     /// What an attempt may not change.
     pub protect: Vec<Pattern>,
+    /// Files in which what only has the shape of a secret may be committed.
+    #[serde(default)]
+    pub secrets_allowed: Vec<Pattern>,
     /// All that an attempt may change; empty means everything that is not protected. The rest is
     /// put back.
     #[serde(default)]
@@ -110,6 +113,7 @@ impl Recipe {
             strategy: ValidationStrategy::Strict,
             baseline: BaselinePolicy::Off,
             protect: Vec::new(),
+            secrets_allowed: Vec::new(),
             scope: Vec::new(),
             draft: None,
             plan: None,

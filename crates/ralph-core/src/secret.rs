@@ -3,6 +3,7 @@
 //! Not here: finding known secrets in what agents and gates print, which `ralph-io`'s `mask` does.
 
 pub mod known;
+pub mod leak;
 
 use serde_json::{Map, Value};
 

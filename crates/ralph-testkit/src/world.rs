@@ -351,6 +351,7 @@ impl Vcs for Shared {
                 commits => History::Advanced { commits },
             },
             uncommitted: if is_clean { Vec::new() } else { vec!["tree".to_owned()] },
+            leaks: Vec::new(),
         }))
     }
 

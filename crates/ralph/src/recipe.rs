@@ -255,6 +255,12 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
             .iter()
             .map(|glob| gates::pattern("protect", glob))
             .collect::<Result<_, _>>()?,
+        secrets_allowed: settings
+            .secrets
+            .allow
+            .iter()
+            .map(|glob| gates::pattern("secrets.allow", glob))
+            .collect::<Result<_, _>>()?,
         scope: Vec::new(),
         draft: None,
         plan: None,

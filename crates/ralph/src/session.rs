@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use ralph_core::active::Active;
 use ralph_core::engine::{Engine, EngineError, Start};
 use ralph_core::gate::Gate;
+use ralph_core::glob::Pattern;
 use ralph_core::ids::RunId;
 use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Ports, Vcs};
@@ -97,6 +98,7 @@ pub(crate) fn start(
         draft: desk.draft(&run, &recipe),
         gates: recipe.gates.clone(),
         masker: secrets::masker(&desk.env, &recipe),
+        secrets_allowed: recipe.secrets_allowed.clone(),
         incomplete: wishes.incomplete,
     };
     let project = project.directory.clone();
@@ -156,6 +158,7 @@ pub(crate) fn resume(
         draft: desk.draft(run, recipe),
         gates: recipe.gates.clone(),
         masker: secrets::masker(&desk.env, recipe),
+        secrets_allowed: recipe.secrets_allowed.clone(),
         incomplete: wishes.incomplete,
     };
     drive(&desk, journey, |ports| {
@@ -186,6 +189,7 @@ struct Journey {
     draft: Option<Draft>,
     gates: Vec<Gate>,
     masker: Masker,
+    secrets_allowed: Vec<Pattern>,
     incomplete: Incomplete,
 }
 
@@ -228,7 +232,8 @@ fn connect(
     self_exe: PathBuf,
     engine: impl FnOnce(Ports<'_>) -> Result<Outcome, EngineError>,
 ) -> Result<Outcome, Complaint> {
-    let Journey { run, journal, before, gates, masker, draft: _, incomplete } = journey;
+    let Journey { run, journal, before, gates, masker, secrets_allowed, draft: _, incomplete } =
+        journey;
     let mut env = desk.env.clone();
     let ours = [RUN_ID_VARIABLE, ACTIVE_VARIABLE, WINDOW_VARIABLE];
     env.retain(|(name, _)| !ours.iter().any(|ours| name == ours));
@@ -254,7 +259,7 @@ fn connect(
     };
     let mut gates = CommandGates::new(desk.layout.clone(), env.clone(), watch.clone(), &gates)
         .masking(masker.clone());
-    let mut git = desk.git(&run);
+    let mut git = desk.git(&run).map(|git| git.refusing(masker.clone(), secrets_allowed));
     let mut none = NoRepository::new(project, env, watch.clone());
     let vcs: &mut dyn Vcs = match &mut git {
         Some(git) => git,

@@ -15,6 +15,7 @@ use crate::plan::PlanLook;
 use crate::ports::{Activity, GateOrder, View};
 use crate::recipe::{CommitPolicy, PlanPart, Uncommitted};
 use crate::review::{self, ReviewVerdict};
+use crate::secret::leak;
 use crate::stuck::ErrorHasher;
 use crate::units::Millis;
 
@@ -153,6 +154,15 @@ impl Engine<'_> {
         };
         let result = choose::not_a_gate(choose::PROTECTED, output);
         self.record(Event::GateChecked { result })?;
+        self.publish(ViewKind::Gates)?;
+        Ok(())
+    }
+
+    /// Refuses work that holds secrets: once committed they are hard to take back.
+    pub(super) fn refuse_leaks(&mut self) -> Result<(), Trouble> {
+        let leaks = self.current(|current| current.observation().map(|seen| seen.leaks.clone()));
+        let output = leak::complaint(&leaks.flatten().unwrap_or_default());
+        self.record(Event::GateChecked { result: choose::not_a_gate(choose::SECRETS, output) })?;
         self.publish(ViewKind::Gates)?;
         Ok(())
     }

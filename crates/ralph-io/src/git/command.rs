@@ -12,7 +12,7 @@ use ralph_core::text::Excerpt;
 use ralph_core::units::Millis;
 
 use crate::plain::Plain;
-use crate::process::{Captured, Limits, Spawn, Stdin, Watch, capture};
+use crate::process::{Captured, Chunk, Heard, Limits, Spawn, Stdin, Watch, capture, supervise};
 
 /// Hooks run test suites, pushes wait for servers, huge repositories are slow; what takes
 /// longer than this hangs.
@@ -222,26 +222,56 @@ impl Commands {
         })
     }
 
-    /// Runs a command and tells apart why it may not have ended by itself.
-    pub(super) fn attempt(&self, call: Call<'_>) -> Result<Ran, NotRun> {
-        let name = call.name();
+    /// Runs a command that must succeed, and hears its output piece by piece.
+    pub(super) fn listen(&self, call: Call<'_>, sink: &mut dyn FnMut(&[u8])) -> Result<(), NotRun> {
+        let (name, spawn) = (call.name(), self.spawn(call));
+        let mut errors = Vec::new();
+        let end = supervise(&spawn, &self.watch, &mut |chunk| {
+            match chunk {
+                Chunk::Stdout(bytes) => sink(bytes),
+                Chunk::Stderr(bytes) if errors.len() < WORDS => errors.extend_from_slice(bytes),
+                Chunk::Stderr(_) => {}
+            }
+            Heard::Useful
+        });
+        match end.ending {
+            Ending::Exited { code: 0 } => Ok(()),
+            Ending::TimedOut { .. } => Err(NotRun::TimedOut { words: words(&[&errors]) }),
+            ending @ (Ending::Exited { .. }
+            | Ending::Signalled { .. }
+            | Ending::Lingered { .. }
+            | Ending::Interrupted { .. }
+            | Ending::NotStarted { .. }) => {
+                let message = format!("`{name}`: {ending}: {}", words(&[&errors]));
+                Err(NotRun::Other { message })
+            }
+        }
+    }
+
+    fn spawn(&self, call: Call<'_>) -> Spawn {
         let mut env = self.env.clone();
         env.retain(|(known, _)| !call.env.iter().any(|(name, _)| name == known));
         env.extend(call.env);
-        let spawn = Spawn {
+        Spawn {
             program: call.program,
             args: call.settings.into_iter().map(OsString::from).chain(call.args).collect(),
             cwd: call.cwd.to_owned(),
             env,
             stdin: call.stdin,
             limits: Limits { hard: Some(self.patience), ..Limits::default() },
-        };
-        let most = match call.output {
+        }
+    }
+
+    /// Runs a command and tells apart why it may not have ended by itself.
+    pub(super) fn attempt(&self, call: Call<'_>) -> Result<Ran, NotRun> {
+        let (name, output) = (call.name(), call.output);
+        let most = match output {
             Output::Whole => LARGEST_OUTPUT,
             Output::Start(bytes) => bytes.min(LARGEST_OUTPUT),
         };
+        let spawn = self.spawn(call);
         let Captured { end, stdout, stderr, cut } = capture(&spawn, &self.watch, most);
-        let is_enough = cut.is_none() || matches!(call.output, Output::Start(_));
+        let is_enough = cut.is_none() || matches!(output, Output::Start(_));
         match end.ending {
             Ending::Exited { code } if is_enough => Ok(Ran { name, code, stdout, stderr }),
             Ending::NotStarted { reason: NotStarted::NotFound { .. } } => Err(NotRun::NotFound),

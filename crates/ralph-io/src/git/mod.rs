@@ -18,6 +18,7 @@ mod locks;
 mod none;
 mod observe;
 mod repository;
+mod scan;
 pub mod scratch;
 mod shadow;
 mod shelf;

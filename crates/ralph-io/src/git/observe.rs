@@ -46,13 +46,20 @@ impl Git {
         };
         let more = files.len().saturating_sub(OBSERVED_FILES);
         files.truncate(OBSERVED_FILES);
+        let history = self.repository.history(commit, branch.as_deref(), &head)?;
+        // What ralph itself commits is looked through then.
+        let leaks = match history {
+            History::Advanced { .. } => self.leaks_since(commit)?,
+            History::Same | History::Rewritten => self.leaks_between(&before, &now)?,
+        };
         Ok(Some(Observation {
             changes: if now == head.tree { Changes::None } else { Changes::Some },
             tree: TreeId(now),
             files,
             more_files: u32::try_from(more).unwrap_or(u32::MAX),
-            history: self.repository.history(commit, branch.as_deref(), &head)?,
+            history,
             uncommitted,
+            leaks,
         }))
     }
 

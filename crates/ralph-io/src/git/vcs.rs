@@ -17,6 +17,7 @@ use super::command::{Call, Commands};
 use super::head::Head;
 use super::locks::Lock;
 use super::repository::Repository;
+use super::scan::Scan;
 use super::shadow::Shadow;
 
 /// How many checkpoints of a run have a ref. A task may be gone back from after many attempts;
@@ -31,6 +32,7 @@ pub struct Git {
     pub(super) shadow: Shadow,
     /// The locks that were there when the last checkpoint was noted. Others are the agent's.
     pub(super) locks: Vec<Lock>,
+    pub(super) scan: Scan,
 }
 
 impl Git {
@@ -39,7 +41,7 @@ impl Git {
         let directory = run_directory.into();
         let shadow = Shadow::in_directory(&directory);
         let locks = repository.locks();
-        Self { repository, directory, shadow, locks }
+        Self { repository, directory, shadow, locks, scan: Scan::default() }
     }
 
     /// Returns the repository as it was found.

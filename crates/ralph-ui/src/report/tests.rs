@@ -80,6 +80,7 @@ impl Journal {
                 more_files: 0,
                 history: History::Same,
                 uncommitted: Vec::new(),
+                leaks: Vec::new(),
             });
             self.tell(Event::Observed { observation, kept: None });
         }

@@ -20,8 +20,8 @@ use gate::{Gate, Guardrail, ValidationStrategy};
 use limits::{Budget, RateLimit, Retries, Stuck, Timeouts};
 use sandbox::Sandbox;
 use sections::{
-    Baseline, Commit, Context, Log, Mcp, Memory, Notify, OnFailure, Review, Scm, Tasks, Ui,
-    Workflow,
+    Baseline, Commit, Context, Log, Mcp, Memory, Notify, OnFailure, Review, Scm, Secrets, Tasks,
+    Ui, Workflow,
 };
 
 /// Settings of ralph, in `.ralph/settings.json` and `.ralph/settings.local.json`.
@@ -70,6 +70,8 @@ pub(crate) struct Settings {
     pub(crate) review: Review,
     /// Globs of files that an attempt may not change.
     pub(crate) protect: Vec<String>,
+    /// Secrets in what is committed.
+    pub(crate) secrets: Secrets,
     /// Whether the hard gates run once before any agent. Not set: `note` for task lists, else `off`.
     pub(crate) baseline: Option<Baseline>,
     /// Whether the machine is kept awake during a run.
@@ -145,6 +147,7 @@ impl Default for Settings {
             tasks: Tasks::default(),
             review: Review::default(),
             protect: Vec::new(),
+            secrets: Secrets::default(),
             baseline: None,
             prevent_sleep: true,
             stuck: Stuck::default(),
