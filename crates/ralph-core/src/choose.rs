@@ -21,7 +21,7 @@ use crate::run::{Completeness, Iteration, RunState};
 use crate::task::{Next, Task, TaskStatus};
 use crate::units::Timestamp;
 
-pub(crate) use gates::{PROTECTED, SECRETS};
+pub(crate) use gates::{MEDDLING, PROTECTED, SECRETS};
 pub use gates::{not_a_gate, reused};
 pub(crate) use landing::settled;
 
@@ -107,6 +107,8 @@ pub enum Step {
     },
     /// Refuse work that holds secrets.
     RefuseLeaks,
+    /// Refuse work that came with changes to git's own files.
+    RefuseMeddling,
     /// Decide what follows from the iteration.
     Judge,
     /// Bring the task file in step with what the landing makes of the list.

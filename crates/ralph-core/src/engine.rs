@@ -212,6 +212,7 @@ impl<'a> Engine<'a> {
             }
             Step::Refuse { paths } => self.refuse(&paths)?,
             Step::RefuseLeaks => self.refuse_leaks()?,
+            Step::RefuseMeddling => self.refuse_meddling()?,
             Step::Judge => self.judge()?,
             Step::WriteList => self.write_list()?,
             Step::Survey => {

@@ -211,6 +211,17 @@ pub struct Observation {
     /// Secrets in what was added.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaks: Vec<Leak>,
+    /// Files of git's own that were changed, and were put back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meddling: Vec<String>,
+}
+
+/// Returns what an agent is told that changed files of git's own.
+pub fn meddled(paths: &[String]) -> String {
+    format!(
+        "These files belong to git itself and were changed. They have been put back; do not touch them:\n- {}",
+        paths.join("\n- ")
+    )
 }
 
 /// How many changed files an observation names.

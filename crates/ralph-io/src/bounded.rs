@@ -38,8 +38,20 @@ pub fn read_within(project: &Path, path: &Path, most: u64) -> io::Result<Vec<u8>
     beginning(open_below(&project, below)?, most)
 }
 
+/// Refuses a place in a project that really lies elsewhere, because of a link: what is written
+/// there would change a file that is none of the project's.
+pub fn check_place(project: &Path, path: &Path) -> io::Result<()> {
+    let path = project.join(path);
+    if !is_below(&path, project) {
+        return Ok(());
+    }
+    let project = project.canonicalize()?;
+    let there = path.ancestors().find_map(|place| place.canonicalize().ok());
+    if there.is_some_and(|real| real.starts_with(&project)) { Ok(()) } else { Err(leads_out()) }
+}
+
 /// Returns whether a path says that it lies below a directory, links aside.
-fn is_below(path: &Path, directory: &Path) -> bool {
+pub(crate) fn is_below(path: &Path, directory: &Path) -> bool {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {
@@ -155,6 +167,11 @@ mod tests {
             let read = read.map(|bytes| String::from_utf8(bytes).expect("text"));
             let read = read.as_deref().map_err(ToString::to_string);
             assert_eq!(read, expect.map_err(str::to_owned), "{path}");
+            let place = check_place(project.path(), Path::new(path));
+            assert_eq!(place.map_err(|error| error.to_string()).err(), read.err(), "{path}");
+        }
+        for (path, is_fine) in [("new", true), ("real/new/new", true), ("way-out/new", false)] {
+            assert_eq!(check_place(project.path(), Path::new(path)).is_ok(), is_fine, "{path}");
         }
         // What the user names outside of the project is the user's business.
         assert_eq!(read_within(project.path(), &secret, 99).expect("read"), b"secret");

@@ -45,6 +45,9 @@ const LINGER: Millis = Millis::from_secs(10);
 /// What is kept of stdout and stderr for judging the end. Error messages are short.
 const TAIL_CHARS: usize = 8_000;
 
+/// Instructions and lists of servers are a few pages.
+const LARGEST_FILE: u64 = 1024 * 1024;
+
 /// No model says more in one answer.
 const LONGEST_ANSWER: u64 = 16 * 1024 * 1024;
 
@@ -265,7 +268,7 @@ impl AgentCaller {
         let mcp_servers = match &mcp_config {
             Some(file) => {
                 let what = "the MCP servers of";
-                let text = fs::read_to_string(file).map_err(|why| unusable(what, file, &why))?;
+                let text = self.read(file).map_err(|why| unusable(what, file, &why))?;
                 agents::mcp_servers(&text).map_err(|why| unusable(what, file, &why))?
             }
             None => Vec::new(),
@@ -273,8 +276,8 @@ impl AgentCaller {
         let system_prompt = match (&agent.system_prompt, agent.capabilities.system_prompt) {
             (Some(file), Support::Yes) => {
                 let file = self.project.join(file);
-                let text = fs::read_to_string(&file)
-                    .map_err(|why| unusable("the system prompt", &file, &why))?;
+                let text =
+                    self.read(&file).map_err(|why| unusable("the system prompt", &file, &why))?;
                 Some(SystemPrompt { file, text })
             }
             // It stands in the prompt.
@@ -295,6 +298,12 @@ impl AgentCaller {
             answer_file: self.files.answer(request.iteration, request.ask),
             plugin: self.plugin.as_ref().map(|plugin| plugin.place().to_owned()),
         })
+    }
+
+    /// Reads a file that the settings name. The agent before may have made it into anything.
+    fn read(&self, file: &Path) -> io::Result<String> {
+        let bytes = bounded::read_within(&self.project, file, LARGEST_FILE)?;
+        String::from_utf8(bytes).map_err(|_| io::Error::other("it is not valid UTF-8"))
     }
 
     fn spawn(&self, request: &Request, call: Call) -> Spawn {

@@ -13,6 +13,7 @@ use ralph_core::recipe::Recipe;
 use ralph_io::agents;
 use ralph_io::clock;
 use ralph_io::git::{Git, PutBack, Repository, Taken};
+use ralph_io::mask::{MaskWriter, Masker};
 use ralph_io::process::{Stage, Watch};
 use ralph_io::store::draft::{Draft, Withdrawn};
 use ralph_io::store::layout::PROJECT_DIRECTORY;
@@ -391,7 +392,7 @@ impl Desk {
     }
 
     /// Returns the views of a run: the terminal's, and the log in the project.
-    pub(crate) fn views(&self, incomplete: Incomplete) -> Fanout<'static> {
+    pub(crate) fn views(&self, incomplete: Incomplete, masker: &Masker) -> Fanout<'static> {
         let options = |style: Style, verbosity, agent_stream| ViewOptions {
             style,
             verbosity,
@@ -400,7 +401,8 @@ impl Desk {
         };
         let style = self.screen.style.clone();
         let options_here = options(style, self.screen.verbosity, self.agent_stream);
-        let mut terminal = TerminalView::new(self.out.clone(), options_here);
+        let mut terminal =
+            TerminalView::new(MaskWriter::new(masker, self.out.clone()), options_here);
         for remark in &self.remarks {
             terminal.remark(remark);
         }
@@ -409,10 +411,11 @@ impl Desk {
         if let Ok(log) = files::open_log(&self.layout) {
             let style = self.screen.style.for_log();
             let options = options(style, Verbosity::Verbose, AgentStream::Hidden);
+            let log = MaskWriter::new(masker, log);
             views.push(Box::new(TerminalView::new(log, options)));
         }
         if let Ok(log) = files::open_session_log(&self.layout, clock::now()) {
-            let log = SessionLog::new(log, WallClock::system(clock::now));
+            let log = SessionLog::new(MaskWriter::new(masker, log), WallClock::system(clock::now));
             views.push(Box::new(match incomplete {
                 Incomplete::Fails => log,
                 Incomplete::IsFine => log.allowing_incomplete(),

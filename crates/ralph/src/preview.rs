@@ -140,7 +140,8 @@ fn text_of(
     source: &PromptSource,
     places: &Places<'_>,
 ) -> Result<Rendered, Complaint> {
-    let read = |path| read_prompt(path).map_err(|error| Complaint::input(error.message));
+    let read =
+        |path| read_prompt(&state.project, path).map_err(|error| Complaint::input(error.message));
     let template = match source {
         PromptSource::Text(text) => return Ok(Rendered::plain(text.clone())),
         PromptSource::File(path) => return Ok(Rendered::plain(read(path)?)),
@@ -333,7 +334,7 @@ impl Places<'_> {
         let mut request = calls::request(agent, call.role, prompt, &recipe.limits);
         if let (Some(file), Support::No) = (&agent.system_prompt, agent.capabilities.system_prompt)
         {
-            let told = read_prompt(&self.project.directory.join(file))
+            let told = read_prompt(&self.project.directory, file)
                 .map_err(|error| Complaint::input(error.message))?;
             request.prompt = format!("{}\n\n{}", told.trim_end(), request.prompt);
         }

@@ -131,7 +131,7 @@ impl Project {
             })?;
         }
         if let Some(file) = &agent.system_prompt {
-            read_prompt(&self.directory.join(file)).map_err(|error| {
+            read_prompt(&self.directory, file).map_err(|error| {
                 Complaint::input(error.message).hint("`agent.systemPromptFile` names it")
             })?;
         }

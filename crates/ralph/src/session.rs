@@ -267,10 +267,10 @@ fn connect(
     };
     let files = desk.layout.run(&run);
     let (skills, prompts) = (desk.skills.clone(), desk.prompts.clone());
+    let mut ui = desk.views(incomplete, &masker);
     let mut store =
         RunStore::new(desk.layout.clone(), journal, files, skills, prompts).masking(masker);
     let mut clock = RunClock::new(watch.clone(), before);
-    let mut ui = desk.views(incomplete);
     engine(Ports {
         agent: &mut agent,
         gates: &mut gates,

@@ -20,6 +20,9 @@ pub(crate) const PROTECTED: &str = "protected paths";
 /// The name under which secrets in what was added count as a failed gate.
 pub(crate) const SECRETS: &str = "secrets";
 
+/// The name under which changes to git's own files count as a failed gate.
+pub(crate) const MEDDLING: &str = "git's own files";
+
 /// Chooses the next gate, or nothing when all have spoken.
 pub(super) fn check(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
     if current.judgement.is_some() {
@@ -46,6 +49,9 @@ pub(super) fn check(state: &RunState, current: &Iteration, moment: Moment) -> Op
         return Some(step);
     }
     let has_spoken = |name| current.gates.iter().any(|result| result.gate == name);
+    if observation.is_some_and(|seen| !seen.meddling.is_empty()) && !has_spoken(MEDDLING) {
+        return Some(Step::RefuseMeddling);
+    }
     let is_committed = match recipe.landing.commit {
         CommitPolicy::Ralph | CommitPolicy::Agent | CommitPolicy::Scm(_) => true,
         CommitPolicy::Nobody => false,

@@ -17,6 +17,7 @@ mod last_commits;
 mod locks;
 mod none;
 mod observe;
+mod own_files;
 mod repository;
 mod scan;
 pub mod scratch;

@@ -60,6 +60,7 @@ impl Git {
             history,
             uncommitted,
             leaks,
+            meddling: Vec::new(),
         }))
     }
 

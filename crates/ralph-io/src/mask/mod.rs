@@ -20,7 +20,7 @@ use ralph_core::event::Event;
 use ralph_core::secret::{MASK, known};
 
 use shapes::{After, SHAPES, Shape, Weighed};
-pub use stream::MaskStream;
+pub use stream::{MaskStream, MaskWriter};
 
 /// Knows the secrets of a run.
 #[derive(Debug, Clone)]

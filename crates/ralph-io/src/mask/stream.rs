@@ -4,6 +4,7 @@
 //! is complete: the reader of lines waits for nothing. Not here: what a secret is.
 
 use std::borrow::Cow;
+use std::io::{self, Write};
 
 use ralph_core::secret::MASK;
 
@@ -91,5 +92,38 @@ impl MaskStream {
                 Cow::Owned(clean)
             }
         }
+    }
+}
+
+/// Masks what is written to something, such as a terminal or a log.
+#[derive(Debug)]
+pub struct MaskWriter<W: Write> {
+    stream: MaskStream,
+    inner: W,
+}
+
+impl<W: Write> MaskWriter<W> {
+    /// Returns a writer in front of another one.
+    pub fn new(masker: &Masker, inner: W) -> Self {
+        Self { stream: masker.stream(), inner }
+    }
+}
+
+impl<W: Write> Write for MaskWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.inner.write_all(&self.stream.feed(bytes))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<W: Write> Drop for MaskWriter<W> {
+    /// Writes what was held back, if that is still possible.
+    fn drop(&mut self) {
+        let rest = self.stream.finish();
+        let _ = self.inner.write_all(&rest).and_then(|()| self.inner.flush());
     }
 }

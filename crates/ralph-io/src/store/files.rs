@@ -4,7 +4,6 @@
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
-use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +25,7 @@ use super::layout::{Layout, LayoutError, RunDir, write_json};
 use super::plan::KeptPlan;
 use super::prompts;
 use super::tasks::Edit;
+use crate::bounded;
 use crate::clock;
 use crate::formats::TaskFile;
 use crate::mask::Masker;
@@ -160,7 +160,7 @@ impl Store for RunStore {
     }
 
     fn read_prompt(&mut self, path: &Path) -> Result<String, PromptError> {
-        read_prompt(&self.layout.project().join(path))
+        read_prompt(self.layout.project(), path)
     }
 
     fn read_tasks(&mut self, path: &Path) -> Result<TaskList, TasksError> {
@@ -255,26 +255,11 @@ pub(super) fn open_for_adding(path: &Path) -> Result<File, LayoutError> {
 }
 
 /// Reads a prompt file. Also for a check before the run begins.
-pub fn read_prompt(path: &Path) -> Result<String, PromptError> {
+pub fn read_prompt(project: &Path, path: &Path) -> Result<String, PromptError> {
     let wrong = |what: &str| PromptError {
-        message: format!("cannot read the prompt file `{}`: {what}", path.display()),
+        message: format!("cannot read the prompt file `{}`: {what}", project.join(path).display()),
     };
-    // A FIFO would wait for a writer; this opens it at once, to be refused below.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-        .open(path)
-        .map_err(|error| wrong(&error.to_string()))?;
-    let metadata = file.metadata().map_err(|error| wrong(&error.to_string()))?;
-    if metadata.is_dir() {
-        return Err(wrong("it is a directory"));
-    }
-    if !metadata.is_file() {
-        return Err(wrong("it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(LARGEST_PROMPT + 1)
-        .read_to_end(&mut bytes)
+    let bytes = bounded::read_within(project, path, LARGEST_PROMPT + 1)
         .map_err(|error| wrong(&error.to_string()))?;
     if bytes.len() as u64 > LARGEST_PROMPT {
         return Err(wrong("it is larger than 16 MiB"));

@@ -81,6 +81,7 @@ impl Journal {
                 history: History::Same,
                 uncommitted: Vec::new(),
                 leaks: Vec::new(),
+                meddling: Vec::new(),
             });
             self.tell(Event::Observed { observation, kept: None });
         }

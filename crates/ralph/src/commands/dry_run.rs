@@ -108,7 +108,8 @@ pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complai
         | Step::Hear { .. }
         | Step::Reuse { .. }
         | Step::Refuse { .. }
-        | Step::RefuseLeaks => "run the gates".to_owned(),
+        | Step::RefuseLeaks
+        | Step::RefuseMeddling => "run the gates".to_owned(),
         Step::ReadTasks => "read the task list".to_owned(),
         Step::WriteTasks | Step::WriteList => "write the task list".to_owned(),
         Step::BeginBaseline | Step::Baseline { .. } => "run the gates before any work".to_owned(),

@@ -32,7 +32,8 @@ pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Co
         PromptSource::Text(_) | PromptSource::Template(_) => source,
         PromptSource::File(path) => {
             let path = project.directory.join(path);
-            read_prompt(&path).map_err(|error| Complaint::input(error.message))?;
+            read_prompt(&project.directory, &path)
+                .map_err(|error| Complaint::input(error.message))?;
             PromptSource::File(path)
         }
     };

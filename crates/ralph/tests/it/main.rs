@@ -20,6 +20,7 @@ mod loops;
 mod memory;
 mod other_agents;
 mod plan;
+mod planted;
 mod plugin;
 mod presets;
 mod report;

@@ -18,6 +18,7 @@ fn two_iterations(stage: &mut Stage) {
         history: History::Same,
         uncommitted: Vec::new(),
         leaks: Vec::new(),
+        meddling: Vec::new(),
     };
     stage.tell(Event::Observed { observation: Some(observation), kept: None });
     stage.check("lint", GateStatus::Passed, 0, "");
