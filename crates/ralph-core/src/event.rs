@@ -14,6 +14,7 @@ use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use crate::judge::Judgement;
 use crate::outcome::Outcome;
 use crate::plan::PlanLook;
+use crate::planted::Planted;
 use crate::reading::Reply;
 use crate::recipe::{AgentKind, Recipe};
 use crate::secret::leak::Leak;
@@ -214,6 +215,9 @@ pub struct Observation {
     /// Files of git's own that were changed, and were put back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub meddling: Vec<String>,
+    /// What acts by itself later on; at most [`MOST_PLANTED`](crate::planted::MOST_PLANTED).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planted: Vec<Planted>,
 }
 
 /// Returns what an agent is told that changed files of git's own.

@@ -353,6 +353,7 @@ impl Vcs for Shared {
             uncommitted: if is_clean { Vec::new() } else { vec!["tree".to_owned()] },
             leaks: Vec::new(),
             meddling: Vec::new(),
+            planted: Vec::new(),
         }))
     }
 

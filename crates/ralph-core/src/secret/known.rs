@@ -47,16 +47,9 @@ fn collect(value: &Value, under: Under, known: &mut BTreeSet<String>) {
     match value {
         Value::Object(entries) => {
             for (key, value) in entries {
-                let under = match value {
-                    // `tokens` or `auth` may hold anything; its keys say what.
-                    Value::Object(_) => Under::Plain,
-                    Value::String(_) | Value::Array(_) if is_secret_name(key) => Under::Secret,
-                    Value::Null
-                    | Value::Bool(_)
-                    | Value::Number(_)
-                    | Value::String(_)
-                    | Value::Array(_) => Under::Plain,
-                };
+                // `tokens` or `auth` may hold anything; its keys say what.
+                let is_secret = !value.is_object() && is_secret_name(key);
+                let under = if is_secret { Under::Secret } else { Under::Plain };
                 collect(value, under, known);
             }
         }

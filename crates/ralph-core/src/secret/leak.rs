@@ -20,12 +20,11 @@ pub const MOST_LEAKS: usize = 20;
 
 /// Returns what an agent is told about secrets that it left.
 pub fn complaint(leaks: &[Leak]) -> String {
-    let lines: String = leaks
-        .iter()
-        .map(|Leak { path, line, what }| format!("\n- {path}:{line}: {what}"))
-        .collect();
+    let line = |Leak { path, line, what }: &Leak| format!("- {path}:{line}: {what}");
+    let lines: Vec<String> = leaks.iter().map(line).collect();
     format!(
-        "These lines hold secrets, which must not be committed:{lines}\nTake them out, and have the program read them from the environment. If they are in a commit that you made, make that commit again without them."
+        "These lines hold secrets, which must not be committed:\n{}\nTake them out, and have the program read them from the environment. If they are in a commit that you made, make that commit again without them.",
+        lines.join("\n")
     )
 }
 

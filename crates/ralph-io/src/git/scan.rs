@@ -170,8 +170,6 @@ impl<'a> Patch<'a> {
                 self.add(added);
             }
             [b'-', ..] if self.removed_left > 0 => self.removed_left -= 1,
-            // A remark about a newline that is missing.
-            [b'\\', ..] => {}
             [b'@', b'@', ..] => {
                 self.look();
                 let numbers = hunk(line).unwrap_or((u64::MAX, 1, u64::MAX));
@@ -229,7 +227,7 @@ impl<'a> Patch<'a> {
 }
 
 fn lines(bytes: &[u8]) -> u32 {
-    let count = bytes.iter().filter(|byte| **byte == b'\n').count();
+    let count = bytes.split(|byte| *byte == b'\n').count() - 1;
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 

@@ -114,7 +114,9 @@ impl Shape {
 
 fn is_random(tail: &[u8]) -> bool {
     let mut seen = [false; 256];
-    tail.iter().for_each(|byte| seen[usize::from(*byte)] = true);
+    for byte in tail {
+        seen[usize::from(*byte)] = true;
+    }
     seen.iter().filter(|seen| **seen).count() >= DISTINCT
 }
 

@@ -87,7 +87,7 @@ impl MaskStream {
         self.context = last_two(self.context, &bytes[..hold]);
         match bytes {
             Cow::Borrowed(bytes) if done == 0 => Cow::Borrowed(&bytes[..hold]),
-            bytes => {
+            bytes @ (Cow::Borrowed(_) | Cow::Owned(_)) => {
                 clean.extend_from_slice(&bytes[done..hold]);
                 Cow::Owned(clean)
             }

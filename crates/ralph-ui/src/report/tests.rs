@@ -82,6 +82,7 @@ impl Journal {
                 uncommitted: Vec::new(),
                 leaks: Vec::new(),
                 meddling: Vec::new(),
+                planted: Vec::new(),
             });
             self.tell(Event::Observed { observation, kept: None });
         }

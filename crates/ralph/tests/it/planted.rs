@@ -40,6 +40,8 @@ fn planting(shape: &str, place: &str, sealed: &Sealed) -> String {
         "directory" => format!("mkdir {place}"),
         "socket" => format!("ln {outside}/socket {place}"),
         // What git sees is hashed as a whole, which is not what this is about.
+        // Without it git takes the runtime files for work, and hashes them all.
+        "huge" if place == ".ralph/.gitignore" => return "true".to_owned(),
         "huge" if place.starts_with(".ralph/") => format!("truncate -s 10G {place}"),
         "huge" => format!("truncate -s 20M {place}"),
         other => panic!("{other}"),
@@ -129,4 +131,20 @@ fn a_prompt_file_that_became_a_link_ends_the_run_before_it_is_told() {
         assert_eq!(sealed.prompts().len(), 1, "{shape}");
         assert_untouched(&sealed, shape);
     }
+}
+
+#[test]
+fn what_acts_by_itself_is_named_at_the_end() {
+    let sealed = scene("link", &[]);
+    let command = "mkdir -p .vscode; echo '{}' > .vscode/tasks.json; echo x > run.sh; chmod +x run.sh; echo x > src.txt";
+    let calls = json!([{ "do": [{ "run": { "command": command } }, { "text": "Did it." }, { "claim": "DONE" }] }]);
+    sealed.script(&calls, &json!({ "commit": "ralph" }));
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Agent"]);
+    let end = sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    assert!(end.stderr.contains("2 changed files act by themselves"), "{}", end.stderr);
+    let report = sealed.ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("- `.vscode/tasks.json`: editor settings"), "{report}");
+    assert!(report.contains("- `run.sh`: a new executable"), "{report}");
+    assert!(!report.contains("src.txt"), "{report}");
 }

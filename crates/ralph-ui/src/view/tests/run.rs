@@ -19,6 +19,7 @@ fn two_iterations(stage: &mut Stage) {
         uncommitted: Vec::new(),
         leaks: Vec::new(),
         meddling: Vec::new(),
+        planted: Vec::new(),
     };
     stage.tell(Event::Observed { observation: Some(observation), kept: None });
     stage.check("lint", GateStatus::Passed, 0, "");
