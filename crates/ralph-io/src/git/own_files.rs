@@ -93,9 +93,9 @@ impl Git {
         let mut changed = Vec::new();
         for path in paths {
             let (was, is) = (before.get(path), now.get(path));
-            let is_same = match (was, is) {
-                (Some(was), Some(Found::File(is))) => is_alike(path, was, is),
-                (Some(_), Some(Found::Other) | None) | (None, _) => false,
+            let is_same = match is {
+                Some(Found::File(is)) => is_alike(path, was, is),
+                Some(Found::Other) | None => false,
             };
             if !is_same {
                 let put_back = put_back(path, was, &directory);
@@ -147,31 +147,52 @@ fn keep(path: &Path, aside: &Path) -> io::Result<()> {
     })
 }
 
-/// Returns whether a file still says what it said. Which branch follows which is git's own
-/// bookkeeping when somebody pushes or makes a branch.
-fn is_alike(path: &Path, was: &Kept, is: &Kept) -> bool {
+/// Returns whether a file still says what it said. Which branch follows which, and where submodules
+/// come from, is git's own bookkeeping when somebody pushes or makes a branch or a submodule.
+fn is_alike(path: &Path, was: Option<&Kept>, is: &Kept) -> bool {
     if path.file_name() != Some(OsStr::new("config")) {
-        return was == is;
+        return was == Some(is);
     }
-    was.mode == is.mode && without_branches(&was.content) == without_branches(&is.content)
+    let of = |kept: &Kept| telling_lines(path, &kept.content);
+    match was {
+        Some(was) => was.mode == is.mode && of(was) == of(is),
+        None => of(is).is_empty(),
+    }
 }
 
-/// Returns the lines of a configuration but the plain ones of sections about branches.
-fn without_branches(config: &[u8]) -> Vec<&[u8]> {
-    let mut is_branch = false;
-    let lines = config.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    lines
-        .filter(|line| {
-            if line.starts_with(b"[") {
-                is_branch = line.starts_with(b"[branch \"") && line.ends_with(b"\"]");
-                return !is_branch;
+/// Returns the lines of a configuration but those that are bookkeeping.
+fn telling_lines(path: &Path, config: &[u8]) -> Vec<Vec<u8>> {
+    const BOOKKEEPING: [(&[u8], &[&str]); 2] =
+        [(b"[branch \"", &["remote", "merge", "rebase"]), (b"[submodule \"", &["url", "active"])];
+    const OF_MODULES: [(&[u8], &[&str]); 2] = [
+        (
+            b"[core]",
+            &["repositoryformatversion", "filemode", "bare", "logallrefupdates", "worktree"],
+        ),
+        (b"[remote \"", &["url", "fetch"]),
+    ];
+    let is_module = path.parent().and_then(Path::parent).is_some_and(|it| it.ends_with("modules"));
+    let of_modules = OF_MODULES.iter().filter(|_| is_module);
+    let known: Vec<_> = BOOKKEEPING.iter().chain(of_modules).collect();
+    let mut plain: &[&str] = &[];
+    let mut telling = Vec::new();
+    for line in config.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
+        if line.starts_with(b"[") {
+            // Only a header that is nothing else: git takes a setting on the same line.
+            let section = known.iter().find(|(start, _)| line.starts_with(start));
+            plain = section.filter(|_| line.ends_with(b"]")).map_or(&[], |(_, keys)| keys);
+            if plain.is_empty() {
+                telling.push(line.to_vec());
             }
-            let is_plain = [&b"remote ="[..], b"merge =", b"rebase ="]
-                .iter()
-                .any(|key| line.starts_with(key) && !line.ends_with(b"\\"));
-            !(line.is_empty() || is_branch && is_plain)
-        })
-        .collect()
+            continue;
+        }
+        let key = line.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
+        let is_plain = plain.iter().any(|known| known.as_bytes() == key) && !line.ends_with(b"\\");
+        if !line.is_empty() && !is_plain {
+            telling.push(line.to_vec());
+        }
+    }
+    telling
 }
 
 impl Repository {
@@ -251,13 +272,19 @@ mod tests {
         for (now, expect) in [
             (config.to_owned(), true),
             (format!("{config}[branch \"x\"]\n\tremote = origin\n\tmerge = refs/heads/x\n"), true),
+            (format!("{config}[submodule \"x\"]\n\turl = /x\n\tactive = true\n"), true),
+            (format!("{config}[submodule \"x\"]\n\tupdate = !evil\n"), false),
             (format!("{config}[core]\n\tfsmonitor = evil\n"), false),
             (format!("{config}[branch \"x\"]\n\tremote = o\n[alias]\n\tx = !y\n"), false),
             (format!("{config}[branch \"x\"] fsmonitor = evil\n"), false),
             (format!("{config}[branch \"x\"]\n\tmergeOptions = x\n"), false),
         ] {
-            assert_eq!(is_alike(path, &kept(config), &kept(&now)), expect, "{now}");
+            assert_eq!(is_alike(path, Some(&kept(config)), &kept(&now)), expect, "{now}");
         }
-        assert!(!is_alike(Path::new("hooks/pre-commit"), &kept("a"), &kept("b")));
+        assert!(!is_alike(Path::new("hooks/pre-commit"), Some(&kept("a")), &kept("b")));
+        let module = Path::new(".git/modules/sub/config");
+        let made = "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = /x\n";
+        assert!(is_alike(module, None, &kept(made)));
+        assert!(!is_alike(module, None, &kept(&format!("{made}[core]\n\tfsmonitor = evil\n"))));
     }
 }

@@ -151,7 +151,7 @@ mod tests {
         bad("empty", "it is empty");
         bad("latin", "it is not valid UTF-8 (byte 3)");
         bad("large", "it is larger than 256 KiB");
-        bad("folder", "it is not a regular file");
+        bad("folder", "it is a directory");
         bad("pipe", "it is not a regular file");
         bad("out", "it leads out of the project");
         bad("dangling", "No such file or directory (os error 2)");
