@@ -81,6 +81,9 @@ impl Git {
     pub(super) fn mend_own_files(&mut self) {
         let changed = self.put_own_files_back();
         self.meddling.extend(changed);
+        // The agent has been answered for: what is changed before the run goes on some other day
+        // is the user's.
+        let _ = fs::remove_file(self.directory.join(NOTE));
     }
 
     /// Puts git's own files back to what the last checkpoint noted. Returns what was changed, as

@@ -183,7 +183,7 @@ mod tests {
             fs::create_dir(file).expect("a directory");
             fs::write(file.join("precious"), "x").expect("written");
         };
-        check(&kept, folder, "could not be read (it is a directory)");
+        check(&kept, folder, "could not be read (it is not a regular file)");
         assert!(kept.project.join(".ralph/logs/plan.md.lost-1/precious").exists());
         let outside = directory.path().join("outside.md");
         fs::write(&outside, "- [ ] not this").expect("written");

@@ -88,6 +88,9 @@ pub(super) fn read(path: &Path, within: &Path, largest: u64) -> Result<Option<St
     let bytes = match bounded::read_within(within, path, largest + 1) {
         Ok(bytes) => bytes,
         Err(error) if is_missing(&error) && fs::symlink_metadata(path).is_err() => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            return Err("it is not a regular file".to_owned());
+        }
         Err(error) => return Err(error.to_string()),
     };
     if bytes.len() as u64 > largest {
@@ -151,7 +154,7 @@ mod tests {
         bad("empty", "it is empty");
         bad("latin", "it is not valid UTF-8 (byte 3)");
         bad("large", "it is larger than 256 KiB");
-        bad("folder", "it is a directory");
+        bad("folder", "it is not a regular file");
         bad("pipe", "it is not a regular file");
         bad("out", "it leads out of the project");
         bad("dangling", "No such file or directory (os error 2)");

@@ -42,7 +42,9 @@ fn planting(shape: &str, place: &str, sealed: &Sealed) -> String {
         // What git sees is hashed as a whole, which is not what this is about.
         // Without it git takes the runtime files for work, and hashes them all.
         "huge" if place == ".ralph/.gitignore" => return "true".to_owned(),
-        "huge" if place.starts_with(".ralph/") => format!("truncate -s 10G {place}"),
+        "huge" if place.starts_with(".ralph/") && !place.contains("impl") => {
+            format!("truncate -s 10G {place}")
+        }
         "huge" => format!("truncate -s 20M {place}"),
         other => panic!("{other}"),
     };
