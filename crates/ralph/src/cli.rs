@@ -6,6 +6,7 @@ mod context;
 pub(crate) mod memory;
 mod tasks;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -191,6 +192,23 @@ pub(crate) enum Command {
     Sim {
         /// The scenario.
         scenario: PathBuf,
+    },
+    /// Standard input and output to a host, through the proxy of the sandbox.
+    #[command(name = "__connect", hide = true)]
+    Connect {
+        /// The host.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
+    /// The proxy's end in a container, and a command beside it.
+    #[command(name = "__bridge", hide = true)]
+    Bridge {
+        /// The directory with the proxy's sockets.
+        directory: PathBuf,
+        /// The command and its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<OsString>,
     },
     /// The guard's own process.
     #[command(name = "__guard", hide = true)]

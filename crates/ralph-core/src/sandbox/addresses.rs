@@ -62,16 +62,13 @@ pub fn nearby(address: IpAddr) -> Option<Nearby> {
 /// Returns where packets to an address end: the IPv4 address inside mapped, 6to4 and NAT64 ones.
 pub fn effective(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
-    let [a, b, c, d, e, f, g, h] = v6.segments();
-    let joined = |high: u16, low: u16| {
-        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+    let inner = match v6.segments() {
+        [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => (u32::from(high) << 16) | u32::from(low),
+        _ => return address,
     };
-    match (a, b, c, d, e, f) {
-        (0, 0, 0, 0, 0, 0xffff) | (0x64, 0xff9b, 0, 0, 0, 0) => joined(g, h),
-        (0x2002, high, low, ..) => joined(high, low),
-        (..) => address,
-    }
+    IpAddr::V4(Ipv4Addr::from(inner))
 }
 
 fn nearby_v4(address: Ipv4Addr) -> Option<Nearby> {
@@ -107,13 +104,11 @@ fn nearby_v6(address: Ipv6Addr) -> Option<Nearby> {
             Some(Nearby::Metadata)
         }
         [0xfc00..=0xfdff, ..] => Some(Nearby::Private),
-        // The second range is what site-local addresses were.
-        [0xfe80..=0xfebf, ..] | [0xfec0..=0xfeff, ..] => Some(Nearby::LinkLocal),
+        // The second half of the range is what site-local addresses were.
+        [0xfe80..=0xfeff, ..] => Some(Nearby::LinkLocal),
         [0xff00..=0xffff, ..] => Some(Nearby::Multicast),
         // Teredo and other experiments; documentation.
-        [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => {
-            Some(Nearby::Reserved)
-        }
+        [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some(Nearby::Reserved),
         [0x2000..=0x3fff, ..] => None,
         _ => Some(Nearby::Reserved),
     }

@@ -1,0 +1,5 @@
+//! Isolation: how children start so that they reach only what they may.
+//!
+//! Not here: what they may reach, which is the core's policy.
+
+pub mod proxy;
