@@ -118,3 +118,20 @@ fn own(address: IpAddr) -> Own {
         Ok(_) | Err(_) => Own::No,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_this_machine_are_known_as_such() {
+        for (address, expect) in [("127.0.0.1", Own::Yes), ("8.8.8.8", Own::No)] {
+            assert_eq!(own(address.parse().expect(address)), expect, "{address}");
+        }
+        // Where this machine has another address, that is one of its own too.
+        let probe = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a socket");
+        if probe.connect((Ipv4Addr::new(8, 8, 8, 8), 9)).is_ok() {
+            assert_eq!(own(probe.local_addr().expect("an address").ip()), Own::Yes);
+        }
+    }
+}

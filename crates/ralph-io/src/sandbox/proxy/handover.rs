@@ -195,29 +195,26 @@ fn attend(proxy: &Proxy, stream: Socket, stop: &Stop) {
             Ok(Woken::Late) => continue,
             Ok(Woken::Stopped) | Err(_) => return,
         }
-        let message = stream.as_ref().map(take);
-        let answer = match message {
-            // Its connection is over, and now it is.
-            None => return,
-            Some(Ok(Message::End)) if life.is_some() => {
+        // Its connection is over, and now it is itself.
+        let Some(open) = &stream else { return };
+        let answer = match take(open) {
+            Ok(Message::End) if life.is_some() => {
                 stream = None;
                 continue;
             }
-            // Nothing to read: what has woken us is its end.
-            Some(Ok(Message::End) | Err(_)) => return,
-            Some(Ok(Message::Offer(purpose, listener))) => match admit(proxy, purpose, listener) {
+            // Where there is nothing to read, what has woken us is its end.
+            Ok(Message::End) | Err(_) => return,
+            Ok(Message::Offer(purpose, listener)) => match admit(proxy, purpose, listener) {
                 Ok(service) => {
                     services.push(service);
                     "ok\n".to_owned()
                 }
                 Err(error) => format!("no: {error}\n"),
             },
-            Some(Ok(Message::Unknown)) => "no: this is not an offer\n".to_owned(),
+            Ok(Message::Unknown) => "no: this is not an offer\n".to_owned(),
         };
-        if let Some(stream) = &stream {
-            // Who does not listen to the answer is served all the same.
-            let _ = stream.write_all(answer.as_bytes(), stop, Instant::now() + ANSWER);
-        }
+        // Who does not listen to the answer is served all the same.
+        let _ = open.write_all(answer.as_bytes(), stop, Instant::now() + ANSWER);
     }
 }
 
