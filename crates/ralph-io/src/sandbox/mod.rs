@@ -2,4 +2,7 @@
 //!
 //! Not here: what they may reach, which is the core's policy.
 
+mod ask;
+pub mod boundary;
+pub mod container;
 pub mod proxy;

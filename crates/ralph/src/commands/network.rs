@@ -22,14 +22,20 @@ pub(super) fn connect(host: &str, port: u16) -> Result<ExitStatus, Complaint> {
     }
 }
 
-/// Opens the bridge in a container, and runs a program beside it.
+/// Opens the bridge in a container, or none, and runs a program beside it.
 pub(super) fn bridge(directory: &Path, command: &[OsString]) -> Result<ExitCode, Complaint> {
     let (program, args) =
         command.split_first().ok_or_else(|| Complaint::input("there is no command to run"))?;
-    let opened = bridge::open(directory);
-    let _bridge = opened.map_err(|error| {
-        Complaint::input(format!("cannot open the bridge to `{}`: {error}", directory.display()))
-    })?;
+    // Without a network it is there for what else a first process has to do.
+    let _bridge = if directory == Path::new("none") {
+        None
+    } else {
+        let opened = bridge::open(directory).map_err(|error| {
+            let directory = directory.display();
+            Complaint::input(format!("cannot open the bridge to `{directory}`: {error}"))
+        })?;
+        Some(opened)
+    };
     run_beside(program, args)
         .map_err(|error| Complaint::input(format!("cannot run `{}`: {error}", program.display())))
 }

@@ -18,6 +18,7 @@ mod init;
 mod landing;
 mod loops;
 mod memory;
+mod network;
 mod other_agents;
 mod plan;
 mod plugin;
