@@ -6,3 +6,4 @@ mod ask;
 pub mod boundary;
 pub mod container;
 pub mod proxy;
+pub mod sbx;
