@@ -7,3 +7,4 @@ pub mod boundary;
 pub mod container;
 pub mod proxy;
 pub mod sbx;
+pub mod seatbelt;
