@@ -39,23 +39,36 @@ mod tests {
     use super::super::hosts::HostPattern;
     use super::*;
 
+    const ALL: [AgentKind; 13] = [
+        AgentKind::Claude,
+        AgentKind::Codex,
+        AgentKind::Amp,
+        AgentKind::Cline,
+        AgentKind::Gemini,
+        AgentKind::Opencode,
+        AgentKind::Copilot,
+        AgentKind::Qwen,
+        AgentKind::Pi,
+        AgentKind::Acp,
+        AgentKind::Text,
+        AgentKind::Custom,
+        AgentKind::Sim,
+    ];
+
+    #[test]
+    fn the_page_on_the_network_lists_the_hosts() {
+        let page = include_str!("../../../../docs/network.md");
+        for kind in ALL.into_iter().filter(|kind| !model_hosts(*kind).is_empty()) {
+            let hosts: Vec<String> =
+                model_hosts(kind).iter().map(|host| format!("`{host}`")).collect();
+            let row = format!("| `{}` | {} |\n", kind.name(), hosts.join(", "));
+            assert!(page.contains(&row), "docs/network.md should hold\n{row}");
+        }
+    }
+
     #[test]
     fn every_host_of_a_model_is_a_pattern_for_encrypted_connections() {
-        for kind in [
-            AgentKind::Claude,
-            AgentKind::Codex,
-            AgentKind::Amp,
-            AgentKind::Cline,
-            AgentKind::Gemini,
-            AgentKind::Opencode,
-            AgentKind::Copilot,
-            AgentKind::Qwen,
-            AgentKind::Pi,
-            AgentKind::Acp,
-            AgentKind::Text,
-            AgentKind::Custom,
-            AgentKind::Sim,
-        ] {
+        for kind in ALL {
             for host in model_hosts(kind) {
                 let pattern = HostPattern::read(host).expect("a pattern");
                 assert_eq!(&pattern.to_string(), host, "{kind:?}");

@@ -84,5 +84,8 @@ mod tests {
             Trying again or another way does not help. If the work needs it, say so in your answer.
         "#]]
         .assert_eq(&answer.replace('\r', ""));
+        let page = include_str!("../../../../../docs/network.md");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+        assert!(page.contains(body), "docs/network.md should hold\n{body}");
     }
 }
