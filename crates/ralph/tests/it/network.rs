@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use expect_test::expect;
 use ralph_core::sandbox::reach::{Reach, Reason, Refusal};
 use ralph_core::sandbox::{NetworkMode, NetworkPolicy, Policy};
 use ralph_io::process::{Captured, Limits, Spawn, Stdin, Watch, capture};
 use ralph_io::sandbox::boundary::{Boundary, Place};
 use ralph_io::sandbox::container::{Container, Engine, container_name};
-use ralph_io::sandbox::proxy::{Limits as ProxyLimits, Proxy, Resolve};
+use ralph_io::sandbox::proxy::{Handover, Limits as ProxyLimits, Proxy, Resolve};
 
 const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
 
@@ -248,4 +249,66 @@ fn a_real_container_reaches_the_project_the_proxy_and_nothing_else() {
     let host = "evil.test".to_owned();
     let refusal = Refusal { host, port: 80, reason: Reason::NotListed, times: 1 };
     assert_eq!(proxy.refusals(), [refusal]);
+}
+
+/// Makes a listener in an empty network namespace, hands it over, and tries ways out.
+const INSIDE: &str = r#"
+import fcntl, socket, struct, sys
+handover, port = sys.argv[1], int(sys.argv[2])
+link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+fcntl.ioctl(link, 0x8914, struct.pack("16sh14x", b"lo", 1))
+caller = socket.socket(socket.AF_UNIX)
+caller.connect(handover)
+listener = socket.create_server(("127.0.0.1", 3128))
+socket.send_fds(caller, [b"proxy\n"], [listener.fileno()])
+print("handed over:", caller.recv(100).decode().strip())
+listener.close()
+def ask(request):
+    client = socket.create_connection(("127.0.0.1", 3128), 20)
+    client.sendall(request.encode())
+    answer = b""
+    while piece := client.recv(1000):
+        answer += piece
+    return answer.decode().splitlines()[0]
+print("allowed:", ask(f"GET http://good.test:{port}/ HTTP/1.1\r\n\r\n"))
+print("refused:", ask("CONNECT evil.test:443 HTTP/1.1\r\n\r\n"))
+try:
+    socket.create_connection(("127.0.0.1", port), 20)
+    print("direct: connected")
+except OSError as error:
+    print("direct:", error.strerror)
+"#;
+
+#[test]
+fn a_listener_from_an_empty_network_leads_to_the_proxy_and_nowhere_else() {
+    let port = origin();
+    let proxy = proxy(port);
+    let directory = tempfile::tempdir().expect("a directory");
+    let handover = Handover::open(&proxy, &directory.path().join("proxy.sock")).expect("open");
+    let inside = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--net", "python3", "-c", INSIDE])
+        .arg(handover.path())
+        .arg(port.to_string())
+        .output();
+    let output = match inside {
+        Ok(output) if output.status.success() => output,
+        other => {
+            let why = format!("SKIPPED: no network namespace was made: {other:?}");
+            let _ = writeln!(std::io::stderr(), "{why}");
+            return;
+        }
+    };
+    expect![[r"
+        handed over: ok
+        allowed: GET / HTTP/1.1
+        refused: HTTP/1.1 403 Refused by the sandbox of ralph
+        direct: Connection refused
+    "]]
+    .assert_eq(&String::from_utf8_lossy(&output.stdout));
+    // The launcher has ended, so nothing of it is left to be served.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while proxy.connections() > 0 {
+        assert!(Instant::now() < deadline, "its connections have ended");
+        thread::yield_now();
+    }
 }
