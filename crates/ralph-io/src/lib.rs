@@ -15,6 +15,7 @@ pub mod git;
 pub mod hooks;
 pub mod plain;
 pub mod process;
+pub mod sandbox;
 pub mod sim;
 pub mod specs;
 pub mod store;

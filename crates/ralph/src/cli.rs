@@ -4,6 +4,7 @@
 
 mod context;
 pub(crate) mod memory;
+pub(crate) mod sandbox;
 mod tasks;
 
 use std::path::PathBuf;
@@ -181,6 +182,8 @@ pub(crate) enum Command {
     Memory(memory::MemoryArgs),
     /// Serve the knowledge graph of this project to an agent, over MCP on stdin and stdout.
     Mcp(memory::McpArgs),
+    /// Show what agents and gates of this project can reach, or run a command where they would.
+    Sandbox(sandbox::SandboxArgs),
     /// Answer a hook of Claude Code: one JSON object on stdin, at most one on stdout.
     Hook {
         /// session-start, pre-tool-use, post-tool-use, post-tool-batch or stop.

@@ -24,6 +24,7 @@ use ralph_core::recipe::{
     ScmTask, Selectors, TaskWork, Template, TemplatePlace, Uncommitted, UsageSelectors, Work,
 };
 use ralph_core::review::ReviewPolicy;
+use ralph_core::sandbox::Policy;
 use ralph_core::stuck::StuckPolicy;
 use ralph_core::task::{Keeper, ListForm, TaskList};
 use ralph_core::units::{Millis, Tokens, UsdMicros};
@@ -327,6 +328,12 @@ pub(crate) fn limits(settings: &Settings, iterations: u32) -> RunLimits {
         ask_idle: settings.timeouts.idle.0.times(factor),
         delay: Millis::from_secs(u64::from(settings.delay_seconds)),
     }
+}
+
+/// Returns what agents and gates can reach, where no workflow says who commits.
+pub(crate) fn isolation(loaded: &Loaded) -> Policy {
+    let landing = landing(&loaded.settings, sections::Commit::Ralph);
+    sandbox::policy(&loaded.settings.sandbox, &landing.commit)
 }
 
 /// Refuses settings that people rely on and that this version does not carry out.

@@ -17,6 +17,7 @@ mod prompt;
 mod report;
 mod resume;
 mod run;
+mod sandbox;
 mod specs;
 mod status;
 mod tasks;
@@ -28,6 +29,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 use ralph_core::outcome::ExitStatus;
+use ralph_io::sandbox::{WALL_CODE, WALL_PREFIX};
 
 use crate::cli::memory::McpServer;
 use crate::cli::{Cli, Command, WELCOME};
@@ -50,6 +52,13 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         && server == "memory"
     {
         return mcp::main(Path::new("."), None);
+    }
+    // Every sandboxed child starts through one of these.
+    if let Some(ended) = ralph_io::sandbox::hidden(words.get(1..).unwrap_or_default()) {
+        return ended.unwrap_or_else(|trouble| {
+            screen::say(&format!("{WALL_PREFIX}{trouble}"));
+            WALL_CODE.into()
+        });
     }
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
@@ -80,6 +89,10 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Context(args)) => finish(&cli.common, context::main(&cli.common, &args)),
         Some(Command::Tasks(args)) => finish(&cli.common, tasks::main(&cli.common, &args)),
         Some(Command::Plugin(args)) => finish(&cli.common, plugin::main(&cli.common, &args)),
+        Some(Command::Sandbox(args)) => match sandbox::main(&cli.common, &args) {
+            Ok(code) => code,
+            Err(complaint) => finish(&cli.common, Err(complaint)),
+        },
         Some(Command::Doctor(args)) => finish(&cli.common, doctor::main(&cli.common, &args)),
         Some(Command::Demo(args)) => finish(&cli.common, demo::main(&cli.common, &args)),
     }

@@ -1,0 +1,1 @@
+//! What cells are furnished with.
