@@ -111,7 +111,8 @@ mod tests {
         let lenient = Policy { fallback: Fallback::Guard, ..auto.clone() };
         let with_image = Policy { image: Some("x".into()), ..auto.clone() };
         let this = |backend| Policy { backend: Wanted::This(backend), ..Policy::default() };
-        let cases: [(&str, Policy, &[Backend], Option<Chosen<Backend>>); 9] = [
+        type Case = (&'static str, Policy, &'static [Backend], Option<Chosen<Backend>>);
+        let cases: [Case; 9] = [
             ("auto", auto.clone(), &Backend::ALL, Some(Chosen::Enforced(Backend::Sbx))),
             (
                 "no sbx",

@@ -61,11 +61,11 @@ fn native(ralph: &Path, env: &Variables, watch: &Watch) -> Finding {
     }
     let why = words.lines().last().unwrap_or_default();
     let why = why.strip_prefix(super::WALL_PREFIX).unwrap_or(why);
-    fails(format!("no namespaces can be made: {why}"), remedy())
+    fails(format!("no namespaces can be made: {why}"), Some(remedy()))
 }
 
 /// Says what keeps namespaces from being made, as far as the kernel tells.
-fn remedy() -> Option<String> {
+fn remedy() -> String {
     let setting = |name: &str| {
         let text = std::fs::read_to_string(Path::new("/proc/sys").join(name)).ok()?;
         text.trim().parse::<u64>().ok()
@@ -80,7 +80,7 @@ fn remedy() -> Option<String> {
     } else {
         "in a container, the engine must allow them; else the `landlock` backend needs none"
     };
-    Some(remedy.to_owned())
+    remedy.to_owned()
 }
 
 fn bwrap(ralph: &Path, project: &Path, env: &Variables, watch: &Watch) -> Finding {
@@ -103,7 +103,7 @@ fn bwrap(ralph: &Path, project: &Path, env: &Variables, watch: &Watch) -> Findin
         return Finding::Works(Wall::Bwrap { program, ralph: ralph.to_owned() });
     }
     let why = said.lines().last().unwrap_or("it does not start").to_owned();
-    fails(format!("bubblewrap makes no cell: {why}"), remedy())
+    fails(format!("bubblewrap makes no cell: {why}"), Some(remedy()))
 }
 
 fn landlock() -> Finding {

@@ -87,7 +87,12 @@ pub fn trial(wall: &Wall, ralph: &Path, directory: &Path, watch: &Watch) -> Resu
         Ending::Exited { code: CANARY } => surprise("a file in the home directory could be read"),
         Ending::Exited { code: NETWORK } => surprise("a server outside could be reached"),
         Ending::Exited { code: INSIDE } => surprise("the project could not be written"),
-        ending => {
+        ending @ (Ending::Exited { .. }
+        | Ending::Signalled { .. }
+        | Ending::TimedOut { .. }
+        | Ending::Lingered { .. }
+        | Ending::Interrupted { .. }
+        | Ending::NotStarted { .. }) => {
             let said = String::from_utf8_lossy(&ran.stderr);
             let said = said.lines().last().map(|line| format!(" ({line})")).unwrap_or_default();
             Err(Surprise(format!("the trial ended with {ending}{said}")))

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use ralph_core::child::Ending;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::sandbox::{Backend, NetworkMode, Policy, UnixSockets, Wanted};
+use ralph_io::git::Repository;
 use ralph_io::process::{Chunk, Heard, Limits, Spawn, Stdin, Watch, supervise};
 use ralph_io::sandbox::{
     Cage, Cell, Chosen, FurnishError, Handed, Launcher, Mount, Network, Places, Surroundings,
@@ -156,7 +157,7 @@ impl Site {
             work_tree: repository
                 .as_ref()
                 .map_or_else(|| project.directory.clone(), |it| it.top().to_owned()),
-            history: repository.as_ref().map(|it| it.history_directories()).unwrap_or_default(),
+            history: repository.as_ref().map(Repository::history_directories).unwrap_or_default(),
             state: layout.state().to_owned(),
             run: run.path().to_owned(),
             agent_state: Vec::new(),

@@ -25,6 +25,7 @@ mod presets;
 mod report;
 mod repository;
 mod resume;
+mod sandbox;
 mod session_log;
 mod signals;
 mod specs;

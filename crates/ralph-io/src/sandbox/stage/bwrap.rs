@@ -12,7 +12,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::Pid;
 use serde::Deserialize;
 
-use super::mounts::{KERNEL_KNOBS, KERNEL_VIEWS};
+use super::mounts::{KERNEL_KNOBS, KERNEL_VIEWS, is_shared};
 use super::trouble::Trouble;
 use crate::sandbox::{Cell, Mount, Network};
 
@@ -65,11 +65,7 @@ fn arguments(cell: &Cell) -> Vec<OsString> {
     for mount in &cell.mounts {
         match mount {
             Mount::Scratch { path } => {
-                let mode = if path.starts_with("/tmp") || path.starts_with("/var/tmp") {
-                    "1777"
-                } else {
-                    "0755"
-                };
+                let mode = if is_shared(path) { "1777" } else { "0755" };
                 add(&[&"--perms", &mode, &"--size", &size, &"--tmpfs", path]);
             }
             Mount::Hidden { path } if path.is_dir() => {

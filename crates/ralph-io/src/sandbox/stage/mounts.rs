@@ -138,11 +138,7 @@ fn put(place: &Mount, held: Held, scratch: u64) -> Result<(), Trouble> {
         }
         (Mount::Scratch { .. }, Held::Nothing) => {
             make_room(path, Kind::Directory)?;
-            let mode = if path.starts_with("/tmp") || path.starts_with("/var/tmp") {
-                "1777"
-            } else {
-                "755"
-            };
+            let mode = if is_shared(path) { "1777" } else { "755" };
             mount_empty(path, &format!("mode={mode},size={scratch}"))
         }
         (Mount::Hidden { .. }, Held::Nothing) if path.is_dir() => {
@@ -158,6 +154,11 @@ fn put(place: &Mount, held: Held, scratch: u64) -> Result<(), Trouble> {
             Held::Nothing,
         ) => Ok(()),
     }
+}
+
+/// Returns whether everybody may write in a scratch place, as programs expect of some.
+pub(super) fn is_shared(path: &Path) -> bool {
+    path == Path::new("/tmp") || path == Path::new("/var/tmp")
 }
 
 fn attach(tree: impl AsFd, path: &Path) -> Result<(), Trouble> {

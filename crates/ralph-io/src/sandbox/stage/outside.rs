@@ -63,12 +63,13 @@ pub(super) fn main(plan: &Path, program: &[OsString]) -> Result<ExitCode, Troubl
                 .map_err(Trouble::with("keep names free in the project"))?;
             let ended = watch(&plan, program);
             stubs.remove();
-            ended.and_then(end_alike)
+            ended.map(end_alike)
         }
     }
 }
 
 /// How the program ended.
+#[derive(Debug, Clone, Copy)]
 enum End {
     Exited(i32),
     Signalled(i32),
@@ -174,9 +175,9 @@ fn follow(
 }
 
 /// Ends this process as the program ended.
-fn end_alike(end: End) -> Result<ExitCode, Trouble> {
+fn end_alike(end: End) -> ExitCode {
     match end {
-        End::Exited(code) => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(u8::MAX))),
+        End::Exited(code) => ExitCode::from(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
         End::Signalled(signal) => {
             // The program left its traces; this process has none worth keeping.
             let none = Rlimit { current: Some(0), maximum: Some(0) };
@@ -186,7 +187,7 @@ fn end_alike(end: End) -> Result<ExitCode, Trouble> {
                 Some(_) | None => signal_hook::low_level::emulate_default_handler(signal),
             };
             // A signal that ends nothing here: as shells put it.
-            Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX)))
+            ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
         }
     }
 }
