@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::PROXY_PORT;
 use super::furnish::{FurnishError, Places, Tenant, furnish};
+use super::plan::Plan;
 use super::{CELL_COMMAND, Cell, Door, Network, SANDBOX_VARIABLE, WALL_CODE, WALL_PREFIX, stubs};
 use crate::process::{Spawn, find_program};
 use crate::store::layout::private_directories;
@@ -137,8 +138,7 @@ impl Cage {
         self.prepare(handed).map_err(|error| refused(error.to_string()))?;
         let cell = self.cell(handed).map_err(|error| refused(error.to_string()))?;
         let env = self.environment(&spawn, &cell);
-        let plan =
-            super::stage::Plan { wall: self.wall.clone(), cell, program, cwd: spawn.cwd.clone() };
+        let plan = Plan { wall: self.wall.clone(), cell, program, cwd: spawn.cwd.clone() };
         let file = self.plan_file();
         plan.write(&file).map_err(|error| {
             refused(format!("the plan `{}` cannot be written: {error}", file.display()))

@@ -105,13 +105,14 @@ pub fn choose<W>(
 mod tests {
     use super::*;
 
+    type Case = (&'static str, Policy, &'static [Backend], Option<Chosen<Backend>>);
+
     #[test]
     fn the_first_that_works_is_taken_and_nothing_weaker_by_itself() {
         let auto = Policy { backend: Wanted::Auto, ..Policy::default() };
         let lenient = Policy { fallback: Fallback::Guard, ..auto.clone() };
         let with_image = Policy { image: Some("x".into()), ..auto.clone() };
         let this = |backend| Policy { backend: Wanted::This(backend), ..Policy::default() };
-        type Case = (&'static str, Policy, &'static [Backend], Option<Chosen<Backend>>);
         let cases: [Case; 9] = [
             ("auto", auto.clone(), &Backend::ALL, Some(Chosen::Enforced(Backend::Sbx))),
             (

@@ -97,7 +97,7 @@ const CONFIGURATION: [(&str, Absent); 14] = [
 
 /// What in a repository makes git run programs, or look for its configuration elsewhere, and what it
 /// reads where there is nothing.
-const GIT_LEVERS: [(&str, Absent); 8] = [
+const GIT_LEVERS: [(&str, Absent); 7] = [
     ("hooks", Absent::Fine),
     ("config", Absent::Fine),
     ("config.worktree", Absent::File("")),
@@ -105,7 +105,6 @@ const GIT_LEVERS: [(&str, Absent); 8] = [
     ("commondir", Absent::File("./\n")),
     ("info", Absent::Fine),
     ("modules", Absent::Fine),
-    ("worktrees", Absent::Fine),
     ("objects/info/alternates", Absent::File("")),
 ];
 
@@ -261,10 +260,6 @@ impl Room {
         } else {
             self.show(shown);
         }
-        match policy.unix_sockets {
-            UnixSockets::Deny => {}
-            UnixSockets::Private => self.hide_sockets(),
-        }
     }
 
     /// Hides every socket that could still be called by its path: a read-only place does not keep
@@ -326,6 +321,7 @@ impl Room {
                             for (name, absent) in GIT_LEVERS {
                                 protected.path(&directory.join(name), absent);
                             }
+                            protected.beside(&directory.join("worktrees"), &places.history);
                         }
                         // A file that leads to the repository is one of the levers.
                         if !link.is_dir() {
@@ -387,6 +383,10 @@ impl Room {
             if self.sees(&path) {
                 self.mounts.push(Mount::Hidden { path });
             }
+        }
+        match policy.unix_sockets {
+            UnixSockets::Deny => {}
+            UnixSockets::Private => self.hide_sockets(),
         }
     }
 
@@ -472,6 +472,15 @@ impl Protected {
                 if path.parent().is_some_and(Path::is_dir) {
                     self.vacant.push((path.to_owned(), Stub::File(content.to_owned())));
                 }
+            }
+        }
+    }
+
+    /// Protects what lies in a directory, but for some of it.
+    fn beside(&mut self, directory: &Path, spared: &[PathBuf]) {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            if !spared.contains(&entry.path()) {
+                self.path(&entry.path(), Absent::Fine);
             }
         }
     }

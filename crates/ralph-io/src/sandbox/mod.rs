@@ -24,6 +24,7 @@ mod furnish;
 mod hidden;
 mod home;
 mod look;
+mod plan;
 mod probe;
 #[cfg(target_os = "linux")]
 mod stage;

@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -18,9 +19,9 @@ use rustix::thread::UnshareFlags;
 
 use super::confine::{Reach, confine};
 use super::outside::Report;
-use super::plan::Plan;
 use super::trouble::Trouble;
 use super::{kernel, mounts, network};
+use crate::sandbox::plan::Plan;
 use crate::sandbox::{Network, WALL_CODE, Wall};
 
 /// Makes the rest of the walls and runs the program.
@@ -89,7 +90,7 @@ fn settle(
     is_watched(channel)?;
     let mut program = Command::new(&plan.program);
     program.arg0(&words[0]).args(&words[1..]);
-    let child = program.spawn().map_err(Trouble::at("start", &plan.program))?;
+    let child = program.spawn().map_err(|error| unusable(&plan.program, &error))?;
     Ok(Pid::from_child(&child))
 }
 
@@ -107,13 +108,16 @@ pub(super) fn part_with_rest(network: &Network) -> Result<(), Trouble> {
 pub(super) fn enter(plan: &Plan) -> Result<(), Trouble> {
     env::set_current_dir(&plan.cwd)
         .map_err(Trouble::at("enter, in the cell, the directory", &plan.cwd))?;
-    access(&plan.program, Access::EXEC_OK).map_err(|error| {
-        Trouble::new(format!(
-            "`{}` cannot be run in the cell: {error}; if it lies in your home directory, \
-             `sandbox.home` can show it",
-            plan.program.display()
-        ))
-    })
+    access(&plan.program, Access::EXEC_OK).map_err(|error| unusable(&plan.program, &error.into()))
+}
+
+/// Returns what is wrong with a program that cannot be run.
+pub(super) fn unusable(program: &Path, error: &std::io::Error) -> Trouble {
+    Trouble::new(format!(
+        "`{}` cannot be run in the cell: {error}; if it lies in your home directory, \
+         `sandbox.home` can show it",
+        program.display()
+    ))
 }
 
 /// Fails if the process outside died before this one was tied to it.

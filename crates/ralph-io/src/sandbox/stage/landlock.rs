@@ -20,9 +20,9 @@ use landlock::{
 use ralph_core::sandbox::UnixSockets;
 
 use super::confine::{Reach, confine};
-use super::inside::enter;
-use super::plan::Plan;
+use super::inside::{enter, unusable};
 use super::trouble::Trouble;
+use crate::sandbox::plan::Plan;
 use crate::sandbox::{Cell, Mount, Network};
 
 /// The rules that are written for: newer kernels know more, older ones less.
@@ -64,7 +64,7 @@ pub(super) fn become_program(plan: &Plan, words: &[OsString]) -> Result<ExitCode
         reach,
     )?;
     let error = Command::new(&plan.program).arg0(&words[0]).args(&words[1..]).exec();
-    Err(Trouble::at("start", &plan.program)(error))
+    Err(unusable(&plan.program, &error))
 }
 
 fn restrict(cell: &Cell) -> Result<RulesetStatus, RulesetError> {

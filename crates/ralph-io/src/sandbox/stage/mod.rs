@@ -13,11 +13,9 @@ mod landlock;
 mod mounts;
 mod network;
 mod outside;
-mod plan;
 mod trouble;
 
 pub(super) use landlock::landlock_works;
-pub(super) use plan::Plan;
 pub use trouble::Trouble;
 
 use std::ffi::OsString;

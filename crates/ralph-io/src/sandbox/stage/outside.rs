@@ -29,9 +29,9 @@ use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::cgroup::Cgroup;
-use super::plan::Plan;
 use super::trouble::Trouble;
 use super::{bwrap, kernel, landlock};
+use crate::sandbox::plan::Plan;
 use crate::sandbox::stubs::Stubs;
 use crate::sandbox::{INSIDE_COMMAND, Network, Wall};
 
@@ -55,7 +55,7 @@ const PASSED_ON: [i32; 7] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
 /// Runs the program behind the walls that a plan asks for.
 pub(super) fn main(plan: &Path, program: &[OsString]) -> Result<ExitCode, Trouble> {
     let stubs = plan.with_extension("stubs");
-    let plan = Plan::take(plan)?;
+    let plan = Plan::take(plan).map_err(Trouble::at("read the plan", plan))?;
     match &plan.wall {
         Wall::Landlock => landlock::become_program(&plan, program),
         Wall::Native | Wall::Bwrap { .. } => {

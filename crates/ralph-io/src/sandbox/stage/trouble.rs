@@ -1,4 +1,6 @@
 //! Why walls could not be made.
+//!
+//! Not here: how it is told.
 
 use std::fmt::Display;
 use std::path::Path;

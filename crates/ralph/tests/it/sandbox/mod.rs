@@ -4,6 +4,7 @@ mod attempts;
 mod bad_input;
 mod ends;
 mod escapes;
+mod proxied;
 mod working;
 mod world;
 
