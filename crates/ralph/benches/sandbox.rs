@@ -1,7 +1,7 @@
 //! What a cell costs: every agent, gate and git command starts in one.
 //!
 //! `/bin/true` alone, and in a cell of each backend that works here, in turns. The figures are those
-//! of one child from its launch to its end; the backend is chosen and tried before.
+//! of one git command's cell, from launch to end; the backend is chosen and tried before.
 //! `cargo bench -p ralph --bench sandbox` prints them; nothing is asserted.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ralph_core::sandbox::{Backend, GitAccess, NetworkMode, Policy};
+use ralph_core::sandbox::{Backend, GitAccess, Policy};
 use ralph_io::process::{Limits, Spawn, Stdin, Watch, capture};
 use ralph_io::sandbox::{Cage, Finding, Launcher, Places, Tenant, probe};
 use ralph_testkit::sealed::Sealed;
@@ -27,7 +27,7 @@ fn main() {
         match probe(backend, Path::new(RALPH), &sealed.project(), &env, &Watch::detached()) {
             Finding::Works(wall) => {
                 let cage = Cage::new(wall, policy(), places(&sealed), None);
-                launchers.push((backend.name(), Launcher::Caged(cage.with_tenant(Tenant::Gate))));
+                launchers.push((backend.name(), Launcher::Caged(cage.with_tenant(Tenant::Git))));
             }
             Finding::Fails { why, .. } => println!("{backend}: left out, {why}"),
         }
@@ -41,7 +41,7 @@ fn main() {
     let mut direct = None;
     for ((name, _), times) in launchers.iter().zip(times) {
         let time = median(times);
-        let more = milliseconds(time - *direct.get_or_insert(time));
+        let more = milliseconds(time.saturating_sub(*direct.get_or_insert(time)));
         println!("{name:<10} {:>8.2} ms, {more:.2} ms more", milliseconds(time));
     }
 }
@@ -65,9 +65,7 @@ fn timed(sealed: &Sealed, launcher: &Launcher) -> Duration {
 }
 
 fn policy() -> Policy {
-    let mut policy = Policy { git: GitAccess::Ro, ..Policy::default() };
-    policy.gates.network = NetworkMode::None;
-    policy
+    Policy { git: GitAccess::Ro, ..Policy::default() }
 }
 
 fn places(sealed: &Sealed) -> Places {

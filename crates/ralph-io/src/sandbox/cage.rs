@@ -43,7 +43,8 @@ impl Launcher {
         }
     }
 
-    /// Removes what a killed child's walls left in the project.
+    /// Removes what the walls of children that are gone left. To be called after each child: one that
+    /// was killed cannot do it itself.
     pub fn clear(&self) {
         match self {
             Self::Direct => {}
@@ -148,9 +149,11 @@ impl Cage {
         Ok(Spawn { program: self.places.executable.clone().into(), args, env, ..spawn })
     }
 
-    /// Removes what a killed child's walls left in the project.
+    /// Removes what the walls of children that are gone left in the project and on the machine.
     pub fn clear(&self) {
         stubs::clear(&self.places.run);
+        #[cfg(target_os = "linux")]
+        super::stage::clear_groups();
     }
 
     /// Makes what can be handed over only if it is there.

@@ -125,12 +125,25 @@ pub struct Door {
 pub struct Bounds {
     /// Processes and threads.
     pub pids: u32,
+    /// How these are counted.
+    pub counted: Counted,
     /// Memory.
     pub memory: u64,
     /// Each of the scratch places.
     pub tmp: u64,
     /// One file.
     pub file: u64,
+}
+
+/// How the processes of a cell are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Counted {
+    /// As the user's, which does not hold for root.
+    ByUser,
+    /// As a group of their own as well, where that is possible, with their memory. It takes the
+    /// kernel some 30 ms to make one.
+    Together,
 }
 
 /// The port in a cell that leads to the proxy. The cell's loopback is its own, so any would do;

@@ -10,7 +10,7 @@ use ralph_core::sandbox::{Credentials, GitAccess, NetworkMode, Policy, UnixSocke
 
 use super::cage::Handed;
 use super::home::{outermost, visible};
-use super::{Bounds, Cell, Door, Mount, Network, Stub};
+use super::{Bounds, Cell, Counted, Door, Mount, Network, Stub};
 use crate::store::layout::PROJECT_DIRECTORY;
 
 /// Where things lie.
@@ -167,6 +167,11 @@ pub fn furnish(
         unix_sockets: policy.unix_sockets,
         bounds: Bounds {
             pids: policy.limits.pids,
+            counted: match tenant {
+                Tenant::Agent | Tenant::Gate => Counted::Together,
+                // There are many of these, and each is short.
+                Tenant::Git => Counted::ByUser,
+            },
             memory: policy.limits.memory,
             tmp: policy.limits.tmp,
             file: policy.limits.file,

@@ -33,7 +33,7 @@ mod trial;
 
 pub use admitted::admitted;
 pub use cage::{Cage, Handed, Launcher, Wall, not_started};
-pub use cell::{Bounds, Cell, Door, Mount, Network, Stub};
+pub use cell::{Bounds, Cell, Counted, Door, Mount, Network, Stub};
 pub use choose::{Chosen, Refusal, choose};
 pub use furnish::{FurnishError, Places, Tenant, furnish};
 pub use hidden::{Trouble, hidden};

@@ -9,65 +9,57 @@ use std::path::{Path, PathBuf};
 
 use crate::sandbox::Bounds;
 
-/// The control groups of one cell, which are removed when this is dropped.
-#[derive(Debug)]
-pub(super) struct Cgroup {
-    directories: Vec<PathBuf>,
+/// The processes around a program: the one outside, bubblewrap, and the first one inside.
+const OUR_OWN: u64 = 3;
+
+/// Puts this process, and everything that it starts from now on, into control groups of its own, if
+/// it is root's; others do not need them. To enter one takes the kernel some 15 ms.
+///
+/// They are removed by [`clear`] when this process is gone: leaving them would take as long again.
+pub(super) fn enter(bounds: &Bounds) {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let name = format!("ralph-{}", std::process::id());
+    for (controller, limit, most) in [
+        ("pids", ["pids.max", "pids.max"], u64::from(bounds.pids) + OUR_OWN),
+        ("memory", ["memory.max", "memory.limit_in_bytes"], bounds.memory),
+    ] {
+        let Some((place, file)) = place(controller, limit) else { continue };
+        let directory = place.join(&name);
+        let made = fs::create_dir(&directory)
+            .and_then(|()| fs::write(directory.join(file), most.to_string()))
+            .and_then(|()| {
+                fs::write(directory.join("cgroup.procs"), std::process::id().to_string())
+            });
+        if made.is_err() {
+            let _ = fs::remove_dir(&directory);
+        }
+    }
 }
 
-impl Cgroup {
-    /// Makes them for a root; others do not need them.
-    pub(super) fn make(bounds: &Bounds) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            return None;
-        }
-        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-        let root = Path::new("/sys/fs/cgroup");
-        let name = format!("ralph-{}", std::process::id());
-        let mut directories = Vec::new();
-        for (controller, file, older, most) in [
-            ("pids", "pids.max", "pids.max", u64::from(bounds.pids)),
-            ("memory", "memory.max", "memory.limit_in_bytes", bounds.memory),
-        ] {
-            let Some((place, file)) = place(&own, root, controller, [file, older]) else {
-                continue;
-            };
-            remove_left(&place);
-            let directory = place.join(&name);
-            let _ = fs::create_dir(&directory);
-            if fs::write(directory.join(file), most.to_string()).is_ok() {
-                directories.push(directory);
-            } else {
-                let _ = fs::remove_dir(&directory);
+/// Removes the groups of cells that are gone. Those in use stay: the kernel sees to that.
+pub(in crate::sandbox) fn clear() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let places = ["pids", "memory"].map(|controller| place(controller, ["", ""]));
+    for (place, _) in places.into_iter().flatten() {
+        for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let owner = name.to_str().and_then(|name| name.strip_prefix("ralph-"));
+            if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+                let _ = fs::remove_dir(entry.path());
             }
         }
-        directories.dedup();
-        Some(Self { directories })
-    }
-
-    /// Puts a process into them, before it starts others.
-    pub(super) fn add(&self, pid: u32) {
-        for directory in &self.directories {
-            let _ = fs::write(directory.join("cgroup.procs"), pid.to_string());
-        }
     }
 }
 
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        for directory in &self.directories {
-            let _ = fs::remove_dir(directory);
-        }
-    }
-}
-
-/// Returns the group of this process for a controller, and the file for its limit.
-fn place<'a>(
-    own: &str,
-    root: &Path,
-    controller: &str,
-    [file, older]: [&'a str; 2],
-) -> Option<(PathBuf, &'a str)> {
+/// Returns the group of this process for a controller, and the file for its limit: the newer one,
+/// or the one of before.
+fn place<'a>(controller: &str, [file, older]: [&'a str; 2]) -> Option<(PathBuf, &'a str)> {
+    let root = Path::new("/sys/fs/cgroup");
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     own.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
         let (_, names, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -81,15 +73,4 @@ fn place<'a>(
         };
         names.is_empty().then(|| root.join(path)).filter(has_it).map(|place| (place, file))
     })
-}
-
-/// Removes groups of cells whose process was killed. Those in use stay: the kernel sees to that.
-fn remove_left(place: &Path) {
-    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix("ralph-"));
-        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            let _ = fs::remove_dir(entry.path());
-        }
-    }
 }

@@ -15,6 +15,7 @@ mod network;
 mod outside;
 mod trouble;
 
+pub(super) use cgroup::clear as clear_groups;
 pub(super) use landlock::landlock_works;
 pub use trouble::Trouble;
 

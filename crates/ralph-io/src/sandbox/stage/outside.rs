@@ -28,12 +28,11 @@ use rustix::thread::{
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use super::cgroup::Cgroup;
 use super::trouble::Trouble;
-use super::{bwrap, kernel, landlock};
+use super::{bwrap, cgroup, kernel, landlock};
 use crate::sandbox::plan::Plan;
 use crate::sandbox::stubs::Stubs;
-use crate::sandbox::{INSIDE_COMMAND, Network, Wall};
+use crate::sandbox::{Counted, INSIDE_COMMAND, Network, Wall};
 
 /// What the process inside says of itself, one JSON text a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,20 +80,18 @@ fn watch(plan: &Plan, program: &[OsString]) -> Result<End, Trouble> {
     // The other end is what the process inside inherits, and nothing else.
     fcntl_setfd(&theirs, FdFlags::empty()).map_err(Trouble::with("open the channel"))?;
     let proxy = call_proxy(&plan.cell.network)?;
-    let group = Cgroup::make(&plan.cell.bounds);
+    match plan.cell.bounds.counted {
+        Counted::Together => cgroup::enter(&plan.cell.bounds),
+        Counted::ByUser => {}
+    }
     let mut inside = Inside::start(plan, &theirs, proxy.as_ref(), program)?;
     drop((theirs, proxy));
-    if let Some(group) = &group {
-        group.add(inside.child.id());
-    }
-    // It begins once it has its plan, so it never runs outside of its group.
     let end = tell(&channel, plan).and_then(|()| follow(&channel, &signals, &mut inside));
     if end.is_err() {
         let _ = inside.child.kill();
     }
     // Its end is the end of everything inside.
     let status = inside.child.wait().map_err(Trouble::with("wait for the process inside"))?;
-    drop(group);
     match (end?, status.signal()) {
         (Some(end), _) => Ok(end),
         (None, Some(signal)) => Ok(End::Signalled(signal)),

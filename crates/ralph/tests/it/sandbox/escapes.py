@@ -105,12 +105,12 @@ def write_local_bin():
 
 @attempt
 def write_usr_local():
-    write("/usr/local/ralph-escape-marker")
+    write("/usr/local/" + W["marker"])
 
 
 @attempt
 def write_etc():
-    write("/etc/ralph-escape-marker")
+    write("/etc/" + W["marker"])
 
 
 @attempt

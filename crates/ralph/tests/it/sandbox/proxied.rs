@@ -83,9 +83,8 @@ fn greet(handover: &UnixListener) {
     let mut byte = [0; 1];
     let mut pieces = [std::io::IoSliceMut::new(&mut byte)];
     recvmsg(&stream, &mut pieces, &mut control, RecvFlags::CMSG_CLOEXEC).expect("a message");
-    let handed = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
-        _ => None,
+    let handed = control.drain().find_map(|message| {
+        if let RecvAncillaryMessage::ScmRights(mut files) = message { files.next() } else { None }
     });
     let (mut inside, _) =
         TcpListener::from(handed.expect("a listener")).accept().expect("a connection");

@@ -165,11 +165,8 @@ impl Drop for World {
     fn drop(&mut self) {
         let _ = self.bystander.kill();
         let _ = self.bystander.wait();
-        for path in ["/usr/local/ralph-escape-marker", "/etc/ralph-escape-marker"] {
-            let _ = fs::remove_file(path);
-        }
-        for directory in ["/tmp/@", "/var/tmp/@", "/dev/shm/@"] {
-            let _ = fs::remove_file(self.path(directory));
+        for path in ["/tmp/@", "/var/tmp/@", "/dev/shm/@", "/usr/local/@", "/etc/@"] {
+            let _ = fs::remove_file(self.path(path));
         }
     }
 }
