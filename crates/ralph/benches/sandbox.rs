@@ -38,11 +38,11 @@ fn main() {
             times.push(timed(&sealed, launcher));
         }
     }
-    let mut direct = None;
-    for ((name, _), times) in launchers.iter().zip(times) {
-        let time = median(times);
-        let more = milliseconds(time.saturating_sub(*direct.get_or_insert(time)));
-        println!("{name:<10} {:>8.2} ms, {more:.2} ms more", milliseconds(time));
+    println!("{:<10} {:>12} {:>12}", "", "median", "best");
+    for ((name, _), mut times) in launchers.iter().zip(times) {
+        times.sort_unstable();
+        let (median, best) = (milliseconds(times[ROUNDS / 2]), milliseconds(times[0]));
+        println!("{name:<10} {median:>9.2} ms {best:>9.2} ms");
     }
 }
 
@@ -83,11 +83,6 @@ fn places(sealed: &Sealed) -> Places {
         executable: RALPH.into(),
         opened: Vec::new(),
     }
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
 }
 
 fn milliseconds(time: Duration) -> f64 {
