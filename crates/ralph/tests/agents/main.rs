@@ -3,6 +3,7 @@
 
 mod cli;
 mod hooks;
+mod memory;
 mod plugin;
 mod review;
 mod scenes;
