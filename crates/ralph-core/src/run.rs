@@ -20,6 +20,7 @@ use crate::gate::{GateResult, GateStatus};
 use crate::handoff::Handoff;
 use crate::ids::{AskNumber, Role, RunId};
 use crate::judge::{Feedback, Judgement, Verdict};
+use crate::memory::since::Attempted;
 use crate::memory::{self, Memory, Since, Trigger};
 use crate::outcome::Outcome;
 use crate::reading::{Reply, Usage};
@@ -466,7 +467,11 @@ impl RunState {
             return;
         };
         if let (Some(_), Role::Implement | Role::Fix) = (&self.recipe.memory, current.role) {
-            self.since.coded(current.number, judgement.handoff.as_deref());
+            let has_passed =
+                matches!(&judgement.verdict, Verdict::Complete | Verdict::Passed { .. })
+                    && refusal.is_none();
+            let attempted = if has_passed { Attempted::Passed } else { Attempted::Otherwise };
+            self.since.coded(current.number, judgement.handoff.as_deref(), attempted);
         }
         self.feedback = judgement.feedback;
         self.doubted = judgement.doubted;

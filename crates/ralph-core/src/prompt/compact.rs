@@ -128,6 +128,7 @@ mod tests {
     use super::*;
     use crate::handoff::read;
     use crate::ids::{IterationNumber, TaskId};
+    use crate::memory::since::Attempted;
     use crate::prompt::role::Beside;
 
     fn filled(parts: &CompactParts<'_>) -> String {
@@ -148,7 +149,7 @@ mod tests {
     fn since() -> Since {
         let mut since = Since { more_accounts: 2, ..Since::default() };
         let handoff = read::read([], "Did it.", &TaskId("T".into()), &[]);
-        since.coded(IterationNumber(5), Some(&handoff));
+        since.coded(IterationNumber(5), Some(&handoff), Attempted::Otherwise);
         since
     }
 

@@ -152,6 +152,34 @@ fn what_compacting_changes_is_undone_and_its_template_may_be_the_projects_own() 
 }
 
 #[test]
+fn a_bug_that_a_handoff_leaves_is_open_until_one_mends_it() {
+    let sealed = sealed();
+    let account = |is_mended: bool| {
+        let bug = json!({ "description": "the login test is flaky", "resolution": "", "resolved": is_mended });
+        json!({ "handoff": {
+            "task_completed": { "summary": "Wrote it.", "fully_complete": true },
+            "bugs_encountered": [bug]
+        } })
+    };
+    let calls = json!([
+        // It forgets everything, each time.
+        { "when": { "role": "compact" }, "do": [memory(json!({}))] },
+        { "when": { "iteration": 1 }, "do": [account(false)] },
+        { "when": { "iteration": 5 }, "do": [account(true)] },
+        { "do": [handoff(&[])] }
+    ]);
+    sealed.script(&calls, &settings(json!({ "memory": { "everyIterations": 1 } })));
+    write_plan(&sealed, &numbered(4));
+    sealed.ralph(&["build"]).expect_code(0);
+    let open = |prompt: &str| prompt.contains("the login test is flaky (carried over)");
+    let prompts = sealed.prompts();
+    let open: Vec<bool> = prompts.iter().map(|prompt| open(prompt)).collect();
+    // Implement and compact in turns; the third attempt mends it.
+    assert_eq!(open, [false, false, true, false, true, false, false], "{}", prompts[2]);
+    assert_eq!(latest(&sealed)["unresolved_issues"], json!([]));
+}
+
+#[test]
 fn a_compaction_that_fails_is_said_and_the_run_goes_on() {
     let sealed = sealed();
     let calls = json!([
