@@ -216,7 +216,7 @@ prop_compose! {
     ) -> Since {
         let found = texts.iter().map(|(text, follows)| found(text, follows)).collect();
         let open = left.iter().map(|issue| open(issue)).collect();
-        Since { found, mended, open, ..Since::default() }
+        Since { found, open, mended, ..Since::default() }
     }
 }
 
@@ -237,8 +237,8 @@ struct Round<'a> {
 impl Round<'_> {
     /// Returns what holds and has disappeared although nobody named it, or else is marked wrongly.
     fn wrong(&self) -> Vec<String> {
-        let after = texts(&self.after.memory);
-        let after: Vec<Sentence> = after.into_iter().map(Sentence::new).collect();
+        let there = texts(&self.after.memory);
+        let after: Vec<Sentence> = there.iter().map(|text| Sentence::new(text)).collect();
         let left_out: Vec<Sentence> =
             self.after.left_out.iter().map(|text| Sentence::new(&clip(text))).collect();
         let named = self.named.iter().map(|it| &it.item).chain(&self.since.mended);
@@ -249,8 +249,9 @@ impl Round<'_> {
         let is_kept = |it: &Sentence| is_in(&after, it) || is_in(&left_out, it) || has_more;
         let is_lost = |text: &&str| !is_kept(&Sentence::new(&clip(text)));
         let is_gone = |text: &&str| {
-            let sentence = Sentence::new(&clip(text));
-            !is_kept(&sentence) && !is_in(&named, &sentence)
+            // Most of it stands there word for word; the rest is compared at length.
+            let settles = |it: &Sentence| is_kept(it) || is_in(&named, it);
+            !there.contains(text) && !settles(&Sentence::new(&clip(text)))
         };
         let mut wrong: Vec<&str> = Vec::new();
         wrong.extend(texts(self.said).into_iter().filter(is_lost));
