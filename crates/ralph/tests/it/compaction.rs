@@ -234,6 +234,47 @@ fn a_new_run_knows_what_the_last_one_found() {
     assert_eq!(held, "SQLite has one writer: writes wait");
 }
 
+#[test]
+fn context_shows_the_compaction_that_comes_first_and_what_follows() {
+    let sealed = sealed();
+    let calls = json!([
+        { "when": { "role": "compact" }, "do": [memory(json!({}))] },
+        { "do": [handoff(&[LIMIT])] }
+    ]);
+    sealed.script(&calls, &settings(json!({ "memory": { "everyIterations": 1 } })));
+    write_plan(&sealed, &numbered(2));
+    let looked_at =
+        |words: &[&str]| sealed.ralph(&[&["context"], words].concat()).expect_code(0).stdout;
+    let facts: Value = serde_json::from_str(&looked_at(&["--json"])).expect("JSON");
+    assert_eq!(facts["compaction"], Value::Null);
+    sealed.ralph(&["build", "--maximum-iterations", "1"]).expect_code(1);
+    let facts: Value = serde_json::from_str(&looked_at(&["--json"])).expect("JSON");
+    assert_eq!(
+        (&facts["iteration"], &facts["role"], &facts["task"]),
+        (&json!(3), &json!("implement"), &json!("t2"))
+    );
+    let first = &facts["compaction"];
+    assert_eq!((&first["iteration"], &first["trigger"]), (&json!(2), &json!("periodic")));
+    let shown = looked_at(&[]);
+    for expect in [
+        "Iteration 3: implement t2, in run ",
+        "\nBefore that, iteration 2 compacts what was handed over: it is time.\n",
+        "\nhandoffs ",
+        "\ntotal ",
+    ] {
+        assert!(shown.contains(expect), "{expect}\n{shown}");
+    }
+    // Both are what the run asks: the first to the letter, the second as far as it is known.
+    sealed.ralph(&["resume", "-m", "2"]).expect_code(0);
+    let prompts = sealed.prompts();
+    assert_eq!(first["prompt"], prompts[1]);
+    let coding = facts["prompt"].as_str().expect("a prompt");
+    let held = "\n- SQLite has one writer: writes wait (from 1) (carried over)\n";
+    assert!(coding.contains(held) && prompts[2].contains(held), "{coding}");
+    let after_memory = |text: &str| text.split_once(held).map(|(_, rest)| rest.to_owned());
+    assert_eq!(after_memory(coding), after_memory(&prompts[2]));
+}
+
 /// Returns a project in which `claude` plays a compaction and two tasks, the second of which
 /// wants documentation.
 fn with_claude() -> Sealed {
