@@ -1,10 +1,12 @@
 //! What is searched when a graph is searched: all its text in lower case and in one piece, which
-//! is read ten times as fast as a million texts here and there.
+//! is read ten times as fast as a million texts here and there, and for every few things a small
+//! table that tells which texts they cannot have.
 //!
 //! It belongs to one state of a graph and follows its changes. Not here: when it is made.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::ops::Range;
 
 use memchr::memmem;
 
@@ -14,6 +16,16 @@ use super::{Edit, Entity, Graph, Relation, Selection};
 /// begins in one of them and ends in the next.
 const END: u8 = 0xff;
 
+/// How many things share a table. Their text has some ten thousand letters.
+const BLOCK: usize = 16;
+
+/// How many bits a table has: a block of prose sets about half of them.
+const BITS: usize = 4096;
+
+/// Every three letters that follow each other in a block set a bit. A text of which one bit is not
+/// set is not there.
+type Table = [u64; BITS / 64];
+
 /// The text of a graph.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Index {
@@ -21,6 +33,8 @@ pub struct Index {
     text: Vec<u8>,
     /// Where the text of each ends.
     ends: Vec<usize>,
+    /// A table for each block of things.
+    tables: Vec<Table>,
     /// How many relations are in `mentions`.
     relations: usize,
     /// A number that stands for each of the two names of a relation, with the place of the
@@ -90,16 +104,20 @@ impl Index {
         let needles: Vec<String> = texts.iter().map(|text| text.as_ref().to_lowercase()).collect();
         let finders: Vec<_> = needles.iter().map(memmem::Finder::new).collect();
         let Some((first, others)) = finders.split_first() else { return graph.all() };
+        let bits: Vec<usize> = needles.iter().flat_map(|it| bits(it.as_bytes())).collect();
         let mut entities = Vec::new();
-        let mut from = 0;
-        while let Some(at) = first.find(&self.text[from..]) {
-            let place = self.ends.partition_point(|end| *end <= from + at);
-            let Some(entity) = graph.entities.get(place) else { break };
-            let text = &self.text[self.begin(place)..self.ends[place]];
-            if others.iter().all(|other| other.find(text).is_some()) {
-                entities.push(entity);
+        for block in (0..self.tables.len()).filter(|&it| has_all(&self.tables[it], &bits)) {
+            let Range { start: mut from, end } = self.block(block);
+            while from < end
+                && let Some(at) = first.find(&self.text[from..end])
+            {
+                let place = self.ends.partition_point(|end| *end <= from + at);
+                let text = &self.text[self.begin(place)..self.ends[place]];
+                if others.iter().all(|other| other.find(text).is_some()) {
+                    entities.push(&graph.entities[place]);
+                }
+                from = self.ends[place];
             }
-            from = self.ends[place];
         }
         let relations = self.relations_of(graph, &entities);
         Selection { entities, relations }
@@ -127,6 +145,12 @@ impl Index {
         for entity in &graph.entities[self.ends.len()..] {
             self.push(entity);
         }
+        // The last block may have been half full before.
+        let known = self.tables.len().saturating_sub(1);
+        self.tables.truncate(known);
+        let blocks = self.ends.len().div_ceil(BLOCK);
+        let new: Vec<Table> = (known..blocks).map(|it| table(&self.text[self.block(it)])).collect();
+        self.tables.extend(new);
         let count = graph.relations.len();
         if self.relations < count {
             let new = (self.relations..count).zip(&graph.relations[self.relations..]);
@@ -161,6 +185,7 @@ impl Index {
         let mut new = Self {
             text: Vec::with_capacity(self.text.len()),
             ends: Vec::with_capacity(count),
+            tables: std::mem::take(&mut self.tables),
             relations: self.relations,
             mentions: std::mem::take(&mut self.mentions),
         };
@@ -174,12 +199,49 @@ impl Index {
                 }
             }
         }
+        new.tables.truncate(new.ends.len().div_ceil(BLOCK));
+        // Where a thing has gone, all behind it have moved up.
+        let blocks: BTreeSet<usize> = touched.places.iter().map(|place| place / BLOCK).collect();
+        let blocks: BTreeSet<usize> = match (touched.fate, blocks.first()) {
+            (Fate::Go, Some(&first)) => (first..new.tables.len()).collect(),
+            (Fate::Go | Fate::Stay, _) => blocks,
+        };
+        for block in blocks {
+            new.tables[block] = table(&new.text[new.block(block)]);
+        }
         *self = new;
+    }
+
+    /// Returns where the text of a block is.
+    fn block(&self, block: usize) -> Range<usize> {
+        let beyond = self.ends.len().min((block + 1) * BLOCK);
+        self.begin(block * BLOCK)..self.begin(beyond)
     }
 
     fn begin(&self, place: usize) -> usize {
         place.checked_sub(1).map_or(0, |before| self.ends[before])
     }
+}
+
+/// Returns the bits that a text sets.
+fn bits(text: &[u8]) -> impl Iterator<Item = usize> {
+    text.windows(3).map(|three| {
+        let number = u32::from_le_bytes([three[0], three[1], three[2], 0]);
+        // By the golden ratio, so that letters, which are alike, are spread over all bits.
+        number.wrapping_mul(0x9e37_79b1) as usize >> (u32::BITS - BITS.ilog2())
+    })
+}
+
+fn table(text: &[u8]) -> Table {
+    let mut table = [0; BITS / 64];
+    for bit in bits(text) {
+        table[bit / 64] |= 1 << (bit % 64);
+    }
+    table
+}
+
+fn has_all(table: &Table, bits: &[usize]) -> bool {
+    bits.iter().all(|bit| table[bit / 64] >> (bit % 64) & 1 == 1)
 }
 
 fn texts(entity: &Entity) -> impl Iterator<Item = &str> {

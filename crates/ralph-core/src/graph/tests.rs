@@ -240,6 +240,49 @@ fn found<'a>(graph: &'a Graph, texts: &[&str]) -> Selection<'a> {
     Selection { entities, relations }
 }
 
+#[test]
+fn a_search_finds_the_same_after_changes_to_many_things() {
+    let mut graph = Graph::default();
+    let mut index = Index::default();
+    let new = |range: std::ops::Range<usize>| {
+        let texts = |at: usize| format!("Thing {at} is number {}", at * 7 % 100);
+        range.map(|at| entity(&format!("n{at}"), &[&texts(at), "the same"])).collect()
+    };
+    let names = |range: std::ops::Range<usize>| range.map(|at| format!("n{at}")).collect();
+    let edits = [
+        Edit::CreateEntities(new(0..70)),
+        Edit::CreateEntities(new(70..75)),
+        Edit::CreateRelations((0..70).map(|at| relation("n3", &format!("n{at}"))).collect()),
+        Edit::AddObservations(vec![observations("n40", &["odd one"]), observations("n3", &["x"])]),
+        Edit::DeleteEntities(names(20..23)),
+        Edit::DeleteObservations(vec![observations("n41", &["the same"])]),
+        Edit::CreateEntities(new(75..120)),
+        Edit::DeleteEntities(names(30..119)),
+        Edit::DeleteEntities(names(0..200)),
+    ];
+    for edit in edits {
+        let touched = Touched::by(&edit, &graph);
+        graph.apply(edit).expect("it can be done");
+        index.follow(&touched, &graph);
+        assert_eq!(index, Index::of(&graph));
+        let texts = [
+            "n4",
+            "is number 4",
+            "ODD ONE",
+            "the same",
+            "nowhere",
+            "e",
+            "",
+            "thing 7 is number 49",
+        ];
+        for text in &texts.map(|text| [text]) {
+            assert_eq!(index.search(&graph, text), found(&graph, text), "{text:?}");
+        }
+        let both = ["thing 1", "the SAME"];
+        assert_eq!(index.search(&graph, &both), found(&graph, &both));
+    }
+}
+
 proptest! {
     #[test]
     fn edits_do_what_the_words_say(edits in prop::collection::vec(edit(), 0..20)) {
