@@ -16,6 +16,7 @@ use crate::context::ContextPlan;
 use crate::failure::{Patience, RateLimitPolicy, Retries};
 use crate::gate::{Check, Gate, ValidationStrategy};
 use crate::glob::Pattern;
+use crate::guard;
 use crate::ids::{Role, TaskId};
 use crate::memory::MemoryPolicy;
 use crate::review::ReviewPolicy;
@@ -60,6 +61,9 @@ pub struct Recipe {
     /// put back.
     #[serde(default)]
     pub scope: Vec<Pattern>,
+    /// What the settings make of the guard's findings.
+    #[serde(default)]
+    pub guard: guard::Policy,
     /// The one file that the work is about, where there is one. It is a draft until the work is
     /// complete: a run that ends otherwise leaves what was there before.
     #[serde(default)]
@@ -110,6 +114,7 @@ impl Recipe {
             baseline: BaselinePolicy::Off,
             protect: Vec::new(),
             scope: Vec::new(),
+            guard: guard::Policy::default(),
             draft: None,
             plan: None,
             memory: None,

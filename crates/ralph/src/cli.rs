@@ -181,11 +181,8 @@ pub(crate) enum Command {
     Memory(memory::MemoryArgs),
     /// Serve the knowledge graph of this project to an agent, over MCP on stdin and stdout.
     Mcp(memory::McpArgs),
-    /// Answer a hook of Claude Code: one JSON object on stdin, at most one on stdout.
-    Hook {
-        /// session-start, pre-tool-use, post-tool-use, post-tool-batch or stop.
-        event: String,
-    },
+    /// Answer a hook of Claude Code, or explain what the guard makes of a command.
+    Hook(HookArgs),
     /// The scripted agent's own process.
     #[command(name = "__sim", hide = true)]
     Sim {
@@ -519,4 +516,17 @@ pub(crate) enum WorkflowChoice {
     Specs,
     /// A task list.
     Tasks,
+}
+
+/// `ralph hook`.
+#[derive(Debug, Args)]
+pub(crate) struct HookArgs {
+    /// session-start, pre-tool-use, post-tool-use, post-tool-batch or stop: one JSON object on
+    /// stdin, at most one on stdout. Or `explain`.
+    pub(crate) event: String,
+    /// The shell command to explain.
+    pub(crate) command: Option<String>,
+    /// Explain as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

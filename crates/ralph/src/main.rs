@@ -4,6 +4,7 @@
 //! code. Not here: any decision about the work itself.
 
 mod calls;
+mod canary;
 mod cli;
 mod commands;
 mod complaint;

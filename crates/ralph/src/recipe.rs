@@ -256,6 +256,7 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
             .map(|glob| gates::pattern("protect", glob))
             .collect::<Result<_, _>>()?,
         scope: Vec::new(),
+        guard: settings.guard.policy(),
         draft: None,
         plan: None,
         memory: flow.memory,

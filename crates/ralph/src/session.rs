@@ -24,6 +24,7 @@ use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
 use ralph_io::store::draft::Draft;
 use ralph_io::store::{Journal, RunStore, journal, run_id};
 
+use crate::canary;
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
 use crate::desk::{Desk, DirtyPlan, Shelved};
@@ -77,6 +78,8 @@ pub(crate) fn start(
     desk.keeps_list_of(&recipe);
     desk.nothing_is_under_way(&recipe)?;
     desk.tree_is_clean(&recipe, wishes.dirty)?;
+    let recipe = equipped(project, recipe, Asking::Programs(&desk.watch));
+    canary::sings(&desk, &recipe)?;
     let (run, files) =
         run_id::begin(&desk.layout, clock::now()).map_err(|error| complain_of_layout(&error))?;
     let journal = Journal::create(&files.journal())
@@ -84,7 +87,6 @@ pub(crate) fn start(
     desk.set_aside(&run, wishes.dirty)?;
     desk.unshelve(&run, wishes.shelf.as_ref())?;
     desk.begin_draft(&run, &recipe)?;
-    let recipe = equipped(project, recipe, Asking::Programs(&desk.watch));
     let recipe = remembering::with_memory(&desk.layout, &run, recipe);
     let recipe = remembering::with_servers(project, &files, recipe)?;
     let warnings = desk.warnings(loaded, &recipe);
@@ -131,6 +133,7 @@ pub(crate) fn resume(
     let equipped = remembering::with_servers(project, &desk.layout.run(run), equipped)?;
     let changed = (equipped != state.recipe).then_some(equipped);
     let recipe = changed.as_ref().unwrap_or(&state.recipe);
+    canary::sings(&desk, recipe)?;
     desk.repository_is_there(recipe)?;
     desk.keeps_list_of(recipe);
     // What has not landed yet is the run's own, between two attempts as well.

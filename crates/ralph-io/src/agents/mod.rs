@@ -38,7 +38,9 @@ mod translator;
 mod turn;
 mod usage_error;
 
-pub use adapter::{answer_file, call, imposed, judge, kind_of, takes_plugin, talk, translator};
+pub use adapter::{
+    answer_file, call, imposed, judge, kind_of, takes_hooks, takes_plugin, talk, translator,
+};
 pub use advice::{billing_warning, install_hint};
 pub use call::{Call, CallContext, IdleWatch, Privilege, SystemPrompt, Talk};
 pub use capabilities::{capabilities, oldest, oldest_with_plugin};

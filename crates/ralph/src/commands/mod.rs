@@ -40,7 +40,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
     // would take longer than the hook itself.
     if let [_, command, event] = words.as_slice()
         && command == "hook"
-        && let Some(event) = event.to_str().filter(|event| !event.starts_with('-'))
+        && let Some(event) = event.to_str().filter(|it| !it.starts_with('-') && *it != "explain")
     {
         return hook::main(event);
     }
@@ -70,7 +70,10 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Mcp(args)) => match args.server {
             McpServer::Memory { file } => mcp::main(&cli.common.project_dir, file.as_deref()),
         },
-        Some(Command::Hook { event }) => hook::main(&event),
+        Some(Command::Hook(args)) if args.event == "explain" => {
+            finish(&cli.common, hook::explain::main(&cli.common, &args))
+        }
+        Some(Command::Hook(args)) => hook::main(&args.event),
         Some(Command::Run(args)) => finish(&cli.common, run::main(&cli.common, &args)),
         Some(Command::Build(args)) => finish(&cli.common, build::main(&cli.common, &args)),
         Some(Command::Resume(args)) => finish(&cli.common, resume::main(&cli.common, &args)),

@@ -5,6 +5,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod gate;
+pub(crate) mod guard;
 pub(crate) mod limits;
 pub(crate) mod quantity;
 pub(crate) mod sandbox;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use agent::{Agent, Agents, Role};
 use gate::{Gate, Guardrail, ValidationStrategy};
+use guard::Guard;
 use limits::{Budget, RateLimit, Retries, Stuck, Timeouts};
 use sandbox::Sandbox;
 use sections::{
@@ -112,6 +114,8 @@ pub(crate) struct Settings {
     pub(crate) vars: BTreeMap<String, String>,
     /// What agents and gates can reach.
     pub(crate) sandbox: Sandbox,
+    /// The command guard in front of an agent's tools.
+    pub(crate) guard: Guard,
     /// Whom to tell when something happens.
     pub(crate) notify: Notify,
     /// The log.
@@ -163,6 +167,7 @@ impl Default for Settings {
             specs_dir: "specs".into(),
             vars: BTreeMap::new(),
             sandbox: Sandbox::default(),
+            guard: Guard::default(),
             notify: Notify::default(),
             log: Log::default(),
             ui: Ui::default(),
