@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::Purpose;
 use crate::fingerprint;
 use crate::glob::Pattern;
+use crate::guard::Policy;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use crate::ports::Request;
 use crate::recipe::{CommitPolicy, Uncommitted};
@@ -83,6 +84,9 @@ pub struct Active<S = Snapshot> {
     /// All that an attempt may change, where not everything is its business.
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     pub scope: Vec<Pattern>,
+    /// What the settings make of the guard's findings.
+    #[serde(default)]
+    pub guard: Policy,
     /// How the tasks stood when the call began, where an agent keeps the list.
     #[serde(default = "nothing")]
     pub pre_iteration_snapshot: Option<S>,
@@ -126,6 +130,7 @@ impl Active {
             commit: None,
             protect: Vec::new(),
             scope: Vec::new(),
+            guard: Policy::default(),
             pre_iteration_snapshot: None,
         }
     }
@@ -174,6 +179,7 @@ impl Active {
                 .cloned()
                 .collect(),
             scope: recipe.scope.clone(),
+            guard: recipe.guard.clone(),
             pre_iteration_snapshot: match keeper {
                 Some(Keeper::Agent) => list.map(Snapshot::of),
                 Some(Keeper::Ralph) | None => None,
@@ -208,6 +214,7 @@ impl<S> Active<S> {
             commit: self.commit,
             protect: self.protect,
             scope: self.scope,
+            guard: self.guard,
             pre_iteration_snapshot: snapshot,
         }
     }

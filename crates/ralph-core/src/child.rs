@@ -21,6 +21,18 @@ pub struct ChildEnd {
     pub leftovers: Leftovers,
 }
 
+impl ChildEnd {
+    /// Returns the end of a child that was never there, or of which nothing else is known.
+    pub fn by(ending: Ending) -> Self {
+        Self {
+            ending,
+            ran: Millis::ZERO,
+            soft_limit: SoftLimit::Kept,
+            leftovers: Leftovers::default(),
+        }
+    }
+}
+
 /// What ended a child process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "how")]

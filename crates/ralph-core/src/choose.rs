@@ -21,7 +21,7 @@ use crate::run::{Completeness, Iteration, RunState};
 use crate::task::{Next, Task, TaskStatus};
 use crate::units::Timestamp;
 
-pub(crate) use gates::PROTECTED;
+pub(crate) use gates::{MEDDLING, PROTECTED, SECRETS};
 pub use gates::{not_a_gate, reused};
 pub(crate) use landing::settled;
 
@@ -105,6 +105,10 @@ pub enum Step {
         /// The paths.
         paths: Vec<String>,
     },
+    /// Refuse work that holds secrets.
+    RefuseLeaks,
+    /// Refuse work that came with changes to git's own files.
+    RefuseMeddling,
     /// Decide what follows from the iteration.
     Judge,
     /// Bring the task file in step with what the landing makes of the list.

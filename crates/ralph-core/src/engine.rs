@@ -211,6 +211,8 @@ impl<'a> Engine<'a> {
                 self.record(Event::GateChecked { result })?;
             }
             Step::Refuse { paths } => self.refuse(&paths)?,
+            Step::RefuseLeaks => self.refuse_leaks()?,
+            Step::RefuseMeddling => self.refuse_meddling()?,
             Step::Judge => self.judge()?,
             Step::WriteList => self.write_list()?,
             Step::Survey => {
@@ -243,8 +245,10 @@ impl<'a> Engine<'a> {
     }
 
     /// Learns a fact: append it to the journal, apply it to the state, tell it, in that order.
+    /// Its secrets are masked first, so that nothing that is made of the state can hold them.
     fn record(&mut self, event: Event) -> Result<(), EngineError> {
         let moment = self.ports.clock.moment();
+        let event = self.ports.store.masked(event);
         let recorded = Recorded { seq: self.state.seq + 1, at: moment.now, ran: moment.ran, event };
         self.ports.store.append(&recorded)?;
         self.state.apply(&recorded)?;

@@ -14,8 +14,10 @@ use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use crate::judge::Judgement;
 use crate::outcome::Outcome;
 use crate::plan::PlanLook;
+use crate::planted::Planted;
 use crate::reading::Reply;
 use crate::recipe::{AgentKind, Recipe};
+use crate::secret::leak::Leak;
 use crate::task::TaskList;
 use crate::units::{Millis, Timestamp};
 
@@ -207,6 +209,23 @@ pub struct Observation {
     /// Paths that differ from the commit that is checked out; at most [`UNCOMMITTED_FILES`].
     #[serde(default)]
     pub uncommitted: Vec<String>,
+    /// Secrets in what was added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaks: Vec<Leak>,
+    /// Files of git's own that were changed, and were put back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meddling: Vec<String>,
+    /// What acts by itself later on; at most [`MOST_PLANTED`](crate::planted::MOST_PLANTED).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planted: Vec<Planted>,
+}
+
+/// Returns what an agent is told that changed files of git's own.
+pub fn meddled(paths: &[String]) -> String {
+    format!(
+        "These files belong to git itself and were changed. They have been put back; do not touch them:\n- {}",
+        paths.join("\n- ")
+    )
 }
 
 /// How many changed files an observation names.

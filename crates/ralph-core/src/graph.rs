@@ -5,10 +5,14 @@
 //! call is created twice, and a relation may name things that are not there. Not here: the file,
 //! and the protocol.
 
+mod index;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+pub use index::{Index, Touched};
 
 /// A thing, and what is known of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -148,26 +152,16 @@ impl Graph {
         }
     }
 
-    /// Returns the things that have all of these texts in their name, type or observations,
-    /// whatever the case of their letters.
-    pub fn search<'a>(&'a self, texts: &[impl AsRef<str>]) -> Selection<'a> {
-        let mut needles: Vec<Needle> =
-            texts.iter().map(|text| Needle::new(text.as_ref())).collect();
-        self.select(|entity| needles.iter_mut().all(|needle| needle.is_in_entity(entity)))
-    }
-
     /// Returns the things of these names.
     pub fn open<'a>(&'a self, names: &[impl AsRef<str>]) -> Selection<'a> {
         let names: BTreeSet<&str> = names.iter().map(AsRef::as_ref).collect();
-        self.select(|entity| names.contains(entity.name.as_str()))
-    }
-
-    fn select(&self, mut wanted: impl FnMut(&Entity) -> bool) -> Selection<'_> {
-        let entities: Vec<&Entity> = self.entities.iter().filter(|it| wanted(it)).collect();
-        let names: BTreeSet<&str> = entities.iter().map(|entity| entity.name.as_str()).collect();
+        let is_meant = |entity: &&Entity| names.contains(entity.name.as_str());
+        let entities: Vec<&Entity> = self.entities.iter().filter(is_meant).collect();
+        // A name that nothing has is no reason to tell of its relations.
+        let found: BTreeSet<&str> = entities.iter().map(|entity| entity.name.as_str()).collect();
         let touches = |it: &&Relation| {
-            !names.is_empty()
-                && (names.contains(it.from.as_str()) || names.contains(it.to.as_str()))
+            !found.is_empty()
+                && (found.contains(it.from.as_str()) || found.contains(it.to.as_str()))
         };
         Selection { relations: self.relations.iter().filter(touches).collect(), entities }
     }
@@ -273,35 +267,6 @@ impl Relation {
 fn keep<T>(items: &mut Vec<T>, marks: &[bool]) {
     let mut marks = marks.iter();
     items.retain(|_| marks.next().is_some_and(|mark| *mark));
-}
-
-/// A text that is looked for in many others.
-struct Needle {
-    lower: String,
-    /// Millions of texts are looked at; one buffer serves them all.
-    buffer: String,
-}
-
-impl Needle {
-    fn new(text: &str) -> Self {
-        Self { lower: text.to_lowercase(), buffer: String::new() }
-    }
-
-    fn is_in_entity(&mut self, entity: &Entity) -> bool {
-        self.is_in(&entity.name)
-            || self.is_in(&entity.entity_type)
-            || entity.observations.iter().any(|text| self.is_in(text))
-    }
-
-    fn is_in(&mut self, text: &str) -> bool {
-        if !text.is_ascii() {
-            return text.to_lowercase().contains(&self.lower);
-        }
-        self.buffer.clear();
-        self.buffer.push_str(text);
-        self.buffer.make_ascii_lowercase();
-        self.buffer.contains(&self.lower)
-    }
 }
 
 #[cfg(test)]

@@ -1,37 +1,41 @@
-//! The guard in front of an agent's tools: what a call may not touch.
+//! The guard in front of an agent's tools: what a call may not do.
 //!
-//! A seat belt, not a sandbox: it sees the paths that a call names. A shell has a hundred ways
-//! to write a file, and a program that the agent runs has all of them; what must hold is
-//! enforced elsewhere, by keeping trusted state out of reach and by judging the work afterwards.
-//! Not here: resolving links, which takes a file system.
+//! A shell command is lowered to the plain commands that it runs (`lower`), these to what they do
+//! to files (`access`, `place`), and a table of rules (`rules`) is asked about each. A seat belt,
+//! not a sandbox: a script that is written in one call and run in the next is out of its reach,
+//! as is everything that other programs do. What must hold is enforced elsewhere. Not here:
+//! following links, which takes a file system.
 
-mod shell;
+mod access;
+mod arguments;
+mod category;
+mod git;
+mod interpreter;
+mod lower;
+mod network;
+mod place;
+mod policy;
+mod rules;
+mod tool;
 
-use std::path::{Component, Path, PathBuf};
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
 
 use crate::glob::Pattern;
-use crate::prompt::role::PRD;
 use crate::task::Keeper;
 
-pub use shell::{Deed, Target};
+pub use access::{Access, Mode, accesses};
+pub use category::Category;
+pub use lower::{Command, Lowered, Redirect, RedirectMode, Setting, Start, Trouble, Word, lower};
+pub use place::{Extent, Placed, Spot, lexical};
+pub use policy::{Decision, GuardMode, Policy};
+pub use rules::{Rule, rule, rules};
+pub use tool::ToolCall;
 
-/// A call of a tool, with the places it names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolCall {
-    /// What it writes or removes, as it says so.
-    pub targets: Vec<Placed>,
-    /// Commands of ralph's own that it runs, without the program.
-    pub ralph: Vec<Vec<String>>,
-}
-
-/// Something that a call writes or removes, and where that is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
-    /// As it is said.
-    pub target: Target,
-    /// Absolute paths: the one that is said, and where it leads through links.
-    pub places: Vec<PathBuf>,
-}
+use access::is_remote;
+use rules::{Act, Check, Touch};
 
 /// What is protected. Each place in every way it can be spelled.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -48,208 +52,170 @@ pub struct Protected {
     pub patterns: Vec<Pattern>,
 }
 
-/// What becomes of a call.
+/// Where a call is made.
+pub struct Surroundings<'a> {
+    /// What is protected.
+    pub protected: Protected,
+    /// The user's home.
+    pub home: Option<String>,
+    /// The current directory.
+    pub cwd: String,
+    /// Directories for what is only needed for a while.
+    pub temporary: Vec<PathBuf>,
+    /// Variables whose values are known.
+    pub variables: std::collections::BTreeMap<String, String>,
+    /// Follows the links of an absolute path.
+    pub resolve: &'a dyn Fn(&Path) -> PathBuf,
+}
+
+/// What is found out about a call.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Findings {
+    /// The commands that it runs.
+    pub lowered: Lowered,
+    /// What each of them does to files; or what the tool does, where it is no shell.
+    pub placed: Vec<Vec<Placed>>,
+    /// What the rules refuse, the best reason first.
+    pub refusals: Vec<Refusal>,
+}
+
+/// A rule that refuses a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    /// Nobody minds.
-    Pass,
-    /// It is not made.
-    Deny {
-        /// What it offends against.
-        category: Category,
-        /// What the agent is told.
-        reason: String,
-    },
+pub struct Refusal {
+    /// The id of the rule.
+    pub rule: &'static str,
+    /// What it belongs to.
+    pub category: Category,
+    /// What it refuses: a command or a path.
+    pub said: String,
+    /// The command that it is about, if it is one.
+    pub argv: Vec<String>,
 }
 
-/// What a call may offend against.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Category {
-    /// The settings.
-    Settings,
-    /// Other files of ralph's in the project.
-    OwnFiles,
-    /// The trusted state outside of it.
-    State,
-    /// Protected paths: those of the settings, and what gates and agents get their orders from.
-    ProtectedPath,
-    /// The task file, where ralph keeps it.
-    TaskFile,
-    /// What the people want.
-    Requirements,
-    /// Commands of ralph's that would meddle with the run.
-    Meddling,
-}
+impl Refusal {
+    /// Returns the refusal by a rule of the hook's own.
+    pub fn by_hook(id: &'static str, said: &str) -> Option<Self> {
+        rule(id).map(|rule| Self::new(rule, said.to_owned(), Vec::new()))
+    }
 
-impl Category {
-    /// Returns the word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Settings => "settings",
-            Self::OwnFiles => "own-files",
-            Self::State => "state",
-            Self::ProtectedPath => "protected-path",
-            Self::TaskFile => "task-file",
-            Self::Requirements => "requirements",
-            Self::Meddling => "meddling",
-        }
+    fn new(rule: &'static Rule, said: String, argv: Vec<String>) -> Self {
+        Self { rule: rule.id, category: rule.category, said, argv }
+    }
+
+    /// Returns what the agent is told.
+    pub fn reason(&self) -> String {
+        let (refused, instead) =
+            rule(self.rule).map(|rule| (rule.refused, rule.instead)).unwrap_or_default();
+        let said = crate::text::one_line(&self.said, LONGEST_SAID);
+        format!("ralph's guard ({}): `{said}` {refused}. {instead}", self.rule)
     }
 }
 
-/// The directory of ralph's in a project.
-const OWN: &str = ".ralph";
+/// A reason shows so much of a command.
+const LONGEST_SAID: usize = 160;
 
-/// What an agent may write in there: the plan it works by.
-const PLAN: &str = "implementation_plan.md";
-
-/// Decides on a call.
-pub fn decide(call: &ToolCall, protected: &Protected) -> Decision {
-    let refused = call.targets.iter().find_map(|target| offense(target, protected));
-    if let Some((category, reason)) = refused {
-        return Decision::Deny { category, reason };
-    }
-    match call.ralph.iter().find(|words| meddles(words)) {
-        Some(words) => Decision::Deny {
-            category: Category::Meddling,
-            reason: format!(
-                "`ralph {}` would meddle with the run that this session belongs to. Say in your \
-                 answer what you want to be done.",
-                words.iter().take(2).cloned().collect::<Vec<_>>().join(" ")
-            ),
-        },
-        None => Decision::Pass,
-    }
-}
-
-/// Returns what a tool writes or removes, and which commands of ralph's it runs; nothing for a
-/// tool that only looks.
-pub fn looked_at(tool: &str, input: &Input<'_>) -> (Vec<Target>, Vec<Vec<String>>) {
-    match (tool, input.path, input.command) {
-        ("Write" | "Edit" | "MultiEdit" | "NotebookEdit", Some(path), _) => {
-            (vec![Target::written(path)], Vec::new())
-        }
-        ("Bash", _, Some(command)) => shell::look_at(command),
-        (_, _, _) => (Vec::new(), Vec::new()),
-    }
-}
-
-/// What of a tool's input counts here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Input<'a> {
-    /// The file it works on.
-    pub path: Option<&'a str>,
-    /// The command it runs.
-    pub command: Option<&'a str>,
-}
-
-/// Returns the absolute path that is said, with `.` and `..` taken out by the letter.
-pub fn lexical(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                plain.pop();
+/// Looks at a call.
+pub fn look(call: &ToolCall, around: &Surroundings<'_>) -> Findings {
+    match call {
+        ToolCall::Shell(text) => look_at_shell(text, around),
+        ToolCall::Files(accesses) => {
+            let placed = accesses.iter().map(|access| place(access, Some(&around.cwd), around));
+            let placed: Vec<Placed> = placed.collect();
+            let mut refusals = Vec::new();
+            for rule in rules() {
+                let Check::Path(check) = rule.check else { continue };
+                let hit = placed.iter().find(|placed| check(&Touch { placed, act: None, around }));
+                refusals.extend(hit.map(|it| Refusal::new(rule, it.said.to_string(), Vec::new())));
             }
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
-                plain.push(component);
+            Findings { lowered: Lowered::default(), placed: vec![placed], refusals }
+        }
+        ToolCall::Other => Findings::default(),
+    }
+}
+
+fn look_at_shell(text: &str, around: &Surroundings<'_>) -> Findings {
+    let start = Start {
+        cwd: around.cwd.clone(),
+        home: around.home.clone(),
+        variables: around.variables.clone(),
+    };
+    let lowered = lower(text, &start);
+    let placed = placed(&lowered.commands, around);
+    let mut refusals = Vec::new();
+    for rule in rules() {
+        if let Check::Trouble(trouble) = rule.check
+            && lowered.trouble == Some(trouble)
+        {
+            refusals.push(Refusal::new(rule, text.trim().to_owned(), Vec::new()));
+        }
+        let hit = lowered.commands.iter().zip(&placed).find_map(|(command, placed)| {
+            let act = Act { command, all: &lowered.commands, around };
+            let argv = || command.argv.iter().map(Word::to_string).collect::<Vec<_>>();
+            match rule.check {
+                Check::Command(check) => {
+                    check(&act).then(|| Refusal::new(rule, shown(command), argv()))
+                }
+                Check::Path(check) => placed
+                    .iter()
+                    .find(|placed| check(&Touch { placed, act: Some(act), around }))
+                    .map(|placed| Refusal::new(rule, placed.said.to_string(), argv())),
+                Check::Trouble(_) | Check::Hook => None,
+            }
+        });
+        refusals.extend(hit);
+    }
+    Findings { lowered, placed, refusals }
+}
+
+/// Places what commands do to files. A link that an earlier command makes is followed.
+fn placed(commands: &[Command], around: &Surroundings<'_>) -> Vec<Vec<Placed>> {
+    let mut links: Vec<(PathBuf, PathBuf)> = Vec::new();
+    let mut all = Vec::new();
+    for command in commands {
+        let mut placed: Vec<Placed> = accesses(command)
+            .iter()
+            .map(|access| place(access, command.cwd.as_deref(), around))
+            .collect();
+        for placed in &mut placed {
+            if let Spot::At(places) = &mut placed.spot {
+                let led: Vec<PathBuf> = places
+                    .iter()
+                    .flat_map(|place| {
+                        links.iter().filter_map(|(link, to)| {
+                            Some(lexical(&to.join(place.strip_prefix(link).ok()?)))
+                        })
+                    })
+                    .collect();
+                places.extend(led);
             }
         }
+        let makes_link = command.name() == "ln"
+            && command.arguments().iter().any(|word| {
+                word.raw().starts_with("-s")
+                    || word.raw().starts_with("-f") && word.raw().contains('s')
+            });
+        if makes_link {
+            let target = placed.iter().find(|placed| placed.mode == Mode::ReadAll);
+            let name = placed.iter().find(|placed| placed.mode == Mode::Write);
+            if let (Some(target), Some(name)) = (target, name) {
+                let pair = (name.places().first().cloned(), target.places().first().cloned());
+                links.extend(pair.0.zip(pair.1));
+            }
+        }
+        all.push(placed);
     }
-    plain
+    all
 }
 
-fn offense(placed: &Placed, protected: &Protected) -> Option<(Category, String)> {
-    let said = &placed.target.said;
-    if said.contains("$RALPH_ACTIVE") || said.contains("${RALPH_ACTIVE") {
-        return Some(refusal(Category::State, said));
-    }
-    let category = placed.places.iter().find_map(|place| {
-        let is_hit = |root: &Path| match placed.target.deed {
-            Deed::Write => place.starts_with(root),
-            // What lies in a directory goes with it.
-            Deed::Remove => place.starts_with(root) || root.starts_with(place),
-        };
-        category(place, protected, &is_hit)
-    });
-    Some(refusal(category?, said))
+fn place(access: &Access, cwd: Option<&str>, around: &Surroundings<'_>) -> Placed {
+    Placed::new(access, cwd, around.home.as_deref(), around.resolve)
 }
 
-fn category(
-    place: &Path,
-    protected: &Protected,
-    is_hit: &dyn Fn(&Path) -> bool,
-) -> Option<Category> {
-    if protected.state.iter().any(|state| is_hit(state)) {
-        return Some(Category::State);
-    }
-    for project in &protected.project {
-        let own = project.join(OWN);
-        if is_hit(&own) && place != own.join(PLAN) {
-            let name = place.strip_prefix(&own).ok().and_then(Path::to_str).unwrap_or_default();
-            let is_settings = name.starts_with("settings") && !name.contains('/');
-            return Some(if is_settings { Category::Settings } else { Category::OwnFiles });
-        }
-    }
-    for file in &protected.tasks_file {
-        if protected.keeper == Some(Keeper::Ralph) && is_hit(file) {
-            return Some(Category::TaskFile);
-        }
-        if is_hit(&file.with_file_name(PRD)) {
-            return Some(Category::Requirements);
-        }
-    }
-    // After those that have a better reason: a run protects the requirements by a pattern, too.
-    let is_protected = protected.project.iter().any(|project| {
-        let below = place.strip_prefix(project).ok().and_then(Path::to_str);
-        below.is_some_and(|below| protected.patterns.iter().any(|it| it.matches(below)))
-    });
-    is_protected.then_some(Category::ProtectedPath)
+/// Returns a command as it is shown to people.
+pub fn shown(command: &Command) -> String {
+    let assigns = command.assigns.iter().map(|(name, value)| format!("{name}={value}"));
+    let words = command.argv.iter().map(Word::to_string);
+    let is_declared = matches!(command.name(), "export" | "declare" | "local" | "readonly");
+    let assigns = assigns.filter(|_| !is_declared);
+    assigns.chain(words).collect::<Vec<_>>().join(" ")
 }
-
-fn refusal(category: Category, said: &str) -> (Category, String) {
-    let why = match category {
-        Category::Settings => {
-            "belongs to ralph's settings; an agent does not change its own orders"
-        }
-        Category::OwnFiles => {
-            "holds files of ralph's own; an agent does not change its own orders and records"
-        }
-        Category::State => "holds the trusted state of the run",
-        Category::ProtectedPath => "is protected in this project",
-        Category::TaskFile => {
-            "has the task list, which ralph writes; report progress in your answer instead"
-        }
-        Category::Requirements => "has the requirements, which are read-only",
-        Category::Meddling => "would meddle with the run",
-    };
-    let reason = format!(
-        "ralph's guard ({}): `{said}` {why}. If this stands in the way of the work, say so in \
-         your answer.",
-        category.name()
-    );
-    (category, reason)
-}
-
-/// Returns whether a command of ralph's does more than show something.
-fn meddles(words: &[String]) -> bool {
-    let elsewhere = words.iter().position(|word| matches!(word.as_str(), "-C" | "--project-dir"));
-    let is_value = |at: usize| elsewhere.is_some_and(|flag| at == flag + 1);
-    let mut operands = words
-        .iter()
-        .enumerate()
-        .filter(|(at, word)| !word.starts_with('-') && !is_value(*at))
-        .map(|(_, word)| word);
-    let asks_for_help =
-        words.iter().any(|word| matches!(word.as_str(), "--help" | "-h" | "--version" | "-v"));
-    let harmless = match (operands.next().map(String::as_str), operands.next().map(String::as_str))
-    {
-        (None | Some("status" | "log" | "report" | "context" | "doctor" | "demo"), _)
-        | (Some("tasks"), None | Some("list" | "show" | "validate")) => true,
-        (Some(_), _) => false,
-    };
-    !harmless && !asks_for_help
-}
-
-#[cfg(test)]
-mod tests;

@@ -37,6 +37,7 @@ pub mod memory;
 pub mod nearest;
 pub mod outcome;
 pub mod plan;
+pub mod planted;
 pub mod ports;
 pub mod progress;
 pub mod prompt;

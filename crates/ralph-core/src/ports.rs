@@ -8,7 +8,7 @@ use crate::active::Active;
 use crate::amend::Amended;
 use crate::answer;
 use crate::capability::SchemaOutput;
-use crate::event::{Changes, Checkpoint, CommitId, Purpose, Recorded, TreeId};
+use crate::event::{Changes, Checkpoint, CommitId, Event, Purpose, Recorded, TreeId};
 pub use crate::event::{OBSERVED_FILES, Observation};
 use crate::gate::{Gate, GateResult, Severity};
 use crate::glob::Pattern;
@@ -280,6 +280,10 @@ pub struct VcsError {
 
 /// Keeps the journal and what people read.
 pub trait Store {
+    /// Returns an event as it may be written down, shown and told to agents: with the secrets in
+    /// its texts masked. Every fact passes through here first.
+    fn masked(&self, event: Event) -> Event;
+
     /// Appends an event to the journal and syncs it. Only then is it a fact.
     fn append(&mut self, recorded: &Recorded) -> Result<(), StoreError>;
 

@@ -16,10 +16,12 @@ use crate::context::ContextPlan;
 use crate::failure::{Patience, RateLimitPolicy, Retries};
 use crate::gate::{Check, Gate, ValidationStrategy};
 use crate::glob::Pattern;
+use crate::guard;
 use crate::ids::{Role, TaskId};
 use crate::memory::MemoryPolicy;
 use crate::review::ReviewPolicy;
 use crate::sandbox::Policy;
+use crate::secret::{MASK, is_secret_name, known};
 use crate::stuck::StuckPolicy;
 use crate::task::{Keeper, ListForm};
 use crate::units::Millis;
@@ -56,10 +58,16 @@ pub struct Recipe {
     pub baseline: BaselinePolicy,
     /// What an attempt may not change.
     pub protect: Vec<Pattern>,
+    /// Files in which what only has the shape of a secret may be committed.
+    #[serde(default)]
+    pub secrets_allowed: Vec<Pattern>,
     /// All that an attempt may change; empty means everything that is not protected. The rest is
     /// put back.
     #[serde(default)]
     pub scope: Vec<Pattern>,
+    /// What the settings make of the guard's findings.
+    #[serde(default)]
+    pub guard: guard::Policy,
     /// The one file that the work is about, where there is one. It is a draft until the work is
     /// complete: a run that ends otherwise leaves what was there before.
     #[serde(default)]
@@ -109,7 +117,9 @@ impl Recipe {
             strategy: ValidationStrategy::Strict,
             baseline: BaselinePolicy::Off,
             protect: Vec::new(),
+            secrets_allowed: Vec::new(),
             scope: Vec::new(),
+            guard: guard::Policy::default(),
             draft: None,
             plan: None,
             memory: None,
@@ -138,6 +148,33 @@ impl Recipe {
     /// Returns the agent for a role.
     pub fn agent_for(&self, role: Role) -> &AgentChoice {
         self.agents.get(&role).unwrap_or(&self.agent)
+    }
+
+    /// Returns the recipe as it is written down: without the secrets that agents get in their
+    /// environment.
+    #[must_use]
+    pub fn without_secrets(&self) -> Self {
+        let mut shown = self.clone();
+        for choice in shown.choices_mut() {
+            let secrets = choice
+                .env
+                .iter_mut()
+                .filter(|(name, value)| is_secret_name(name) && known::is_worth_hiding(value));
+            secrets.for_each(|(_, value)| MASK.clone_into(value));
+        }
+        shown
+    }
+
+    /// Returns everything that is said about agents.
+    pub fn choices_mut(&mut self) -> impl Iterator<Item = &mut AgentChoice> {
+        let gates = self.gates.iter_mut().filter_map(|gate| match &mut gate.check {
+            Check::Agent(agent) => Some(&mut **agent),
+            Check::Command(_) => None,
+        });
+        std::iter::once(&mut self.agent)
+            .chain(self.agents.values_mut())
+            .chain(&mut self.escalate)
+            .chain(gates)
     }
 
     /// Returns the agents that the run may ask, each once.

@@ -5,7 +5,7 @@
 
 mod iteration;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,10 @@ use crate::gate::{GateResult, GateStatus};
 use crate::handoff::Handoff;
 use crate::ids::{AskNumber, Role, RunId};
 use crate::judge::{Feedback, Judgement, Verdict};
+use crate::memory::since::Attempted;
 use crate::memory::{self, Memory, Since, Trigger};
 use crate::outcome::Outcome;
+use crate::planted::{MOST_PLANTED, Planted};
 use crate::reading::{Reply, Usage};
 use crate::recipe::{CommitPolicy, Recipe};
 use crate::review;
@@ -64,6 +66,8 @@ pub struct RunState {
     pub doubted: Option<u32>,
     /// The trees on which gates passed, by gate.
     pub green: BTreeMap<String, TreeId>,
+    /// What was changed that acts by itself later on.
+    pub planted: BTreeSet<Planted>,
     /// The task list, where that is the work and it has been read.
     pub board: Option<Board>,
     /// What the gates said before any agent was paid, where they were asked.
@@ -173,6 +177,7 @@ impl RunState {
             feedback: Vec::new(),
             doubted: None,
             green: BTreeMap::new(),
+            planted: BTreeSet::new(),
             board: None,
             baseline: None,
             base: None,
@@ -307,6 +312,9 @@ impl RunState {
             Event::PlanSeen { look } => current.plan = Some(look.clone()),
             Event::Claimed { claim } => current.claim = Some(claim.clone()),
             Event::Observed { observation, kept } => {
+                let planted = observation.iter().flat_map(|seen| &seen.planted);
+                let room = MOST_PLANTED.saturating_sub(self.planted.len());
+                self.planted.extend(planted.take(room).cloned());
                 if let (Some(seen), None) = (observation, kept) {
                     self.count_commits(seen);
                 }
@@ -466,7 +474,11 @@ impl RunState {
             return;
         };
         if let (Some(_), Role::Implement | Role::Fix) = (&self.recipe.memory, current.role) {
-            self.since.coded(current.number, judgement.handoff.as_deref());
+            let has_passed =
+                matches!(&judgement.verdict, Verdict::Complete | Verdict::Passed { .. })
+                    && refusal.is_none();
+            let attempted = if has_passed { Attempted::Passed } else { Attempted::Otherwise };
+            self.since.coded(current.number, judgement.handoff.as_deref(), attempted);
         }
         self.feedback = judgement.feedback;
         self.doubted = judgement.doubted;

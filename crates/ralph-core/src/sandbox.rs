@@ -3,6 +3,11 @@
 //! Plain data. The engine does not look at it; a launcher starts children by it. Not here:
 //! any enforcement, and finding out which backend works on this machine.
 
+pub mod addresses;
+pub mod hosts;
+pub mod model_hosts;
+pub mod reach;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

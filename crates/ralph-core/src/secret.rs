@@ -1,10 +1,14 @@
 //! Secrets in settings and command lines: what may be one is shown as `***`.
 //!
-//! Not here: masking of agent output and gate logs.
+//! Not here: finding known secrets in what agents and gates print, which `ralph-io`'s `mask` does.
+
+pub mod known;
+pub mod leak;
 
 use serde_json::{Map, Value};
 
-const MASK: &str = "***";
+/// What is shown in place of a secret.
+pub const MASK: &str = "***";
 
 /// Returns whether a name, of a key or an environment variable, speaks of something secret.
 pub fn is_secret_name(name: &str) -> bool {

@@ -1,23 +1,94 @@
-//! Files of others, read up to a bound, whatever stands in their place.
+//! Files that an agent may have written, read up to a bound, whatever stands in their place.
 //!
-//! Not here: what is made of the bytes.
+//! Nothing here waits for a pipe, reads a device, or takes in more than it was told to. Where a
+//! project is named, nothing outside of it is read either: a link that leads out is refused, be it
+//! the file itself or a directory on the way. Not here: what is made of the bytes.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 
 /// Returns the first bytes of a regular file, at most this many. Links are followed; directories,
 /// pipes and devices are errors.
 pub fn read_beginning(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     // A pipe would wait for a writer; this opens it at once, to be refused below.
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    beginning(open(path, OFlags::NONBLOCK)?, most)
+}
+
+/// Returns the first bytes of a regular file, at most this many. A link is an error like anything
+/// else that is no file.
+pub fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    beginning(open(path, OFlags::NONBLOCK | OFlags::NOFOLLOW)?, most)
+}
+
+/// Returns the first bytes of a file of a project, at most this many. What lies in the project is
+/// read only if it really lies there, links and all. A path that does not even say that it lies
+/// there is one that the user chose: it is read as it is.
+pub fn read_within(project: &Path, path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let path = project.join(path);
+    if !is_below(&path, project) {
+        return read_beginning(&path, most);
+    }
+    let project = project.canonicalize()?;
+    let real = path.canonicalize()?;
+    let below = real.strip_prefix(&project).map_err(|_| leads_out())?;
+    beginning(open_below(&project, below)?, most)
+}
+
+/// Refuses a place in a project that really lies elsewhere, because of a link: what is written
+/// there would change a file that is none of the project's.
+pub fn check_place(project: &Path, path: &Path) -> io::Result<()> {
+    let path = project.join(path);
+    if !is_below(&path, project) {
+        return Ok(());
+    }
+    let project = project.canonicalize()?;
+    let there = path.ancestors().find_map(|place| place.canonicalize().ok());
+    if there.is_some_and(|real| real.starts_with(&project)) { Ok(()) } else { Err(leads_out()) }
+}
+
+/// Returns whether a path says that it lies below a directory, links aside.
+pub(crate) fn is_below(path: &Path, directory: &Path) -> bool {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(part),
+        }
+    }
+    plain.starts_with(directory)
+}
+
+/// Opens a file below a directory, step by step: whoever puts a link in place of a directory in
+/// between gains nothing.
+fn open_below(directory: &Path, below: &Path) -> io::Result<File> {
+    let names: Vec<_> = below.components().map(Component::as_os_str).collect();
+    let Some((name, parents)) = names.split_last() else {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, IS_DIRECTORY));
+    };
+    let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let step = flags | OFlags::DIRECTORY;
+    let mut at = rustix::fs::open(directory, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    for parent in parents {
+        at = rustix::fs::openat(&at, *parent, step, Mode::empty())?;
+    }
+    Ok(rustix::fs::openat(&at, *name, flags | OFlags::NONBLOCK, Mode::empty())?.into())
+}
+
+fn open(path: &Path, flags: OFlags) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+fn beginning(file: File, most: u64) -> io::Result<Vec<u8>> {
     let metadata = file.metadata()?;
     if metadata.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, IS_DIRECTORY));
     }
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -27,9 +98,16 @@ pub fn read_beginning(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+const IS_DIRECTORY: &str = "it is a directory";
+
+fn leads_out() -> io::Error {
+    io::Error::other("it leads out of the project")
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -39,8 +117,13 @@ mod tests {
         let at = |name: &str| directory.path().join(name);
         fs::write(at("file"), "abc").expect("written");
         for (most, expect) in [(0, ""), (2, "ab"), (3, "abc"), (u64::MAX, "abc")] {
-            let read = read_beginning(&at("file"), most).expect("read");
-            assert_eq!(read, expect.as_bytes(), "{most}");
+            for read in [
+                read_beginning(&at("file"), most),
+                read_file(&at("file"), most),
+                read_within(directory.path(), Path::new("file"), most),
+            ] {
+                assert_eq!(read.expect("read"), expect.as_bytes(), "{most}");
+            }
         }
         let pipe = at("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
@@ -49,10 +132,49 @@ mod tests {
             (pipe, "it is not a regular file"),
             ("/dev/zero".into(), "it is not a regular file"),
         ] {
-            let error = read_beginning(&path, 9).expect_err("refused");
-            assert_eq!(error.to_string(), expect);
+            for read in [
+                read_beginning(&path, 9),
+                read_file(&path, 9),
+                read_within(directory.path(), &path, 9),
+            ] {
+                assert_eq!(read.expect_err("refused").to_string(), expect);
+            }
         }
         let error = read_beginning(&at("nothing"), 9).expect_err("refused");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn links_stay_in_the_project() {
+        let outside = tempfile::tempdir().expect("a directory");
+        let project = tempfile::tempdir().expect("a directory");
+        let (secret, at) = (outside.path().join("secret"), |name: &str| project.path().join(name));
+        fs::write(&secret, "secret").expect("written");
+        fs::create_dir(at("real")).expect("made");
+        fs::write(at("real/file"), "fine").expect("written");
+        symlink("real/file", at("within")).expect("linked");
+        symlink(at("real"), at("absolute")).expect("linked");
+        symlink(&secret, at("out")).expect("linked");
+        symlink(outside.path(), at("way-out")).expect("linked");
+        for (path, expect) in [
+            ("real/file", Ok("fine")),
+            ("real/../within", Ok("fine")),
+            ("absolute/file", Ok("fine")),
+            ("out", Err("it leads out of the project")),
+            ("way-out/secret", Err("it leads out of the project")),
+        ] {
+            let read = read_within(project.path(), Path::new(path), 99);
+            let read = read.map(|bytes| String::from_utf8(bytes).expect("text"));
+            let read = read.as_deref().map_err(ToString::to_string);
+            assert_eq!(read, expect.map_err(str::to_owned), "{path}");
+            let place = check_place(project.path(), Path::new(path));
+            assert_eq!(place.map_err(|error| error.to_string()).err(), read.err(), "{path}");
+        }
+        for (path, is_fine) in [("new", true), ("real/new/new", true), ("way-out/new", false)] {
+            assert_eq!(check_place(project.path(), Path::new(path)).is_ok(), is_fine, "{path}");
+        }
+        // What the user names outside of the project is the user's business.
+        assert_eq!(read_within(project.path(), &secret, 99).expect("read"), b"secret");
+        assert!(read_file(&at("within"), 99).is_err());
     }
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use ralph_core::capability::{McpServers, Support};
-use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, NotStarted, SoftLimit};
+use ralph_core::child::{ChildEnd, Ending, Force, NotStarted};
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::{Agent, Request};
 use ralph_core::reading::{AgentEvent, Reading, Reply, ResultStatus};
@@ -25,10 +25,13 @@ use ralph_core::units::Millis;
 
 use crate::agents::{
     self, Answer, Call, CallContext, Evidence, IdleWatch, Input, Privilege, Shown, SystemPrompt,
-    Talk, Told, Translator, Weight,
+    Talk, Told, Translator, Walls, Weight,
 };
+use crate::bounded;
 use crate::clock;
+use crate::confined::{Confined, Room};
 use crate::environment::{self, Variables};
+use crate::mask::Masker;
 use crate::process::{
     Chunk, Heard, Limits, Line, Lines, Mouth, Spawn, Stdin, Unheard, Watch, converse,
 };
@@ -42,6 +45,9 @@ const LINGER: Millis = Millis::from_secs(10);
 
 /// What is kept of stdout and stderr for judging the end. Error messages are short.
 const TAIL_CHARS: usize = 8_000;
+
+/// Instructions and lists of servers are a few pages.
+const LARGEST_FILE: u64 = 1024 * 1024;
 
 /// No model says more in one answer.
 const LONGEST_ANSWER: u64 = 16 * 1024 * 1024;
@@ -65,6 +71,10 @@ pub struct AgentCaller {
     pub plugin: Option<Embedded>,
     /// Whether people know already that hooks did not run.
     pub hooks: HookNews,
+    /// The secrets that reach neither a prompt nor a trace.
+    pub masker: Masker,
+    /// What keeps agents from the rest of the machine, where something does.
+    pub confined: Option<Confined>,
 }
 
 /// What people know of hooks that did not run.
@@ -78,13 +88,21 @@ pub enum HookNews {
 
 impl Agent for AgentCaller {
     fn ask(&mut self, request: &Request, hear: &mut dyn FnMut(&AgentEvent)) -> Reply {
+        // What an agent printed and what lies in the project may be in the prompt.
+        let prompt = self.masker.text(&request.prompt).into_owned();
+        let request = &Request { prompt, ..request.clone() };
         let plugin = self.sound_plugin(request, hear);
         let prepared = self.context(request).and_then(|context| {
             let context = CallContext { plugin: plugin.clone(), ..context };
             let call = agents::call(request, &context)?;
-            Ok((call, agents::answer_file(request, &context).map(Path::to_owned)))
+            let room = self.confined.as_ref().map(|it| it.prepare(request, &context, &self.env));
+            Ok((
+                call,
+                agents::answer_file(request, &context).map(Path::to_owned),
+                room.transpose()?,
+            ))
         });
-        let (call, answer_file) = match prepared {
+        let (call, answer_file, room) = match prepared {
             Ok(prepared) => prepared,
             Err(failure) => {
                 return Reading::default().into_reply(never_ran(request, &failure), Some(failure));
@@ -112,7 +130,17 @@ impl Agent for AgentCaller {
             }
         };
         let mut listener = Listener::new(request, &self.project);
-        let end = converse(&self.spawn(request, call), &self.watch, &mut |chunk, mouth| {
+        let (mut stdout, mut stderr) = (self.masker.stream(), self.masker.stream());
+        let mut hear_all = |chunk: Chunk<'_>, mouth: &mut Mouth| {
+            // From here on nobody sees a secret: what is kept is what was heard.
+            let clean = match chunk {
+                Chunk::Stdout(bytes) => stdout.feed(bytes),
+                Chunk::Stderr(bytes) => stderr.feed(bytes),
+            };
+            let chunk = match chunk {
+                Chunk::Stdout(_) => Chunk::Stdout(&clean),
+                Chunk::Stderr(_) => Chunk::Stderr(&clean),
+            };
             if let (Chunk::Stdout(bytes), Some(writer)) = (chunk, &mut raw)
                 && let Err(error) = writer.write(bytes).and_then(|()| writer.flush())
             {
@@ -131,12 +159,23 @@ impl Agent for AgentCaller {
                 Weight::Useful => Heard::Useful,
                 Weight::Final => Heard::Final,
             }
-        });
+        };
+        let spawn = self.spawn(request, call, room.as_ref());
+        let end = match room.as_ref().map_or(Ok(spawn.clone()), |room| room.launch(spawn)) {
+            Ok(spawn) => converse(&spawn, &self.watch, &mut hear_all),
+            Err(reason) => ChildEnd::by(Ending::NotStarted { reason }),
+        };
+        let rest = stdout.finish();
+        let (weight, _) = listener.hear(Chunk::Stdout(&rest), hear);
+        listener.note(weight);
+        listener.hear(Chunk::Stderr(&stderr.finish()), hear);
         listener.finish(hear);
-        listener.take_answer(answer_file.as_deref(), hear);
-        if let Some(writer) = raw {
+        let end =
+            room.as_ref().map_or(end.clone(), |room| room.seen(end, &listener.stderr_tail.text()));
+        listener.take_answer(answer_file.as_deref(), &self.masker, hear);
+        if let Some(mut writer) = raw {
             // A stream that cannot be closed is read as far as it goes.
-            let _ = writer.finish();
+            let _ = writer.write(&rest).and_then(|()| writer.finish());
         }
         if let Ok(text) = serde_json::to_vec(&end) {
             // A lost end costs at worst one more call after a crash in the next instant.
@@ -145,6 +184,7 @@ impl Agent for AgentCaller {
         let warning = self.hooks_missing(request, &listener.translator);
         let mut reply = listener.into_reply(end, &self.zone);
         reply.warnings.extend(warning);
+        reply.warnings.extend(room.into_iter().flat_map(Room::leave));
         reply
     }
 
@@ -160,7 +200,8 @@ impl Agent for AgentCaller {
             listener.hear(Chunk::Stdout(&buffer[..count]), &mut |_| {});
         }
         listener.finish(&mut |_| {});
-        listener.take_answer(agents::answer_file(&request, &context), &mut |_| {});
+        let answer_file = agents::answer_file(&request, &context);
+        listener.take_answer(answer_file, &self.masker, &mut |_| {});
         let recorded = fs::read(self.files.end(iteration, ask))
             .ok()
             .and_then(|text| serde_json::from_slice(&text).ok());
@@ -243,7 +284,7 @@ impl AgentCaller {
         let mcp_servers = match &mcp_config {
             Some(file) => {
                 let what = "the MCP servers of";
-                let text = fs::read_to_string(file).map_err(|why| unusable(what, file, &why))?;
+                let text = self.read(file).map_err(|why| unusable(what, file, &why))?;
                 agents::mcp_servers(&text).map_err(|why| unusable(what, file, &why))?
             }
             None => Vec::new(),
@@ -251,8 +292,8 @@ impl AgentCaller {
         let system_prompt = match (&agent.system_prompt, agent.capabilities.system_prompt) {
             (Some(file), Support::Yes) => {
                 let file = self.project.join(file);
-                let text = fs::read_to_string(&file)
-                    .map_err(|why| unusable("the system prompt", &file, &why))?;
+                let text =
+                    self.read(&file).map_err(|why| unusable("the system prompt", &file, &why))?;
                 Some(SystemPrompt { file, text })
             }
             // It stands in the prompt.
@@ -272,16 +313,24 @@ impl AgentCaller {
             schema_file: self.files.schema(request.iteration, request.ask),
             answer_file: self.files.answer(request.iteration, request.ask),
             plugin: self.plugin.as_ref().map(|plugin| plugin.place().to_owned()),
+            walls: if self.confined.is_some() { Walls::Ours } else { Walls::None },
         })
     }
 
-    fn spawn(&self, request: &Request, call: Call) -> Spawn {
+    /// Reads a file that the settings name. The agent before may have made it into anything.
+    fn read(&self, file: &Path) -> io::Result<String> {
+        let bytes = bounded::read_within(&self.project, file, LARGEST_FILE)?;
+        String::from_utf8(bytes).map_err(|_| io::Error::other("it is not valid UTF-8"))
+    }
+
+    fn spawn(&self, request: &Request, call: Call, room: Option<&Room>) -> Spawn {
+        let env = room.map_or_else(|| self.env.clone(), |room| room.env.clone());
         let deny = [request.agent.env_deny.as_slice(), call.env_remove.as_slice()].concat();
         Spawn {
             program: call.program.into(),
             args: call.args.into_iter().map(OsString::from).collect(),
             cwd: self.project.clone(),
-            env: environment::adjusted(&self.env, &deny, &call.env),
+            env: environment::adjusted(&env, &deny, &call.env),
             stdin: match agents::talk(request.agent.kind) {
                 Talk::Dialog => Stdin::Open(call.stdin),
                 Talk::OneWay if call.stdin.is_empty() => Stdin::Null,
@@ -320,21 +369,12 @@ fn keep(path: &Path, content: &[u8]) -> io::Result<()> {
 /// The end of a call that was refused before anything was started.
 fn never_ran(request: &Request, failure: &Failure) -> ChildEnd {
     let (program, error) = (request.agent.command.clone(), failure.words.clone());
-    ended(Ending::NotStarted { reason: NotStarted::Refused { program, error } })
+    ChildEnd::by(Ending::NotStarted { reason: NotStarted::Refused { program, error } })
 }
 
 /// The end of an agent that had given its last result when ralph died.
 fn cut_off() -> ChildEnd {
-    ended(Ending::Lingered { force: Force::Killed })
-}
-
-fn ended(ending: Ending) -> ChildEnd {
-    ChildEnd {
-        ending,
-        ran: Millis::ZERO,
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
-    }
+    ChildEnd::by(Ending::Lingered { force: Force::Killed })
 }
 
 /// Listens to one call: bytes in, events out, a reading at the end.
@@ -409,15 +449,20 @@ impl<'a> Listener<'a> {
     }
 
     /// Takes in the answer that the agent left in a file, where it does that, and removes it.
-    fn take_answer(&mut self, file: Option<&Path>, tell: &mut dyn FnMut(&AgentEvent)) {
+    fn take_answer(
+        &mut self,
+        file: Option<&Path>,
+        masker: &Masker,
+        tell: &mut dyn FnMut(&AgentEvent),
+    ) {
         let Some(file) = file else { return };
-        let mut bytes = Vec::new();
-        let read = fs::File::open(file)
-            .and_then(|opened| opened.take(LONGEST_ANSWER).read_to_end(&mut bytes));
-        if read.is_err() {
+        let Ok(bytes) = bounded::read_file(file, LONGEST_ANSWER) else { return };
+        // In a sandbox the file is there before the agent is.
+        if bytes.is_empty() {
             return;
         }
-        for event in self.translator.answer(String::from_utf8_lossy(&bytes).into_owned()).events {
+        let text = String::from_utf8_lossy(&bytes);
+        for event in self.translator.answer(masker.text(&text).into_owned()).events {
             self.reading.hear(&event);
             tell(&event);
         }

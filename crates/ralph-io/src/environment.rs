@@ -1,11 +1,17 @@
 //! The environment of children: what they inherit, what is added, what is taken away.
 //!
-//! Not here: which variables an agent needs. Its adapter says so.
+//! Directly started children inherit everything but what is denied; those in a sandbox inherit
+//! only what is known to be harmless or to be theirs. Not here: which variables an agent needs.
+//! Its adapter says so.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use globset::{Glob, GlobSetBuilder};
+use ralph_core::recipe::AgentKind;
+use ralph_core::sandbox::Credentials;
+
+use crate::agents;
 
 /// Variables as the system has them: neither names nor values need to be text.
 pub type Variables = Vec<(OsString, OsString)>;
@@ -29,9 +35,175 @@ pub fn adjusted(
     variables.into_iter().collect()
 }
 
+/// A child in a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Child {
+    /// An agent; see [`agents::program_kind`].
+    Agent(AgentKind),
+    /// A gate beside such an agent.
+    Gate(AgentKind, Credentials),
+}
+
+/// Returns what a child in a sandbox may inherit: the usual variables, those of its own agent,
+/// and those of these names; a `*` at the end of a name stands for anything.
+///
+/// What is denied or added comes on top, by [`adjusted`].
+pub fn allowed(base: &[(OsString, OsString)], child: Child, names: &[String]) -> Variables {
+    let own = match child {
+        Child::Agent(kind) | Child::Gate(kind, Credentials::Given) => agents::belongings(kind),
+        Child::Gate(_, Credentials::Withheld) => None,
+    };
+    let own = own.map(|own| [own.login, own.variables]).unwrap_or_default();
+    let is_allowed = |name: &str| {
+        let mut known = usual().chain(own.into_iter().flatten().copied());
+        known.any(|pattern| fits(pattern, name)) || names.iter().any(|it| fits(it, name))
+    };
+    // A name that is no text is in no list.
+    base.iter().filter(|(name, _)| name.to_str().is_some_and(is_allowed)).cloned().collect()
+}
+
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
+    }
+}
+
+/// What says where things are and how they should look, and what compilers and runtimes are told;
+/// names with spaces between them. None of these holds a secret; `CARGO_*` would.
+const USUAL: [&str; 11] = [
+    // Who and where.
+    "PATH HOME USER LOGNAME SHELL TZ LANG LANGUAGE LC_* TERM COLORTERM NO_COLOR FORCE_COLOR \
+     CLICOLOR CLICOLOR_FORCE CI XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_CACHE_HOME",
+    // What ralph tells its own hooks and servers inside.
+    "RALPH_RUN_ID RALPH_ROLE RALPH_ITERATION RALPH_ASK RALPH_TASK RALPH_ACTIVE \
+     RALPH_CONTEXT_WINDOW",
+    // Git.
+    "GIT_AUTHOR_* GIT_COMMITTER_* GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM",
+    // Certificates that the machine needs.
+    "SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE CURL_CA_BUNDLE \
+     NIX_SSL_CERT_FILE",
+    // Rust.
+    "CARGO_HOME CARGO_TARGET_DIR CARGO_INCREMENTAL CARGO_TERM_COLOR CARGO_NET_OFFLINE \
+     CARGO_BUILD_JOBS RUSTUP_HOME RUSTUP_TOOLCHAIN RUSTFLAGS RUSTDOCFLAGS RUST_BACKTRACE RUST_LOG",
+    // Go.
+    "GOPATH GOROOT GOBIN GOCACHE GOMODCACHE GOFLAGS GOTOOLCHAIN GOOS GOARCH CGO_ENABLED",
+    // Java and Android.
+    "JAVA_HOME JDK_HOME M2_HOME MAVEN_HOME GRADLE_HOME GRADLE_USER_HOME ANDROID_HOME \
+     ANDROID_SDK_ROOT SDKMAN_DIR",
+    // JavaScript.
+    "NVM_DIR NVM_BIN FNM_DIR VOLTA_HOME PNPM_HOME BUN_INSTALL DENO_DIR COREPACK_HOME NODE_PATH \
+     NODE_ENV NODE_OPTIONS",
+    // Python.
+    "PYENV_ROOT PYENV_VERSION VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_EXE POETRY_HOME \
+     PIPX_HOME UV_CACHE_DIR PYTHONPATH PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED \
+     PYTHONIOENCODING",
+    // Ruby, PHP, Elixir, Haskell, OCaml, .NET, and what manages many.
+    "RBENV_ROOT RBENV_VERSION GEM_HOME GEM_PATH BUNDLE_PATH COMPOSER_HOME MIX_HOME HEX_HOME \
+     GHCUP_INSTALL_BASE_PREFIX STACK_ROOT OPAMROOT OPAM_SWITCH_PREFIX DOTNET_ROOT ASDF_DIR \
+     ASDF_DATA_DIR MISE_DATA_DIR MISE_CONFIG_DIR HOMEBREW_PREFIX HOMEBREW_CELLAR \
+     HOMEBREW_REPOSITORY NIX_PATH NIX_PROFILES",
+    // C.
+    "CC CXX CPP AR LD CFLAGS CXXFLAGS CPPFLAGS LDFLAGS MAKEFLAGS PKG_CONFIG_PATH \
+     LD_LIBRARY_PATH LIBRARY_PATH CPATH CMAKE_PREFIX_PATH",
+];
+
+fn usual() -> impl Iterator<Item = &'static str> {
+    USUAL.into_iter().flat_map(str::split_whitespace)
+}
+
 #[cfg(test)]
 mod tests {
+    use ralph_core::secret::is_secret_name;
+
     use super::*;
+
+    #[track_caller]
+    fn check(child: Child, names: &[&str], set: &[&str], expect: &[&str]) {
+        let base: Variables = set.iter().map(|name| (name.into(), "1".into())).collect();
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let found = allowed(&base, child, &names);
+        let found: Vec<String> =
+            found.into_iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+        assert_eq!(found, expect, "{child:?} {names:?}");
+    }
+
+    #[test]
+    fn a_child_in_a_sandbox_sees_what_is_harmless_or_its_own() {
+        let set = [
+            "PATH",
+            "HOME",
+            "LC_ALL",
+            "CARGO_HOME",
+            "CARGO_REGISTRY_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_REGION",
+            "SSH_AUTH_SOCK",
+            "GH_TOKEN",
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_BASE_URL",
+            "OPENAI_API_KEY",
+            "GEMINI_API_KEY",
+            "RALPH_ACTIVE",
+            "RALPH_SANDBOX_BACKEND",
+            "HTTPS_PROXY",
+            "MINE",
+        ];
+        let usual = ["PATH", "HOME", "LC_ALL", "CARGO_HOME", "RALPH_ACTIVE"];
+        let with = |own: &[&'static str]| -> Vec<&'static str> {
+            set.into_iter().filter(|it| usual.contains(it) || own.contains(it)).collect()
+        };
+        let claude = with(&["AWS_REGION", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"]);
+        for (child, names, expect) in [
+            (Child::Agent(AgentKind::Text), &[][..], with(&[])),
+            (Child::Agent(AgentKind::Claude), &[], claude.clone()),
+            (Child::Agent(AgentKind::Codex), &[], with(&["OPENAI_API_KEY"])),
+            (Child::Agent(AgentKind::Copilot), &[], with(&["GH_TOKEN"])),
+            (
+                Child::Agent(AgentKind::Sim),
+                &["MINE", "AWS_*"],
+                with(&["MINE", "AWS_REGION", "AWS_SECRET_ACCESS_KEY"]),
+            ),
+            (Child::Gate(AgentKind::Claude, Credentials::Withheld), &[], with(&[])),
+            (Child::Gate(AgentKind::Claude, Credentials::Withheld), &["MINE"], with(&["MINE"])),
+            (Child::Gate(AgentKind::Claude, Credentials::Given), &[], claude),
+            (Child::Agent(AgentKind::Text), &["*"], set.to_vec()),
+        ] {
+            check(child, names, &set, &expect);
+        }
+    }
+
+    #[test]
+    fn what_is_usual_is_no_secret_and_no_agents_own() {
+        let kinds = [
+            AgentKind::Claude,
+            AgentKind::Codex,
+            AgentKind::Amp,
+            AgentKind::Cline,
+            AgentKind::Gemini,
+            AgentKind::Opencode,
+            AgentKind::Copilot,
+            AgentKind::Qwen,
+            AgentKind::Pi,
+        ];
+        for name in usual() {
+            assert!(!is_secret_name(name), "{name}");
+            for kind in kinds {
+                let own = agents::belongings(kind).expect("it is known");
+                let mut own = own.login.iter().chain(own.variables);
+                assert!(!own.any(|pattern| fits(pattern, name)), "{name} of {kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_that_are_no_text_stay_outside() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let odd = OsString::from_vec(vec![b'L', b'C', b'_', 0xff]);
+        let base = vec![(odd, "1".into()), ("LC_X".into(), OsString::from_vec(vec![0xff]))];
+        let found = allowed(&base, Child::Agent(AgentKind::Text), &["*".to_owned()]);
+        assert_eq!(found, base[1..]);
+    }
 
     #[test]
     fn denied_variables_go_and_added_ones_win() {

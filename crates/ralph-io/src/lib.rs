@@ -3,18 +3,22 @@
 //! Each room implements a port of `ralph-core` or serves one that does. Not here: decisions,
 //! which are the core's, and printing, which is `ralph-ui`'s.
 
+pub mod agent_state;
 pub mod agents;
 pub mod awake;
 pub mod bounded;
 pub mod caller;
 pub mod clock;
+pub mod confined;
 pub mod environment;
 pub mod formats;
 pub mod gates;
 pub mod git;
 pub mod hooks;
+pub mod mask;
 pub mod plain;
 pub mod process;
+pub mod sandbox;
 pub mod sim;
 pub mod specs;
 pub mod store;

@@ -22,6 +22,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Sealed {
     root: TempDir,
     ralph: PathBuf,
+    walls: Walls,
+}
+
+/// Whether runs are isolated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Walls {
+    /// By nothing, so that what is not about isolation is tried on any machine.
+    None,
+    /// As they are for users.
+    Usual,
 }
 
 /// What a finished command left.
@@ -60,7 +70,13 @@ impl Sealed {
         for name in ["home", "state", "bin", "project", "tmp"] {
             fs::create_dir(root.path().join(name)).expect("a directory");
         }
-        Self { root, ralph: ralph.into() }
+        Self { root, ralph: ralph.into(), walls: Walls::None }
+    }
+
+    /// Returns the same environment, in which runs are isolated as they are for users.
+    #[must_use]
+    pub fn with_walls(self) -> Self {
+        Self { walls: Walls::Usual, ..self }
     }
 
     /// Returns a new environment whose project is a repository with one commit.
@@ -151,6 +167,10 @@ impl Sealed {
             .env("GIT_COMMITTER_EMAIL", "test@example.invalid")
             .current_dir(self.project())
             .stdin(Stdio::null());
+        match self.walls {
+            Walls::None => command.env("RALPH_SANDBOX_BACKEND", "none"),
+            Walls::Usual => &mut command,
+        };
         command
     }
 

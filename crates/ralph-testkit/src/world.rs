@@ -11,7 +11,7 @@ use std::rc::Rc;
 use ralph_core::active::Active;
 use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use ralph_core::engine::{Engine, EngineError, Start};
-use ralph_core::event::{Changes, Checkpoint, CommitId, History, Recorded, TreeId};
+use ralph_core::event::{Changes, Checkpoint, CommitId, Event, History, Recorded, TreeId};
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::gate::{GateResult, GateStatus};
 use ralph_core::glob::Pattern;
@@ -351,6 +351,9 @@ impl Vcs for Shared {
                 commits => History::Advanced { commits },
             },
             uncommitted: if is_clean { Vec::new() } else { vec!["tree".to_owned()] },
+            leaks: Vec::new(),
+            meddling: Vec::new(),
+            planted: Vec::new(),
         }))
     }
 
@@ -455,6 +458,10 @@ impl Vcs for Shared {
 }
 
 impl Store for Shared {
+    fn masked(&self, event: Event) -> Event {
+        event
+    }
+
     fn append(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
         self.step();
         self.0.borrow_mut().journal.push(recorded.clone());

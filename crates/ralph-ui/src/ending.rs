@@ -36,6 +36,9 @@ pub(crate) fn tell<W: Write>(
     if state.totals.usage.tokens().0 > 0 {
         page.add(2, Paint::None, &format!("tokens: {}", tokens(state.totals.usage)));
     }
+    if !state.planted.is_empty() {
+        page.add(2, Paint::Warn, &planted(state));
+    }
     if let Outcome::AgentFailed { failure, .. } = outcome
         && let Some(hint) = &failure.hint
     {
@@ -86,6 +89,21 @@ fn figures(state: &RunState) -> String {
         parts.push(counted(totals.warnings, "warning"));
     }
     parts.join(", ")
+}
+
+/// Returns `2 changed files act by themselves: .envrc, .vscode/tasks.json`.
+fn planted(state: &RunState) -> String {
+    const NAMED: usize = 3;
+    let count = state.planted.len();
+    let names: Vec<String> = state
+        .planted
+        .iter()
+        .take(NAMED)
+        .map(|planted| safe::one_line(&planted.path, 60, "..."))
+        .collect();
+    let more = if count > NAMED { ", ..." } else { "" };
+    let act = if count == 1 { "file acts by itself" } else { "files act by themselves" };
+    format!("{count} changed {act}, look before you use them: {}{more}", names.join(", "))
 }
 
 /// Returns what may be typed next, and what it is good for.

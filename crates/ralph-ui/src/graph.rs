@@ -28,7 +28,8 @@ const MOST_ON_PAGE: usize = 2_000;
 const STYLE: &str = "\
 :root{color-scheme:light dark}\
 body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}\
-svg{width:100%;height:auto;border:1px solid #8884;border-radius:8px}\
+svg{display:block;max-width:96vw;height:auto;margin-left:50%;\
+transform:translateX(-50%);border:1px solid #8884;border-radius:8px}\
 h2{margin:1.5rem 0 0;font-size:1.05rem}small{font-weight:normal;opacity:.7}\
 ul{margin:.2rem 0}.r{opacity:.8}";
 

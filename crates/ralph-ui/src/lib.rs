@@ -16,6 +16,7 @@ mod board;
 pub mod budget;
 pub mod checkup;
 mod ending;
+pub mod explanation;
 pub mod graph;
 pub mod json;
 mod lines;

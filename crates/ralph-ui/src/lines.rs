@@ -537,7 +537,7 @@ fn tell_landed<W: Write>(page: &mut Page<W>, landed: &Landed, state: &RunState) 
         }
         Landed::NothingToCommit => page.add(0, Paint::Dim, "Nothing to commit"),
         Landed::CommitRefused { output } => {
-            let text = "A hook of the repository refused the commit; the next iteration is told";
+            let text = "The commit was refused; the next iteration is told";
             page.say(Mark::Fail, Paint::Bad, text);
             for line in stream::excerpt(page.style(), &safe::harmless(output)) {
                 page.line(&line);

@@ -33,6 +33,7 @@ pub fn markdown(summary: &Summary) -> String {
     sections::gates(&mut page, summary);
     sections::events(&mut page, summary);
     sections::commits(&mut page, summary);
+    sections::planted(&mut page, &summary.planted);
     sections::notes(&mut page, summary);
     next(&mut page, summary);
     page

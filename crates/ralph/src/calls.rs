@@ -7,6 +7,7 @@ use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_core::ports::{Agent as _, Request};
 use ralph_core::recipe::{AgentChoice, RunLimits};
 use ralph_io::caller::{AgentCaller, HookNews};
+use ralph_io::mask::Masker;
 use ralph_io::process::Watch;
 use ralph_io::store::RunDir;
 
@@ -34,6 +35,8 @@ impl Calls {
             zone: jiff::tz::TimeZone::system(),
             plugin: project.state_root(loaded).ok().map(|root| plugin::for_runs(&root)),
             hooks: HookNews::Untold,
+            masker: Masker::default(),
+            confined: None,
         }))
     }
 

@@ -4,8 +4,11 @@
 
 mod context;
 pub(crate) mod memory;
+pub(crate) mod sandbox;
 mod tasks;
+mod trust;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -14,6 +17,7 @@ use ralph_core::prompt::run::RunPrompt;
 
 pub(crate) use context::ContextArgs;
 pub(crate) use tasks::{TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs, TasksValidateArgs};
+pub(crate) use trust::TrustArgs;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -50,7 +54,7 @@ Exit codes:
 const DOCTOR_CODES: &str = "\
 Exit codes:
     0  every agent in the settings can be asked
-    2  there are mistakes in the settings
+    2  there are mistakes in the settings, or they loosen what you did not accept
     4  no agent is set, or one is not installed or cannot run";
 
 const PLANNING: &str = "\
@@ -81,6 +85,16 @@ what became of the tasks. Archive and fresh documents are committed, and nothing
 const SCAFFOLD: &str = "\
 --workflow tasks writes ralph/prd.md, ralph/tasks.json, ralph/progress.txt, ralph/prompt.md, and
 .ralph/settings.json. What is there already stays.";
+
+const TRUSTING: &str = "\
+The settings of a project may tighten what you say of `sandbox` and `guard` in your own settings, or
+what is built in, but not loosen it: a repository that you cloned could switch the sandbox off. What
+you accept here, a project may ask for, and nothing more: a later change is asked about again.
+
+Exit codes:
+    0  the project is trusted with all that its settings loosen
+    1  you said no
+    2  nobody was there to be asked, or there are mistakes in the settings";
 
 const PLUGIN_CODES: &str = "\
 Exit codes:
@@ -169,6 +183,9 @@ pub(crate) enum Command {
     /// Look at agents, git and this machine, and say how to mend what is wrong.
     #[command(after_help = DOCTOR_CODES)]
     Doctor(DoctorArgs),
+    /// Let a project loosen its isolation by its settings, after showing what it asks for.
+    #[command(after_help = TRUSTING)]
+    Trust(TrustArgs),
     /// Install, write out or check the Claude Code plugin that ships inside this binary.
     #[command(after_help = PLUGIN_CODES)]
     Plugin(PluginArgs),
@@ -181,16 +198,32 @@ pub(crate) enum Command {
     Memory(memory::MemoryArgs),
     /// Serve the knowledge graph of this project to an agent, over MCP on stdin and stdout.
     Mcp(memory::McpArgs),
-    /// Answer a hook of Claude Code: one JSON object on stdin, at most one on stdout.
-    Hook {
-        /// session-start, pre-tool-use, post-tool-use, post-tool-batch or stop.
-        event: String,
-    },
+    /// Show what agents and gates of this project can reach, or run a command where they would.
+    Sandbox(sandbox::SandboxArgs),
+    /// Answer a hook of Claude Code, or explain what the guard makes of a command.
+    Hook(HookArgs),
     /// The scripted agent's own process.
     #[command(name = "__sim", hide = true)]
     Sim {
         /// The scenario.
         scenario: PathBuf,
+    },
+    /// Standard input and output to a host, through the proxy of the sandbox.
+    #[command(name = "__connect", hide = true)]
+    Connect {
+        /// The host.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
+    /// The proxy's end in a container, and a command beside it.
+    #[command(name = "__bridge", hide = true)]
+    Bridge {
+        /// The directory with the proxy's sockets.
+        directory: PathBuf,
+        /// The command and its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<OsString>,
     },
     /// The guard's own process.
     #[command(name = "__guard", hide = true)]
@@ -335,6 +368,10 @@ impl PromptName {
     }
 }
 
+/// The values of `--sandbox`, as `sandbox.backend` has them.
+const BACKENDS: [&str; 8] =
+    ["auto", "sbx", "native", "bwrap", "container", "landlock", "guard", "none"];
+
 /// Options of every command that starts a run.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
@@ -350,8 +387,17 @@ pub(crate) struct StartArgs {
     /// Read settings from this file instead of .ralph/settings.json.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Isolate agent and gates. Not available yet in this version.
-    #[arg(long, value_name = "BACKEND", num_args = 0..=1, default_missing_value = "auto", require_equals = true)]
+    /// Isolate agent and gates with auto, sbx, native, bwrap, container, landlock or guard; auto
+    /// takes the strongest that works here.
+    #[arg(
+        long,
+        value_name = "BACKEND",
+        num_args = 0..=1,
+        default_missing_value = "auto",
+        require_equals = true,
+        value_parser = BACKENDS,
+        hide_possible_values = true
+    )]
     pub(crate) sandbox: Option<String>,
     /// Run agent and gates directly.
     #[arg(long, conflicts_with = "sandbox")]
@@ -519,4 +565,17 @@ pub(crate) enum WorkflowChoice {
     Specs,
     /// A task list.
     Tasks,
+}
+
+/// `ralph hook`.
+#[derive(Debug, Args)]
+pub(crate) struct HookArgs {
+    /// session-start, pre-tool-use, post-tool-use, post-tool-batch or stop: one JSON object on
+    /// stdin, at most one on stdout. Or `explain`.
+    pub(crate) event: String,
+    /// The shell command to explain.
+    pub(crate) command: Option<String>,
+    /// Explain as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

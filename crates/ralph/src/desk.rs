@@ -12,8 +12,11 @@ use ralph_core::ports::{Ui, VcsError};
 use ralph_core::recipe::Recipe;
 use ralph_io::agents;
 use ralph_io::clock;
+use ralph_io::environment::Variables;
 use ralph_io::git::{Git, PutBack, Repository, Taken};
+use ralph_io::mask::{MaskWriter, Masker};
 use ralph_io::process::{Stage, Watch};
+use ralph_io::sandbox::Launcher;
 use ralph_io::store::draft::{Draft, Withdrawn};
 use ralph_io::store::layout::PROJECT_DIRECTORY;
 use ralph_io::store::{Layout, Lock, LockError, files};
@@ -276,7 +279,7 @@ impl Desk {
 
     /// Puts uncommitted changes aside, if the user wants that.
     pub(crate) fn set_aside(&self, run: &RunId, dirty: DirtyPlan) -> Result<(), Complaint> {
-        match (self.git(run), dirty) {
+        match (self.git(run, None), dirty) {
             (Some(mut git), DirtyPlan::SetAside) => git
                 .set_aside(run)
                 .map(drop)
@@ -287,7 +290,7 @@ impl Desk {
 
     /// Looks after the work of a task that failed before and is tried again.
     pub(crate) fn unshelve(&self, run: &RunId, former: Option<&Shelved>) -> Result<(), Complaint> {
-        let (Some(mut git), Some(Shelved { task, plan })) = (self.git(run), former) else {
+        let (Some(mut git), Some(Shelved { task, plan })) = (self.git(run, None), former) else {
             return Ok(());
         };
         let failed = |error: VcsError| Complaint::new(ExitStatus::GitFailed, error.message);
@@ -325,7 +328,7 @@ impl Desk {
 
     /// Puts back what was set aside, unless the run is only interrupted.
     pub(crate) fn put_back(&self, run: &RunId, outcome: &Result<Outcome, Complaint>) {
-        let Some(mut git) = self.git(run) else { return };
+        let Some(mut git) = self.git(run, None) else { return };
         match outcome {
             Ok(Outcome::Interrupted) | Err(_) => return,
             Ok(_) => {}
@@ -364,8 +367,11 @@ impl Desk {
     }
 
     /// Returns the repository as a run uses it.
-    pub(crate) fn git(&self, run: &RunId) -> Option<Git> {
-        let repository = self.repository.clone()?;
+    pub(crate) fn git(&self, run: &RunId, cell: Option<(Launcher, Variables)>) -> Option<Git> {
+        let mut repository = self.repository.clone()?;
+        if let Some((launcher, env)) = cell {
+            repository = repository.launched_by(launcher, env);
+        }
         Some(Git::new(repository, self.layout.run(run).path()))
     }
 
@@ -391,7 +397,7 @@ impl Desk {
     }
 
     /// Returns the views of a run: the terminal's, and the log in the project.
-    pub(crate) fn views(&self, incomplete: Incomplete) -> Fanout<'static> {
+    pub(crate) fn views(&self, incomplete: Incomplete, masker: &Masker) -> Fanout<'static> {
         let options = |style: Style, verbosity, agent_stream| ViewOptions {
             style,
             verbosity,
@@ -400,7 +406,8 @@ impl Desk {
         };
         let style = self.screen.style.clone();
         let options_here = options(style, self.screen.verbosity, self.agent_stream);
-        let mut terminal = TerminalView::new(self.out.clone(), options_here);
+        let mut terminal =
+            TerminalView::new(MaskWriter::new(masker, self.out.clone()), options_here);
         for remark in &self.remarks {
             terminal.remark(remark);
         }
@@ -409,10 +416,11 @@ impl Desk {
         if let Ok(log) = files::open_log(&self.layout) {
             let style = self.screen.style.for_log();
             let options = options(style, Verbosity::Verbose, AgentStream::Hidden);
+            let log = MaskWriter::new(masker, log);
             views.push(Box::new(TerminalView::new(log, options)));
         }
         if let Ok(log) = files::open_session_log(&self.layout, clock::now()) {
-            let log = SessionLog::new(log, WallClock::system(clock::now));
+            let log = SessionLog::new(MaskWriter::new(masker, log), WallClock::system(clock::now));
             views.push(Box::new(match incomplete {
                 Incomplete::Fails => log,
                 Incomplete::IsFine => log.allowing_incomplete(),

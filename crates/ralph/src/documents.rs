@@ -64,7 +64,7 @@ impl Documents {
         if place.symlink_metadata().is_err() {
             return Err(Complaint::input(format!("there is no `{prd}` to plan from")).hint(INIT));
         }
-        let text = read_prompt(&place).map_err(|error| {
+        let text = read_prompt(&self.project, &place).map_err(|error| {
             Complaint::input(error.message.replace("the prompt file ", ""))
                 .hint("write down in it what is to be built")
         })?;
@@ -100,7 +100,7 @@ pub(crate) fn is_fresh(place: &Path) -> bool {
     if place.metadata().is_ok_and(|it| it.is_file() && it.len() == 0) {
         return true;
     }
-    let Ok(text) = read_prompt(place) else { return false };
+    let Ok(text) = read_prompt(Path::new("/"), place) else { return false };
     match place.file_name().and_then(|name| name.to_str()) {
         Some(PRD) => templates::is_bare(&text, templates::PRD),
         Some(PROGRESS) => templates::is_bare(&text, templates::PROGRESS),

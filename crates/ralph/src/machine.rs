@@ -27,13 +27,16 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    fn new(name: &'static str, health: Health, title: impl Into<String>) -> Self {
+    /// Returns a check without details or hints.
+    pub(crate) fn new(name: &'static str, health: Health, title: impl Into<String>) -> Self {
         let title = title.into();
         let finding = Finding { health, title, details: Vec::new(), hints: Vec::new() };
         Self { name, finding }
     }
 
-    fn hint(mut self, hint: impl Into<String>) -> Self {
+    /// Returns the same check with a further hint.
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.finding.hints.push(hint.into());
         self
     }

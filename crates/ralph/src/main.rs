@@ -4,6 +4,7 @@
 //! code. Not here: any decision about the work itself.
 
 mod calls;
+mod canary;
 mod cli;
 mod commands;
 mod complaint;
@@ -12,6 +13,7 @@ mod desk;
 mod detect;
 mod documents;
 mod equip;
+mod isolation;
 mod machine;
 mod plugin;
 mod preview;
@@ -20,10 +22,12 @@ mod recipe;
 mod remembering;
 mod scaffold;
 mod screen;
+mod secrets;
 mod session;
 mod settings;
 mod task_file;
 mod templates;
+mod trust;
 mod workflow;
 
 use std::process::ExitCode;

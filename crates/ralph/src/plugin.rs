@@ -46,6 +46,13 @@ pub(crate) fn for_runs(state_root: &Path) -> Embedded {
     Embedded::by_content(&state_root.join("plugin"), VERSION, PLUGIN)
 }
 
+/// Returns the shell command by which the plugin calls the guard.
+pub(crate) fn guard_command() -> Option<String> {
+    let file = PLUGIN.iter().find(|file| file.path == "hooks/hooks.json")?;
+    let hooks: serde_json::Value = serde_json::from_str(file.text).ok()?;
+    hooks["hooks"]["PreToolUse"][0]["hooks"][0]["command"].as_str().map(str::to_owned)
+}
+
 /// Returns the marketplace that Claude Code installs the plugin from, below a directory for what
 /// ralph writes once for all runs.
 pub(crate) fn to_install(data: &Path) -> Embedded {

@@ -10,8 +10,10 @@ use ralph_core::context::SectionCost;
 use ralph_core::event::{Checkpoint, Event, JOURNAL_VERSION, Recorded, TreeId};
 use ralph_core::handoff::{Handoff, read};
 use ralph_core::ids::{IterationNumber, Role, RunId};
+use ralph_core::memory::{self, Since, Trigger};
 use ralph_core::ports::{PromptError, Request, Vcs};
 use ralph_core::prompt::attempt::{self as attempt_prompt, Gathered};
+use ralph_core::prompt::compact::{self, CompactParts};
 use ralph_core::prompt::keeping::Keeping;
 use ralph_core::prompt::role::{Beside, Frame, Rendered, RolePrompt};
 use ralph_core::prompt::run::RunFrame;
@@ -20,7 +22,7 @@ use ralph_core::prompt::{self, Parts};
 use ralph_core::recipe::{PROGRESS, PromptSource, Recipe, TaskWork, TemplatePlace, Work};
 use ralph_core::run::{PromptSize, RunState};
 use ralph_core::task::{Task, TaskList};
-use ralph_core::units::Millis;
+use ralph_core::units::{Millis, Tokens};
 use ralph_core::{attempt, review, skill};
 use ralph_io::clock;
 use ralph_io::store::files::read_prompt;
@@ -41,6 +43,18 @@ pub(crate) struct Preview {
     pub(crate) budget: Vec<SectionCost>,
     /// What a person should know about it.
     pub(crate) warnings: Vec<String>,
+}
+
+/// A compaction that would come before the next piece of work.
+pub(crate) struct Compaction {
+    /// Its call.
+    pub(crate) preview: Preview,
+    /// Why it comes.
+    pub(crate) trigger: Trigger,
+    /// What its parts cost.
+    pub(crate) parts: Vec<(&'static str, Tokens)>,
+    /// The state that the work after it begins with, as far as that is known.
+    pub(crate) after: RunState,
 }
 
 /// Where to look for what a prompt is made of.
@@ -94,6 +108,54 @@ pub(crate) fn next(state: &RunState, mut places: Places<'_>) -> Result<Preview, 
     }
 }
 
+/// Returns the compaction that would come first, if one would.
+pub(crate) fn compaction(
+    state: &RunState,
+    places: &Places<'_>,
+) -> Result<Option<Compaction>, Complaint> {
+    let is_due = match &state.current {
+        Some(current) => current.role == Role::Compact,
+        None => state.compaction_due().is_some(),
+    };
+    let Some(work) = state.recipe.task_work().filter(|_| is_due) else { return Ok(None) };
+    let trigger = state.trigger();
+    // What follows counts it as done, and knows at least what is carried over by rule.
+    let number = iteration(state);
+    let mut after = state.clone();
+    after.memory = memory::left(state.memory.as_deref(), &state.since).map(Box::new);
+    after.since = Since { compactions: state.since.compactions + 1, ..Since::default() };
+    after.iterations = number.0;
+    after.current = None;
+    let surplus = after.handoffs.len().saturating_sub(1);
+    after.handoffs.drain(..surplus);
+
+    let (beside, template, unusable) = places.around(work, RolePrompt::Compact);
+    let gates = state.recipe.commands();
+    let frame = Frame {
+        template: template.as_deref(),
+        iteration: number,
+        limit: after.last_iteration(),
+        vars: &state.recipe.prompt.vars,
+        beside: &beside,
+        gates: &gates,
+    };
+    let parts = CompactParts::of(state, PromptSize::Full);
+    let rendered = compact::compact(&parts, &frame);
+    let call = Call { role: Role::Compact, task: None, schema: Some(memory::schema()) };
+    let request = places.request(state, &call, &rendered.text)?;
+    let mut warnings = rendered.warnings;
+    warnings.extend(unusable.into_iter().map(|error| error.message));
+    let chars: Vec<_> =
+        parts.sections().map(|(name, text)| (name, text.chars().count())).into_iter().collect();
+    let whole = request.prompt.chars().count();
+    let rest = whole.saturating_sub(chars.iter().map(|(_, chars)| chars).sum());
+    let parts = chars.into_iter().chain([("the rest", rest)]).filter(|(_, chars)| *chars > 0);
+    let parts = parts.map(|(name, chars)| (name, state.calibration.tokens(chars))).collect();
+    let request = Request { iteration: number, ..request };
+    let preview = Preview { request, iteration: number, budget: Vec::new(), warnings };
+    Ok(Some(Compaction { preview, trigger, parts, after }))
+}
+
 /// Returns the iteration that would be asked for: the open one, or the next.
 fn iteration(state: &RunState) -> IterationNumber {
     let is_open = state.current.is_some();
@@ -140,7 +202,8 @@ fn text_of(
     source: &PromptSource,
     places: &Places<'_>,
 ) -> Result<Rendered, Complaint> {
-    let read = |path| read_prompt(path).map_err(|error| Complaint::input(error.message));
+    let read =
+        |path| read_prompt(&state.project, path).map_err(|error| Complaint::input(error.message));
     let template = match source {
         PromptSource::Text(text) => return Ok(Rendered::plain(text.clone())),
         PromptSource::File(path) => return Ok(Rendered::plain(read(path)?)),
@@ -187,15 +250,7 @@ impl Places<'_> {
         // An agent that keeps the list says there what came of its work.
         let schema = (!state.recipe.is_kept_by_agent()).then_some(schema);
         let call = Call { role, task: Some(task), schema };
-        let (directory, settings) = (&self.project.directory, &self.loaded.settings);
-        let (beside, mut unusable) = Beside::gather(&work.file, directory, |name| {
-            prompts::beside(directory, &work.file, name)
-        });
-        let own = prompts::template(directory, settings.prompts_dir.as_ref(), prompt.name());
-        let template = own.unwrap_or_else(|error| {
-            unusable.push(error);
-            None
-        });
+        let (beside, template, mut unusable) = self.around(work, prompt);
         let gates = state.recipe.commands();
         let frame = Frame {
             template: template.as_deref(),
@@ -217,6 +272,24 @@ impl Places<'_> {
         };
         rendered.warnings.extend(unusable.into_iter().map(|error| error.message));
         self.finish(state, &call, rendered)
+    }
+
+    /// Reads what stands around a prompt, and the project's own template for it.
+    fn around(
+        &self,
+        work: &TaskWork,
+        prompt: RolePrompt,
+    ) -> (Beside, Option<String>, Vec<PromptError>) {
+        let (directory, settings) = (&self.project.directory, &self.loaded.settings);
+        let (beside, mut unusable) = Beside::gather(&work.file, directory, |name| {
+            prompts::beside(directory, &work.file, name)
+        });
+        let own = prompts::template(directory, settings.prompts_dir.as_ref(), prompt.name());
+        let template = own.unwrap_or_else(|error| {
+            unusable.push(error);
+            None
+        });
+        (beside, template, unusable)
     }
 
     fn review(
@@ -333,7 +406,7 @@ impl Places<'_> {
         let mut request = calls::request(agent, call.role, prompt, &recipe.limits);
         if let (Some(file), Support::No) = (&agent.system_prompt, agent.capabilities.system_prompt)
         {
-            let told = read_prompt(&self.project.directory.join(file))
+            let told = read_prompt(&self.project.directory, file)
                 .map_err(|error| Complaint::input(error.message))?;
             request.prompt = format!("{}\n\n{}", told.trim_end(), request.prompt);
         }

@@ -23,7 +23,8 @@ use ralph_io::store::layout::{self, Layout, LayoutError};
 
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
-use crate::settings::{self, FlagValue, Loaded};
+use crate::settings::{self, Files, FlagValue, Loaded, Loosening};
+use crate::trust::{Subject, Trust};
 
 /// A project directory.
 #[derive(Debug)]
@@ -51,28 +52,114 @@ impl Project {
         Ok(Self { directory, env: env::vars_os().collect() })
     }
 
-    /// Reads the settings: files, environment, flags.
+    /// Reads the settings: files, environment, flags. What the project's files loosen, the user
+    /// must have accepted.
     pub(crate) fn settings(
         &self,
         config: Option<&Path>,
         flags: Vec<FlagValue>,
     ) -> Result<Loaded, Complaint> {
+        let loaded = self.settings_as_written(config, flags)?;
+        let refused = self.refused(config, &loaded)?;
+        if refused.is_empty() {
+            return Ok(loaded);
+        }
+        let own = self.user_settings().map_or_else(
+            || "your own settings".to_owned(),
+            |path| format!("your own settings, `{}`", path.display()),
+        );
+        let message = "the settings of this project loosen its isolation, and you do not trust it:";
+        let given = config.map(|path| format!(" --config {}", path.display())).unwrap_or_default();
+        Err(Complaint::input(format!("{message}\n{}", self.listed(refused)))
+            .hint(format!("`ralph trust{given}` accepts it for this project"))
+            .hint(format!("or put it into {own}, for all projects")))
+    }
+
+    /// Reads the settings like [`Self::settings`], whoever trusts the project: for commands that
+    /// start neither agents nor gates.
+    pub(crate) fn settings_as_written(
+        &self,
+        config: Option<&Path>,
+        flags: Vec<FlagValue>,
+    ) -> Result<Loaded, Complaint> {
+        self.load(self.user_settings().as_deref(), config, flags)
+    }
+
+    /// Reads the settings without the user's own: for a project that only shows something.
+    pub(crate) fn settings_alone(&self) -> Result<Loaded, Complaint> {
+        self.load(None, None, Vec::new())
+    }
+
+    fn load(
+        &self,
+        user: Option<&Path>,
+        config: Option<&Path>,
+        flags: Vec<FlagValue>,
+    ) -> Result<Loaded, Complaint> {
         let config = config.map(|path| self.directory.join(path));
-        let sources = settings::read_sources(&self.directory, config.as_deref());
-        sources
+        let files = Files { user, project: &self.directory, config: config.as_deref() };
+        settings::read_sources(files)
             .and_then(|mut sources| {
                 sources.flags = flags;
                 settings::load(sources.with_environment(self.env.clone()))
             })
             .map_err(|error| {
-                // Places are told from the project directory, where people look for them.
-                let here = format!("{}/", self.directory.display());
-                let mistakes = error.to_string().replace(&here, "");
+                let mistakes = self.seen_from_here(&error.to_string());
                 Complaint::input(match error.problems.len() {
                     1 => format!("there is a mistake in the settings:\n{mistakes}"),
                     count => format!("there are {count} mistakes in the settings:\n{mistakes}"),
                 })
             })
+    }
+
+    /// Returns the file of the user's own settings, whether it is there or not.
+    pub(crate) fn user_settings(&self) -> Option<PathBuf> {
+        settings::user_file(|name| self.variable(name))
+    }
+
+    /// Returns what the settings loosen that the user has not accepted.
+    pub(crate) fn refused<'a>(
+        &self,
+        config: Option<&Path>,
+        loaded: &'a Loaded,
+    ) -> Result<Vec<&'a Loosening>, Complaint> {
+        if loaded.loosenings.is_empty() {
+            return Ok(Vec::new());
+        }
+        let config = self.given_config(config);
+        let subject = self.subject(config.as_deref());
+        match Trust::read(|name| self.variable(name)) {
+            Ok(trust) => Ok(trust.refused(subject, &loaded.loosenings)),
+            // Without a home nobody can have accepted anything.
+            Err(_) if self.user_settings().is_none() => Ok(loaded.loosenings.iter().collect()),
+            Err(complaint) => Err(complaint),
+        }
+    }
+
+    /// Returns this project as something to trust.
+    pub(crate) fn subject<'a>(&'a self, config: Option<&'a Path>) -> Subject<'a> {
+        Subject { project: &self.directory, config }
+    }
+
+    /// Returns where a settings file really is that was given on the command line.
+    pub(crate) fn given_config(&self, config: Option<&Path>) -> Option<PathBuf> {
+        let path = self.directory.join(config?);
+        Some(path.canonicalize().unwrap_or(path))
+    }
+
+    /// Lists what settings loosen, one a line, with places from the project directory.
+    pub(crate) fn listed<'a>(&self, loosenings: impl IntoIterator<Item = &'a Loosening>) -> String {
+        let lines: Vec<String> = loosenings.into_iter().map(ToString::to_string).collect();
+        self.seen_from_here(&lines.join("\n"))
+    }
+
+    /// Tells places from the project directory, where people look for them.
+    pub(crate) fn seen_from_here(&self, text: &str) -> String {
+        text.replace(&format!("{}/", self.directory.display()), "")
+    }
+
+    fn variable(&self, name: &str) -> Option<OsString> {
+        self.env.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone())
     }
 
     /// Refuses to begin without the agents: nothing is written, nothing is paid.
@@ -131,7 +218,7 @@ impl Project {
             })?;
         }
         if let Some(file) = &agent.system_prompt {
-            read_prompt(&self.directory.join(file)).map_err(|error| {
+            read_prompt(&self.directory, file).map_err(|error| {
                 Complaint::input(error.message).hint("`agent.systemPromptFile` names it")
             })?;
         }

@@ -24,15 +24,14 @@ use ralph_core::recipe::{
     ScmTask, Selectors, TaskWork, Template, TemplatePlace, Uncommitted, UsageSelectors, Work,
 };
 use ralph_core::review::ReviewPolicy;
+use ralph_core::sandbox::Policy;
 use ralph_core::stuck::StuckPolicy;
 use ralph_core::task::{Keeper, ListForm, TaskList};
 use ralph_core::units::{Millis, Tokens, UsdMicros};
 
 use crate::complaint::Complaint;
 use crate::documents::PROGRESS;
-use crate::settings::types::{
-    agent as agents_in, gate as gates_in, sandbox as sandbox_in, sections,
-};
+use crate::settings::types::{agent as agents_in, gate as gates_in, sections};
 use crate::settings::{Loaded, Settings};
 
 pub(crate) use specs::{PLAN_FILE, for_specs, for_template};
@@ -200,7 +199,6 @@ pub(crate) fn for_plan(
 
 fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
     let settings = &loaded.settings;
-    refuse_what_is_not_there(loaded)?;
     let mut agent = agent(loaded, flow.role)?;
     let mut agents = agents(loaded)?;
     if flow.turns == Turns::Bounded {
@@ -255,7 +253,14 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
             .iter()
             .map(|glob| gates::pattern("protect", glob))
             .collect::<Result<_, _>>()?,
+        secrets_allowed: settings
+            .secrets
+            .allow
+            .iter()
+            .map(|glob| gates::pattern("secrets.allow", glob))
+            .collect::<Result<_, _>>()?,
         scope: Vec::new(),
+        guard: settings.guard.policy(),
         draft: None,
         plan: None,
         memory: flow.memory,
@@ -329,29 +334,10 @@ pub(crate) fn limits(settings: &Settings, iterations: u32) -> RunLimits {
     }
 }
 
-/// Refuses settings that people rely on and that this version does not carry out.
-fn refuse_what_is_not_there(loaded: &Loaded) -> Result<(), Complaint> {
-    let settings = &loaded.settings;
-    let refused = |key: &str, what: &str| {
-        let origin = loaded.origin(key);
-        Err(Complaint::input(format!("{what} not available yet in this version"))
-            .hint(format!("`{key}` is set by {origin}; remove it there")))
-    };
-    match settings.sandbox.backend {
-        sandbox_in::SandboxBackend::Auto | sandbox_in::SandboxBackend::None => {}
-        backend @ (sandbox_in::SandboxBackend::Sbx
-        | sandbox_in::SandboxBackend::Native
-        | sandbox_in::SandboxBackend::Bwrap
-        | sandbox_in::SandboxBackend::Container
-        | sandbox_in::SandboxBackend::Landlock
-        | sandbox_in::SandboxBackend::Guard) => {
-            return refused(
-                "sandbox.backend",
-                &format!("the sandbox backend `{backend:?}` is").to_lowercase(),
-            );
-        }
-    }
-    Ok(())
+/// Returns what agents and gates can reach, where no workflow says who commits.
+pub(crate) fn isolation(loaded: &Loaded) -> Policy {
+    let landing = landing(&loaded.settings, sections::Commit::Ralph);
+    sandbox::policy(&loaded.settings.sandbox, &landing.commit)
 }
 
 /// Returns what is set and has no effect, for a warning.

@@ -9,13 +9,15 @@ use ralph_core::capability::McpServers;
 use ralph_core::ids::{Role, RunId};
 use ralph_core::memory::{self, Documentation, Memory};
 use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::Recipe;
-use ralph_io::store::layout::PROJECT_DIRECTORY;
+use ralph_core::recipe::{AgentChoice, Recipe};
 use ralph_io::store::{Layout, RunDir, atomic, journal, runs};
 use serde_json::{Map, Value, json};
 
 use crate::complaint::Complaint;
 use crate::project::Project;
+
+/// The file with the graph, from the project directory.
+pub(crate) const MEMORY_FILE: &str = ".ralph/memory.jsonl";
 
 /// The servers of an agent that compacts.
 const SERVERS: &str = "mcp-memory.json";
@@ -37,33 +39,42 @@ pub(crate) fn with_servers(
     mut recipe: Recipe,
 ) -> Result<Recipe, Complaint> {
     let agent = recipe.agent_for(Role::Compact).clone();
-    let (plain, documented) = (files.path().join(SERVERS), files.path().join(WITH_DOCUMENTATION));
+    let plain = files.path().join(SERVERS);
     let Some(policy) = &mut recipe.memory else { return Ok(recipe) };
-    // A run that goes on finds its own files named already.
-    let is_ours = agent.mcp_config.as_ref().is_none_or(|file| *file == plain);
-    if !is_ours {
-        policy.documentation = Documentation::Unknown;
-        return Ok(recipe);
-    }
-    if agent.capabilities.mcp == McpServers::None {
-        let why = format!("{} takes no MCP servers for one call", agent.shown());
-        policy.documentation = Documentation::Nowhere(why);
+    policy.documentation = documentation(project, &agent, files.path());
+    if !is_ours(&agent, files.path()) || agent.capabilities.mcp == McpServers::None {
         return Ok(recipe);
     }
     let own = own_server(&project.directory)?;
-    let starter = project.find_program(STARTER);
-    policy.documentation = match &starter {
-        Ok(_) => Documentation::Servers(documented.clone()),
-        Err(_) => Documentation::Nowhere(format!("`{STARTER}` is not on the PATH")),
-    };
     write(&plain, [("memory", own.clone())])?;
-    if starter.is_ok() {
+    if let Documentation::Servers(file) = &policy.documentation {
         let context7 = json!({"command": STARTER, "args": ["-y", "@upstash/context7-mcp"]});
-        write(&documented, [("memory", own), ("context7", context7)])?;
+        write(file, [("memory", own), ("context7", context7)])?;
     }
     let compacting = recipe.agents.entry(Role::Compact).or_insert(agent);
     compacting.mcp_config = Some(plain);
     Ok(recipe)
+}
+
+/// Returns where the agent that compacts looks things up, if the files of the run are here.
+pub(crate) fn documentation(project: &Project, agent: &AgentChoice, files: &Path) -> Documentation {
+    if !is_ours(agent, files) {
+        return Documentation::Unknown;
+    }
+    if agent.capabilities.mcp == McpServers::None {
+        let why = format!("{} takes no MCP servers for one call", agent.shown());
+        return Documentation::Nowhere(why);
+    }
+    match project.find_program(STARTER) {
+        Ok(_) => Documentation::Servers(files.join(WITH_DOCUMENTATION)),
+        Err(_) => Documentation::Nowhere(format!("`{STARTER}` is not on the PATH")),
+    }
+}
+
+/// Returns whether an agent gets the servers of ralph's choice. A run that goes on finds its own
+/// files named already.
+fn is_ours(agent: &AgentChoice, files: &Path) -> bool {
+    agent.mcp_config.as_ref().is_none_or(|file| *file == files.join(SERVERS))
 }
 
 /// Returns how the knowledge graph of this project is served by this very binary.
@@ -72,7 +83,7 @@ fn own_server(project: &Path) -> Result<Value, Complaint> {
         let message = format!("cannot find ralph's own executable: {error}");
         Complaint::new(ExitStatus::Incomplete, message)
     })?;
-    let file = project.join(PROJECT_DIRECTORY).join("memory.jsonl");
+    let file = project.join(MEMORY_FILE);
     let args = ["mcp", "memory", "--file"].map(str::to_owned).into_iter();
     let args: Vec<String> = args.chain([file.to_string_lossy().into_owned()]).collect();
     Ok(json!({"command": exe.to_string_lossy(), "args": args}))

@@ -15,8 +15,7 @@ use crate::settings::types::sections::{Emoji, Ui};
 
 /// Asks the user a question whose usual answer is no. Where there is nobody, that is the answer.
 pub(crate) fn ask(question: &str) -> bool {
-    use std::io::IsTerminal as _;
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+    if !can_ask() {
         return false;
     }
     let mut stderr = io::stderr();
@@ -27,6 +26,12 @@ pub(crate) fn ask(question: &str) -> bool {
     // A closed terminal has not said yes.
     let _ = io::stdin().read_line(&mut answer);
     matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+/// Returns whether there is somebody to ask.
+pub(crate) fn can_ask() -> bool {
+    use std::io::IsTerminal as _;
+    io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// How this process talks to people.

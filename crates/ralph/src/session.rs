@@ -3,34 +3,38 @@
 //! Not here: any decision. The engine has those; this room gives it its ports and turns its
 //! outcome into an exit code.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ralph_core::active::Active;
 use ralph_core::engine::{Engine, EngineError, Start};
-use ralph_core::gate::Gate;
 use ralph_core::ids::RunId;
 use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Ports, Vcs};
 use ralph_core::recipe::Recipe;
 use ralph_core::run::RunState;
+use ralph_core::sandbox::Wanted;
 use ralph_core::units::Millis;
 use ralph_io::awake::Awake;
 use ralph_io::caller::{AgentCaller, HookNews};
 use ralph_io::clock::{self, RunClock};
 use ralph_io::gates::CommandGates;
 use ralph_io::git::NoRepository;
+use ralph_io::mask::Masker;
 use ralph_io::process::{self, Guard, RUN_ID_VARIABLE};
 use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
 use ralph_io::store::draft::Draft;
 use ralph_io::store::{Journal, RunStore, journal, run_id};
 
+use crate::canary;
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
 use crate::desk::{Desk, DirtyPlan, Shelved};
 use crate::equip::{Asking, equipped};
+use crate::isolation::{self, Isolation, Site};
 use crate::plugin;
 use crate::project::{Project, complain_of_layout};
 use crate::remembering;
+use crate::secrets;
 use crate::settings::Loaded;
 
 /// The version of this binary.
@@ -77,6 +81,9 @@ pub(crate) fn start(
     desk.keeps_list_of(&recipe);
     desk.nothing_is_under_way(&recipe)?;
     desk.tree_is_clean(&recipe, wishes.dirty)?;
+    isolation::look_for(&site(&desk, project, loaded, desk.layout.state())?, &recipe)?;
+    let recipe = equipped(project, recipe, Asking::Programs(&desk.watch));
+    canary::sings(&desk, &recipe)?;
     let (run, files) =
         run_id::begin(&desk.layout, clock::now()).map_err(|error| complain_of_layout(&error))?;
     let journal = Journal::create(&files.journal())
@@ -84,16 +91,21 @@ pub(crate) fn start(
     desk.set_aside(&run, wishes.dirty)?;
     desk.unshelve(&run, wishes.shelf.as_ref())?;
     desk.begin_draft(&run, &recipe)?;
-    let recipe = equipped(project, recipe, Asking::Programs(&desk.watch));
     let recipe = remembering::with_memory(&desk.layout, &run, recipe);
-    let recipe = remembering::with_servers(project, &files, recipe)?;
-    let warnings = desk.warnings(loaded, &recipe);
+    let mut recipe = remembering::with_servers(project, &files, recipe)?;
+    let isolation = isolate(&desk, project, loaded, &run, &recipe)?;
+    // Going on with the run later must not mean less.
+    recipe.sandbox.backend = Wanted::This(isolation.backend);
+    let mut warnings = desk.warnings(loaded, &recipe);
+    warnings.extend(isolation.warnings.clone());
     let journey = Journey {
         run: run.clone(),
         journal,
         before: Millis::ZERO,
         draft: desk.draft(&run, &recipe),
-        gates: recipe.gates.clone(),
+        recipe: recipe.clone(),
+        isolation,
+        masker: secrets::masker(&desk.env, &recipe),
         incomplete: wishes.incomplete,
     };
     let project = project.directory.clone();
@@ -121,7 +133,8 @@ pub(crate) fn resume(
     let unreadable = |error| Complaint::of(ExitStatus::BadInput, &error);
     // The journal is opened before it is read: opening drops a torn last line.
     let journal = Journal::open_for_append(&path).map_err(unreadable)?;
-    let state = journal::fold(&path).map_err(unreadable)?;
+    let mut state = journal::fold(&path).map_err(unreadable)?;
+    secrets::refill(&mut state.recipe, &loaded.settings, &desk.env)?;
     belongs_here(&state, project)?;
     let changed = change(&state.recipe)?;
     let wanted = changed.as_ref().unwrap_or(&state.recipe);
@@ -131,6 +144,8 @@ pub(crate) fn resume(
     let equipped = remembering::with_servers(project, &desk.layout.run(run), equipped)?;
     let changed = (equipped != state.recipe).then_some(equipped);
     let recipe = changed.as_ref().unwrap_or(&state.recipe);
+    let isolation = isolate(&desk, project, loaded, run, recipe)?;
+    canary::sings(&desk, recipe)?;
     desk.repository_is_there(recipe)?;
     desk.keeps_list_of(recipe);
     // What has not landed yet is the run's own, between two attempts as well.
@@ -141,16 +156,19 @@ pub(crate) fn resume(
     desk.take_up_draft(run, recipe)?;
     // The guard has most likely done this already, when the run died.
     process::sweep_run(&run.0);
-    let warnings = match &state.outcome {
+    let mut warnings = match &state.outcome {
         Some(_) => Vec::new(),
         None => desk.free_repository(run),
     };
+    warnings.extend(isolation.warnings.clone());
     let journey = Journey {
         run: run.clone(),
         journal,
         before: state.ran,
         draft: desk.draft(run, recipe),
-        gates: recipe.gates.clone(),
+        recipe: recipe.clone(),
+        isolation,
+        masker: secrets::masker(&desk.env, recipe),
         incomplete: wishes.incomplete,
     };
     drive(&desk, journey, |ports| {
@@ -159,6 +177,35 @@ pub(crate) fn resume(
             engine.warn(warning)?;
         }
         engine.run()
+    })
+}
+
+/// Makes the sandbox of a run.
+fn isolate(
+    desk: &Desk,
+    project: &Project,
+    loaded: &Loaded,
+    run: &RunId,
+    recipe: &Recipe,
+) -> Result<Isolation, Complaint> {
+    let files = desk.layout.run(run);
+    Isolation::begin(&site(desk, project, loaded, files.path())?, recipe)
+}
+
+fn site<'a>(
+    desk: &'a Desk,
+    project: &'a Project,
+    loaded: &Loaded,
+    run: &'a Path,
+) -> Result<Site<'a>, Complaint> {
+    Ok(Site {
+        project: &project.directory,
+        repository: desk.repository(),
+        state: desk.layout.state(),
+        state_root: project.state_root(loaded)?,
+        run,
+        env: &desk.env,
+        watch: &desk.watch,
     })
 }
 
@@ -179,7 +226,9 @@ struct Journey {
     journal: Journal,
     before: Millis,
     draft: Option<Draft>,
-    gates: Vec<Gate>,
+    recipe: Recipe,
+    isolation: Isolation,
+    masker: Masker,
     incomplete: Incomplete,
 }
 
@@ -222,7 +271,7 @@ fn connect(
     self_exe: PathBuf,
     engine: impl FnOnce(Ports<'_>) -> Result<Outcome, EngineError>,
 ) -> Result<Outcome, Complaint> {
-    let Journey { run, journal, before, gates, draft: _, incomplete } = journey;
+    let Journey { run, journal, before, recipe, isolation, masker, draft: _, incomplete } = journey;
     let mut env = desk.env.clone();
     let ours = [RUN_ID_VARIABLE, ACTIVE_VARIABLE, WINDOW_VARIABLE];
     env.retain(|(name, _)| !ours.iter().any(|ours| name == ours));
@@ -244,19 +293,31 @@ fn connect(
         zone: jiff::tz::TimeZone::system(),
         plugin: desk.layout.state().parent().map(plugin::for_runs),
         hooks: HookNews::Untold,
+        masker: masker.clone(),
+        confined: isolation.agents(desk.layout.state()),
     };
-    let mut gates = CommandGates::new(desk.layout.clone(), env.clone(), watch.clone(), &gates);
-    let mut git = desk.git(&run);
+    let (launcher, gate_env) = isolation.gates(&recipe, &env);
+    let mut gates = CommandGates::new(desk.layout.clone(), gate_env, watch.clone(), &recipe.gates)
+        .masking(masker.clone())
+        .launched_by(launcher);
+    let cell = isolation.git(&env);
+    let mut git = desk
+        .git(&run, cell.clone())
+        .map(|git| git.refusing(masker.clone(), recipe.secrets_allowed.clone()));
     let mut none = NoRepository::new(project, env, watch.clone());
+    if let Some((launcher, env)) = cell {
+        none = none.launched_by(launcher, env);
+    }
     let vcs: &mut dyn Vcs = match &mut git {
         Some(git) => git,
         None => &mut none,
     };
     let files = desk.layout.run(&run);
     let (skills, prompts) = (desk.skills.clone(), desk.prompts.clone());
-    let mut store = RunStore::new(desk.layout.clone(), journal, files, skills, prompts);
+    let mut ui = desk.views(incomplete, &masker);
+    let mut store =
+        RunStore::new(desk.layout.clone(), journal, files, skills, prompts).masking(masker);
     let mut clock = RunClock::new(watch.clone(), before);
-    let mut ui = desk.views(incomplete);
     engine(Ports {
         agent: &mut agent,
         gates: &mut gates,

@@ -17,6 +17,12 @@ use crate::units::Millis;
 /// The name under which a change of protected paths counts as a failed gate.
 pub(crate) const PROTECTED: &str = "protected paths";
 
+/// The name under which secrets in what was added count as a failed gate.
+pub(crate) const SECRETS: &str = "secrets";
+
+/// The name under which changes to git's own files count as a failed gate.
+pub(crate) const MEDDLING: &str = "git's own files";
+
 /// Chooses the next gate, or nothing when all have spoken.
 pub(super) fn check(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
     if current.judgement.is_some() {
@@ -41,6 +47,18 @@ pub(super) fn check(state: &RunState, current: &Iteration, moment: Moment) -> Op
     let observation = current.observation();
     if let Some(step) = refuse(state, current, observation) {
         return Some(step);
+    }
+    let has_spoken = |name| current.gates.iter().any(|result| result.gate == name);
+    if observation.is_some_and(|seen| !seen.meddling.is_empty()) && !has_spoken(MEDDLING) {
+        return Some(Step::RefuseMeddling);
+    }
+    let is_committed = match recipe.landing.commit {
+        CommitPolicy::Ralph | CommitPolicy::Agent | CommitPolicy::Scm(_) => true,
+        CommitPolicy::Nobody => false,
+    };
+    let has_leaks = observation.is_some_and(|seen| !seen.leaks.is_empty());
+    if is_committed && has_leaks && !has_spoken(SECRETS) {
+        return Some(Step::RefuseLeaks);
     }
     let has_failed = current.gates.iter().any(GateResult::is_hard_failure);
     let (gate, spec, severity) = due(recipe, current.role, observation)

@@ -3,7 +3,9 @@
 //! Four to begin with. No tokenizer is shipped: each model has its own, of many megabytes, and
 //! the sections of a prompt need no more than an estimate. Agents say how many tokens they read,
 //! but most read far more than the prompt: their own instructions, files, the output of tools.
-//! Only a call that plainly read little else says something about the prompt.
+//! Only a call that plainly read little else says something about the prompt. The first request of
+//! one with tools does not: what it holds beside the prompt is larger than the prompt, and another
+//! amount in each iteration, so that not even the difference of two tells the ratio.
 
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use super::{Engine, EngineError, Trouble, ViewKind};
 use crate::asking::AskingEnd;
 use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use crate::choose;
-use crate::event::{Changes, Checkpoint, Event, History};
+use crate::event::{Changes, Checkpoint, Event, History, meddled};
 use crate::gate::{GateResult, GateStatus, Severity};
 use crate::glob::Pattern;
 use crate::ids::{IterationNumber, Role};
@@ -15,6 +15,7 @@ use crate::plan::PlanLook;
 use crate::ports::{Activity, GateOrder, View};
 use crate::recipe::{CommitPolicy, PlanPart, Uncommitted};
 use crate::review::{self, ReviewVerdict};
+use crate::secret::leak;
 use crate::stuck::ErrorHasher;
 use crate::units::Millis;
 
@@ -43,7 +44,11 @@ impl Engine<'_> {
             self.record(Event::Warned {
                 text: format!("{said}, which it may not do here: the history was put back{place}"),
             })?;
+            let meddling = seen.meddling.clone();
             observation = self.ports.vcs.observe(&base, &watched)?;
+            if let Some(again) = &mut observation {
+                again.meddling.extend(meddling);
+            }
         }
         self.record(Event::Observed { observation, kept })?;
         Ok(())
@@ -153,6 +158,24 @@ impl Engine<'_> {
         };
         let result = choose::not_a_gate(choose::PROTECTED, output);
         self.record(Event::GateChecked { result })?;
+        self.publish(ViewKind::Gates)?;
+        Ok(())
+    }
+
+    /// Refuses work that holds secrets: once committed they are hard to take back.
+    pub(super) fn refuse_leaks(&mut self) -> Result<(), Trouble> {
+        let leaks = self.current(|current| current.observation().map(|seen| seen.leaks.clone()));
+        let output = leak::complaint(&leaks.flatten().unwrap_or_default());
+        self.record(Event::GateChecked { result: choose::not_a_gate(choose::SECRETS, output) })?;
+        self.publish(ViewKind::Gates)?;
+        Ok(())
+    }
+
+    /// Refuses work that came with changes to git's own files, which have been put back.
+    pub(super) fn refuse_meddling(&mut self) -> Result<(), Trouble> {
+        let paths = self.current(|current| current.observation().map(|seen| seen.meddling.clone()));
+        let output = meddled(&paths.flatten().unwrap_or_default());
+        self.record(Event::GateChecked { result: choose::not_a_gate(choose::MEDDLING, output) })?;
         self.publish(ViewKind::Gates)?;
         Ok(())
     }

@@ -24,27 +24,12 @@ impl Engine<'_> {
     /// Returns the prompt of a compaction.
     pub(super) fn compact_prompt(&mut self, size: PromptSize) -> Result<String, Trouble> {
         let around = self.surroundings(RolePrompt::Compact)?;
-        let next = match self.state.trigger() {
-            Trigger::Documentation => self.state.next_coding().cloned(),
-            Trigger::Size | Trigger::Periodic => None,
-        };
-        let policy = self.state.recipe.memory.clone().unwrap_or_default();
-        let lookup = match &policy.documentation {
-            Documentation::Unknown => Lookup::Perhaps,
-            Documentation::Servers(_) => Lookup::Servers,
-            Documentation::Nowhere(why) => Lookup::Nowhere(why),
-        };
-        if let (Lookup::Nowhere(why), Some(next)) = (lookup, &next) {
+        let parts = CompactParts::of(&self.state, size);
+        if let (Lookup::Nowhere(why), Some(next)) = (parts.lookup, parts.next) {
             let text = format!("the libraries of {} cannot be looked up: {why}", next.id);
             self.warn_once(text)?;
         }
-        let parts = CompactParts {
-            former: self.state.memory.as_deref(),
-            since: &self.state.since,
-            next: next.as_ref(),
-            lookup,
-            size,
-        };
+        let parts = CompactParts::of(&self.state, size);
         let rendered = compact::compact(&parts, &self.frame(&around));
         Ok(self.said(rendered)?)
     }

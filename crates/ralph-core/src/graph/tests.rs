@@ -118,8 +118,13 @@ fn a_search_looks_everywhere_and_ignores_case() {
         (&[], &["Ada", "Bob"]),
         (&["thing", "count"], &["Ada"]),
         (&["bob", "count"], &[]),
+        // No text goes on in the next one.
+        (&["adathing"], &[]),
+        (&["thingwrites"], &[]),
+        (&["writescounts"], &[]),
+        (&["countsbob"], &[]),
     ] {
-        let found = graph.search(texts);
+        let found = Index::of(&graph).search(&graph, texts);
         let names: Vec<&str> = found.entities.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, expect, "{texts:?}");
         assert_eq!(found.relations.is_empty(), expect.is_empty(), "{texts:?}");
@@ -146,7 +151,7 @@ fn answers_name_nothing_but_what_the_protocol_knows() {
 
 /// A few names and texts, so that they meet.
 fn word() -> impl Strategy<Value = String> {
-    prop::sample::select(vec!["a", "b", "c", "d"]).prop_map(str::to_owned)
+    prop::sample::select(vec!["a", "b", "BC", "ÉΣ"]).prop_map(str::to_owned)
 }
 
 fn words() -> impl Strategy<Value = Vec<String>> {
@@ -220,16 +225,81 @@ fn model(graph: &Graph, edit: &Edit) -> Graph {
     after
 }
 
+/// What a search finds, one text at a time.
+fn found<'a>(graph: &'a Graph, texts: &[&str]) -> Selection<'a> {
+    let has = |entity: &Entity, part: &str| {
+        let texts = [&entity.name, &entity.entity_type];
+        let mut texts = texts.into_iter().chain(&entity.observations);
+        texts.any(|text| text.to_lowercase().contains(&part.to_lowercase()))
+    };
+    let entities = graph.entities.iter().filter(|it| texts.iter().all(|text| has(it, text)));
+    let entities: Vec<&Entity> = entities.collect();
+    let touches =
+        |it: &&Relation| entities.iter().any(|entity| [&it.from, &it.to].contains(&&entity.name));
+    let relations = graph.relations.iter().filter(touches).collect();
+    Selection { entities, relations }
+}
+
+#[test]
+fn a_search_finds_the_same_after_changes_to_many_things() {
+    let mut graph = Graph::default();
+    let mut index = Index::default();
+    let new = |range: std::ops::Range<usize>| {
+        let texts = |at: usize| format!("Thing {at} is number {}", at * 7 % 100);
+        range.map(|at| entity(&format!("n{at}"), &[&texts(at), "the same"])).collect()
+    };
+    let names = |range: std::ops::Range<usize>| range.map(|at| format!("n{at}")).collect();
+    let edits = [
+        Edit::CreateEntities(new(0..70)),
+        Edit::CreateEntities(new(70..75)),
+        Edit::CreateRelations((0..70).map(|at| relation("n3", &format!("n{at}"))).collect()),
+        Edit::AddObservations(vec![observations("n40", &["odd one"]), observations("n3", &["x"])]),
+        Edit::DeleteEntities(names(20..23)),
+        Edit::DeleteObservations(vec![observations("n41", &["the same"])]),
+        Edit::CreateEntities(new(75..120)),
+        Edit::DeleteEntities(names(30..119)),
+        Edit::DeleteEntities(names(0..200)),
+    ];
+    for edit in edits {
+        let touched = Touched::by(&edit, &graph);
+        graph.apply(edit).expect("it can be done");
+        index.follow(&touched, &graph);
+        assert_eq!(index, Index::of(&graph));
+        let texts = [
+            "n4",
+            "is number 4",
+            "ODD ONE",
+            "the same",
+            "nowhere",
+            "e",
+            "",
+            "thing 7 is number 49",
+        ];
+        for text in &texts.map(|text| [text]) {
+            assert_eq!(index.search(&graph, text), found(&graph, text), "{text:?}");
+        }
+        let both = ["thing 1", "the SAME"];
+        assert_eq!(index.search(&graph, &both), found(&graph, &both));
+    }
+}
+
 proptest! {
     #[test]
     fn edits_do_what_the_words_say(edits in prop::collection::vec(edit(), 0..20)) {
         let mut graph = Graph::default();
+        let mut index = Index::default();
         for edit in edits {
             let expect = model(&graph, &edit);
             let before = graph.clone();
+            let touched = Touched::by(&edit, &graph);
             let effect = graph.apply(edit).map_or(Effect::Unchanged, |(_, effect)| effect);
             prop_assert_eq!(&graph, &expect);
             prop_assert_eq!(effect == Effect::Unchanged, graph == before);
+            index.follow(&touched, &graph);
+            prop_assert_eq!(&index, &Index::of(&graph));
+            for texts in [&["A"][..], &["b", "C"], &["σ"], &["É"], &["bc"], &[""]] {
+                prop_assert_eq!(index.search(&graph, texts), found(&graph, texts), "{:?}", texts);
+            }
         }
     }
 }

@@ -1,74 +1,134 @@
 //! Tests of the guard: what is denied and what is not, as tables.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
-fn protected(keeper: Keeper) -> Protected {
-    Protected {
-        project: vec!["/p".into()],
-        state: vec!["/state/p-1".into()],
-        tasks_file: vec!["/p/ralph/tasks.json".into()],
-        keeper: Some(keeper),
-        patterns: ["/ci/**", "/ralph/prd.md", "/ralph/prompt.md"]
-            .map(|glob| Pattern::new(glob).expect("a glob"))
-            .into(),
+/// Returns surroundings as the tables take them: a project in a home, and nothing on the disk.
+pub(super) fn around(keeper: Keeper, project: &str) -> Surroundings<'static> {
+    let variables = [
+        ("USER", "dev"),
+        ("CLAUDE_PROJECT_DIR", project),
+        ("RALPH_EXE", "ralph"),
+        ("RALPH_ACTIVE", "/state/p-1/active.json"),
+        ("TMPDIR", "/tmp"),
+    ];
+    Surroundings {
+        protected: Protected {
+            project: vec![project.into()],
+            state: vec!["/state/p-1".into()],
+            tasks_file: vec![Path::new(project).join("ralph/tasks.json")],
+            keeper: Some(keeper),
+            patterns: ["/ci/**", "/ralph/prd.md", "/ralph/prompt.md"]
+                .map(|glob| Pattern::new(glob).expect("a glob"))
+                .into(),
+        },
+        home: Some("/home/dev".into()),
+        cwd: project.into(),
+        temporary: ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from).into(),
+        variables: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        resolve: &|path| lexical(path),
     }
 }
 
-/// Returns the category that a call is denied for, with cwd `/p`.
-fn denied(tool: &str, said: &str, keeper: Keeper) -> Option<Category> {
-    let input = if tool == "Bash" {
-        Input { path: None, command: Some(said) }
-    } else {
-        Input { path: Some(said), command: None }
-    };
-    let (targets, ralph) = looked_at(tool, &input);
-    let placed = |target: Target| {
-        let place = lexical(&Path::new("/p").join(&target.directory).join(&target.said));
-        Placed { target, places: vec![place] }
-    };
-    let call = ToolCall { targets: targets.into_iter().map(placed).collect(), ralph };
-    match decide(&call, &protected(keeper)) {
+/// Returns the rule that a call is denied by, in a project at `/p`.
+fn denied(tool: &str, said: &str, keeper: Keeper) -> Option<&'static str> {
+    let field = if tool == "Bash" { "command" } else { "file_path" };
+    let call = ToolCall::new(tool, &serde_json::json!({ field: said }));
+    match Policy::default().decide(&look(&call, &around(keeper, "/p"))) {
         Decision::Pass => None,
-        Decision::Deny { category, reason } => {
-            assert!(!reason.is_empty());
-            Some(category)
+        Decision::Deny(refusal) => {
+            assert!(refusal.reason().contains(refusal.rule));
+            Some(refusal.rule)
         }
+        Decision::Warn(refusal) => panic!("nobody is warned here: {refusal:?}"),
     }
 }
 
 #[track_caller]
-fn check(tool: &str, said: &str, expect: Option<Category>) {
+fn check(tool: &str, said: &str, expect: Option<&str>) {
     assert_eq!(denied(tool, said, Keeper::Ralph), expect, "{tool} {said}");
+}
+
+/// Returns the lines of a table: category and command.
+pub(super) fn table(text: &str) -> Vec<(String, String)> {
+    text.lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| {
+            let (category, command) = line.split_once('\t').expect("a tab");
+            (category.to_owned(), command.replace('\u{23CE}', "\n"))
+        })
+        .collect()
+}
+
+pub(super) const TABLES: [(&str, &str); 4] = [
+    ("deny", include_str!("../../tests/data/guard/deny.txt")),
+    ("allow", include_str!("../../tests/data/guard/allow.txt")),
+    ("deny", include_str!("../../tests/data/guard/more-deny.txt")),
+    ("allow", include_str!("../../tests/data/guard/more-allow.txt")),
+];
+
+#[test]
+fn the_tables_of_commands_are_judged_as_they_say() {
+    let mut wrong = Vec::new();
+    for (expect, text) in TABLES {
+        for (category, command) in table(text) {
+            let call = ToolCall::Shell(command.clone());
+            let findings = look(&call, &around(Keeper::Ralph, "/home/dev/proj"));
+            let found = match Policy::default().decide(&findings) {
+                Decision::Pass => None,
+                Decision::Warn(refusal) | Decision::Deny(refusal) => Some(refusal.rule),
+            };
+            if found.is_some() != (expect == "deny") {
+                wrong.push(format!("{expect} {category}: {command:?} -> {found:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
 fn files_of_ralphs_are_not_written_by_tools() {
     for (said, expect) in [
-        ("/p/.ralph/settings.json", Some(Category::Settings)),
-        (".ralph/settings.local.json", Some(Category::Settings)),
-        ("src/../.ralph/settings.json", Some(Category::Settings)),
-        ("/p/.ralph/prompts/implement.md", Some(Category::OwnFiles)),
-        ("/p/.ralph/state.md", Some(Category::OwnFiles)),
+        ("/p/.ralph/settings.json", Some("loop.settings")),
+        (".ralph/settings.local.json", Some("loop.settings")),
+        ("src/../.ralph/settings.json", Some("loop.settings")),
+        ("/p/.ralph/prompts/implement.md", Some("loop.own-files")),
+        ("/p/.ralph/state.md", Some("loop.own-files")),
         ("/p/.ralph/implementation_plan.md", None),
-        ("/state/p-1/active.json", Some(Category::State)),
-        ("/state/p-10/active.json", None),
-        ("/p/ci/gate.sh", Some(Category::ProtectedPath)),
+        ("/state/p-1/active.json", Some("loop.state")),
+        ("/state/p-10/active.json", Some("path.outside")),
+        ("/p/ci/gate.sh", Some("loop.protected-path")),
         ("/p/src/ci/gate.sh", None),
-        ("/p/ralph/tasks.json", Some(Category::TaskFile)),
-        ("/p/ralph/prd.md", Some(Category::Requirements)),
-        ("/p/ralph/prompt.md", Some(Category::ProtectedPath)),
+        ("/p/ralph/tasks.json", Some("loop.task-file")),
+        ("/p/ralph/prd.md", Some("loop.requirements")),
+        ("/p/ralph/prompt.md", Some("loop.protected-path")),
         ("/p/ralph/progress.txt", None),
         ("/p/src/main.rs", None),
-        ("/elsewhere/.ralph/settings.json", None),
+        ("/elsewhere/.ralph/settings.json", Some("path.outside")),
         ("/p/.ralphs", None),
+        ("/p/.claude/settings.json", Some("loop.hook-settings")),
+        ("/home/dev/.claude/settings.local.json", Some("loop.hook-settings")),
+        ("/p/.claude/commands/x.md", None),
+        ("/home/dev/.bashrc", Some("persist.startup-files")),
+        ("/home/dev/.ssh/authorized_keys", Some("path.sensitive")),
+        ("/etc/hosts", Some("sysconf.etc")),
+        ("/tmp/notes.md", None),
+        ("~/x", Some("path.outside")),
+        ("../x", Some("path.outside")),
+        ("/p/.git/hooks/pre-commit", Some("persist.git-hooks")),
+        ("/p/.git/config", Some("git.repository-files")),
+        ("/p/.github/workflows/ci.yml", None),
     ] {
-        for tool in ["Write", "Edit", "MultiEdit", "NotebookEdit"] {
+        for tool in ["Write", "Edit", "MultiEdit", "mcp__files__write_file"] {
             check(tool, said, expect);
         }
-        check("Read", said, None);
+        let reads_secret = said.contains(".ssh").then_some("cred.secret-files");
+        check("Read", said, reads_secret);
+        check("mcp__files__read_file", said, reads_secret);
     }
     assert_eq!(denied("Edit", "/p/ralph/tasks.json", Keeper::Agent), None);
-    assert_eq!(denied("Edit", "/p/ralph/prd.md", Keeper::Agent), Some(Category::Requirements));
+    assert_eq!(denied("Edit", "/p/ralph/prd.md", Keeper::Agent), Some("loop.requirements"));
 }
 
 #[test]
@@ -101,23 +161,29 @@ fn commands_that_write_them_by_name_are_denied() {
         "if true; then rm .ralph/settings.json; fi",
         "echo $(rm .ralph/settings.json)",
         "ls # harmless\nrm .ralph/settings.json",
+        "f=.ralph/settings.json; rm \"$f\"",
+        "f() { rm \"$1\"; }; f .ralph/settings.json",
+        "for f in a .ralph/settings.json; do rm $f; done",
+        "python3 -c \"open('.ralph/settings.json','w').write('{}')\"",
+        "ln -s .ralph r && rm r/settings.json",
     ] {
-        check("Bash", said, Some(Category::Settings));
+        check("Bash", said, Some("loop.settings"));
     }
     for (said, expect) in [
-        ("rm -rf .ralph", Category::OwnFiles),
-        ("mv .ralph elsewhere", Category::OwnFiles),
-        ("mv -t /tmp .ralph", Category::OwnFiles),
-        ("mv drafts/prd.md ralph/", Category::Requirements),
-        ("cp -r elsewhere/.ralph .", Category::OwnFiles),
-        ("rm -rf .ralph/", Category::OwnFiles),
-        ("rm -rf /p", Category::OwnFiles),
-        ("rm -rf .ralph/*", Category::OwnFiles),
-        ("find .ralph -name x -delete", Category::OwnFiles),
-        ("rm \"$RALPH_ACTIVE\"", Category::State),
-        ("rm -rf ralph", Category::TaskFile),
-        ("echo x > ralph/prd.md", Category::Requirements),
-        ("echo x > ci/run", Category::ProtectedPath),
+        ("rm -rf .ralph", "loop.own-files"),
+        ("mv .ralph elsewhere", "loop.own-files"),
+        ("mv -t /tmp .ralph", "loop.own-files"),
+        ("mv drafts/prd.md ralph/", "loop.requirements"),
+        ("cp -r elsewhere/.ralph .", "loop.own-files"),
+        ("rm -rf .ralph/", "loop.own-files"),
+        ("rm -rf /p", "fs.remove-project"),
+        ("rm -rf .ralph/*", "loop.own-files"),
+        ("rm -rf .ral*", "loop.own-files"),
+        ("find .ralph -name x -delete", "loop.own-files"),
+        ("rm \"$RALPH_ACTIVE\"", "loop.state"),
+        ("rm -rf ralph", "loop.task-file"),
+        ("echo x > ralph/prd.md", "loop.requirements"),
+        ("echo x > ci/run", "loop.protected-path"),
     ] {
         check("Bash", said, Some(expect));
     }
@@ -136,7 +202,6 @@ fn commands_that_only_mention_them_pass() {
         "echo 'rm .ralph/settings.json'",
         "echo \"> .ralph/settings.json\"",
         "git add -A && git commit -m 'rm .ralph/settings.json'",
-        "git checkout .",
         "mv build/out .",
         "cp build/out .",
         "mv -t . a b",
@@ -145,30 +210,31 @@ fn commands_that_only_mention_them_pass() {
         "test 1 -gt 0 # > .ralph/settings.json",
         "rm -rf target && cargo build",
         "",
-        "'",
-        "\\",
-        "<<",
-        ">",
     ] {
         check("Bash", said, None);
+    }
+    for said in ["'", "<<", ">", "if", "echo $("] {
+        check("Bash", said, Some("unresolvable.syntax"));
     }
 }
 
 #[test]
 fn a_run_is_not_meddled_with_from_inside() {
+    let meddling = Some("loop.meddling");
     for (said, expect) in [
-        ("ralph stop", Some(Category::Meddling)),
-        ("ralph tasks set-status US-1 done", Some(Category::Meddling)),
-        ("ralph tasks add x", Some(Category::Meddling)),
-        ("cd x && ralph run -p y", Some(Category::Meddling)),
-        ("\"$RALPH_EXE\" resume", Some(Category::Meddling)),
-        ("ralph hook stop", Some(Category::Meddling)),
-        ("ralph -C x stop", Some(Category::Meddling)),
+        ("ralph stop", meddling),
+        ("ralph tasks set-status US-1 done", meddling),
+        ("ralph tasks add x", meddling),
+        ("cd x && ralph run -p y", meddling),
+        ("\"$RALPH_EXE\" resume", meddling),
+        ("ralph hook stop", meddling),
+        ("ralph -C x stop", meddling),
         ("ralph -C x status", None),
         ("ralph status --json", None),
         ("ralph tasks", None),
         ("ralph tasks validate", None),
         ("ralph run --help", None),
+        ("ralph hook explain 'rm -rf /'", None),
         ("ralph --version", None),
         ("./target/debug/ralph run -p x", None),
         ("echo ralph stop", None),
@@ -177,9 +243,109 @@ fn a_run_is_not_meddled_with_from_inside() {
     }
 }
 
+#[test]
+fn settings_lift_and_tighten_rules_but_for_the_loops_own() {
+    let policy = |mode, allow: &[&str], deny: &[&str]| Policy {
+        mode,
+        allow: allow.iter().map(|it| (*it).to_owned()).collect(),
+        deny: deny.iter().map(|it| (*it).to_owned()).collect(),
+    };
+    let verdict = |policy: &Policy, said: &str| {
+        let call = ToolCall::Shell(said.to_owned());
+        match policy.decide(&look(&call, &around(Keeper::Ralph, "/p"))) {
+            Decision::Pass => "pass".to_owned(),
+            Decision::Warn(refusal) => format!("warn {}", refusal.rule),
+            Decision::Deny(refusal) => format!("deny {}", refusal.rule),
+        }
+    };
+    let (deny, warn, off) = (GuardMode::Deny, GuardMode::Warn, GuardMode::Off);
+    for (policy, said, expect) in [
+        (policy(deny, &[], &[]), "git clean -fd", "deny git.clean"),
+        (policy(deny, &["git.clean"], &[]), "git clean -fd", "pass"),
+        (policy(deny, &["git clean"], &[]), "git clean -fd", "pass"),
+        (policy(deny, &["git clean -n"], &[]), "git clean -fd", "deny git.clean"),
+        (policy(deny, &["git.clean"], &[]), "git clean -fd; rm -rf /", "deny fs.remove-project"),
+        (policy(warn, &[], &[]), "git clean -fd", "warn git.clean"),
+        (policy(warn, &[], &["git.clean"]), "git clean -fd", "deny git.clean"),
+        (policy(off, &[], &[]), "rm -rf /opt", "pass"),
+        (policy(off, &[], &["npm install"]), "npm install x", "deny loop.denied"),
+        (policy(off, &[], &["npm install"]), "sudo npm install x", "deny loop.denied"),
+        (policy(deny, &[], &["npm install"]), "npm ci", "pass"),
+        (policy(off, &[], &[]), "rm .ralph/settings.json", "deny loop.settings"),
+        (
+            policy(warn, &["loop.settings", "rm"], &[]),
+            "rm .ralph/settings.json",
+            "deny loop.settings",
+        ),
+    ] {
+        assert_eq!(verdict(&policy, said), expect, "{policy:?} {said}");
+    }
+}
+
+fn bounded(said: &str) {
+    let _ = denied("Bash", said, Keeper::Ralph);
+}
+
 proptest::proptest! {
     #[test]
-    fn no_command_is_too_odd(said in "[-a-z .>|&;<'\"`$(){}\\\\\n#=/]{0,80}") {
-        let _ = denied("Bash", &said, Keeper::Ralph);
+    fn no_command_is_too_odd(said in "[-a-z .>|&;<'\"`$(){}\\\\\n#=/*?!:,@~%]{0,80}") {
+        bounded(&said);
+    }
+
+    #[test]
+    fn lines_of_the_tables_may_be_cut_and_joined(
+        first in 0_usize..1000, second in 0_usize..1000, cut in 0_usize..200, more in 0_usize..200,
+        odd in "[-a-z .>|&;<'\"`$(){}\\\\\n#=/]{0,6}",
+    ) {
+        let lines: Vec<String> =
+            TABLES.iter().flat_map(|(_, text)| table(text)).map(|(_, line)| line).collect();
+        let part = |at: usize, cut: usize| {
+            lines[at % lines.len()].chars().take(cut).collect::<String>()
+        };
+        bounded(&format!("{}{odd}{}", part(first, cut), part(second, more)));
+    }
+}
+
+#[test]
+fn huge_inputs_end() {
+    let long = 1_000_000;
+    for said in [
+        "a ".repeat(long / 2),
+        "(".repeat(long),
+        "$(".repeat(long / 2),
+        "`".repeat(long),
+        "{a,".repeat(long / 3),
+        "{a,b}".repeat(long / 5),
+        "if ".repeat(long / 3),
+        "if a; then ".repeat(20_000),
+        "! ".repeat(long / 2),
+        "<<a ".repeat(long / 4),
+        "${a:-".repeat(long / 5),
+        "\"".repeat(long),
+        "a|".repeat(long / 2),
+        "echo a; ".repeat(long / 8),
+        format!("cat > x <<'E'\n{}\nE\n", "rm -rf / (\n".repeat(50_000)),
+        format!("x=a; {}", "x=$x$x; ".repeat(60)),
+        format!("f() {{ f; f; }}; {}", "f; ".repeat(1000)),
+        "for i in {1..200}; do for j in {1..200}; do rm $i$j; done; done".to_owned(),
+        "eval ".repeat(10_000),
+        "[[ a && ".repeat(5000) + "b ]]",
+    ] {
+        bounded(&said);
+    }
+}
+
+#[test]
+fn every_rule_has_an_id_of_its_category_and_words() {
+    let mut seen = BTreeSet::new();
+    for rule in rules() {
+        let prefix = rule.id.split('.').next();
+        assert_eq!(prefix, Some(rule.category.prefix()), "{}", rule.id);
+        assert!(seen.insert(rule.id), "{} is there twice", rule.id);
+        assert!(rule.instead.ends_with('.') && !rule.refused.ends_with('.'), "{}", rule.id);
+    }
+    for category in Category::ALL {
+        let prefix = format!("{}.", category.prefix());
+        assert!(seen.iter().any(|id| id.starts_with(&prefix)), "{prefix} has no rule");
     }
 }

@@ -38,33 +38,34 @@ pub fn carry_over(former: Option<&Memory>, answer: Answer, since: &Since) -> Com
     let Answer { memory: new, resolved } = answer;
     let named = resolved.iter().map(|resolved| &resolved.item).chain(&since.mended);
     let named: Vec<Sentence> = named.map(|text| Sentence::new(text)).collect();
-    let is_over = |text: &str| {
-        let sentence = Sentence::new(text);
-        named.iter().any(|named| named.says(&sentence))
-    };
+    let is_over = |sentence: &Sentence| named.iter().any(|named| named.says(sentence));
     let mut constraints = Kept::new(&new.carried_over);
     for said in new.active_constraints {
         constraints.say(said.constraint, said.source_iteration);
     }
     for known in former.iter().flat_map(|memory| &memory.active_constraints) {
-        if !is_over(&known.constraint) {
-            constraints.keep(&known.constraint, known.source_iteration.as_ref());
+        let constraint = Known::new(&known.constraint);
+        if !is_over(&constraint.sentence) {
+            constraints.keep(constraint, known.source_iteration.as_ref());
         }
     }
     for found in &since.found {
-        let entry = &found.entry;
-        let is_said = constraints.speaks_of(&Sentence::new(&found.constraint));
-        if !is_said && !is_over(&found.constraint) && !is_over(&entry.constraint) {
-            constraints.keep(&entry.constraint, entry.source_iteration.as_ref());
+        let (alone, whole) =
+            (Sentence::new(&found.constraint), Known::new(&found.entry.constraint));
+        let is_said = constraints.speaks_of(&alone);
+        if !is_said && !is_over(&alone) && !is_over(&whole.sentence) {
+            constraints.keep(whole, found.entry.source_iteration.as_ref());
         }
     }
     let mut issues = Kept::new(&new.carried_over);
     for said in new.unresolved_issues {
         issues.say(said, None);
     }
-    for known in former.iter().flat_map(|memory| &memory.unresolved_issues) {
-        if !is_over(known) {
-            issues.keep(known, None);
+    let known = former.iter().flat_map(|memory| &memory.unresolved_issues);
+    for issue in known.chain(since.open.iter().map(|open| &open.issue)) {
+        let issue = Known::new(issue);
+        if !is_over(&issue.sentence) {
+            issues.keep(issue, None);
         }
     }
     let mut left_out = constraints.left_out;
@@ -94,7 +95,7 @@ pub fn carry_over(former: Option<&Memory>, answer: Answer, since: &Since) -> Com
 
 /// Returns what a run leaves to the next: its memory, and what was found since.
 pub fn left(memory: Option<&Memory>, since: &Since) -> Option<Memory> {
-    if memory.is_none() && since.found.is_empty() {
+    if memory.is_none() && since.found.is_empty() && since.open.is_empty() {
         return None;
     }
     let answer = Answer { memory: memory.cloned().unwrap_or_default(), resolved: Vec::new() };
@@ -106,6 +107,19 @@ struct Kept<'a> {
     marks: &'a [String],
     items: Vec<Item>,
     left_out: Vec<String>,
+}
+
+/// Something that was known before.
+struct Known {
+    text: String,
+    sentence: Sentence,
+}
+
+impl Known {
+    fn new(text: &str) -> Self {
+        let text = clip(text);
+        Self { sentence: Sentence::new(&text), text }
+    }
 }
 
 struct Item {
@@ -140,9 +154,8 @@ impl<'a> Kept<'a> {
     }
 
     /// Takes in what was known before, unless the answer says it.
-    fn keep(&mut self, text: &str, source: Option<&String>) {
-        let text = clip(text);
-        let sentence = Sentence::new(&text);
+    fn keep(&mut self, known: Known, source: Option<&String>) {
+        let Known { text, sentence } = known;
         if let Some(item) = self.items.iter_mut().find(|item| item.sentence.says(&sentence)) {
             item.source = item.source.take().or_else(|| source.cloned());
             return;

@@ -5,17 +5,17 @@
 //! form, order, and words that are added or few that are left out do not matter. Not here:
 //! meaning. An agent that finds new words for an old thing is asked to name it instead.
 
-/// Words that say nothing by themselves.
+/// Words that say nothing by themselves, in order.
 const FILLERS: [&str; 32] = [
     "a", "an", "and", "are", "as", "at", "be", "been", "by", "for", "from", "has", "have", "in",
     "is", "it", "its", "of", "on", "or", "so", "that", "the", "then", "there", "this", "to", "was",
     "we", "were", "which", "with",
 ];
 
-/// Words that turn a sentence into its opposite.
+/// Words that turn a sentence into its opposite, in order.
 const NEGATIONS: [&str; 16] = [
-    "cannot", "cant", "dont", "doesnt", "isnt", "mustnt", "never", "no", "none", "nor", "not",
-    "nothing", "shouldnt", "without", "wont", "unless",
+    "cannot", "cant", "doesnt", "dont", "isnt", "mustnt", "never", "no", "none", "nor", "not",
+    "nothing", "shouldnt", "unless", "without", "wont",
 ];
 
 /// With fewer words than this two sentences share some by chance.
@@ -42,7 +42,7 @@ impl Sentence {
     /// Takes a sentence apart.
     pub fn new(text: &str) -> Self {
         let all = words(text);
-        let counts = |word: &&String| !FILLERS.contains(&word.as_str());
+        let counts = |word: &&String| FILLERS.binary_search(&word.as_str()).is_err();
         let mut words: Vec<String> = all.iter().filter(counts).map(|word| stem(word)).collect();
         if words.is_empty() {
             words = all;
@@ -52,7 +52,7 @@ impl Sentence {
         }
         words.sort_unstable();
         words.dedup();
-        let negations = words.iter().filter(|word| NEGATIONS.contains(&word.as_str())).count();
+        let negations = words.iter().filter(|word| is_negation(word)).count();
         let bits = words.iter().fold(0, |bits, word| bits | bit(word));
         Self { words, negations, bits }
     }
@@ -86,6 +86,10 @@ impl Sentence {
     }
 }
 
+fn is_negation(word: &str) -> bool {
+    NEGATIONS.binary_search(&word).is_ok()
+}
+
 fn bit(word: &str) -> u64 {
     let sum = word.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     1 << (sum % 64)
@@ -107,7 +111,7 @@ fn words(text: &str) -> Vec<String> {
 /// Returns a word without the ending that grammar gives it. Names of code stay as they are.
 fn stem(word: &str) -> String {
     let is_plain = word.chars().all(|letter| letter.is_ascii_lowercase());
-    if !is_plain || NEGATIONS.contains(&word) {
+    if !is_plain || is_negation(word) {
         return word.to_owned();
     }
     let root = ["ing", "ed", "es", "s"].iter().find_map(|ending| {
@@ -126,6 +130,11 @@ mod tests {
     #[track_caller]
     fn check(sentence: &str, other: &str, expect: bool) {
         assert_eq!(says(sentence, other), expect, "{sentence} / {other}");
+    }
+
+    #[test]
+    fn words_are_found_in_their_lists() {
+        assert!(FILLERS.is_sorted() && NEGATIONS.is_sorted());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::carry::clip;
 use super::same::says;
 use super::{ActiveConstraint, Trigger};
-use crate::handoff::Handoff;
+use crate::handoff::{Handoff, Priority};
 use crate::ids::{IterationNumber, TaskId};
 use crate::text;
 
@@ -48,8 +48,11 @@ pub struct Since {
     pub more_accounts: u32,
     /// Constraints that they found.
     pub found: Vec<Found>,
-    /// How many more they found.
+    /// How many more they found, and how many more issues they left.
     pub more_found: u32,
+    /// Issues that they left open.
+    #[serde(default)]
+    pub open: Vec<Open>,
     /// Faults that they mended.
     pub mended: Vec<String>,
     /// The tasks whose documentation was looked up, or was to be.
@@ -76,13 +79,37 @@ pub struct Found {
     pub entry: ActiveConstraint,
 }
 
+/// An issue that an iteration left open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Open {
+    /// It.
+    pub issue: String,
+    /// The task that it is unfinished business of; none for a fault, which is nobody's.
+    pub business_of: Option<TaskId>,
+}
+
+/// What became of an attempt at a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attempted {
+    /// It passed every check.
+    Passed,
+    /// It did not, or nobody has checked it.
+    Otherwise,
+}
+
 impl Since {
     /// Takes in a coding iteration, with its account where it left one.
-    pub(crate) fn coded(&mut self, iteration: IterationNumber, handoff: Option<&Handoff>) {
+    pub(crate) fn coded(
+        &mut self,
+        iteration: IterationNumber,
+        handoff: Option<&Handoff>,
+        attempted: Attempted,
+    ) {
         self.coding_iterations += 1;
         let Some(handoff) = handoff else { return };
         self.handoff_bytes = self.handoff_bytes.saturating_add(size(handoff));
         self.find(iteration, handoff);
+        self.leave_open(handoff, attempted);
         self.accounts.push(Account {
             iteration,
             line: text::glance(&handoff.line(), LINE_CHARS),
@@ -98,7 +125,9 @@ impl Since {
             if self.mended.len() >= MOST_FOUND {
                 self.mended.remove(0);
             }
-            self.mended.push(clip(&bug.description));
+            let mended = clip(&bug.description);
+            self.open.retain(|open| !says(&mended, &open.issue));
+            self.mended.push(mended);
         }
         for found in &handoff.constraints_discovered {
             let constraint = clip(&found.constraint);
@@ -121,6 +150,34 @@ impl Since {
             let source_iteration = Some(iteration.to_string());
             let entry = ActiveConstraint { constraint: whole, source_iteration };
             self.found.push(Found { constraint, entry });
+        }
+    }
+
+    /// Notes what an iteration left open: faults that are not mended, and urgent business.
+    fn leave_open(&mut self, handoff: &Handoff, attempted: Attempted) {
+        let done = &handoff.task_completed;
+        if attempted == Attempted::Passed && done.fully_complete {
+            // What it has not done it says again below.
+            self.open.retain(|open| open.business_of.as_ref() != Some(&done.task_id));
+        }
+        let faults = handoff.bugs_encountered.iter().filter(|bug| !bug.resolved);
+        let faults = faults.map(|bug| (&bug.description, None));
+        let urgent = handoff.unfinished_business.iter().filter(|it| it.priority == Priority::High);
+        let urgent = urgent.map(|it| (&it.item, Some(&done.task_id)));
+        for (text, task) in faults.chain(urgent) {
+            let issue = clip(text);
+            if issue.is_empty() {
+                continue;
+            }
+            self.mended.retain(|mended| !says(mended, &issue));
+            if self.open.iter().any(|known| says(&known.issue, &issue)) {
+                continue;
+            }
+            if self.open.len() >= MOST_FOUND {
+                self.more_found += 1;
+                continue;
+            }
+            self.open.push(Open { issue, business_of: task.cloned() });
         }
     }
 
@@ -186,6 +243,10 @@ mod tests {
         read::read([value], "", &TaskId("T".into()), &[])
     }
 
+    fn code(since: &mut Since, iteration: u32, handoff: &Handoff) {
+        since.coded(IterationNumber(iteration), Some(handoff), Attempted::Otherwise);
+    }
+
     fn found(constraint: &str) -> Value {
         json!({"constraints_discovered": [{"constraint": constraint, "impact": "slow"}]})
     }
@@ -194,7 +255,7 @@ mod tests {
     fn what_has_no_room_is_kept_as_a_line() {
         let mut since = Since::default();
         for iteration in 1..=200 {
-            since.coded(IterationNumber(iteration), Some(&handoff(&json!({}))));
+            code(&mut since, iteration, &handoff(&json!({})));
         }
         assert_eq!((since.accounts.len(), since.more_accounts), (MOST_ACCOUNTS, 100));
         let whole = since.accounts.iter().filter(|account| account.handoff.is_some()).count();
@@ -204,8 +265,8 @@ mod tests {
         assert_eq!(since.coding_iterations, 200);
         // One enormous account pushes out itself and what is older, not what is younger.
         let huge = handoff(&json!({"recommendations": ["x".repeat(70_000)]}));
-        since.coded(IterationNumber(201), Some(&huge));
-        since.coded(IterationNumber(202), Some(&handoff(&json!({}))));
+        code(&mut since, 201, &huge);
+        code(&mut since, 202, &handoff(&json!({})));
         let whole: Vec<u32> = since
             .accounts
             .iter()
@@ -219,10 +280,10 @@ mod tests {
     #[test]
     fn findings_outlive_the_accounts_they_came_in() {
         let mut since = Since::default();
-        since.coded(IterationNumber(3), Some(&handoff(&found("SQLite has one writer"))));
+        code(&mut since, 3, &handoff(&found("SQLite has one writer")));
         for iteration in 4..=200 {
             let repeated = handoff(&found("sqlite has one writer."));
-            since.coded(IterationNumber(iteration), Some(&repeated));
+            code(&mut since, iteration, &repeated);
         }
         let entry = ActiveConstraint {
             constraint: "SQLite has one writer: slow".into(),
@@ -232,7 +293,7 @@ mod tests {
         assert_eq!(since.found, [Found { constraint, entry }]);
         for count in 0..300 {
             let odd = handoff(&found(&format!("limit number {count} holds")));
-            since.coded(IterationNumber(201), Some(&odd));
+            code(&mut since, 201, &odd);
         }
         assert_eq!((since.found.len(), since.more_found), (MOST_FOUND, 201));
     }
@@ -243,18 +304,74 @@ mod tests {
             {"description": "the cache is stale", "resolution": "x", "resolved": true},
             {"description": "open", "resolution": "", "resolved": false}]});
         let mut since = Since::default();
-        since.coded(IterationNumber(1), Some(&handoff(&bug)));
+        code(&mut since, 1, &handoff(&bug));
         assert_eq!(since.mended, ["the cache is stale"]);
-        since.coded(IterationNumber(2), Some(&handoff(&found("The cache is stale."))));
+        assert_eq!(open(&since), ["open"]);
+        code(&mut since, 2, &handoff(&found("The cache is stale.")));
         assert_eq!(since.mended, [] as [&str; 0]);
+    }
+
+    /// An account of work on a task that leaves a fault and some business.
+    fn leaving(task: &str, is_complete: bool, fault: &str, business: &str) -> Handoff {
+        let entry = |text: &str, priority: &str| json!({"item": text, "reason": "no time", "priority": priority});
+        let mut handoff = handoff(&json!({
+            "bugs_encountered": [{"description": fault, "resolution": "", "resolved": false}],
+            "unfinished_business": [entry(business, "high"), entry("rename things", "low")]}));
+        handoff.task_completed.task_id = TaskId(task.into());
+        handoff.task_completed.fully_complete = is_complete;
+        handoff
+    }
+
+    fn open(since: &Since) -> Vec<&str> {
+        since.open.iter().map(|open| open.issue.as_str()).collect()
+    }
+
+    #[test]
+    fn what_is_left_open_stays_until_it_is_mended_or_its_task_is_done() {
+        let mut since = Since::default();
+        code(&mut since, 1, &leaving("A", false, "the login test is flaky", "write the manual"));
+        code(&mut since, 2, &leaving("A", false, "The login test is FLAKY.", "write the manual"));
+        assert_eq!(open(&since), ["the login test is flaky", "write the manual"]);
+        // Neither another task nor a claim that no check confirms settles business.
+        let nothing = [("B", Attempted::Passed), ("A", Attempted::Otherwise)];
+        for (task, attempted) in nothing {
+            let done = leaving(task, true, "", "");
+            since.coded(IterationNumber(3), Some(&done), attempted);
+            assert_eq!(open(&since), ["the login test is flaky", "write the manual"]);
+        }
+        // What it still leaves it says again.
+        let done = leaving("A", true, "", "print the manual");
+        since.coded(IterationNumber(4), Some(&done), Attempted::Passed);
+        assert_eq!(open(&since), ["the login test is flaky", "print the manual"]);
+        let mended = json!({"bugs_encountered": [
+            {"description": "login test is flaky", "resolution": "x", "resolved": true}]});
+        code(&mut since, 5, &handoff(&mended));
+        assert_eq!(open(&since), ["print the manual"]);
+        // What is met again is back.
+        code(&mut since, 6, &leaving("C", true, "the login test is flaky", ""));
+        assert_eq!(open(&since), ["print the manual", "the login test is flaky"]);
+        assert_eq!(since.mended, [] as [&str; 0]);
+    }
+
+    #[test]
+    fn a_flood_of_issues_is_counted() {
+        let mut since = Since::default();
+        for count in 0..MOST_FOUND + 7 {
+            code(
+                &mut since,
+                1,
+                &leaving("A", false, &format!("fault number {count} is there"), ""),
+            );
+        }
+        assert_eq!((since.open.len(), since.more_found), (MOST_FOUND, 7));
     }
 
     #[test]
     fn only_a_compaction_that_succeeds_takes_the_accounts() {
         let next = TaskId("N".into());
         let mut since = Since::default();
-        since.coded(IterationNumber(1), None);
-        since.coded(IterationNumber(2), Some(&handoff(&found("c"))));
+        since.coded(IterationNumber(1), None, Attempted::Otherwise);
+        code(&mut since, 2, &handoff(&found("c")));
         let before = since.clone();
         for (trigger, expect) in [
             (Trigger::Periodic, Since { coding_iterations: 0, ..before.clone() }),

@@ -6,8 +6,8 @@
 use super::keeping::CHANGE_NOTHING;
 use super::role::{Frame, Rendered, RolePrompt, Values, render, section};
 use crate::memory::read::MOST_BYTES;
-use crate::memory::{Memory, Since};
-use crate::run::PromptSize;
+use crate::memory::{Documentation, Memory, Since, Trigger};
+use crate::run::{PromptSize, RunState};
 use crate::task::Task;
 
 /// What the prompt of a compaction is put together from.
@@ -25,6 +25,31 @@ pub struct CompactParts<'a> {
     pub size: PromptSize,
 }
 
+impl<'a> CompactParts<'a> {
+    /// Returns what the next compaction of a run is put together from.
+    pub fn of(state: &'a RunState, size: PromptSize) -> Self {
+        let next = match state.trigger() {
+            Trigger::Documentation => state.next_coding(),
+            Trigger::Size | Trigger::Periodic => None,
+        };
+        let lookup = match state.recipe.memory.as_ref().map(|policy| &policy.documentation) {
+            Some(Documentation::Servers(_)) => Lookup::Servers,
+            Some(Documentation::Nowhere(why)) => Lookup::Nowhere(why),
+            Some(Documentation::Unknown) | None => Lookup::Perhaps,
+        };
+        Self { former: state.memory.as_deref(), since: &state.since, next, lookup, size }
+    }
+
+    /// Returns the sections that are different each time, under the names that people are told.
+    pub fn sections(&self) -> [(&'static str, String); 3] {
+        [
+            ("memory", former(self.former)),
+            ("handoffs", handoffs(self.since, self.size)),
+            ("libraries", libraries(self)),
+        ]
+    }
+}
+
 /// How a compaction looks something up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup<'a> {
@@ -38,10 +63,11 @@ pub enum Lookup<'a> {
 
 /// Returns the prompt of a compaction.
 pub fn compact(parts: &CompactParts<'_>, frame: &Frame<'_>) -> Rendered {
+    let [memory, handoffs, libraries] = parts.sections().map(|(_, text)| text);
     let values = Values::from([
-        ("MEMORY", former(parts.former)),
-        ("HANDOFFS", handoffs(parts.since, parts.size)),
-        ("LIBRARIES", libraries(parts)),
+        ("MEMORY", memory),
+        ("HANDOFFS", handoffs),
+        ("LIBRARIES", libraries),
         ("KEEPING", CHANGE_NOTHING.to_owned()),
         ("ANSWER", answer()),
     ]);
@@ -128,6 +154,7 @@ mod tests {
     use super::*;
     use crate::handoff::read;
     use crate::ids::{IterationNumber, TaskId};
+    use crate::memory::since::Attempted;
     use crate::prompt::role::Beside;
 
     fn filled(parts: &CompactParts<'_>) -> String {
@@ -148,7 +175,7 @@ mod tests {
     fn since() -> Since {
         let mut since = Since { more_accounts: 2, ..Since::default() };
         let handoff = read::read([], "Did it.", &TaskId("T".into()), &[]);
-        since.coded(IterationNumber(5), Some(&handoff));
+        since.coded(IterationNumber(5), Some(&handoff), Attempted::Otherwise);
         since
     }
 

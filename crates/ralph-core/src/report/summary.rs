@@ -13,6 +13,7 @@ use crate::gate::{GateStatus, Severity};
 use crate::given_up::GivenUp;
 use crate::ids::{IterationNumber, Role, RunId, TaskId};
 use crate::outcome::{Outcome, Waits};
+use crate::planted::Planted;
 use crate::review::ReviewStatus;
 use crate::review::convergence::Divergence;
 use crate::run::RunState;
@@ -91,6 +92,9 @@ pub struct Summary {
     pub kept: Latest<String>,
     /// Warnings.
     pub warnings: Latest<String>,
+    /// What was changed that acts by itself later on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub planted: Vec<Planted>,
 }
 
 /// What a person has to answer before a task can go on.
@@ -364,6 +368,7 @@ impl Report {
             shelved: self.shelved.clone(),
             kept: self.kept.clone(),
             warnings: self.warnings.clone(),
+            planted: state.planted.iter().cloned().collect(),
         })
     }
 

@@ -126,7 +126,7 @@ impl Iteration {
     pub(super) fn refusal(&self) -> Option<Feedback> {
         self.landed.iter().find_map(|landed| match landed {
             Landed::CommitRefused { output } => Some(Feedback::after(format!(
-                "The commit was refused by a hook of the repository. Mend what it complains about:\n{output}"
+                "The commit was refused. Mend what is complained about:\n{output}"
             ))),
             Landed::Surveyed { .. }
             | Landed::Committed { .. }

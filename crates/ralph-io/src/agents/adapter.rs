@@ -85,7 +85,12 @@ pub fn talk(kind: AgentKind) -> Talk {
 
 /// Returns whether the call of a request hands over ralph's plugin, where there is one.
 pub fn takes_plugin(request: &Request) -> bool {
-    request.agent.kind == AgentKind::Claude && claude::takes_plugin(request)
+    takes_hooks(&request.agent)
+}
+
+/// Returns whether an agent calls ralph's hooks.
+pub fn takes_hooks(agent: &AgentChoice) -> bool {
+    agent.kind == AgentKind::Claude && claude::takes_plugin(agent)
 }
 
 /// Returns a translator for the output of one call in a directory. Fed with the same lines

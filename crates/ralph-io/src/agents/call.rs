@@ -59,6 +59,17 @@ pub struct CallContext {
     pub answer_file: PathBuf,
     /// The directory of ralph's plugin, where there is one.
     pub plugin: Option<PathBuf>,
+    /// Whether the agent sits in a sandbox of ralph's.
+    pub walls: Walls,
+}
+
+/// Whether an agent sits in a sandbox of ralph's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Walls {
+    /// It does not.
+    None,
+    /// It does; a sandbox of its own would not work in there.
+    Ours,
 }
 
 /// Instructions that stand beside the prompt.
@@ -242,6 +253,7 @@ pub(crate) mod tests {
             schema_file: PathBuf::from("/state/schema.json"),
             answer_file: PathBuf::from("/state/answer.md"),
             plugin: Some(PathBuf::from("/state/plugin")),
+            walls: Walls::None,
         }
     }
 

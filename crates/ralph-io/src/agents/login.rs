@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use ralph_core::recipe::AgentKind;
 use serde::Serialize;
 
+use super::belongings::belongings;
+
 /// Whether an agent has a login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
@@ -29,79 +31,6 @@ pub enum Login {
     NotNeeded,
 }
 
-/// Where an agent keeps its login.
-struct Places {
-    variables: &'static [&'static str],
-    /// The variable that moves the directory of the files.
-    moved_by: Option<&'static str>,
-    /// That directory, from home.
-    directory: &'static str,
-    files: &'static [&'static str],
-    /// What to do where nothing is found and the agent is known to wait for ever then.
-    needed: Option<&'static str>,
-}
-
-fn places(kind: AgentKind) -> Option<Places> {
-    let places = |variables, moved_by, directory, files| Places {
-        variables,
-        moved_by,
-        directory,
-        files,
-        needed: None,
-    };
-    Some(match kind {
-        AgentKind::Claude => places(
-            &[
-                "ANTHROPIC_API_KEY",
-                "ANTHROPIC_AUTH_TOKEN",
-                "CLAUDE_CODE_OAUTH_TOKEN",
-                "CLAUDE_CODE_USE_BEDROCK",
-                "CLAUDE_CODE_USE_VERTEX",
-            ],
-            Some("CLAUDE_CONFIG_DIR"),
-            ".claude",
-            &[".credentials.json"],
-        ),
-        AgentKind::Codex => {
-            places(&["CODEX_API_KEY"], Some("CODEX_HOME"), ".codex", &["auth.json"])
-        }
-        AgentKind::Gemini => places(
-            &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"],
-            None,
-            ".gemini",
-            &["oauth_creds.json"],
-        ),
-        AgentKind::Qwen => {
-            places(&["OPENAI_API_KEY", "DASHSCOPE_API_KEY"], None, ".qwen", &["oauth_creds.json"])
-        }
-        AgentKind::Opencode => places(
-            &["ANTHROPIC_API_KEY", "OPENAI_API_KEY"],
-            None,
-            ".local/share/opencode",
-            &["auth.json"],
-        ),
-        AgentKind::Copilot => places(
-            &["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"],
-            None,
-            ".copilot",
-            &["config.json"],
-        ),
-        AgentKind::Pi => places(
-            &["ANTHROPIC_API_KEY", "OPENAI_API_KEY"],
-            Some("PI_CODING_AGENT_DIR"),
-            ".pi/agent",
-            &["auth.json"],
-        ),
-        AgentKind::Cline => places(&[], None, ".cline/data", &["secrets.json"]),
-        AgentKind::Amp => Places {
-            // Without a key it asks on its terminal, which nobody sees, and waits.
-            needed: Some("set AMP_API_KEY, or run `amp login`"),
-            ..places(&["AMP_API_KEY"], None, ".local/share/amp", &["secrets.json"])
-        },
-        AgentKind::Acp | AgentKind::Text | AgentKind::Custom | AgentKind::Sim => return None,
-    })
-}
-
 /// Looks for the login of an agent. `variable` returns the value of one that is set and not
 /// empty; only names and directories of it are used.
 pub fn login(
@@ -109,7 +38,7 @@ pub fn login(
     variable: impl Fn(&str) -> Option<PathBuf>,
     exists: impl Fn(&Path) -> bool,
 ) -> Login {
-    let Some(places) = places(kind) else {
+    let Some(belongings) = belongings(kind) else {
         return match kind {
             AgentKind::Sim => Login::NotNeeded,
             AgentKind::Claude
@@ -126,17 +55,18 @@ pub fn login(
             | AgentKind::Custom => Login::Unknown,
         };
     };
-    if let Some(name) = places.variables.iter().find(|name| variable(name).is_some()) {
+    if let Some(name) = belongings.login.iter().find(|name| variable(name).is_some()) {
         return Login::Found { by: (*name).to_owned() };
     }
-    let moved = places.moved_by.and_then(&variable);
-    let directory = moved.or_else(|| Some(variable("HOME")?.join(places.directory)));
-    let file = directory
+    let file = belongings
+        .place
+        .find(&variable)
         .and_then(|directory| {
-            places.files.iter().map(|name| directory.join(name)).find(|file| exists(file))
+            let files = belongings.credentials.iter();
+            files.map(|it| directory.join(it.file)).find(|file| exists(file))
         })
         .map(|file| file.display().to_string());
-    match (file, places.needed) {
+    match (file, belongings.needed) {
         (Some(by), _) => Login::Found { by },
         (None, Some(hint)) => Login::Missing { hint: hint.to_owned() },
         (None, None) => Login::Unknown,

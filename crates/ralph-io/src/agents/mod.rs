@@ -7,6 +7,7 @@ mod acp;
 mod adapter;
 mod advice;
 mod amp;
+mod belongings;
 mod call;
 mod capabilities;
 mod claude;
@@ -38,9 +39,12 @@ mod translator;
 mod turn;
 mod usage_error;
 
-pub use adapter::{answer_file, call, imposed, judge, kind_of, takes_plugin, talk, translator};
+pub use adapter::{
+    answer_file, call, imposed, judge, kind_of, takes_hooks, takes_plugin, talk, translator,
+};
 pub use advice::{billing_warning, install_hint};
-pub use call::{Call, CallContext, IdleWatch, Privilege, SystemPrompt, Talk};
+pub use belongings::{Belongings, Credential, Place, Returned, belongings, program_kind};
+pub use call::{Call, CallContext, IdleWatch, Privilege, SystemPrompt, Talk, Walls};
 pub use capabilities::{capabilities, oldest, oldest_with_plugin};
 pub use claude::manage as claude_plugins;
 pub use custom::{FilterError, check_filter};

@@ -15,8 +15,10 @@ use ralph_core::text::Excerpt;
 use ralph_core::vacuous::TestCount;
 
 use super::log::{LARGEST_LOG, Log};
+use crate::mask::{MaskStream, Masker};
 use crate::plain::Plain;
 use crate::process::{Chunk, Heard, Limits, Spawn, Stdin, Watch, supervise};
+use crate::sandbox::Launcher;
 use crate::store::Layout;
 use crate::store::layout::PROJECT_DIRECTORY;
 
@@ -30,6 +32,8 @@ pub struct CommandGates {
     layout: Layout,
     env: Vec<(OsString, OsString)>,
     watch: Watch,
+    masker: Masker,
+    launcher: Launcher,
     /// The place of a gate among those whose logs would have the same name, from 1.
     places: BTreeMap<String, u32>,
 }
@@ -49,7 +53,19 @@ impl CommandGates {
             (gate.name.clone(), *place)
         });
         let places = places.collect();
-        Self { layout, env, watch, places }
+        Self { layout, env, watch, masker: Masker::default(), launcher: Launcher::Direct, places }
+    }
+
+    /// Returns the same, with secrets that reach neither a log nor a prompt.
+    #[must_use]
+    pub fn masking(self, masker: Masker) -> Self {
+        Self { masker, ..self }
+    }
+
+    /// Returns the same, for gates that are started in another way.
+    #[must_use]
+    pub fn launched_by(self, launcher: Launcher) -> Self {
+        Self { launcher, ..self }
     }
 
     fn log_name(&self, order: &GateOrder<'_>) -> String {
@@ -73,6 +89,7 @@ impl Gates for CommandGates {
         let name = self.log_name(order);
         let mut output = Output {
             log: self.open_log(&name),
+            mask: self.masker.stream(),
             plain: Plain::default(),
             excerpt: Excerpt::new(order.output_chars, gate.truncate),
             hasher: ErrorHasher::in_directory(&gate.name, &self.layout.project().to_string_lossy()),
@@ -91,11 +108,16 @@ impl Gates for CommandGates {
                 ..Limits::default()
             },
         };
-        let end = supervise(&spawn, &self.watch, &mut |chunk| {
+        let mut hear = |chunk: Chunk<'_>| {
             let (Chunk::Stdout(bytes) | Chunk::Stderr(bytes)) = chunk;
             output.hear(bytes);
             Heard::Useful
-        });
+        };
+        let end = match self.launcher.launch(spawn) {
+            Ok(spawn) => supervise(&spawn, &self.watch, &mut hear),
+            Err(reason) => ChildEnd::by(Ending::NotStarted { reason }),
+        };
+        self.launcher.clear();
         let log: PathBuf = Path::new(PROJECT_DIRECTORY).join(name);
         output.hear_rest();
         let is_success = end.ending.is_success();
@@ -122,6 +144,7 @@ impl Gates for CommandGates {
 /// Where a gate's output goes.
 struct Output {
     log: io::Result<Log>,
+    mask: MaskStream,
     plain: Plain,
     excerpt: Excerpt,
     hasher: ErrorHasher,
@@ -131,14 +154,21 @@ struct Output {
 
 impl Output {
     fn hear(&mut self, bytes: &[u8]) {
+        let clean = self.mask.feed(bytes);
+        self.take(&clean);
+    }
+
+    fn take(&mut self, clean: &[u8]) {
         let mut text = String::new();
-        self.plain.feed(bytes, &mut text);
+        self.plain.feed(clean, &mut text);
         self.read(&text);
-        self.log(|log| log.write(bytes));
+        self.log(|log| log.write(clean));
     }
 
     /// Takes in what the end of the output left open.
     fn hear_rest(&mut self) {
+        let rest = self.mask.finish();
+        self.take(&rest);
         let mut text = String::new();
         self.plain.finish(&mut text);
         self.read(&text);

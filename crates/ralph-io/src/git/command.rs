@@ -11,8 +11,10 @@ use ralph_core::ports::VcsError;
 use ralph_core::text::Excerpt;
 use ralph_core::units::Millis;
 
+use crate::environment::Variables;
 use crate::plain::Plain;
-use crate::process::{Captured, Limits, Spawn, Stdin, Watch, capture};
+use crate::process::{Captured, Chunk, Heard, Limits, Spawn, Stdin, Watch, capture, supervise};
+use crate::sandbox::Launcher;
 
 /// Hooks run test suites, pushes wait for servers, huge repositories are slow; what takes
 /// longer than this hangs.
@@ -49,6 +51,14 @@ pub(super) struct Commands {
     env: Vec<(OsString, OsString)>,
     watch: Watch,
     patience: Duration,
+    cell: Option<Cell>,
+}
+
+/// Where commands run that have to do with the work tree.
+#[derive(Debug, Clone)]
+struct Cell {
+    launcher: Launcher,
+    env: Variables,
 }
 
 /// One command.
@@ -61,6 +71,16 @@ pub(super) struct Call<'a> {
     env: Vec<(OsString, OsString)>,
     stdin: Stdin,
     output: Output,
+    place: Place,
+}
+
+/// Where a command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Where everything runs that has to do with the work tree.
+    Usual,
+    /// Directly on the machine, whatever is usual.
+    Outside,
 }
 
 /// How much output a command may have.
@@ -122,6 +142,7 @@ impl<'a> Call<'a> {
             env: Vec::new(),
             stdin: Stdin::Null,
             output: Output::Whole,
+            place: Place::Usual,
         };
         // Nobody is there to answer a question or to leave an editor.
         call.env("GIT_TERMINAL_PROMPT", "0").env("GIT_EDITOR", "true").env("GIT_PAGER", "cat")
@@ -163,6 +184,12 @@ impl<'a> Call<'a> {
         self
     }
 
+    /// Needs what no sandbox has: the network, or the keys of the user.
+    pub(super) fn outside(mut self) -> Self {
+        self.place = Place::Outside;
+        self
+    }
+
     /// Makes objects as ralph: private refs need no identity of the user's.
     pub(super) fn signed_by_ralph(self) -> Self {
         self.env("GIT_AUTHOR_NAME", "ralph")
@@ -188,12 +215,18 @@ impl Commands {
             .into_iter()
             .filter(|(name, _)| !FOREIGN.iter().any(|foreign| name == foreign))
             .collect();
-        Self { env, watch, patience: PATIENCE }
+        Self { env, watch, patience: PATIENCE, cell: None }
     }
 
     /// Returns the same with less patience.
     pub(super) fn within(self, patience: Duration) -> Self {
         Self { patience, ..self }
+    }
+
+    /// Returns the same, started in another way.
+    pub(super) fn launched_by(self, launcher: Launcher, env: Variables) -> Self {
+        let env = Self::new(env, self.watch.clone()).env;
+        Self { cell: Some(Cell { launcher, env }), ..self }
     }
 
     /// Runs a command that must succeed, and returns its output.
@@ -222,10 +255,39 @@ impl Commands {
         })
     }
 
-    /// Runs a command and tells apart why it may not have ended by itself.
-    pub(super) fn attempt(&self, call: Call<'_>) -> Result<Ran, NotRun> {
+    /// Runs a command that must succeed, and hears its output piece by piece.
+    pub(super) fn listen(&self, call: Call<'_>, sink: &mut dyn FnMut(&[u8])) -> Result<(), NotRun> {
         let name = call.name();
-        let mut env = self.env.clone();
+        let spawn = self.spawn(call)?;
+        let mut errors = Vec::new();
+        let end = supervise(&spawn, &self.watch, &mut |chunk| {
+            match chunk {
+                Chunk::Stdout(bytes) => sink(bytes),
+                Chunk::Stderr(bytes) if errors.len() < WORDS => errors.extend_from_slice(bytes),
+                Chunk::Stderr(_) => {}
+            }
+            Heard::Useful
+        });
+        match end.ending {
+            Ending::Exited { code: 0 } => Ok(()),
+            Ending::TimedOut { .. } => Err(NotRun::TimedOut { words: words(&[&errors]) }),
+            ending @ (Ending::Exited { .. }
+            | Ending::Signalled { .. }
+            | Ending::Lingered { .. }
+            | Ending::Interrupted { .. }
+            | Ending::NotStarted { .. }) => {
+                let message = format!("`{name}`: {ending}: {}", words(&[&errors]));
+                Err(NotRun::Other { message })
+            }
+        }
+    }
+
+    fn spawn(&self, call: Call<'_>) -> Result<Spawn, NotRun> {
+        let inside = match call.place {
+            Place::Usual => self.cell.as_ref(),
+            Place::Outside => None,
+        };
+        let mut env = inside.map_or(&self.env, |inside| &inside.env).clone();
         env.retain(|(known, _)| !call.env.iter().any(|(name, _)| name == known));
         env.extend(call.env);
         let spawn = Spawn {
@@ -236,12 +298,28 @@ impl Commands {
             stdin: call.stdin,
             limits: Limits { hard: Some(self.patience), ..Limits::default() },
         };
-        let most = match call.output {
+        let launched = match inside {
+            Some(inside) => inside.launcher.launch(spawn),
+            None => Ok(spawn),
+        };
+        launched.map_err(|reason| match reason {
+            NotStarted::NotFound { .. } => NotRun::NotFound,
+            reason @ (NotStarted::NotAllowed { .. } | NotStarted::Refused { .. }) => {
+                NotRun::Other { message: reason.to_string() }
+            }
+        })
+    }
+
+    /// Runs a command and tells apart why it may not have ended by itself.
+    pub(super) fn attempt(&self, call: Call<'_>) -> Result<Ran, NotRun> {
+        let (name, output) = (call.name(), call.output);
+        let most = match output {
             Output::Whole => LARGEST_OUTPUT,
             Output::Start(bytes) => bytes.min(LARGEST_OUTPUT),
         };
+        let spawn = self.spawn(call)?;
         let Captured { end, stdout, stderr, cut } = capture(&spawn, &self.watch, most);
-        let is_enough = cut.is_none() || matches!(call.output, Output::Start(_));
+        let is_enough = cut.is_none() || matches!(output, Output::Start(_));
         match end.ending {
             Ending::Exited { code } if is_enough => Ok(Ran { name, code, stdout, stderr }),
             Ending::NotStarted { reason: NotStarted::NotFound { .. } } => Err(NotRun::NotFound),

@@ -9,6 +9,8 @@ use ralph_core::event::{CommitId, TreeId};
 use ralph_core::ids::{IterationNumber, RunId};
 use ralph_core::ports::{CommitOrder, CommitResult, Mark, VcsError};
 
+use ralph_core::secret::leak;
+
 use super::command::{Call, NotRun};
 use super::dirty::MERGE;
 use super::head::Head;
@@ -34,6 +36,10 @@ impl Git {
         }
         if order.message.trim().is_empty() {
             return Err(VcsError { message: "the commit message is empty".to_owned() });
+        }
+        let leaks = self.leaks_between(&head.tree, &tree)?;
+        if !leaks.is_empty() {
+            return Ok(CommitResult::Refused { output: leak::complaint(&leaks) });
         }
         self.shadow.hold(&self.repository, &tree)?;
         self.announce(&order.mark, &head)?;

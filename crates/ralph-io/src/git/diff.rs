@@ -7,6 +7,9 @@ use ralph_core::ports::VcsError;
 /// The mode of a submodule or of a repository within the work tree.
 const GITLINK: &[u8] = b"160000";
 
+/// The mode of a file that can be run.
+const EXECUTABLE: &[u8] = b"100755";
+
 /// A path that differs between two trees, or a tree and an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
@@ -34,6 +37,13 @@ impl Change {
     /// Returns whether the path is there only after, as a repository of its own.
     pub(super) fn adds_gitlink(&self) -> bool {
         self.before.is_none() && self.concerns_gitlink()
+    }
+
+    /// Returns whether the path can be run after, and could not before.
+    pub(super) fn makes_executable(&self) -> bool {
+        let can_run =
+            |entry: &Option<Entry>| entry.as_ref().is_some_and(|it| it.mode == EXECUTABLE);
+        can_run(&self.after) && !can_run(&self.before)
     }
 
     /// Returns whether it changes what is ignored.

@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 use ralph_core::ports::VcsError;
 
 use super::repository::Repository;
+use crate::bounded;
+
+/// A name or an id; an agent may have put anything in its place.
+const LARGEST_REF: u64 = 4096;
 
 /// What is checked out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,18 +47,22 @@ impl Repository {
                 [40, 64].contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit());
             is_id.then(|| id.to_owned())
         };
-        let head = fs::read_to_string(self.git_dir.join("HEAD")).ok()?;
+        let read = |path: PathBuf| {
+            let bytes = bounded::read_file(&path, LARGEST_REF).ok()?;
+            String::from_utf8(bytes).ok()
+        };
+        let head = read(self.git_dir.join("HEAD"))?;
         let Some(branch) = head.strip_prefix("ref: ") else {
             return Some((None, id(&head)?));
         };
         let branch = branch.trim_end();
         // A linked work tree shares its branches with the others.
-        let shared = match fs::read_to_string(self.git_dir.join("commondir")) {
-            Ok(path) => self.git_dir.join(path.trim_end()),
-            Err(_) => PathBuf::from(&self.git_dir),
+        let shared = match read(self.git_dir.join("commondir")) {
+            Some(path) => self.git_dir.join(path.trim_end()),
+            None => PathBuf::from(&self.git_dir),
         };
         let is_plain = branch.starts_with("refs/heads/") && !branch.contains("..");
-        let commit = fs::read_to_string(shared.join(branch)).ok().filter(|_| is_plain)?;
+        let commit = read(shared.join(branch)).filter(|_| is_plain)?;
         Some((Some(branch.to_owned()), id(&commit)?))
     }
 
@@ -78,10 +86,8 @@ impl Repository {
     /// takes such a directory for no repository at all.
     pub(super) fn mend_head(&self, branch: Option<&str>, commit: Option<&str>, aside: &Path) {
         let path = self.git_dir.join("HEAD");
-        // A pipe would keep the reader waiting.
-        let is_file = fs::metadata(&path).is_ok_and(|metadata| metadata.is_file());
-        let text = if is_file { fs::read_to_string(&path).ok() } else { None };
-        let is_sound = text.is_some_and(|text| {
+        let is_sound = bounded::read_file(&path, LARGEST_REF).is_ok_and(|text| {
+            let text = String::from_utf8_lossy(&text);
             let text = text.trim_end();
             text.starts_with("ref: refs/") || text.bytes().all(|byte| byte.is_ascii_hexdigit())
         });

@@ -14,7 +14,9 @@ use ralph_core::ports::{
 
 use super::command::{Call, Commands};
 use super::vcs::{commit_elsewhere, is_git, run_scm};
+use crate::environment::Variables;
 use crate::process::Watch;
+use crate::sandbox::Launcher;
 
 /// A project directory without a git repository. Other source-control programs work in it.
 #[derive(Debug)]
@@ -27,6 +29,12 @@ impl NoRepository {
     /// Returns the port for a project directory, with the user's environment.
     pub fn new(project: impl Into<PathBuf>, env: Vec<(OsString, OsString)>, watch: Watch) -> Self {
         Self { project: project.into(), commands: Commands::new(env, watch) }
+    }
+
+    /// Returns the same, with commands that are started in another way.
+    #[must_use]
+    pub fn launched_by(self, launcher: Launcher, env: Variables) -> Self {
+        Self { commands: self.commands.launched_by(launcher, env), ..self }
     }
 
     fn refusal(&self) -> VcsError {
@@ -83,6 +91,6 @@ impl Vcs for NoRepository {
     }
 
     fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError> {
-        run_scm(&self.commands, Call::users(command, &self.project).args(words))
+        run_scm(&self.commands, Call::users(command, &self.project).args(words).outside())
     }
 }

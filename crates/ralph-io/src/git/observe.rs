@@ -8,6 +8,7 @@ use std::path::Path;
 use ralph_core::event::{Changes, Checkpoint, CommitId, History, TreeId, UNCOMMITTED_FILES};
 use ralph_core::glob::Pattern;
 use ralph_core::handoff::{FileAction, FileTouched};
+use ralph_core::planted::{self, Execution, MOST_PLANTED, Planted};
 use ralph_core::ports::{OBSERVED_FILES, Observation, VcsError};
 use ralph_core::text::TRUNCATED;
 
@@ -35,6 +36,7 @@ impl Git {
             None => self.repository.tree_of(commit)?,
         };
         let touched = self.repository.diff_trees(&before, &now)?;
+        let planted = self.planted(&touched);
         let mut files: Vec<FileTouched> =
             touched.iter().map(|change| self.repository.file_touched(change)).collect();
         let is_watched = |path: &str| watched.iter().any(|pattern| pattern.matches(path));
@@ -46,14 +48,35 @@ impl Git {
         };
         let more = files.len().saturating_sub(OBSERVED_FILES);
         files.truncate(OBSERVED_FILES);
+        let history = self.repository.history(commit, branch.as_deref(), &head)?;
+        // What ralph itself commits is looked through then.
+        let leaks = match history {
+            History::Advanced { .. } => self.leaks_since(commit)?,
+            History::Same | History::Rewritten => self.leaks_between(&before, &now)?,
+        };
         Ok(Some(Observation {
             changes: if now == head.tree { Changes::None } else { Changes::Some },
             tree: TreeId(now),
             files,
             more_files: u32::try_from(more).unwrap_or(u32::MAX),
-            history: self.repository.history(commit, branch.as_deref(), &head)?,
+            history,
             uncommitted,
+            leaks,
+            meddling: Vec::new(),
+            planted,
         }))
+    }
+
+    /// Returns the changes that act by themselves later on.
+    fn planted(&self, touched: &[Change]) -> Vec<Planted> {
+        let there = touched.iter().filter(|change| change.after.is_some());
+        let known = there.filter_map(|change| {
+            let path = self.repository.named_from_project(&change.path);
+            let execution =
+                if change.makes_executable() { Execution::New } else { Execution::AsBefore };
+            planted::kind(&path, execution).map(|kind| Planted { path, kind })
+        });
+        known.take(MOST_PLANTED).collect()
     }
 
     /// Names the first paths that differ from the commit that is checked out.

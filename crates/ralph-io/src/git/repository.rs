@@ -4,7 +4,6 @@
 
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +12,10 @@ use ralph_core::ports::VcsError;
 
 use super::command::{Call, Commands, NotRun, Ran};
 use super::head::Head;
+use crate::bounded;
+use crate::environment::Variables;
 use crate::process::Watch;
+use crate::sandbox::Launcher;
 use crate::store::layout::{PROJECT_DIRECTORY, RUNTIME_FILES, ignore_file};
 
 /// A repository with a work tree. ralph works in the whole tree, also where the project is a
@@ -68,6 +70,12 @@ impl Repository {
         patience: Duration,
     ) -> Result<Discovery, VcsError> {
         Self::discover_with(project, Commands::new(env, watch).within(patience))
+    }
+
+    /// Returns the same repository, with commands that are started in another way.
+    #[must_use]
+    pub fn launched_by(self, launcher: Launcher, env: Variables) -> Self {
+        Self { commands: self.commands.launched_by(launcher, env), ..self }
     }
 
     fn discover_with(project: &Path, commands: Commands) -> Result<Discovery, VcsError> {
@@ -176,6 +184,22 @@ impl Repository {
         }
     }
 
+    /// Removes pipes and sockets where git reads rules by itself: it would wait for a writer, for
+    /// ever. They hold nothing. Deeper in the tree they end git when its time is up.
+    pub(super) fn clear_pipes(&self) {
+        let own = self.project.join(PROJECT_DIRECTORY);
+        for directory in [&self.top, &self.project, &own] {
+            for name in [".gitignore", ".gitattributes", ".gitmodules"] {
+                let path = directory.join(name);
+                let kind = path.symlink_metadata().map(|about| about.file_type());
+                if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir() && !kind.is_symlink()) {
+                    // Where this fails, git says what is wrong.
+                    let _ = std::fs::remove_file(path);
+                }
+            }
+        }
+    }
+
     /// Returns the file of the user's index.
     pub(super) fn index(&self) -> PathBuf {
         self.git_dir.join("index")
@@ -196,11 +220,13 @@ impl Repository {
     /// `.gitignore` is still as it was written.
     pub(super) fn ignores_runtime_files(&self) -> bool {
         let path = self.project.join(PROJECT_DIRECTORY).join(".gitignore");
-        let is_file = fs::symlink_metadata(&path).is_ok_and(|file| file.is_file());
         let has_backup = self
             .backup()
             .is_some_and(|path| self.top.join(OsStr::from_bytes(&path)).symlink_metadata().is_ok());
-        is_file && !has_backup && fs::read(&path).is_ok_and(|text| text == ignore_file().as_bytes())
+        let expect = ignore_file();
+        !has_backup
+            && bounded::read_file(&path, expect.len() as u64 + 1)
+                .is_ok_and(|text| text == expect.as_bytes())
     }
 
     /// Returns whether a path from the top is one of ralph's runtime files.

@@ -4,13 +4,14 @@
 //! Not here: what is done with the trees.
 
 use std::ffi::OsString;
-use std::fs::{self, File, FileTimes};
+use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ralph_core::ports::VcsError;
+use rustix::fs::OFlags;
 
 use super::command::{Call, Ran};
 use super::diff::{self, Change, index_info, split_zero, zero_ended};
@@ -19,6 +20,9 @@ use super::repository::Repository;
 /// Repositories without a commit and pipes that an agent may leave in the work tree; each costs
 /// one more try, and this many are no accident.
 const MOST_TRIES: usize = 50;
+
+/// An index of ten million files.
+const LARGEST_INDEX: u64 = 2 << 30;
 
 /// A shadow of the user's index.
 #[derive(Debug)]
@@ -66,6 +70,7 @@ impl Shadow {
     /// Notes everything in the work tree that `git add --all` would add to the user's index, and
     /// returns its tree.
     pub(super) fn survey(&mut self, repository: &Repository) -> Result<String, VcsError> {
+        repository.clear_pipes();
         self.follow(repository)?;
         let ran = self.add_everything(repository)?;
         if ran.complains_of("adding embedded git repository") {
@@ -285,7 +290,14 @@ pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Copies an index with its time into an open file.
 pub(super) fn copy_into(from: &Path, mut to: &File) -> io::Result<()> {
-    let mut source = File::open(from)?;
+    // An agent may have put a pipe there, or something without end.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let mut source = OpenOptions::new().read(true).custom_flags(flags).open(from)?;
+    let about = source.metadata()?;
+    if !about.is_file() || about.len() > LARGEST_INDEX {
+        return Err(io::Error::other("it is not an index"));
+    }
+
     let times = FileTimes::new().set_modified(source.metadata()?.modified()?);
     io::copy(&mut source, &mut to)?;
     to.set_times(times)

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use ralph_core::event::{Changes, Checkpoint, CommitId, TreeId};
+use ralph_core::event::{self, Changes, Checkpoint, CommitId, TreeId};
 use ralph_core::glob::Pattern;
 use ralph_core::ids::TaskId;
 use ralph_core::ports::{
@@ -16,7 +16,9 @@ use super::back::{Place, Target};
 use super::command::{Call, Commands};
 use super::head::Head;
 use super::locks::Lock;
+use super::own_files::OwnFiles;
 use super::repository::Repository;
+use super::scan::Scan;
 use super::shadow::Shadow;
 
 /// How many checkpoints of a run have a ref. A task may be gone back from after many attempts;
@@ -31,6 +33,11 @@ pub struct Git {
     pub(super) shadow: Shadow,
     /// The locks that were there when the last checkpoint was noted. Others are the agent's.
     pub(super) locks: Vec<Lock>,
+    pub(super) scan: Scan,
+    /// git's own files when the last checkpoint was noted.
+    pub(super) own_files: Option<OwnFiles>,
+    /// Which of them were put back since somebody was last told.
+    pub(super) meddling: Vec<String>,
 }
 
 impl Git {
@@ -39,7 +46,15 @@ impl Git {
         let directory = run_directory.into();
         let shadow = Shadow::in_directory(&directory);
         let locks = repository.locks();
-        Self { repository, directory, shadow, locks }
+        Self {
+            repository,
+            directory,
+            shadow,
+            locks,
+            scan: Scan::default(),
+            own_files: None,
+            meddling: Vec::new(),
+        }
     }
 
     /// Returns the repository as it was found.
@@ -48,7 +63,8 @@ impl Git {
     }
 
     /// Mends what an agent may have broken, so that git can work at all.
-    fn make_ready(&self, since: &Checkpoint) {
+    fn make_ready(&mut self, since: &Checkpoint) {
+        self.mend_own_files();
         self.free_locks();
         if let Checkpoint::Git { head, branch, .. } = since {
             let commit = head.as_ref().map(|CommitId(commit)| commit.as_str());
@@ -154,6 +170,7 @@ const OPERATION: &str = "Ralph-Operation: ";
 
 impl Vcs for Git {
     fn checkpoint(&mut self, mark: &Mark, depth: Depth) -> Result<Checkpoint, VcsError> {
+        self.note_own_files();
         self.free_locks();
         self.locks = self.repository.locks();
         let head = self.repository.head()?;
@@ -169,6 +186,7 @@ impl Vcs for Git {
     }
 
     fn survey(&mut self) -> Result<Option<Survey>, VcsError> {
+        self.mend_own_files();
         let tree = self.shadow.survey(&self.repository)?;
         let changes =
             if tree == self.repository.head()?.tree { Changes::None } else { Changes::Some };
@@ -181,10 +199,18 @@ impl Vcs for Git {
         watched: &[Pattern],
     ) -> Result<Option<Observation>, VcsError> {
         self.make_ready(since);
-        self.observe_since(since, watched)
+        let seen = self.observe_since(since, watched)?;
+        let meddling = std::mem::take(&mut self.meddling);
+        Ok(seen.map(|seen| Observation { meddling, ..seen }))
     }
 
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
+        self.mend_own_files();
+        if !self.meddling.is_empty() {
+            // Nobody looked at what the agent left: this is where it is told.
+            let meddling = std::mem::take(&mut self.meddling);
+            return Ok(CommitResult::Refused { output: event::meddled(&meddling) });
+        }
         self.free_locks();
         if is_git(&order.command) {
             self.commit_with_git(order)
@@ -247,8 +273,9 @@ impl Vcs for Git {
     }
 
     fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError> {
+        self.mend_own_files();
         let project = &self.repository.project;
-        run_scm(&self.repository.commands, Call::users(command, project).args(words))
+        run_scm(&self.repository.commands, Call::users(command, project).args(words).outside())
     }
 }
 

@@ -5,6 +5,7 @@
 //! waits for nothing, and an obstacle means "nothing to say", never an error. Not here: what is
 //! said, which is the core's, and the hook itself, which is a command.
 
+pub mod canary;
 pub mod notes;
 pub mod places;
 pub mod transcript;

@@ -2,58 +2,48 @@
 //!
 //! Not here: which places are protected.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ralph_core::active::Active;
-use ralph_core::guard::{Placed, Protected, Target, lexical};
+use ralph_core::guard::{Protected, Surroundings, lexical};
 
-/// What a path in a command is relative to.
-#[derive(Debug, Clone)]
-pub struct Standpoint {
-    /// The agent's current directory.
-    pub cwd: PathBuf,
-    /// The user's home.
-    pub home: Option<OsString>,
-}
+/// Directories for what is only needed for a while.
+const TEMPORARY: [&str; 6] =
+    ["/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/private/var/folders", "/var/folders"];
 
-impl Standpoint {
-    /// Returns the places that a target names: by the letter, and through links.
-    pub fn place(&self, target: Target) -> Placed {
-        let directory = self.absolute(&self.cwd, &target.directory);
-        let said = self.absolute(&directory, &target.said);
-        let mut places = vec![lexical(&said)];
-        let resolved = resolved(&said);
-        if resolved != places[0] {
-            places.push(resolved);
-        }
-        Placed { target, places }
+/// Returns what the guard goes by in an active run.
+pub fn surroundings<S>(
+    active: &Active<S>,
+    active_file: &Path,
+    cwd: &Path,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Surroundings<'static> {
+    let text = |name: &str| variable(name).and_then(|value| value.into_string().ok());
+    let mut variables = BTreeMap::new();
+    for name in ["USER", "LOGNAME", "TMPDIR", "SHELL", "XDG_RUNTIME_DIR"] {
+        variables.extend(text(name).map(|value| (name.to_owned(), value)));
     }
-
-    fn absolute(&self, base: &Path, said: &str) -> PathBuf {
-        let here = self.cwd.to_string_lossy();
-        let home = self.home.as_ref().map(|home| home.to_string_lossy()).unwrap_or_default();
-        for (name, value) in [
-            ("$PWD", &here),
-            ("${PWD}", &here),
-            ("$CLAUDE_PROJECT_DIR", &here),
-            ("${CLAUDE_PROJECT_DIR}", &here),
-            ("$HOME", &home),
-            ("${HOME}", &home),
-            ("~", &home),
-        ] {
-            if let Some(rest) = said.strip_prefix(name)
-                && (rest.is_empty() || rest.starts_with('/'))
-            {
-                return PathBuf::from(format!("{value}{rest}"));
-            }
-        }
-        base.join(said)
+    let project = active.project.as_ref().map(|project| project.display().to_string());
+    variables.extend(project.map(|project| ("CLAUDE_PROJECT_DIR".to_owned(), project)));
+    // Whatever it is called: this is ralph.
+    variables.insert("RALPH_EXE".to_owned(), "ralph".to_owned());
+    variables.insert("RALPH_ACTIVE".to_owned(), active_file.display().to_string());
+    let mut temporary: Vec<PathBuf> = TEMPORARY.iter().map(PathBuf::from).collect();
+    temporary.extend(text("TMPDIR").map(PathBuf::from).filter(|it| it.components().count() > 2));
+    Surroundings {
+        protected: protected(active, active_file),
+        home: text("HOME").filter(|home| home.starts_with('/')),
+        cwd: cwd.to_string_lossy().into_owned(),
+        temporary,
+        variables,
+        resolve: &resolved,
     }
 }
 
 /// Returns what is protected in an active run.
-pub fn protected<S>(active: &Active<S>, active_file: &Path) -> Protected {
+fn protected<S>(active: &Active<S>, active_file: &Path) -> Protected {
     let spellings = |path: &Path| {
         let mut spellings = vec![lexical(path)];
         let resolved = resolved(path);
@@ -85,7 +75,9 @@ fn resolved(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::guard::Deed;
+    use ralph_core::guard::{Policy, ToolCall, look};
+    use ralph_core::ids::RunId;
+    use ralph_core::units::Timestamp;
 
     use super::*;
 
@@ -95,20 +87,31 @@ mod tests {
         let cwd = directory.path().canonicalize().expect("there");
         std::fs::create_dir_all(cwd.join(".ralph/prompts")).expect("directories");
         std::os::unix::fs::symlink(".ralph", cwd.join("innocent")).expect("a link");
-        let standpoint = Standpoint { cwd: cwd.clone(), home: Some("/home/me".into()) };
-        for (said, directory, expect) in [
-            ("innocent/settings.json", "", vec!["innocent/settings.json", ".ralph/settings.json"]),
-            ("a/../b", "", vec!["b"]),
-            ("settings.json", "innocent", vec!["innocent/settings.json", ".ralph/settings.json"]),
-            ("../x", "innocent/prompts", vec!["innocent/x", ".ralph/x"]),
-            ("$PWD/x", "", vec!["x"]),
+        std::os::unix::fs::symlink("/etc", cwd.join("system")).expect("a link");
+        let active = Active {
+            project: Some(cwd.clone()),
+            ..Active::new(RunId("r".into()), 1, Timestamp(1))
+        };
+        let around = surroundings(&active, Path::new("/state/p/active.json"), &cwd, |name| {
+            (name == "HOME").then(|| "/home/me".into())
+        });
+        for (said, expect) in [
+            ("rm innocent/settings.json", Some("loop.settings")),
+            ("cd innocent && rm settings.json", Some("loop.settings")),
+            ("cd innocent/prompts && rm ../x", Some("loop.own-files")),
+            ("echo x > system/hosts", Some("sysconf.etc")),
+            ("rm a/../b", None),
+            ("rm \"$PWD/x\"", None),
+            ("rm ~/x", Some("fs.remove-outside")),
         ] {
-            let target =
-                Target { said: said.into(), directory: directory.into(), deed: Deed::Write };
-            let expect: Vec<PathBuf> = expect.into_iter().map(|path| cwd.join(path)).collect();
-            assert_eq!(standpoint.place(target).places, expect, "{said}");
+            let findings = look(&ToolCall::Shell(said.into()), &around);
+            let found = match Policy::default().decide(&findings) {
+                ralph_core::guard::Decision::Pass => None,
+                ralph_core::guard::Decision::Warn(it) | ralph_core::guard::Decision::Deny(it) => {
+                    Some(it.rule)
+                }
+            };
+            assert_eq!(found, expect, "{said}");
         }
-        let home = Target { said: "~/x".into(), directory: String::new(), deed: Deed::Write };
-        assert_eq!(standpoint.place(home).places, [PathBuf::from("/home/me/x")]);
     }
 }

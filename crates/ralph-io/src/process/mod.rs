@@ -8,6 +8,7 @@
 //! Not here: what to run, with which environment, and what an end means. Callers build a
 //! [`Spawn`] and judge the `ChildEnd`.
 
+mod beside;
 mod capture;
 mod companion;
 mod course;
@@ -25,6 +26,7 @@ mod sweep;
 mod tree;
 mod watch;
 
+pub use beside::run_beside;
 pub use capture::{Captured, Cut, capture};
 pub use companion::Companion;
 pub use course::Heard;

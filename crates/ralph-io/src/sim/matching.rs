@@ -63,7 +63,12 @@ fn state_file(scenario: &Scenario, path: &Path) -> PathBuf {
     if let Some(file) = &scenario.state_file {
         return path.parent().unwrap_or(Path::new("")).join(file);
     }
-    let mut name = path.as_os_str().to_owned();
+    state_beside(path)
+}
+
+/// Returns where it is noted how far a scenario has come that says nothing about it.
+pub(crate) fn state_beside(scenario: &Path) -> PathBuf {
+    let mut name = scenario.as_os_str().to_owned();
     name.push(".state");
     PathBuf::from(name)
 }

@@ -19,5 +19,6 @@ mod provider_words;
 mod scenario;
 mod writer;
 
+pub(crate) use matching::state_beside;
 pub use play::{STATUS_NO_MATCH, STATUS_SCENARIO, play};
 pub use scenario::{Scenario, ScenarioError};

@@ -2,13 +2,13 @@
 //!
 //! Not here: the agent's raw stream, which the adapters write.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
-use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use ralph_core::active::Active;
-use ralph_core::event::Recorded;
+use ralph_core::event::{Event, Recorded};
 use ralph_core::gate::GateResult;
 use ralph_core::ids::{IterationNumber, TaskId};
 use ralph_core::outcome::Outcome;
@@ -25,8 +25,10 @@ use super::layout::{Layout, LayoutError, RunDir, write_json};
 use super::plan::KeptPlan;
 use super::prompts;
 use super::tasks::Edit;
+use crate::bounded;
 use crate::clock;
 use crate::formats::TaskFile;
+use crate::mask::Masker;
 
 /// No model reads more; a larger file was named by mistake.
 const LARGEST_PROMPT: u64 = 16 * 1024 * 1024;
@@ -45,6 +47,7 @@ pub struct RunStore {
     /// The task file as ralph last read or wrote it.
     pub(super) tasks: Option<TaskFile>,
     pub(super) edit: Edit,
+    masker: Masker,
     last_task: Option<TaskId>,
     /// When this process took up the run.
     began: Timestamp,
@@ -60,7 +63,14 @@ impl RunStore {
         prompts: PathBuf,
     ) -> Self {
         let (tasks, edit, last_task, began) = (None, Edit::Answered, None, clock::now());
-        Self { layout, journal, files, skills, prompts, tasks, edit, last_task, began }
+        let masker = Masker::default();
+        Self { layout, journal, files, skills, prompts, tasks, edit, masker, last_task, began }
+    }
+
+    /// Returns the same, with secrets that are masked before anything is written down.
+    #[must_use]
+    pub fn masking(self, masker: Masker) -> Self {
+        Self { masker, ..self }
     }
 
     fn publish_state(&mut self, state: &RunState) -> Result<(), StoreError> {
@@ -133,12 +143,24 @@ impl RunStore {
 }
 
 impl Store for RunStore {
+    fn masked(&self, event: Event) -> Event {
+        self.masker.event(event)
+    }
+
     fn append(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
-        self.journal.append(recorded).map_err(|error| StoreError { message: error.to_string() })
+        // What agents get in their environment is what a run goes by, but not what is written.
+        let mut recorded = Cow::Borrowed(recorded);
+        if matches!(recorded.event, Event::RunStarted { .. } | Event::RunResumed { .. })
+            && let Event::RunStarted { recipe, .. } | Event::RunResumed { recipe: Some(recipe), .. } =
+                &mut recorded.to_mut().event
+        {
+            **recipe = recipe.without_secrets();
+        }
+        self.journal.append(&recorded).map_err(|error| StoreError { message: error.to_string() })
     }
 
     fn read_prompt(&mut self, path: &Path) -> Result<String, PromptError> {
-        read_prompt(&self.layout.project().join(path))
+        read_prompt(self.layout.project(), path)
     }
 
     fn read_tasks(&mut self, path: &Path) -> Result<TaskList, TasksError> {
@@ -233,26 +255,11 @@ pub(super) fn open_for_adding(path: &Path) -> Result<File, LayoutError> {
 }
 
 /// Reads a prompt file. Also for a check before the run begins.
-pub fn read_prompt(path: &Path) -> Result<String, PromptError> {
+pub fn read_prompt(project: &Path, path: &Path) -> Result<String, PromptError> {
     let wrong = |what: &str| PromptError {
-        message: format!("cannot read the prompt file `{}`: {what}", path.display()),
+        message: format!("cannot read the prompt file `{}`: {what}", project.join(path).display()),
     };
-    // A FIFO would wait for a writer; this opens it at once, to be refused below.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-        .open(path)
-        .map_err(|error| wrong(&error.to_string()))?;
-    let metadata = file.metadata().map_err(|error| wrong(&error.to_string()))?;
-    if metadata.is_dir() {
-        return Err(wrong("it is a directory"));
-    }
-    if !metadata.is_file() {
-        return Err(wrong("it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(LARGEST_PROMPT + 1)
-        .read_to_end(&mut bytes)
+    let bytes = bounded::read_within(project, path, LARGEST_PROMPT + 1)
         .map_err(|error| wrong(&error.to_string()))?;
     if bytes.len() as u64 > LARGEST_PROMPT {
         return Err(wrong("it is larger than 16 MiB"));

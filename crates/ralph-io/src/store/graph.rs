@@ -13,7 +13,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ralph_core::graph::{Edit, Edited, Effect, Graph, UnknownEntity};
+use ralph_core::graph::{Edit, Edited, Effect, Graph, Index, Selection, Touched, UnknownEntity};
 use rustix::fs::OFlags;
 
 use super::atomic;
@@ -93,6 +93,8 @@ pub enum GraphError {
 #[derive(Debug)]
 struct Seen {
     content: Content,
+    /// None until something is searched for.
+    index: Option<Index>,
     /// None where there is no file.
     version: Option<Version>,
 }
@@ -130,6 +132,15 @@ impl GraphFile {
         Ok(&self.look(&path)?.content.graph)
     }
 
+    /// Returns the things that have all of these texts in their name, type or observations,
+    /// whatever the case of their letters. The first search prepares those that follow.
+    pub fn search(&mut self, texts: &[impl AsRef<str>]) -> Result<Selection<'_>, GraphError> {
+        let path = self.path.clone();
+        let Seen { content, index, .. } = self.look(&path)?;
+        let index = index.get_or_insert_with(|| Index::of(&content.graph));
+        Ok(index.search(&content.graph, texts))
+    }
+
     /// Changes the graph, whole or not at all.
     pub fn apply(&mut self, edit: Edit) -> Result<Edited, GraphError> {
         // Through a link, so that all who use the file use one lock, and the link stays.
@@ -139,7 +150,12 @@ impl GraphFile {
         }
         let _lock = self.lock(&path)?;
         let seen = self.look(&path)?;
-        let (edited, effect) = seen.content.graph.apply(edit)?;
+        let graph = &mut seen.content.graph;
+        let touched = seen.index.is_some().then(|| Touched::by(&edit, graph));
+        let (edited, effect) = graph.apply(edit)?;
+        if let (Some(index), Some(touched)) = (&mut seen.index, touched) {
+            index.follow(&touched, graph);
+        }
         let is_whole = seen.content.damaged.is_empty();
         match effect {
             Effect::Unchanged if is_whole => {}
@@ -281,7 +297,7 @@ fn read(path: &Path) -> Result<Seen, GraphError> {
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Seen { content: Content::default(), version: None });
+            return Ok(Seen { content: Content::default(), index: None, version: None });
         }
         Err(error) => return Err(refused(error)),
     };
@@ -295,7 +311,8 @@ fn read(path: &Path) -> Result<Seen, GraphError> {
     let stamp = Stamp::of(&metadata);
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
     (&file).take(LARGEST).read_to_end(&mut bytes).map_err(refused)?;
-    Ok(Seen { content: lines::parse(&bytes), version: Some(Version { stamp, _file: file }) })
+    let content = lines::parse(&bytes);
+    Ok(Seen { content, index: None, version: Some(Version { stamp, _file: file }) })
 }
 
 /// Keeps damaged lines in a file of their own, and returns it.

@@ -15,6 +15,7 @@ use ralph_core::run::RunState;
 use super::atomic;
 use super::layout::{Layout, PROJECT_DIRECTORY, RunDir};
 use super::prompts;
+use crate::bounded;
 
 /// A plan of years; beyond that no agent reads it any more.
 const LARGEST: u64 = 4 * 1024 * 1024;
@@ -63,6 +64,8 @@ impl KeptPlan {
             message: format!("cannot put `{}` back: {error}", self.shown().display()),
         };
         let copy = fs::read(self.copy()).map_err(failed)?;
+        let directory = self.file.parent().unwrap_or(&self.project);
+        bounded::check_place(&self.project, directory).map_err(failed)?;
         let permissions = self.clear_place().map_err(failed)?;
         atomic::replace_with(&self.file, &copy, permissions).map_err(failed)
     }
@@ -78,7 +81,8 @@ impl KeptPlan {
         };
         if there.is_file() {
             if there.len() > 0 && there.len() <= LARGEST {
-                atomic::replace(&self.run.path().join("plan-lost"), &fs::read(&self.file)?)?;
+                let lost = bounded::read_file(&self.file, LARGEST)?;
+                atomic::replace(&self.run.path().join("plan-lost"), &lost)?;
             } else if there.len() > 0 {
                 fs::rename(&self.file, self.aside())?;
             }
@@ -98,7 +102,9 @@ impl KeptPlan {
     fn aside(&self) -> PathBuf {
         let name = self.file.file_name().unwrap_or_default().to_string_lossy();
         let logs = self.project.join(PROJECT_DIRECTORY).join("logs");
-        let is_there = fs::create_dir_all(&logs).is_ok() && !logs.is_symlink();
+        let is_there = bounded::check_place(&self.project, &logs).is_ok()
+            && fs::create_dir_all(&logs).is_ok()
+            && !logs.is_symlink();
         let directory = if is_there { logs } else { self.run.path().to_owned() };
         let place = |number: u32| directory.join(format!("{name}.lost-{number}"));
         let is_free = |path: &PathBuf| fs::symlink_metadata(path).is_err();
@@ -129,7 +135,7 @@ pub fn put_right(layout: &Layout, state: &RunState) -> Option<Result<String, Sto
 }
 
 fn read(project: &Path, file: &Path) -> Result<Option<String>, String> {
-    prompts::read(file, &[project], LARGEST)
+    prompts::read(file, project, LARGEST)
 }
 
 #[cfg(test)]

@@ -4,15 +4,14 @@
 //! Agents can reach them, so only ordinary files of bearable size count, and no link leads out
 //! of the project. Not here: what they say.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use ralph_core::ports::{PromptError, StoreError};
-use rustix::fs::OFlags;
 
 use super::atomic;
+use crate::bounded;
 
 /// A template is a page or two.
 const LARGEST_TEMPLATE: u64 = 256 * 1024;
@@ -29,7 +28,7 @@ pub fn template(
     let directory = project.join(directory);
     let path = directory.join(format!("{name}.md"));
     let wrong = |what: &str| unusable(project, &path, what);
-    match read(&path, &[project, &directory], LARGEST_TEMPLATE).map_err(|what| wrong(&what))? {
+    match read(&path, home(project, &directory), LARGEST_TEMPLATE).map_err(|what| wrong(&what))? {
         Some(text) if text.trim().is_empty() => Err(wrong("it is empty")),
         text => Ok(text),
     }
@@ -46,7 +45,7 @@ pub fn skill(project: &Path, directory: &Path, name: &str) -> Result<Option<Stri
 pub fn beside(project: &Path, tasks: &Path, name: &str) -> Result<Option<String>, PromptError> {
     let path = project.join(tasks).with_file_name(name);
     let directory = path.parent().unwrap_or(project);
-    read(&path, &[project, directory], LARGEST_BESIDE)
+    read(&path, home(project, directory), LARGEST_BESIDE)
         .map_err(|what| unusable(project, &path, &what))
 }
 
@@ -60,6 +59,7 @@ pub(super) fn replace_beside(
 ) -> Result<(), StoreError> {
     let path = project.join(tasks).with_file_name(name);
     let replace = || -> io::Result<()> {
+        bounded::check_place(project, &path)?;
         let real = path.canonicalize()?;
         let permissions = fs::metadata(&real)?.permissions();
         atomic::replace_by_way_of(scratch, &real, text.as_bytes(), permissions)
@@ -74,31 +74,25 @@ fn unusable(project: &Path, path: &Path, what: &str) -> PromptError {
     PromptError { message: format!("`{shown}` cannot be used: {what}") }
 }
 
-/// Reads an ordinary text file within some directories. A pipe is not waited for.
-pub(super) fn read(path: &Path, within: &[&Path], largest: u64) -> Result<Option<String>, String> {
+/// Returns what files of a directory must lie in: the project, unless the user chose a directory
+/// elsewhere.
+fn home<'a>(project: &'a Path, directory: &'a Path) -> &'a Path {
+    if bounded::is_below(directory, project) { project } else { directory }
+}
+
+/// Reads an ordinary text file within a directory. A pipe is not waited for.
+pub(super) fn read(path: &Path, within: &Path, largest: u64) -> Result<Option<String>, String> {
     let is_missing = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     };
-    let real = match path.canonicalize() {
-        Ok(real) => real,
+    let bytes = match bounded::read_within(within, path, largest + 1) {
+        Ok(bytes) => bytes,
         Err(error) if is_missing(&error) && fs::symlink_metadata(path).is_err() => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            return Err("it is not a regular file".to_owned());
+        }
         Err(error) => return Err(error.to_string()),
     };
-    let is_within = |directory: &&Path| {
-        directory.canonicalize().is_ok_and(|directory| real.starts_with(directory))
-    };
-    // A link may lead anywhere; a prompt goes to a stranger.
-    if !within.iter().any(is_within) {
-        return Err("it leads out of the project".to_owned());
-    }
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(&real);
-    let file = file.map_err(|error| error.to_string())?;
-    if !file.metadata().is_ok_and(|about| about.is_file()) {
-        return Err("it is not a regular file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    file.take(largest + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > largest {
         return Err(format!("it is larger than {} KiB", largest / 1024));
     }

@@ -22,6 +22,7 @@ use rustix::fs::OFlags;
 use super::atomic;
 use super::files::{RunStore, open_for_adding};
 use super::layout::{Layout, RunDir};
+use crate::bounded;
 use crate::formats::TaskFile;
 
 /// What is read of a file for a prompt, at most, before it is cut to size.
@@ -45,7 +46,10 @@ impl RunStore {
     }
 
     fn open_tasks(&self, path: &Path) -> Result<TaskFile, TasksError> {
-        TaskFile::read(&self.layout.project().join(path)).map_err(|problems| TasksError {
+        let place = self.layout.project().join(path);
+        bounded::check_place(self.layout.project(), path)
+            .map_err(|error| TasksError { message: format!("{}: {error}", place.display()) })?;
+        TaskFile::read(&place).map_err(|problems| TasksError {
             message: problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
         })
     }
@@ -66,7 +70,10 @@ impl RunStore {
             }
             // A list that contradicts itself still tells what somebody wanted.
             Err(TasksError { message }) => {
-                match TaskFile::read_in_spite(&self.layout.project().join(path)).0 {
+                let project = self.layout.project();
+                let is_here = bounded::check_place(project, path).is_ok();
+                let place = Some(project.join(path)).filter(|_| is_here);
+                match place.and_then(|place| TaskFile::read_in_spite(&place).0) {
                     Some(list) => list,
                     None => return TasksFound::Broken { message },
                 }
@@ -91,7 +98,8 @@ impl RunStore {
                 None => error.to_string(),
             },
         };
-        if !self.tasks.as_ref().is_some_and(TaskFile::is_current) {
+        let is_here = bounded::check_place(self.layout.project(), path).is_ok();
+        if !is_here || !self.tasks.as_ref().is_some_and(TaskFile::is_current) {
             if self.open_tasks(path).is_err() {
                 let place = self.layout.project().join(path);
                 self.restore(&place).map_err(|error| refused(&error))?;
@@ -118,7 +126,8 @@ impl RunStore {
     }
 
     fn restore(&self, place: &Path) -> io::Result<()> {
-        restore(place, &self.files, self.place(&[], DAMAGED).ok().as_deref())
+        let aside = self.place(&[], DAMAGED).ok();
+        restore(self.layout.project(), place, &self.files, aside.as_deref())
     }
 
     /// Remembers the file as it is now, also for a run that goes on after a crash.
@@ -174,16 +183,23 @@ impl RunStore {
 /// Where a task file is kept that was no good any more.
 const DAMAGED: &str = "damaged-tasks.json";
 
+/// What is kept of it, at most.
+const LARGEST_DAMAGED: u64 = 64 * 1024 * 1024;
+
 /// Writes the file as it was when a run last saw it well. What is there now is kept.
-fn restore(place: &Path, run: &RunDir, aside: Option<&Path>) -> io::Result<()> {
+fn restore(project: &Path, place: &Path, run: &RunDir, aside: Option<&Path>) -> io::Result<()> {
     let good = fs::read_to_string(run.tasks())?;
-    // A link stays a link.
+    // A link stays a link, unless it leads to what is none of the project's.
+    if bounded::check_place(project, place).is_err() && place.is_symlink() {
+        fs::remove_file(place)?;
+    }
+    bounded::check_place(project, place)?;
     let place = &place.canonicalize().unwrap_or_else(|_| place.to_owned());
     // An agent may have left anything there; a pipe would be waited for without end.
     let there = fs::symlink_metadata(place);
     match &there {
         Ok(there) if there.is_file() => {
-            if let (Ok(bad), Some(aside)) = (fs::read(place), aside) {
+            if let (Ok(bad), Some(aside)) = (bounded::read_file(place, LARGEST_DAMAGED), aside) {
                 // It is kept if that is possible; the run does not depend on it.
                 let _ = atomic::replace(aside, &bad);
             }
@@ -219,11 +235,15 @@ pub fn put_right(layout: &Layout, state: &RunState) -> Result<Vec<String>, Tasks
     let is_good = |read: &Result<TaskFile, _>| {
         read.as_ref().is_ok_and(|file: &TaskFile| file.list().terms() == board.list.terms())
     };
+    bounded::check_place(layout.project(), &work.file)
+        .or_else(|_| fs::remove_file(&place))
+        .map_err(|error| cannot(&error))?;
     let mut read = TaskFile::read(&place);
     let mut remarks = Vec::new();
     if !is_good(&read) && run.tasks().exists() {
         let aside = layout.project_directory(&[]).map(|directory| directory.join(DAMAGED));
-        restore(&place, &run, aside.ok().as_deref()).map_err(|error| cannot(&error))?;
+        restore(layout.project(), &place, &run, aside.ok().as_deref())
+            .map_err(|error| cannot(&error))?;
         remarks.push("its file was damaged, or its checks were changed".to_owned());
         read = TaskFile::read(&place);
     }

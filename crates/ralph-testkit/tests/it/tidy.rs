@@ -90,9 +90,11 @@ fn the_core_touches_nothing() {
 
 #[test]
 fn only_the_process_room_spawns() {
-    // The scripted agent is an agent, not a part of ralph that runs one.
+    // The scripted agent is an agent, not a part of ralph that runs one. The stages of a sandbox are
+    // processes of their own between the process room and a child.
     check_nowhere(&["Command::new"], |source| {
         !source.path.starts_with("crates/ralph-io/src/process/")
+            && !source.path.starts_with("crates/ralph-io/src/sandbox/stage/")
             && !source.path.starts_with("crates/ralph-io/src/sim/")
             && !source.path.starts_with("crates/ralph-testkit/")
     });
@@ -102,7 +104,11 @@ fn only_the_process_room_spawns() {
 fn only_the_git_room_knows_git() {
     check_nowhere(
         &["write-tree", "rev-parse", "read-tree", "GIT_INDEX_FILE", "update-ref"],
-        |source| !source.path.starts_with("crates/ralph-io/src/git"),
+        // The guard knows what a command of an agent's says to git.
+        |source| {
+            !source.path.starts_with("crates/ralph-io/src/git")
+                && !source.path.starts_with("crates/ralph-core/src/guard/")
+        },
     );
 }
 
@@ -187,6 +193,8 @@ fn nothing_is_left_for_later_or_left_out() {
             words
                 .iter()
                 .filter(|word| source.text.contains(word.as_str()))
+                // The one audited module for system calls without a safe wrapper.
+                .filter(|_| source.path != "crates/ralph-io/src/sandbox/stage/kernel.rs")
                 .map(|word| format!("{}: {word}", source.path))
         })
         .collect();

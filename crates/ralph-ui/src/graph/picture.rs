@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_core::graph::{Entity, Graph};
 
-use super::layout::{self, Point};
+use super::layout::{self, HalfBox, Point};
 use super::{counts, escape, name, name_of};
 use crate::safe;
 
-/// More nodes are a ball of wool, and every pair of them takes time.
-const MOST_NODES: usize = 200;
+/// More nodes are a ball of wool, and their names are too small to be read on a screen.
+const MOST_NODES: usize = 120;
 
 /// A hub may have thousands.
 const MOST_EDGES: usize = 1_000;
@@ -24,10 +24,28 @@ const MOST_WORDS: usize = 60;
 const COLORS: [&str; 8] =
     ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#9c755f", "#edc948"];
 
+/// The longest name beside a node.
+const LABEL: usize = 24;
+
+/// About how wide a letter is, in the fonts that browsers take.
+const LETTER: f64 = 7.0;
+
+/// How far above and below a node its name reaches.
+const HALF_HEIGHT: f64 = 25.0;
+
+/// What is free around everything.
+const MARGIN: f64 = 16.0;
+
+/// A row of other words.
+const ROW: f64 = 20.0;
+
+/// The picture of a single thing is no narrower than this.
+const NARROWEST: f64 = 360.0;
+
 const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#333;paint-order:stroke;\
 stroke:#fff;stroke-width:3px}line,path{stroke:#999;stroke-width:1.2;fill:none}\
-.w{font-size:10px;fill:#666}rect{fill:#fff}\
-@media(prefers-color-scheme:dark){text{fill:#ddd;stroke:#1b1b1b}rect{fill:#1b1b1b}.w{fill:#aaa}}";
+.w{font-size:10px;fill:#666}.b{fill:#fff}\
+@media(prefers-color-scheme:dark){text{fill:#ddd;stroke:#1b1b1b}.b{fill:#1b1b1b}.w{fill:#aaa}}";
 
 /// A picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,10 +56,11 @@ pub struct Drawing {
     pub extent: String,
 }
 
-/// Whether the words of an arrow stand beside it.
+/// Where the words of an arrow stand.
 #[derive(Debug, Clone, Copy)]
 enum Words {
-    Shown,
+    /// On it, so far from its beginning, of 1.
+    At(f64),
     OnPointing,
 }
 
@@ -57,34 +76,62 @@ pub fn draw(graph: &Graph) -> Drawing {
     let nodes = nodes(graph);
     let edges = edges(graph, &nodes);
     let pairs: Vec<(usize, usize)> = edges.iter().map(|edge| (edge.from, edge.to)).collect();
-    let points = layout::place(nodes.len(), &pairs);
+    let labels: Vec<String> =
+        nodes.iter().map(|node| safe::one_line(&name(&node.name), LABEL, "…")).collect();
+    let boxes: Vec<HalfBox> = labels.iter().map(|label| around(label)).collect();
+    let mut points = layout::place(&boxes, &pairs);
     let extent = extent(graph, nodes.len());
-    let [left, top, width, height] = frame(&points);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{left:.0} {top:.0} {width:.0} {height:.0}\" \
-         role=\"img\">\n<title>{extent}</title>\n<style>{STYLE}</style>\n\
-         <defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" \
-         markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0L8 4L0 8\"/></marker></defs>\n\
-         <rect x=\"{left:.0}\" y=\"{top:.0}\" width=\"{width:.0}\" height=\"{height:.0}\"/>\n",
-    );
-    let words = if edges.len() <= MOST_WORDS { Words::Shown } else { Words::OnPointing };
-    for edge in &edges {
-        push_edge(&mut svg, edge, points[edge.from], points[edge.to], words);
-    }
     let kinds: BTreeSet<&str> = nodes.iter().map(|node| node.entity_type.as_str()).collect();
     let colors: BTreeMap<&str, &str> = kinds.into_iter().zip(COLORS.into_iter().cycle()).collect();
-    for (node, point) in nodes.iter().zip(&points) {
-        push_node(
-            &mut svg,
-            node,
-            *point,
-            colors.get(node.entity_type.as_str()).unwrap_or(&COLORS[0]),
-        );
+
+    let all = || points.iter().zip(&boxes);
+    let right = all().map(|(point, half)| point.x + half.x).fold(0.0, f64::max);
+    let bottom = all().map(|(point, half)| point.y + half.y).fold(0.0, f64::max);
+    let inner = right.max(NARROWEST);
+    for point in &mut points {
+        point.x += (inner - right) / 2.0;
     }
-    push_legend(&mut svg, &colors, left + 14.0, top + 20.0);
-    let (x, y) = (left + 12.0, top + height - 12.0);
-    svg.push_str(&format!("<text x=\"{x:.0}\" y=\"{y:.0}\" class=\"w\">{extent}</text>\n</svg>"));
+    let (legend, above) = legend(&colors, inner);
+    let (width, height) = (inner + 2.0 * MARGIN, bottom + above + ROW + 2.0 * MARGIN);
+    let (left, top) = (-MARGIN, -MARGIN - above);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{left:.0} {top:.0} {width:.0} {height:.0}\" \
+         width=\"{width:.0}\" height=\"{height:.0}\" role=\"img\">\n<title>{extent}</title>\n\
+         <style>{STYLE}</style>\n\
+         <defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" \
+         markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0L8 4L0 8\"/></marker></defs>\n\
+         <rect class=\"b\" x=\"{left:.0}\" y=\"{top:.0}\" width=\"{width:.0}\" height=\"{height:.0}\"/>\n",
+    );
+    let words = if edges.len() <= MOST_WORDS { Words::At(0.5) } else { Words::OnPointing };
+    let mut drift = vec![0.0; nodes.len()];
+    for edge in &edges {
+        let (from, to) = (points[edge.from], points[edge.to]);
+        drift[edge.from] += (to.y - from.y).clamp(-1.0, 1.0);
+        drift[edge.to] += (from.y - to.y).clamp(-1.0, 1.0);
+        // The words of two arrows back and forth keep apart.
+        let is_answered = pairs.contains(&(edge.to, edge.from));
+        let words = match words {
+            Words::At(_) if is_answered => Words::At(0.35),
+            Words::At(_) | Words::OnPointing => words,
+        };
+        push_edge(&mut svg, edge, from, to, words);
+    }
+    for (place, node) in nodes.iter().enumerate() {
+        let color = colors.get(node.entity_type.as_str()).unwrap_or(&COLORS[0]);
+        // The name stands where fewer arrows are.
+        let side = if drift[place] > 0.0 { Side::Above } else { Side::Below };
+        push_node(&mut svg, node, &labels[place], points[place], color, side);
+    }
+    svg.push_str(&legend);
+    let y = top + height - MARGIN;
+    svg.push_str(&format!("<text x=\"0\" y=\"{y:.0}\" class=\"w\">{extent}</text>\n</svg>"));
     Drawing { svg, extent }
+}
+
+/// Returns the room that a node takes with its name, above or below it.
+fn around(label: &str) -> HalfBox {
+    let letters = u32::try_from(label.chars().count()).unwrap_or(u32::MAX);
+    HalfBox { x: (f64::from(letters) * LETTER / 2.0).max(10.0) + 4.0, y: HALF_HEIGHT }
 }
 
 /// Returns the best connected things in the order of the file, one for each name.
@@ -132,48 +179,64 @@ fn extent(graph: &Graph, drawn: usize) -> String {
     }
 }
 
-fn frame(points: &[Point]) -> [f64; 4] {
-    /// Room for the words at the edge.
-    const MARGIN: f64 = 90.0;
-    let bounds = |of: fn(&Point) -> f64| {
-        let least = points.iter().map(of).fold(-120.0, f64::min);
-        let most = points.iter().map(of).fold(120.0, f64::max);
-        (least - MARGIN, most - least + 2.0 * MARGIN)
-    };
-    let ((left, width), (top, height)) = (bounds(|point| point.x), bounds(|point| point.y));
-    [left, top, width, height]
+/// Says what the colors mean, where each means one thing; in rows above everything else. Returns
+/// the rows and how high they are.
+fn legend(colors: &BTreeMap<&str, &str>, width: f64) -> (String, f64) {
+    let mut svg = String::new();
+    if colors.is_empty() || colors.len() > COLORS.len() {
+        return (svg, 0.0);
+    }
+    let (mut x, mut rows) = (0.0, vec![Vec::new()]);
+    for (kind, color) in colors {
+        let kind = safe::one_line(kind, LABEL, "…");
+        let letters = u32::try_from(kind.chars().count()).unwrap_or(u32::MAX);
+        let wide = 30.0 + f64::from(letters) * LETTER;
+        if x > 0.0 && x + wide > width {
+            x = 0.0;
+            rows.push(Vec::new());
+        }
+        if let Some(row) = rows.last_mut() {
+            row.push((x, kind, color));
+        }
+        x += wide;
+    }
+    let above = MARGIN + rows.iter().map(|_| ROW).sum::<f64>();
+    for (row, y) in rows.iter().zip((0_u32..).map(|row| ROW * (f64::from(row) + 0.5) - above)) {
+        for (x, kind, color) in row {
+            svg.push_str(&format!(
+                "<circle cx=\"{:.0}\" cy=\"{y:.0}\" r=\"5\" fill=\"{color}\"/>\
+                 <text x=\"{:.0}\" y=\"{:.0}\">{}</text>\n",
+                x + 5.0,
+                x + 15.0,
+                y + 4.0,
+                escape(kind)
+            ));
+        }
+    }
+    (svg, above)
 }
 
-/// Says what the colors mean, where each means one thing.
-fn push_legend(svg: &mut String, colors: &BTreeMap<&str, &str>, x: f64, top: f64) {
-    if colors.len() > COLORS.len() {
-        return;
-    }
-    for ((kind, color), row) in colors.iter().zip(0_u32..) {
-        let y = top + 18.0 * f64::from(row);
-        let kind = escape(&safe::one_line(kind, 24, "…"));
-        svg.push_str(&format!(
-            "<circle cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"5\" fill=\"{color}\"/>\
-             <text x=\"{:.0}\" y=\"{:.0}\" class=\"w\">{kind}</text>\n",
-            x + 10.0,
-            y + 4.0
-        ));
-    }
+/// Where the name of a node stands.
+#[derive(Debug, Clone, Copy)]
+enum Side {
+    Above,
+    Below,
 }
 
-fn push_node(svg: &mut String, node: &Entity, point: Point, color: &str) {
-    /// The longest name beside a node.
-    const LABEL: usize = 24;
+fn push_node(svg: &mut String, node: &Entity, label: &str, point: Point, color: &str, side: Side) {
     let Point { x, y } = point;
     let whole = escape(&format!("{} ({})", name(&node.name), name_of(&node.entity_type)));
     let known = node.observations.iter().take(5);
     let known: Vec<String> = known.map(|it| format!("\n- {}", escape(&name_of(it)))).collect();
     let known = known.concat();
-    let label = escape(&safe::one_line(&name(&node.name), LABEL, "…"));
-    let below = y + 22.0;
+    let label = escape(label);
+    let line = match side {
+        Side::Above => y - 14.0,
+        Side::Below => y + 22.0,
+    };
     svg.push_str(&format!(
         "<g><title>{whole}{known}</title><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"8\" fill=\"{color}\"/>\
-         <text x=\"{x:.1}\" y=\"{below:.1}\" text-anchor=\"middle\">{label}</text></g>\n"
+         <text x=\"{x:.1}\" y=\"{line:.1}\" text-anchor=\"middle\">{label}</text></g>\n"
     ));
 }
 
@@ -198,9 +261,8 @@ fn push_edge(svg: &mut String, edge: &Edge<'_>, from: Point, to: Point, shown: W
     ));
     match shown {
         Words::OnPointing => {}
-        Words::Shown => {
-            // Nearer to the beginning, so that two arrows back and forth keep their words apart.
-            let at = Point { x: from.x + x * 0.4, y: from.y + y * 0.4 };
+        Words::At(share) => {
+            let at = Point { x: from.x + x * share, y: from.y + y * share + 3.0 };
             svg.push_str(&format!(
                 "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" class=\"w\">{}</text>",
                 at.x,

@@ -1,6 +1,7 @@
 //! The sections of the page behind what needs a person: what was done, and what it took.
 
 use ralph_core::gate::Severity;
+use ralph_core::planted::Planted;
 use ralph_core::report::{
     AutoApproved, GateSummary, Latest, ReviewReading, Reviews, Spent, Summary,
 };
@@ -220,6 +221,17 @@ pub(super) fn commits(page: &mut String, summary: &Summary) {
         format!("{} {task}", code(&shelved.branch)).trim_end().to_owned()
     });
     listed(page, "Kept refs", &summary.kept, |name| code(name));
+}
+
+/// What a person should look at before opening, building or running the project.
+pub(super) fn planted(page: &mut String, planted: &[Planted]) {
+    if planted.is_empty() {
+        return;
+    }
+    page.push_str("\n## Acts by itself (look at it before you open or run the project)\n\n");
+    for Planted { path, kind } in planted {
+        page.push_str(&format!("- {}: {}\n", code(path), kind.name()));
+    }
 }
 
 pub(super) fn notes(page: &mut String, summary: &Summary) {

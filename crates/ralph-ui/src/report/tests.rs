@@ -80,6 +80,9 @@ impl Journal {
                 more_files: 0,
                 history: History::Same,
                 uncommitted: Vec::new(),
+                leaks: Vec::new(),
+                meddling: Vec::new(),
+                planted: Vec::new(),
             });
             self.tell(Event::Observed { observation, kept: None });
         }

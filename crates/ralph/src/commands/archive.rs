@@ -41,7 +41,7 @@ const NEXT: &str = "The next feature";
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &ArchiveArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
-    let loaded = project.settings(None, Vec::new())?;
+    let loaded = project.settings_as_written(None, Vec::new())?;
     let documents = Documents::of(&project, &loaded.settings)?;
     let label = args.label.as_deref().map(|it| Feature::named(it, "--label")).transpose()?;
     // The lock keeps a run from working on what is put away.

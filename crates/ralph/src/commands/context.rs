@@ -1,14 +1,18 @@
-//! `ralph context`: what the next prompt of this project would be, and what it costs.
+//! `ralph context`: what the next prompt of this project would be, and what it costs; where a
+//! compaction would come first, that too.
 //!
-//! Nothing is started and nothing is changed. Not here: how the prompt is made.
+//! Nothing is started and nothing is changed. Not here: how the prompts are made.
+
+use std::path::Path;
 
 use ralph_core::context::SectionCost;
 use ralph_core::event::{Event, Recorded};
-use ralph_core::ids::RunId;
+use ralph_core::ids::{Role, RunId};
 use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::Vcs;
 use ralph_core::recipe::{PlanPart, Recipe, Retry, Work};
 use ralph_core::run::RunState;
+use ralph_core::units::Tokens;
 use ralph_io::git::Git;
 use ralph_io::process::Watch;
 use ralph_io::store::{Layout, journal, runs};
@@ -18,9 +22,10 @@ use super::build;
 use crate::cli::{CommonArgs, ContextArgs};
 use crate::complaint::Complaint;
 use crate::equip::{Asking, equipped};
-use crate::preview::{self, Places, Preview};
+use crate::preview::{self, Compaction, Places, Preview};
 use crate::project::Project;
 use crate::recipe::{self, PLAN_FILE};
+use crate::remembering;
 use crate::screen;
 use crate::settings::Loaded;
 use crate::task_file;
@@ -29,7 +34,7 @@ use crate::workflow::Basis;
 /// Prints the next prompt.
 pub(crate) fn main(common: &CommonArgs, args: &ContextArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
-    let loaded = project.settings(None, Vec::new())?;
+    let loaded = project.settings_as_written(None, Vec::new())?;
     let repository = project.repository(&Watch::detached())?;
     let layout = project.layout_in(&loaded, repository.as_ref())?;
     let gone_on = last_state(&layout)?;
@@ -40,14 +45,21 @@ pub(crate) fn main(common: &CommonArgs, args: &ContextArgs) -> Result<ExitStatus
     };
     let mut git = repository.map(|repository| Git::new(repository, layout.run(&state.run).path()));
     let vcs = git.as_mut().map(|git| -> &mut dyn Vcs { git });
-    let preview = preview::next(&state, Places { project: &project, loaded: &loaded, vcs })?;
-    for warning in &preview.warnings {
+    let places = Places { project: &project, loaded: &loaded, vcs };
+    let first = preview::compaction(&state, &places)?;
+    let preview = preview::next(first.as_ref().map_or(&state, |first| &first.after), places)?;
+    let warnings = first.iter().flat_map(|first| &first.preview.warnings);
+    for warning in warnings.chain(&preview.warnings) {
         screen::warn(warning);
     }
+    let run = run.as_ref();
     screen::print_data(&if args.json {
-        format!("{:#}\n", facts(&preview, &state.recipe, run.as_ref()))
+        let mut facts = facts(&preview, &state.recipe, run);
+        facts["compaction"] = first.as_ref().map_or(Value::Null, compaction_facts);
+        format!("{facts:#}\n")
     } else {
-        words(&preview, &state.recipe, run.as_ref())
+        let first = first.as_ref().map(compaction_words).unwrap_or_default();
+        words(&preview, &state.recipe, run) + &first
     });
     Ok(ExitStatus::Complete)
 }
@@ -116,7 +128,13 @@ fn first_state(
             .hint("`ralph run --dry-run` shows the prompt of a run"));
         }
     };
-    Ok(preview::first_state(project, &equipped(project, recipe, Asking::Memory), list))
+    let mut recipe = equipped(project, recipe, Asking::Memory);
+    let agent = recipe.agent_for(Role::Compact).clone();
+    if let Some(policy) = &mut recipe.memory {
+        // Where the files of a run would be is not told to the agent, only whether there are any.
+        policy.documentation = remembering::documentation(project, &agent, Path::new(""));
+    }
+    Ok(preview::first_state(project, &recipe, list))
 }
 
 fn words(preview: &Preview, recipe: &Recipe, run: Option<&RunId>) -> String {
@@ -137,6 +155,37 @@ fn words(preview: &Preview, recipe: &Recipe, run: Option<&RunId>) -> String {
         text.push_str(&format!("{chars} characters, in tokens:\n{}\n", table.join("\n")));
     }
     text
+}
+
+/// Says of a compaction that comes first what it costs, and what of the prompt is not known yet.
+fn compaction_words(first: &Compaction) -> String {
+    let Preview { request, iteration, .. } = &first.preview;
+    let chars = request.prompt.chars().count();
+    let mut text = format!(
+        "\nBefore that, iteration {iteration} compacts what was handed over: {}.\n\
+         The prompt above has the memory as it is now, with what is carried over by rule; what the\n\
+         compaction will say is not known yet. Its own prompt has {chars} characters, in tokens:\n",
+        first.trigger.words()
+    );
+    let total = first.parts.iter().fold(Tokens(0), |sum, (_, tokens)| sum.plus(*tokens));
+    for (name, tokens) in first.parts.iter().chain([&("total", total)]) {
+        text.push_str(&format!("{name:<9} {:>7}\n", tokens.0));
+    }
+    text
+}
+
+fn compaction_facts(first: &Compaction) -> Value {
+    let Preview { request, iteration, warnings, .. } = &first.preview;
+    let parts = first.parts.iter();
+    json!({
+        "iteration": iteration,
+        "trigger": first.trigger,
+        "agent": request.agent.kind,
+        "promptChars": request.prompt.chars().count(),
+        "parts": parts.map(|(name, tokens)| json!({ "name": name, "tokens": tokens })).collect::<Vec<_>>(),
+        "warnings": warnings,
+        "prompt": request.prompt,
+    })
 }
 
 fn facts(preview: &Preview, recipe: &Recipe, run: Option<&RunId>) -> Value {

@@ -74,7 +74,7 @@ pub(crate) fn main(common: &CommonArgs, args: &DemoArgs) -> Result<ExitStatus, C
         .map_err(|error| {
         Complaint::new(ExitStatus::GitFailed, error.message).hint("the demo needs git on the PATH")
     })?;
-    let loaded = project.settings(None, Vec::new())?;
+    let loaded = project.settings_alone()?;
     let recipe = recipe::for_prompt(&loaded, PromptSource::Text(PROMPT.to_owned()))?;
     screen::print_data(&introduction(&project.directory));
     let wishes = Wishes { dirty: DirtyPlan::Refuse, incomplete: Incomplete::Fails, shelf: None };
@@ -119,6 +119,8 @@ impl Place {
                 "hint": "Mend greet.sh; leave test.sh alone."
             }],
             "scm": { "command": "git", "tasks": ["commit"] },
+            // It shows what it has to show on every machine.
+            "sandbox": { "fallback": "guard" },
             "stateDir": self.root.join("state"),
             "preventSleep": false
         });

@@ -3,6 +3,8 @@
 //! Agents are looked at, not asked: only `--version` is run, and of logins only the names of
 //! variables and files are told. Not here: how findings look.
 
+mod isolation;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +29,7 @@ use crate::project::Project;
 use crate::recipe;
 use crate::screen::{self, Screen};
 use crate::settings::Loaded;
+use isolation::Isolation;
 
 /// The agents that are looked at although no setting names them.
 const KNOWN: [AgentKind; 9] = [
@@ -47,7 +50,7 @@ const SAMPLE: &str = "the prompt";
 /// Looks at everything and says what it found.
 pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
-    let loaded = project.settings(args.config.as_deref(), Vec::new())?;
+    let loaded = project.settings_as_written(args.config.as_deref(), Vec::new())?;
     let mut patients = configured(&loaded)?;
     let named: BTreeSet<AgentKind> = patients.iter().map(|patient| patient.agent.kind).collect();
     patients.extend(KNOWN.into_iter().filter(|kind| !named.contains(kind)).map(|kind| Patient {
@@ -68,12 +71,19 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
     let claude = examined.iter().map(|it| &it.agent).find(|it| it.kind == AgentKind::Claude);
     let mut machine = machine::look(&project, &loaded);
     machine.extend(claude.map(|claude| machine::hooks(&project, &loaded, claude)));
+    let isolation = Isolation::of(&project, &loaded, args.config.as_deref())?;
+    let is_refused = isolation.is_refused();
     if args.json {
         let facts = json!({
             "version": 1,
-            "usable": is_usable,
+            "usable": is_usable && !is_refused,
             "agents": examined.iter().map(Examined::facts).collect::<Vec<_>>(),
-            "checks": machine.iter().map(machine::Check::facts).collect::<Vec<_>>(),
+            "checks": machine
+                .iter()
+                .chain(&isolation.checks)
+                .map(machine::Check::facts)
+                .collect::<Vec<_>>(),
+            "isolation": isolation.facts(),
         });
         screen::print_data(&format!("{facts:#}\n"));
     } else {
@@ -87,6 +97,11 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
         checkup::print("Agents", &findings, &screen.style, clock(), screen::stdout());
         let findings: Vec<Finding> = machine.into_iter().map(|check| check.finding).collect();
         checkup::print("Machine", &findings, &screen.style, clock(), screen::stdout());
+        let findings = isolation.findings(&project, screen.verbosity);
+        checkup::print("Isolation", &findings, &screen.style, clock(), screen::stdout());
+    }
+    if is_refused {
+        return Ok(ExitStatus::BadInput);
     }
     Ok(if is_usable { ExitStatus::Complete } else { ExitStatus::AgentFailed })
 }

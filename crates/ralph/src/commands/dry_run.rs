@@ -107,7 +107,9 @@ pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complai
         | Step::Check { .. }
         | Step::Hear { .. }
         | Step::Reuse { .. }
-        | Step::Refuse { .. } => "run the gates".to_owned(),
+        | Step::Refuse { .. }
+        | Step::RefuseLeaks
+        | Step::RefuseMeddling => "run the gates".to_owned(),
         Step::ReadTasks => "read the task list".to_owned(),
         Step::WriteTasks | Step::WriteList => "write the task list".to_owned(),
         Step::BeginBaseline | Step::Baseline { .. } => "run the gates before any work".to_owned(),

@@ -1,10 +1,13 @@
 //! `ralph hook EVENT`: what the hooks of an agent's session come to.
 //!
 //! This runs inside somebody's session, whether ralph started it or not, so it never breaks one:
-//! what cannot be understood gets no answer, and the exit code is always 0. It reads no settings
-//! and starts nothing, but for git when a session of ralph's wants to stop. Not here: the rules
-//! and the words, which are the core's.
+//! what cannot be understood gets no answer, and the exit code is always 0. Only the guard is
+//! different: within a run, what it cannot understand is denied. It reads no settings and starts
+//! nothing, but for git when a session of ralph's wants to stop. Not here: the rules and the
+//! words, which are the core's.
 
+pub(crate) mod explain;
+mod guarding;
 mod session;
 mod stop;
 
@@ -14,10 +17,8 @@ use std::process::ExitCode;
 
 use ralph_core::briefing;
 use ralph_core::context_alert::{self, Destination, Fill, LargeWindows};
-use ralph_core::guard::{self, Decision, ToolCall};
 use ralph_core::units::Tokens;
 use ralph_io::hooks::notes::{Extent, Notebook};
-use ralph_io::hooks::places::{self, Standpoint};
 use ralph_io::hooks::transcript;
 use ralph_io::store::active::WINDOW_VARIABLE;
 use serde::Deserialize;
@@ -35,7 +36,7 @@ const LARGEST_INPUT: u64 = 64 * 1024 * 1024;
 pub(crate) fn main(event: &str) -> ExitCode {
     let answer: fn(&[u8]) -> Option<Value> = match event {
         "session-start" => session_start,
-        "pre-tool-use" => before_tool,
+        "pre-tool-use" => return guarding::main(),
         "post-tool-use" | "post-tool-batch" => after_tools,
         "stop" => stop::answer,
         // A plugin may be newer than the binary it finds.
@@ -44,14 +45,17 @@ pub(crate) fn main(event: &str) -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
-    let mut input = Vec::new();
-    let read = std::io::stdin().lock().take(LARGEST_INPUT + 1).read_to_end(&mut input);
-    if read.is_ok_and(|length| length as u64 <= LARGEST_INPUT)
-        && let Some(answer) = answer(&input)
-    {
+    if let Some(answer) = read_input().and_then(|input| answer(&input)) {
         screen::print_data(&format!("{answer}\n"));
     }
     ExitCode::SUCCESS
+}
+
+/// Reads what the hook is given; nothing if it is too much.
+fn read_input() -> Option<Vec<u8>> {
+    let mut input = Vec::new();
+    let read = std::io::stdin().lock().take(LARGEST_INPUT + 1).read_to_end(&mut input);
+    read.is_ok_and(|length| length as u64 <= LARGEST_INPUT).then_some(input)
 }
 
 /// What every hook is told.
@@ -59,7 +63,6 @@ pub(crate) fn main(event: &str) -> ExitCode {
 struct Input {
     session_id: String,
     transcript_path: Option<PathBuf>,
-    cwd: Option<PathBuf>,
     /// The subagent it runs in, if it does.
     agent_id: Option<IgnoredAny>,
     source: Option<String>,
@@ -104,39 +107,6 @@ fn session_start(bytes: &[u8]) -> Option<Value> {
             "additionalContext": briefing::words(&run?.active),
         },
     }))
-}
-
-fn before_tool(bytes: &[u8]) -> Option<Value> {
-    #[derive(Deserialize)]
-    struct Tool {
-        tool_name: String,
-        #[serde(default)]
-        tool_input: Value,
-    }
-    let input = Input::read(bytes)?;
-    let Whose::Own(run) = whose(&input.session_id) else { return None };
-    let tool: Tool = serde_json::from_slice(bytes).ok()?;
-    let field = |name: &str| tool.tool_input.get(name).and_then(Value::as_str);
-    let path = field("file_path").or_else(|| field("notebook_path"));
-    let looked_at = guard::Input { path, command: field("command") };
-    let (targets, ralph) = guard::looked_at(&tool.tool_name, &looked_at);
-    if targets.is_empty() && ralph.is_empty() {
-        return None;
-    }
-    let cwd = input.cwd.or_else(|| run.active.project.clone())?;
-    let standpoint = Standpoint { cwd, home: std::env::var_os("HOME") };
-    let targets = targets.into_iter().map(|target| standpoint.place(target)).collect();
-    let protected = places::protected(&run.active, &run.file);
-    match guard::decide(&ToolCall { targets, ralph }, &protected) {
-        Decision::Pass => None,
-        Decision::Deny { reason, .. } => Some(json!({
-            "hookSpecificOutput": {
-                "hookEventName": "PreToolUse",
-                "permissionDecision": "deny",
-                "permissionDecisionReason": reason,
-            },
-        })),
-    }
 }
 
 /// The context monitor, which is always on.

@@ -23,6 +23,7 @@ use crate::settings::{self, Loaded, types::sections::Workflow};
 use crate::templates::Feature;
 
 const SETTINGS: &str = ".ralph/settings.json";
+const LOCAL: &str = ".ralph/settings.local.json";
 const SCHEMA: &str = ".ralph/schema.json";
 
 /// Runs the command.
@@ -152,6 +153,10 @@ impl Account {
         }
         if self.settings_stay && loaded.settings.workflow != workflow {
             text.push_str(&format!("\nSet \"workflow\": {} in {SETTINGS}.\n", json!(workflow)));
+        }
+        let is_the_projects = |file: &Path| file.ends_with(SETTINGS) || file.ends_with(LOCAL);
+        if let Some(user) = loaded.files.first().filter(|file| !is_the_projects(file)) {
+            text.push_str(&format!("\nYour own settings hold here too: {}\n", user.display()));
         }
         text.push_str(&format!("\n{checks}\n\nNext:\n"));
         for (number, step) in (1..).zip(next) {

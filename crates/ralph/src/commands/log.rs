@@ -28,7 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Prints what happened in a run.
 pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
-    let loaded = project.settings(None, Vec::new())?;
+    let loaded = project.settings_as_written(None, Vec::new())?;
     let layout = project.layout(&loaded)?;
     let run = choose(layout.state(), args.run.as_deref())?;
     let files = layout.run(&run);

@@ -6,7 +6,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use ralph_core::graph::{Graph, Selection};
+use ralph_core::graph::{Graph, Index, Selection};
 use ralph_core::outcome::ExitStatus;
 use ralph_io::store::atomic;
 use ralph_io::store::graph::GraphFile;
@@ -37,7 +37,10 @@ pub(crate) fn main(common: &CommonArgs, args: &MemoryArgs) -> Result<ExitStatus,
     match args.command.as_ref().unwrap_or(&MemoryCommand::Show) {
         MemoryCommand::Show => show(&graph.all(), "Nothing is remembered yet in this project."),
         MemoryCommand::Search { words } => {
-            show(&graph.search(words), "Nothing that is remembered has all of these words.");
+            show(
+                &Index::of(graph).search(graph, words),
+                "Nothing that is remembered has all of these words.",
+            );
         }
         MemoryCommand::Export(export) => return self::export(common, &project, graph, export),
     }

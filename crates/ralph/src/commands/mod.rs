@@ -11,15 +11,18 @@ mod init;
 mod log;
 mod mcp;
 mod memory;
+mod network;
 mod plan;
 mod plugin;
 mod prompt;
 mod report;
 mod resume;
 mod run;
+mod sandbox;
 mod specs;
 mod status;
 mod tasks;
+mod trust;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -28,6 +31,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 use ralph_core::outcome::ExitStatus;
+use ralph_io::sandbox::{WALL_CODE, WALL_PREFIX};
 
 use crate::cli::memory::McpServer;
 use crate::cli::{Cli, Command, WELCOME};
@@ -40,7 +44,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
     // would take longer than the hook itself.
     if let [_, command, event] = words.as_slice()
         && command == "hook"
-        && let Some(event) = event.to_str().filter(|event| !event.starts_with('-'))
+        && let Some(event) = event.to_str().filter(|it| !it.starts_with('-') && *it != "explain")
     {
         return hook::main(event);
     }
@@ -50,6 +54,13 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         && server == "memory"
     {
         return mcp::main(Path::new("."), None);
+    }
+    // Every sandboxed child starts through one of these.
+    if let Some(ended) = ralph_io::sandbox::hidden(words.get(1..).unwrap_or_default()) {
+        return ended.unwrap_or_else(|trouble| {
+            screen::say(&format!("{WALL_PREFIX}{trouble}"));
+            WALL_CODE.into()
+        });
     }
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
@@ -62,6 +73,13 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         }
         Some(Command::Guard { run }) => ralph_io::process::guard::main(&run),
         Some(Command::Sim { scenario }) => sim(&scenario),
+        Some(Command::Connect { host, port }) => finish(&cli.common, network::connect(&host, port)),
+        Some(Command::Bridge { directory, command }) => {
+            match network::bridge(&directory, &command) {
+                Ok(code) => code,
+                Err(complaint) => finish(&cli.common, Err(complaint)),
+            }
+        }
         Some(Command::Archive(args)) => finish(&cli.common, archive::main(&cli.common, &args)),
         Some(Command::Init(args)) => finish(&cli.common, init::main(&cli.common, &args)),
         Some(Command::Plan(args)) => finish(&cli.common, plan::main(&cli.common, &args)),
@@ -70,7 +88,10 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Mcp(args)) => match args.server {
             McpServer::Memory { file } => mcp::main(&cli.common.project_dir, file.as_deref()),
         },
-        Some(Command::Hook { event }) => hook::main(&event),
+        Some(Command::Hook(args)) if args.event == "explain" => {
+            finish(&cli.common, hook::explain::main(&cli.common, &args))
+        }
+        Some(Command::Hook(args)) => hook::main(&args.event),
         Some(Command::Run(args)) => finish(&cli.common, run::main(&cli.common, &args)),
         Some(Command::Build(args)) => finish(&cli.common, build::main(&cli.common, &args)),
         Some(Command::Resume(args)) => finish(&cli.common, resume::main(&cli.common, &args)),
@@ -79,7 +100,12 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Report(args)) => finish(&cli.common, report::main(&cli.common, &args)),
         Some(Command::Context(args)) => finish(&cli.common, context::main(&cli.common, &args)),
         Some(Command::Tasks(args)) => finish(&cli.common, tasks::main(&cli.common, &args)),
+        Some(Command::Trust(args)) => finish(&cli.common, trust::main(&cli.common, &args)),
         Some(Command::Plugin(args)) => finish(&cli.common, plugin::main(&cli.common, &args)),
+        Some(Command::Sandbox(args)) => match sandbox::main(&cli.common, &args) {
+            Ok(code) => code,
+            Err(complaint) => finish(&cli.common, Err(complaint)),
+        },
         Some(Command::Doctor(args)) => finish(&cli.common, doctor::main(&cli.common, &args)),
         Some(Command::Demo(args)) => finish(&cli.common, demo::main(&cli.common, &args)),
     }

@@ -33,7 +33,7 @@ const MAX_BYTES: usize = 256 * 1024;
 /// Does what the command line says with the plugin.
 pub(crate) fn main(common: &CommonArgs, args: &PluginArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
-    let loaded = project.settings(None, Vec::new())?;
+    let loaded = project.settings_as_written(None, Vec::new())?;
     let claude = Claude::of(&project, &loaded);
     match &args.command {
         PluginCommand::Path => path(&project, &loaded, args.json),

@@ -17,7 +17,7 @@ use crate::screen;
 /// Prints the account of a run.
 pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
-    let loaded = project.settings(None, Vec::new())?;
+    let loaded = project.settings_as_written(None, Vec::new())?;
     let layout = project.layout(&loaded)?;
     let run = log::choose(layout.state(), args.run.as_deref())?;
     let (_, summary) = read(&layout.run(&run).journal())?;

@@ -24,10 +24,11 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
     let project = Project::open(common)?;
     // Only the place of the state and the look of the view are taken from the settings: the
     // policies of the run are in its journal.
-    let loaded = project.settings(args.config.as_deref(), Vec::new())?;
     if args.list {
+        let loaded = project.settings_as_written(args.config.as_deref(), Vec::new())?;
         return Ok(list(&project.state_root(&loaded)?));
     }
+    let loaded = project.settings(args.config.as_deref(), Vec::new())?;
     limit_flags(&args.limits)?;
     let layout = project.layout(&loaded)?;
     let mut known = runs::runs(layout.state());

@@ -32,7 +32,8 @@ pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Co
         PromptSource::Text(_) | PromptSource::Template(_) => source,
         PromptSource::File(path) => {
             let path = project.directory.join(path);
-            read_prompt(&path).map_err(|error| Complaint::input(error.message))?;
+            read_prompt(&project.directory, &path)
+                .map_err(|error| Complaint::input(error.message))?;
             PromptSource::File(path)
         }
     };
@@ -107,12 +108,7 @@ pub(super) fn start_flags(args: &StartArgs) -> Result<Vec<FlagValue>, Complaint>
         set("--stream-agent-output", "streamAgentOutput", json!(true));
     }
     match (&args.sandbox, args.no_sandbox) {
-        (Some(backend), _) => {
-            return Err(Complaint::input(format!(
-                "the sandbox `{backend}` is not available yet in this version"
-            ))
-            .hint("--no-sandbox runs agent and gates directly"));
-        }
+        (Some(backend), _) => set("--sandbox", "sandbox.backend", json!(backend)),
         (None, true) => set("--no-sandbox", "sandbox.backend", json!("none")),
         (None, false) => {}
     }

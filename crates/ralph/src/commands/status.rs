@@ -34,7 +34,7 @@ const COMMITS: u32 = 5;
 /// Prints where the last run stands.
 pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
-    let loaded = project.settings(None, Vec::new())?;
+    let loaded = project.settings_as_written(None, Vec::new())?;
     let repository = project.repository(&Watch::detached())?;
     let layout = project.layout_in(&loaded, repository.as_ref())?;
     let last = runs::runs(layout.state()).into_iter().find(|run| run.started.is_some());

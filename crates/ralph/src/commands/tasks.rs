@@ -28,7 +28,7 @@ use crate::task_file;
 /// Does what the command line says with the task file.
 pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
-    let loaded = project.settings(None, Vec::new())?;
+    let loaded = project.settings_as_written(None, Vec::new())?;
     let settings = &loaded.settings;
     let plan = args.plan.as_deref();
     let desk = Desk { common, json: args.json, project: &project, settings };

@@ -20,9 +20,8 @@ pub(super) fn policy(sandbox: &said::Sandbox, commit: &CommitPolicy) -> Policy {
         },
         git: match (sandbox.git, commit) {
             (Some(said::SandboxGit::Ro), _) => GitAccess::Ro,
-            (Some(said::SandboxGit::Agent), _) => GitAccess::Agent,
+            (Some(said::SandboxGit::Agent), _) | (None, CommitPolicy::Agent) => GitAccess::Agent,
             (Some(said::SandboxGit::Clone), _) => GitAccess::Clone,
-            (None, CommitPolicy::Agent) => GitAccess::Agent,
             (None, CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::Nobody) => {
                 GitAccess::Ro
             }

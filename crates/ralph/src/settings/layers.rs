@@ -1,14 +1,17 @@
 //! The layers of settings and how they merge; every value knows where it came from.
 //!
-//! Later wins: defaults, the project's file (or the one given), the local file, environment,
-//! flags. Objects merge by key; everything else replaces. A pure function over what was read:
-//! not here is reading files or the environment; see `source`.
+//! Later wins: defaults, the user's own file, the project's file (or the one given), the local
+//! file, environment, flags. Objects merge by key; everything else replaces. What a project's
+//! files loosen of the user's bound is listed. A pure function over what was read: not here is
+//! reading files or the environment (`source`), and what looser means (`bound`).
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use super::bound;
 use super::check::{Fault, Finding, check};
 use super::environment::{Meaning, Names};
 use super::key_value::mapping::read_key_value;
@@ -24,6 +27,8 @@ use ralph_core::secret::masked;
 /// Everything that settings are made from.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sources {
+    /// The user's own file: JSON.
+    pub(crate) user: Option<SourceFile>,
     /// The project's file, or the one given instead: JSON or `KEY=VALUE`.
     pub(crate) base: Option<SourceFile>,
     /// The local file beside it: JSON.
@@ -41,6 +46,17 @@ pub(crate) struct SourceFile {
     pub(crate) path: PathBuf,
     /// Its text.
     pub(crate) text: String,
+    /// Who speaks in it.
+    pub(crate) voice: Voice,
+}
+
+/// Who speaks in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Voice {
+    /// The user: what it says of isolation is the bound.
+    User,
+    /// The project, which may have come from anywhere.
+    Project,
 }
 
 /// What a flag sets.
@@ -65,6 +81,39 @@ pub(crate) struct Loaded {
     pub(crate) files: Vec<PathBuf>,
     /// What somebody may have expected otherwise.
     pub(crate) warnings: Vec<String>,
+    /// What the project's files loosen.
+    pub(crate) loosenings: Vec<Loosening>,
+}
+
+/// A setting of isolation with which a project goes beyond what its user said.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Loosening {
+    /// The key.
+    pub(crate) key: &'static str,
+    /// What is asked for; of a list, what is added.
+    pub(crate) asks: Value,
+    /// Where it is asked for.
+    pub(crate) origin: Origin,
+    /// What the user's bound is.
+    pub(crate) bound: Value,
+    /// Where that came from.
+    pub(crate) bound_origin: Origin,
+}
+
+impl fmt::Display for Loosening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = if self.bound.is_null() { "`not set`".into() } else { self.bound.to_string() };
+        let what = match self.asks.as_array() {
+            Some(entries) => {
+                let entries: Vec<String> = entries.iter().map(ToString::to_string).collect();
+                format!("adds {}", entries.join(", "))
+            }
+            None if self.asks.is_null() => "takes away the value".to_owned(),
+            None => format!("asks for {}", self.asks),
+        };
+        let (key, origin, by) = (self.key, &self.origin, &self.bound_origin);
+        write!(f, "{origin}: `{key}` {what}; your bound is {bound} ({by})")
+    }
 }
 
 impl Loaded {
@@ -94,7 +143,9 @@ fn origin_in<'a>(origins: &'a BTreeMap<JsonPath, Origin>, path: &JsonPath) -> &'
 pub(crate) fn load(sources: Sources) -> Result<Loaded, SettingsError> {
     let names = Names::new(Shape::from_schema(&json_schema()));
     let mut reading = Reading::default();
-    for (file, kind) in [(sources.base, Kind::Base), (sources.local, Kind::Local)] {
+    for (file, kind) in
+        [(sources.user, Kind::User), (sources.base, Kind::Base), (sources.local, Kind::Local)]
+    {
         if let Some(file) = file {
             reading.file(&file, kind, &names);
         }
@@ -146,7 +197,7 @@ struct Layer {
 
 #[derive(Debug)]
 enum LayerSource {
-    File { path: PathBuf, located: Located },
+    File { path: PathBuf, located: Located, voice: Voice },
     Env { name: String },
     Flag { name: String },
 }
@@ -159,9 +210,17 @@ enum Part {
 }
 
 impl LayerSource {
+    /// Returns who speaks; none where it is the command line or the environment.
+    fn voice(&self) -> Option<Voice> {
+        match self {
+            Self::File { voice, .. } => Some(*voice),
+            Self::Env { .. } | Self::Flag { .. } => None,
+        }
+    }
+
     fn origin(&self, path: &JsonPath, part: Part) -> Origin {
         match self {
-            Self::File { path: file, located } => {
+            Self::File { path: file, located, .. } => {
                 let spot = located.spot(path);
                 let position = match part {
                     Part::Key => spot.key,
@@ -178,6 +237,7 @@ impl LayerSource {
 /// Which file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
+    User,
     Base,
     Local,
 }
@@ -203,13 +263,15 @@ impl Reading {
             self.unread += usize::from(!mapped.problems.is_empty());
             self.problems.extend(mapped.problems);
             self.warnings.extend(mapped.warnings);
-            let source = LayerSource::File { path: file.path.clone(), located: mapped.located };
+            let located = mapped.located;
+            let source = LayerSource::File { path: file.path.clone(), located, voice: file.voice };
             self.layers.push(Layer { value: mapped.document, source });
             return;
         }
         match read_json(&file.path, &file.text) {
             Ok((value, located)) => {
-                let source = LayerSource::File { path: file.path.clone(), located };
+                let voice = file.voice;
+                let source = LayerSource::File { path: file.path.clone(), located, voice };
                 self.layers.push(Layer { value, source });
             }
             Err(problems) => {
@@ -298,8 +360,12 @@ impl Reading {
     fn merge(mut self) -> Result<Loaded, SettingsError> {
         let mut merged = serde_json::to_value(Settings::default()).unwrap_or_default();
         remove_nulls(&mut merged);
+        let user = UserBound::of(&merged, &self.layers);
         let mut origins = BTreeMap::new();
-        for layer in &self.layers {
+        for layer in &mut self.layers {
+            if layer.source.voice() == Some(Voice::Project) {
+                bound::keep_closed(&user.document, &mut layer.value);
+            }
             match merge(&merged, &layer.value) {
                 Ok(next) => {
                     merged = next;
@@ -316,6 +382,7 @@ impl Reading {
                 }),
             }
         }
+        let loosenings = user.loosened(&merged, &origins, &self.layers);
         let settings = match serde_json::from_value::<Settings>(merged) {
             Ok(settings) => settings,
             Err(error) => {
@@ -328,13 +395,14 @@ impl Reading {
                 return Err(SettingsError { problems: self.problems });
             }
         };
-        self.finish(settings, origins)
+        self.finish(settings, origins, loosenings)
     }
 
     fn finish(
         mut self,
         mut settings: Settings,
         origins: BTreeMap<JsonPath, Origin>,
+        loosenings: Vec<Loosening>,
     ) -> Result<Loaded, SettingsError> {
         shorten_default_soft_limits(&mut settings, &origins);
         if self.unread == 0 {
@@ -347,7 +415,65 @@ impl Reading {
         if !self.problems.is_empty() {
             return Err(SettingsError { problems: self.problems });
         }
-        Ok(Loaded { settings, origins, files: self.files, warnings: self.warnings })
+        let Self { files, warnings, .. } = self;
+        Ok(Loaded { settings, origins, files, warnings, loosenings })
+    }
+}
+
+/// What the user says before any project does: defaults and the files that are the user's.
+struct UserBound {
+    document: Value,
+    origins: BTreeMap<JsonPath, Origin>,
+}
+
+impl UserBound {
+    fn of(defaults: &Value, layers: &[Layer]) -> Self {
+        let mut bound = Self { document: defaults.clone(), origins: BTreeMap::new() };
+        for layer in layers.iter().filter(|it| it.source.voice() == Some(Voice::User)) {
+            // What does not fit is told when everything is merged.
+            if let Ok(document) = merge(&bound.document, &layer.value) {
+                bound.document = document;
+                record(&layer.value, &JsonPath::default(), &layer.source, &mut bound.origins);
+            }
+        }
+        bound
+    }
+
+    /// Returns where a project goes beyond. What a variable or a flag replaces is the user's own
+    /// word again.
+    fn loosened(
+        &self,
+        merged: &Value,
+        origins: &BTreeMap<JsonPath, Origin>,
+        layers: &[Layer],
+    ) -> Vec<Loosening> {
+        let is_the_projects = |origin: &Origin| match origin {
+            Origin::File { path: from, .. } => layers.iter().any(|layer| match &layer.source {
+                LayerSource::File { path, voice, .. } => path == from && *voice == Voice::Project,
+                LayerSource::Env { .. } | LayerSource::Flag { .. } => false,
+            }),
+            Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => false,
+        };
+        let backend = origin_in(origins, &JsonPath::parse("sandbox.backend"));
+        let is_none = |document: &Value| bound::at(document, "sandbox.backend") == "none";
+        // A user who wants no sandbox at all has nothing left to bound in it.
+        let is_off = is_none(merged) && (is_none(&self.document) || !is_the_projects(backend));
+        bound::looser(&self.document, merged)
+            .into_iter()
+            .filter(|it| !(is_off && it.key.starts_with("sandbox.")))
+            .filter_map(|bound::Looser { key, asks, bound }| {
+                let path = JsonPath::parse(key);
+                let origin = origin_in(origins, &path).clone();
+                let bound_origin = origin_in(&self.origins, &path).clone();
+                is_the_projects(&origin).then_some(Loosening {
+                    key,
+                    asks,
+                    origin,
+                    bound,
+                    bound_origin,
+                })
+            })
+            .collect()
     }
 }
 

@@ -2,18 +2,20 @@
 //!
 //! The way of a setting: `source` reads files, `locate` and `key_value` turn text into a document
 //! with positions, `environment` turns variables into values, `layers` checks each (`check`, by
-//! the `shape` of the `schema` of the `types`), merges them, and lets `sense` look at the whole.
+//! the `shape` of the `schema` of the `types`), merges them within the `bound` that the user sets
+//! to a project, and lets `sense` look at the whole.
 //!
 //! Not here: what settings mean for a run. A recipe is made from them elsewhere, and the engine
 //! sees only that.
 
+pub(crate) mod bound;
 mod check;
 mod environment;
 mod key_value;
 mod layers;
 mod locate;
 mod path;
-mod problem;
+pub(crate) mod problem;
 mod schema;
 mod sense;
 mod shape;
@@ -22,8 +24,8 @@ pub(crate) mod types;
 mod words;
 
 pub(crate) use {
-    layers::{FlagValue, Loaded, load},
+    layers::{FlagValue, Loaded, Loosening, load},
     schema::json_schema,
-    source::read_sources,
+    source::{Files, read_sources, user_file},
     types::Settings,
 };

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use ralph_core::glob::Pattern;
+use ralph_core::guard::{Category, rule};
 
 use super::check::{Fault, Finding};
 use super::path::JsonPath;
@@ -23,7 +24,33 @@ pub(crate) fn check_sense(settings: &Settings) -> Vec<Finding> {
     check_timeouts(settings, &mut findings);
     check_scm(settings, &mut findings);
     check_notify(settings, &mut findings);
+    check_guard(settings, &mut findings);
     findings
+}
+
+/// Refuses ids of rules that do not exist, and rules that no setting lifts.
+fn check_guard(settings: &Settings, findings: &mut Vec<Finding>) {
+    let guard = JsonPath::parse("guard");
+    let lists = [("allow", &settings.guard.allow), ("deny", &settings.guard.deny)];
+    for (key, list) in lists {
+        for (index, entry) in list.iter().enumerate() {
+            let message = match rule(entry) {
+                _ if entry.trim().is_empty() => "must not be blank".to_owned(),
+                Some(rule) if key == "allow" && rule.category == Category::LoopIntegrity => {
+                    format!("`{entry}` keeps the loop itself safe and cannot be allowed")
+                }
+                None if is_like_an_id(entry) => format!("there is no rule `{entry}`"),
+                Some(_) | None => continue,
+            };
+            findings.push(finding(guard.key(key).index(index), message));
+        }
+    }
+}
+
+/// Returns whether an entry can only be meant as the id of a rule.
+fn is_like_an_id(entry: &str) -> bool {
+    let prefix = entry.split_once('.').map(|(prefix, _)| prefix);
+    !entry.contains(' ') && Category::ALL.iter().any(|category| Some(category.prefix()) == prefix)
 }
 
 fn finding(path: JsonPath, message: impl Into<String>) -> Finding {

@@ -7,38 +7,72 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::layers::{SourceFile, Sources};
+use super::layers::{SourceFile, Sources, Voice};
 use super::path::JsonPath;
 use super::problem::{Place, Problem, SettingsError};
 
 /// Settings are some kilobytes; a larger file is not one, and must not fill the memory.
 const LARGEST: u64 = 1 << 20;
 
-/// Reads the settings files of a project; `config` takes the place of `.ralph/settings.json`.
+/// The files that settings are read from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Files<'a> {
+    /// The user's own; it need not be there.
+    pub(crate) user: Option<&'a Path>,
+    /// The project directory.
+    pub(crate) project: &'a Path,
+    /// What takes the place of `.ralph/settings.json`; it must be there.
+    pub(crate) config: Option<&'a Path>,
+}
+
+/// Returns the file of the user's own settings, whether it is there or not: in
+/// `$XDG_CONFIG_HOME/ralph`, else in `~/.config/ralph`. Without a home there is none.
+pub(crate) fn user_file(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    // A relative path here is to be ignored, by the rules for these variables.
+    let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_CONFIG_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".config")))
+        .map(|directory| directory.join("ralph/settings.json"))
+}
+
+/// Reads the settings files.
 ///
-/// A project without settings files is fine; a given file must exist. The environment and the
-/// flags are still to be added.
-pub(crate) fn read_sources(
-    project_dir: &Path,
-    config: Option<&Path>,
-) -> Result<Sources, SettingsError> {
+/// A project without settings files is fine. The environment and the flags are still to be
+/// added.
+pub(crate) fn read_sources(files: Files<'_>) -> Result<Sources, SettingsError> {
     let mut problems = Vec::new();
-    let base = match config {
+    let user = files.user.map_or(Ok(None), |path| read(path, Special::Refused));
+    let base = match files.config {
         Some(path) => match read(path, Special::Allowed) {
             Ok(None) => Err(problem(path, "no such file", None)),
             other => other,
         },
-        None => read(&in_project(project_dir, "settings.json"), Special::Refused),
+        None => read(&in_project(files.project, "settings.json"), Special::Refused),
     };
-    let local = read(&in_project(project_dir, "settings.local.json"), Special::Refused);
+    let local = read(&in_project(files.project, "settings.local.json"), Special::Refused);
     let mut take = |file: Result<Option<SourceFile>, Problem>| {
-        file.unwrap_or_else(|problem| {
+        let file = file.unwrap_or_else(|problem| {
             problems.push(problem);
             None
-        })
+        })?;
+        // Whoever can write into the project could have written it.
+        let voice = if lies_in(&file.path, files.project) { Voice::Project } else { Voice::User };
+        Some(SourceFile { voice, ..file })
     };
-    let sources = Sources { base: take(base), local: take(local), ..Sources::default() };
+    let (user, base, local) = (take(user), take(base), take(local));
+    let sources = Sources { user, base, local, ..Sources::default() };
     if problems.is_empty() { Ok(sources) } else { Err(SettingsError { problems }) }
+}
+
+/// Returns whether a file lies in the work tree of a project, by its name or by where its name
+/// leads.
+fn lies_in(file: &Path, project: &Path) -> bool {
+    let top = project.ancestors().find(|it| it.join(".git").exists()).unwrap_or(project);
+    let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let is_below = |path: &Path| path.starts_with(top) || path.starts_with(resolved(top));
+    // A link in the project to a file elsewhere is as much the project's choice.
+    let named = file.parent().zip(file.file_name()).map(|(above, name)| resolved(above).join(name));
+    is_below(file) || is_below(&resolved(file)) || named.is_some_and(|it| is_below(&it))
 }
 
 impl Sources {
@@ -109,7 +143,7 @@ fn decode(path: &Path, bytes: Vec<u8>) -> Result<SourceFile, Problem> {
         let line = error.as_bytes()[..valid].split(|byte| *byte == b'\n').count();
         problem(path, &format!("is not UTF-8 text (line {line})"), Some("save it as UTF-8"))
     })?;
-    Ok(SourceFile { path: path.into(), text })
+    Ok(SourceFile { path: path.into(), text, voice: Voice::Project })
 }
 
 fn problem(path: &Path, message: &str, hint: Option<&str>) -> Problem {

@@ -5,6 +5,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod gate;
+pub(crate) mod guard;
 pub(crate) mod limits;
 pub(crate) mod quantity;
 pub(crate) mod sandbox;
@@ -17,11 +18,12 @@ use serde::{Deserialize, Serialize};
 
 use agent::{Agent, Agents, Role};
 use gate::{Gate, Guardrail, ValidationStrategy};
+use guard::Guard;
 use limits::{Budget, RateLimit, Retries, Stuck, Timeouts};
 use sandbox::Sandbox;
 use sections::{
-    Baseline, Commit, Context, Log, Mcp, Memory, Notify, OnFailure, Review, Scm, Tasks, Ui,
-    Workflow,
+    Baseline, Commit, Context, Log, Mcp, Memory, Notify, OnFailure, Review, Scm, Secrets, Tasks,
+    Ui, Workflow,
 };
 
 /// Settings of ralph, in `.ralph/settings.json` and `.ralph/settings.local.json`.
@@ -70,6 +72,8 @@ pub(crate) struct Settings {
     pub(crate) review: Review,
     /// Globs of files that an attempt may not change.
     pub(crate) protect: Vec<String>,
+    /// Secrets in what is committed.
+    pub(crate) secrets: Secrets,
     /// Whether the hard gates run once before any agent. Not set: `note` for task lists, else `off`.
     pub(crate) baseline: Option<Baseline>,
     /// Whether the machine is kept awake during a run.
@@ -112,6 +116,8 @@ pub(crate) struct Settings {
     pub(crate) vars: BTreeMap<String, String>,
     /// What agents and gates can reach.
     pub(crate) sandbox: Sandbox,
+    /// The command guard in front of an agent's tools.
+    pub(crate) guard: Guard,
     /// Whom to tell when something happens.
     pub(crate) notify: Notify,
     /// The log.
@@ -145,6 +151,7 @@ impl Default for Settings {
             tasks: Tasks::default(),
             review: Review::default(),
             protect: Vec::new(),
+            secrets: Secrets::default(),
             baseline: None,
             prevent_sleep: true,
             stuck: Stuck::default(),
@@ -163,6 +170,7 @@ impl Default for Settings {
             specs_dir: "specs".into(),
             vars: BTreeMap::new(),
             sandbox: Sandbox::default(),
+            guard: Guard::default(),
             notify: Notify::default(),
             log: Log::default(),
             ui: Ui::default(),

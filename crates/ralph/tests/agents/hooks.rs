@@ -145,14 +145,35 @@ fn an_agent_that_has_not_committed_may_not_stop() {
 }
 
 #[test]
-fn hooks_that_are_switched_off_are_missed_once() {
-    let turns = |_: &Path| vec![Turn::says("More to do."), done()];
+fn a_dangerous_command_is_denied_and_the_agent_goes_another_way() {
+    let turns = |_: &Path| {
+        vec![
+            Cli::Claude.runs("rm -rf ~/precious"),
+            Cli::Claude.runs("d=precious; cd ~ && find \"$d\" -type f -exec rm {} +"),
+            Cli::Claude.runs("mkdir -p out && echo fine > out/made.txt && rm -rf out/old"),
+            done(),
+        ]
+    };
+    let Some(stage) = stage(turns, &json!({})) else { return };
+    let precious = stage.sealed.root().join("home/precious");
+    fs::create_dir_all(&precious).expect("a directory");
+    fs::write(precious.join("letter.txt"), "dear").expect("written");
+    stage.run().expect_code(0);
+    assert!(precious.join("letter.txt").exists(), "{}", stage.account());
+    expect_told(&stage, 1, "ralph's guard (fs.remove-outside)");
+    expect_told(&stage, 2, "ralph's guard (fs.remove-outside)");
+    assert_eq!(stage.sealed.read("out/made.txt"), "fine\n");
+}
+
+#[test]
+fn hooks_that_the_user_has_switched_off_run_all_the_same() {
+    let turns = |_: &Path| vec![Cli::Claude.runs("rm -rf .ralph"), done()];
     let Some(stage) = stage(turns, &json!({})) else { return };
     let settings = stage.sealed.root().join("home/.claude");
     fs::create_dir_all(&settings).expect("a directory");
     fs::write(settings.join("settings.json"), r#"{"disableAllHooks": true}"#).expect("written");
     let end = stage.run().expect_code(0);
-    let said = "ralph's hooks did not run in `claude`";
-    assert_eq!(end.stderr.matches(said).count(), 1, "{}", end.stderr);
-    stage.expect_events(&[("asked", 2)]);
+    assert!(!end.stderr.contains("ralph's hooks did not run"), "{}", end.stderr);
+    expect_told(&stage, 1, "ralph's guard (loop.own-files)");
+    assert!(stage.sealed.project().join(".ralph/settings.json").exists());
 }

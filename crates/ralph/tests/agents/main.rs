@@ -3,11 +3,14 @@
 
 mod cli;
 mod hooks;
+mod isolated;
+mod memory;
 mod plugin;
 mod review;
 mod scenes;
 mod specs;
 mod stage;
+mod state;
 
 /// Makes a test of each scene that a CLI plays: those of all CLIs, and its own.
 macro_rules! plays {

@@ -130,17 +130,22 @@ fn last_message(body: &Value) -> String {
     message.to_string().chars().take(400).collect()
 }
 
-/// Returns the directory of the CLIs. In CI nothing may be left out.
+/// Returns the directory of the CLIs.
 fn agents(cli: Cli) -> Option<PathBuf> {
-    if let Some(agents) = env::var_os(AGENTS).filter(|agents| !agents.is_empty()) {
-        return Some(agents.into());
+    installed(AGENTS, &format!("`{}`", cli.name()), "scripts/install-agents")
+}
+
+/// Returns the place that a variable names, where a script has installed something. In CI nothing
+/// may be left out.
+pub(crate) fn installed(variable: &str, what: &str, script: &str) -> Option<PathBuf> {
+    if let Some(place) = env::var_os(variable).filter(|place| !place.is_empty()) {
+        return Some(place.into());
     }
-    assert!(env::var_os("CI").is_none(), "{AGENTS} is not set; run scripts/install-agents");
+    assert!(env::var_os("CI").is_none(), "{variable} is not set; run {script}");
     // Not by a macro: the test harness keeps to itself what a passing test prints.
     let _ = writeln!(
         std::io::stderr(),
-        "LEFT OUT: a test with the real `{}`; {AGENTS} is not set (see scripts/install-agents)",
-        cli.name()
+        "LEFT OUT: a test with the real {what}; {variable} is not set (see {script})"
     );
     None
 }
@@ -150,7 +155,8 @@ fn link(sealed: &Sealed, program: &Path, name: &str) {
     symlink(program, sealed.bin().join(name)).expect("a link");
 }
 
-fn find(program: &str) -> PathBuf {
+/// Returns a program of this machine.
+pub(crate) fn find(program: &str) -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
         .map(|directory| directory.join(program))

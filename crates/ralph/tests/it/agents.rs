@@ -268,7 +268,8 @@ fn doctor_tells_what_is_there_and_how_it_is_called() {
     assert!(codex["hints"][0].to_string().contains("@openai/codex"));
     let checks = facts["checks"].as_array().expect("a list");
     let names: Vec<&Value> = checks.iter().map(|check| &check["name"]).collect();
-    assert_eq!(names, ["git", "repository", "state", "sleep", "hooks"]);
+    let expected = ["git", "repository", "state", "sleep", "hooks", "user-settings", "trust"];
+    assert_eq!(names, expected);
     assert_eq!(noted(&sealed, "argv"), "", "it was not asked");
     let end = sealed.ralph(&["doctor"]).expect_code(0);
     for text in ["claude 2.1.325 (agent, agents.fix)", "login: unknown", "schema output: enforced"]

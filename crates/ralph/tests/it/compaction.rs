@@ -152,6 +152,34 @@ fn what_compacting_changes_is_undone_and_its_template_may_be_the_projects_own() 
 }
 
 #[test]
+fn a_bug_that_a_handoff_leaves_is_open_until_one_mends_it() {
+    let sealed = sealed();
+    let account = |is_mended: bool| {
+        let bug = json!({ "description": "the login test is flaky", "resolution": "", "resolved": is_mended });
+        json!({ "handoff": {
+            "task_completed": { "summary": "Wrote it.", "fully_complete": true },
+            "bugs_encountered": [bug]
+        } })
+    };
+    let calls = json!([
+        // It forgets everything, each time.
+        { "when": { "role": "compact" }, "do": [memory(json!({}))] },
+        { "when": { "iteration": 1 }, "do": [account(false)] },
+        { "when": { "iteration": 5 }, "do": [account(true)] },
+        { "do": [handoff(&[])] }
+    ]);
+    sealed.script(&calls, &settings(json!({ "memory": { "everyIterations": 1 } })));
+    write_plan(&sealed, &numbered(4));
+    sealed.ralph(&["build"]).expect_code(0);
+    let open = |prompt: &str| prompt.contains("the login test is flaky (carried over)");
+    let prompts = sealed.prompts();
+    let open: Vec<bool> = prompts.iter().map(|prompt| open(prompt)).collect();
+    // Implement and compact in turns; the third attempt mends it.
+    assert_eq!(open, [false, false, true, false, true, false, false], "{}", prompts[2]);
+    assert_eq!(latest(&sealed)["unresolved_issues"], json!([]));
+}
+
+#[test]
 fn a_compaction_that_fails_is_said_and_the_run_goes_on() {
     let sealed = sealed();
     let calls = json!([
@@ -204,6 +232,47 @@ fn a_new_run_knows_what_the_last_one_found() {
     assert!(sealed.prompts()[1].contains(LIMIT), "{}", sealed.prompts()[1]);
     let held = latest(&sealed)["active_constraints"][0]["constraint"].clone();
     assert_eq!(held, "SQLite has one writer: writes wait");
+}
+
+#[test]
+fn context_shows_the_compaction_that_comes_first_and_what_follows() {
+    let sealed = sealed();
+    let calls = json!([
+        { "when": { "role": "compact" }, "do": [memory(json!({}))] },
+        { "do": [handoff(&[LIMIT])] }
+    ]);
+    sealed.script(&calls, &settings(json!({ "memory": { "everyIterations": 1 } })));
+    write_plan(&sealed, &numbered(2));
+    let looked_at =
+        |words: &[&str]| sealed.ralph(&[&["context"], words].concat()).expect_code(0).stdout;
+    let facts: Value = serde_json::from_str(&looked_at(&["--json"])).expect("JSON");
+    assert_eq!(facts["compaction"], Value::Null);
+    sealed.ralph(&["build", "--maximum-iterations", "1"]).expect_code(1);
+    let facts: Value = serde_json::from_str(&looked_at(&["--json"])).expect("JSON");
+    assert_eq!(
+        (&facts["iteration"], &facts["role"], &facts["task"]),
+        (&json!(3), &json!("implement"), &json!("t2"))
+    );
+    let first = &facts["compaction"];
+    assert_eq!((&first["iteration"], &first["trigger"]), (&json!(2), &json!("periodic")));
+    let shown = looked_at(&[]);
+    for expect in [
+        "Iteration 3: implement t2, in run ",
+        "\nBefore that, iteration 2 compacts what was handed over: it is time.\n",
+        "\nhandoffs ",
+        "\ntotal ",
+    ] {
+        assert!(shown.contains(expect), "{expect}\n{shown}");
+    }
+    // Both are what the run asks: the first to the letter, the second as far as it is known.
+    sealed.ralph(&["resume", "-m", "2"]).expect_code(0);
+    let prompts = sealed.prompts();
+    assert_eq!(first["prompt"], prompts[1]);
+    let coding = facts["prompt"].as_str().expect("a prompt");
+    let held = "\n- SQLite has one writer: writes wait (from 1) (carried over)\n";
+    assert!(coding.contains(held) && prompts[2].contains(held), "{coding}");
+    let after_memory = |text: &str| text.split_once(held).map(|(_, rest)| rest.to_owned());
+    assert_eq!(after_memory(coding), after_memory(&prompts[2]));
 }
 
 /// Returns a project in which `claude` plays a compaction and two tasks, the second of which

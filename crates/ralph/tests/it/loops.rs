@@ -200,7 +200,9 @@ fn nothing_of_the_agent_is_shown_when_it_is_not_wanted() {
     let hidden = run(&sealed, &["--no-stream-agent-output"]).expect_code(0);
     assert!(!hidden.stderr.contains("secret thoughts"), "{}", hidden.stderr);
     let quiet = run(&sealed, &["--quiet"]).expect_code(0);
-    assert_eq!(quiet.stderr.lines().count(), 1, "{}", quiet.stderr);
+    let lines: Vec<&str> = quiet.stderr.lines().collect();
+    assert!(lines[0].contains("there is no sandbox"), "{}", quiet.stderr);
+    assert_eq!(lines.len(), 2, "{}", quiet.stderr);
     assert_eq!(shown.stdout, "", "stdout is for data");
 }
 

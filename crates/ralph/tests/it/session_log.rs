@@ -69,6 +69,7 @@ fn the_blocks_of_a_whole_session() {
     run(&sealed, &[]).expect_code(0);
     expect![[r"
         [warning] this is no git repository: nothing can be compared or undone
+        [warning] there is no sandbox: agent and gates can do whatever you can
         ================================================================================
         ITERATION 1
         ================================================================================
@@ -383,6 +384,7 @@ fn an_interrupted_run_is_told_as_such_and_goes_on_in_a_session_of_its_own() {
         Mode: prompt
         Start Time: ...
         --------------------------------------------------------------------------------
+        [warning] there is no sandbox: agent and gates can do whatever you can
         <response>DONE</response>
         --------------------------------------------------------------------------------
         ITERATION 1 COMPLETE

@@ -3,11 +3,13 @@
 //! Its stream resembles Claude Code's, whose wire types it shares. Not here: stop checks, which
 //! are plugins of Amp's own.
 
+mod belongings;
 mod call;
 mod failure;
 mod translate;
 mod wire;
 
+pub(super) use belongings::BELONGINGS;
 pub(super) use call::call;
 pub(super) use failure::INSTALL_HINT;
 pub(super) use translate::AmpTranslator;

@@ -7,7 +7,7 @@ use ralph_core::active::session_id;
 use ralph_core::capability::{SchemaOutput, Support};
 use ralph_core::failure::Failure;
 use ralph_core::ports::Request;
-use ralph_core::recipe::{AgentOutput, Permissions};
+use ralph_core::recipe::{AgentChoice, AgentOutput, Permissions};
 use ralph_core::units::UsdMicros;
 
 use crate::agents::call::{
@@ -36,6 +36,9 @@ const LINGERING_TOOLS: &str = "ScheduleWakeup,Monitor,CronCreate,CronDelete,Cron
 
 /// Flags of the user's that say which session it is.
 const OTHER_SESSIONS: [&str; 5] = ["--resume", "-r", "--continue", "-c", "--from-pr"];
+
+/// Settings of the user's that switch hooks off would switch off ralph's as well.
+const HOOKS_ON: &str = r#"{"disableAllHooks":false}"#;
 
 /// A project's `.mcp.json` is started unasked without these.
 const NO_SERVERS: &str = r#"{"mcpServers":{}}"#;
@@ -89,7 +92,8 @@ pub(in crate::agents) fn call(request: &Request, context: &CallContext) -> Resul
         // A path is refused; only the schema itself will do.
         args.add(&["--json-schema"], Some(&argument(&schema.to_string(), "the schema")?));
     }
-    if let Some(plugin) = context.plugin.as_ref().filter(|_| takes_plugin(request)) {
+    if let Some(plugin) = context.plugin.as_ref().filter(|_| takes_plugin(&request.agent)) {
+        args.add(&["--settings"], Some(HOOKS_ON));
         // Beside those of the user's: the flag may be given several times.
         args.args.extend(["--plugin-dir".to_owned(), plugin.to_string_lossy().into_owned()]);
         if shows_hooks(request) {
@@ -140,9 +144,9 @@ pub(in crate::agents) fn output(request: &Request) -> AgentOutput {
 }
 
 /// Returns whether a call hands over ralph's plugin. A user who wants a bare CLI gets one.
-pub(in crate::agents) fn takes_plugin(request: &Request) -> bool {
-    let is_bare = has_flag(&split_flags(&request.agent.flags), &["--bare", "--safe-mode"]);
-    request.agent.capabilities.plugin.is_there() && !is_bare
+pub(in crate::agents) fn takes_plugin(agent: &AgentChoice) -> bool {
+    let is_bare = has_flag(&split_flags(&agent.flags), &["--bare", "--safe-mode"]);
+    agent.capabilities.plugin.is_there() && !is_bare
 }
 
 /// Returns whether the stream of a call tells of hooks. The other formats have no place for them.

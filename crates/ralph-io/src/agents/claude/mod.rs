@@ -2,6 +2,7 @@
 //!
 //! Not here: the plugin and what its hooks decide; they are the binary's.
 
+mod belongings;
 mod call;
 mod failure;
 pub(super) mod glued;
@@ -11,6 +12,7 @@ mod todo;
 mod translate;
 pub(super) mod wire;
 
+pub(super) use belongings::BELONGINGS;
 pub(super) use call::{call, output, takes_plugin};
 pub(super) use failure::{INSTALL_HINT, judge_text};
 pub(super) use translate::ClaudeTranslator;

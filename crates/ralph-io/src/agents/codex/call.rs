@@ -10,7 +10,7 @@ use ralph_core::recipe::{AgentOutput, Permissions};
 use ralph_core::secret::is_secret_name;
 
 use crate::agents::call::{
-    Call, CallContext, IdleWatch, argument, deliver, environment, has_flag, split_flags,
+    Call, CallContext, IdleWatch, Walls, argument, deliver, environment, has_flag, split_flags,
 };
 use crate::agents::mcp::McpTransport;
 use crate::agents::retired;
@@ -22,15 +22,12 @@ const BOUNDED_RETRIES: &str = "features.unbounded_connection_retries";
 /// Its sandbox leaves `.git` alone, unless it is named.
 const WRITABLE: &str = "sandbox_workspace_write.writable_roots";
 
+/// Codex without a sandbox of its own, which does not work in one of ralph's.
+const BYPASS: &str = "--dangerously-bypass-approvals-and-sandbox";
+
 /// The user's ways to say what Codex may do. Without any of them nothing can be written, and the
 /// agent claims to have written it.
-const AUTONOMY: [&str; 5] = [
-    "--sandbox",
-    "--dangerously-bypass-approvals-and-sandbox",
-    "--yolo",
-    "--approve-for-me",
-    "--full-auto",
-];
+const AUTONOMY: [&str; 5] = ["--sandbox", BYPASS, "--yolo", "--approve-for-me", "--full-auto"];
 
 /// Returns how to call Codex.
 pub(in crate::agents) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
@@ -48,13 +45,16 @@ pub(in crate::agents) fn call(request: &Request, context: &CallContext) -> Resul
             args.extend(["-o".to_owned(), file]);
         }
     }
-    match request.agent.permissions {
-        Permissions::Skip if !has_autonomy(&user) => {
+    match (request.agent.permissions, context.walls) {
+        (Permissions::Skip, _) if has_autonomy(&user) => {}
+        (Permissions::Skip, Walls::None) => {
             args.extend(["-s", "workspace-write"].map(str::to_owned));
         }
-        Permissions::Skip | Permissions::Ask => {}
+        (Permissions::Skip, Walls::Ours) => args.push(BYPASS.to_owned()),
+        (Permissions::Ask, _) => {}
     }
-    if !request.agent.writable.is_empty() && !sets(&user, WRITABLE) {
+    if !request.agent.writable.is_empty() && context.walls == Walls::None && !sets(&user, WRITABLE)
+    {
         let roots = request.agent.writable.iter().map(|path| toml(&path.to_string_lossy()));
         let roots = roots.collect::<Vec<_>>().join(",");
         args.extend(["-c".to_owned(), format!("{WRITABLE}=[{roots}]")]);

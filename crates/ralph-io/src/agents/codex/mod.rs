@@ -2,6 +2,7 @@
 //!
 //! Not here: what it prints in text mode. That repeats the prompt; the answer is in a file.
 
+mod belongings;
 mod call;
 mod failure;
 mod pieces;
@@ -9,6 +10,7 @@ mod text_mode;
 mod translate;
 mod wire;
 
+pub(super) use belongings::BELONGINGS;
 pub(super) use call::{call, output};
 pub(super) use failure::INSTALL_HINT;
 pub(super) use text_mode::CodexText;

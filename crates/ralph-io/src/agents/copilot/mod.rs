@@ -2,10 +2,12 @@
 //!
 //! Not here: anything that all agents share.
 
+mod belongings;
 mod call;
 mod translate;
 mod wire;
 
+pub(super) use belongings::BELONGINGS;
 pub(super) use call::{INSTALL_HINT, call};
 pub(super) use translate::CopilotTranslator;
 

@@ -3,6 +3,7 @@
 //! Qwen Code began as a copy of it, and shares its flags, its tools and its ways to end; its
 //! stream is another. Not here: anything that all agents share.
 
+mod belongings;
 mod call;
 mod course;
 mod failure;
@@ -10,6 +11,7 @@ mod tools;
 mod translate;
 mod wire;
 
+pub(super) use belongings::BELONGINGS;
 pub(super) use call::{Flag, INSTALL_HINT, call, with_flags};
 pub(super) use course::{Answer, Course, each_object};
 pub(super) use failure::{Manners, Trouble};

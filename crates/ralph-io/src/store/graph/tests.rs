@@ -70,6 +70,38 @@ fn the_file_is_read_again_only_when_it_is_another_one() {
 }
 
 #[test]
+fn a_search_sees_what_this_one_and_others_changed() {
+    let (_directory, path) = place();
+    let (mut one, mut two) = (GraphFile::new(&path), GraphFile::new(&path));
+    let found = |file: &mut GraphFile, text: &str| -> Vec<String> {
+        let found = file.search(&[text]).expect("readable");
+        found.entities.iter().map(|it| it.name.clone()).collect()
+    };
+    let observed = |name: &str, text: &str| Observations {
+        entity_name: name.into(),
+        contents: vec![text.into()],
+    };
+    assert_eq!(found(&mut one, "PERSON"), [""; 0]);
+    one.apply(create("Ada")).expect("written");
+    two.apply(create("Bob")).expect("written");
+    assert_eq!(found(&mut one, "PERSON"), ["Ada", "Bob"]);
+    one.apply(Edit::AddObservations(vec![observed("Ada", "Sings")])).expect("written");
+    one.apply(Edit::AddObservations(vec![observed("Bob", "sings low")])).expect("written");
+    assert_eq!(found(&mut one, "sing"), ["Ada", "Bob"]);
+    assert_eq!(found(&mut two, "sing"), ["Ada", "Bob"]);
+    one.apply(Edit::DeleteObservations(vec![observed("Ada", "Sings")])).expect("written");
+    assert_eq!(found(&mut one, "sing"), ["Bob"]);
+    two.apply(Edit::DeleteEntities(vec!["Ada".into()])).expect("written");
+    assert_eq!(
+        (found(&mut one, "person"), found(&mut two, "person")),
+        (vec!["Bob".into()], vec!["Bob".into()])
+    );
+    // What is refused changes nothing.
+    two.apply(Edit::AddObservations(vec![observed("Ada", "dances")])).expect_err("not there");
+    assert_eq!(found(&mut two, "dances"), [""; 0]);
+}
+
+#[test]
 fn what_changes_nothing_writes_nothing() {
     let (_directory, path) = place();
     fs::write(&path, ADA).expect("written");

@@ -17,6 +17,9 @@ fn two_iterations(stage: &mut Stage) {
         more_files: 2,
         history: History::Same,
         uncommitted: Vec::new(),
+        leaks: Vec::new(),
+        meddling: Vec::new(),
+        planted: Vec::new(),
     };
     stage.tell(Event::Observed { observation: Some(observation), kept: None });
     stage.check("lint", GateStatus::Passed, 0, "");
@@ -422,7 +425,7 @@ fn leftovers_and_slowness_are_warned_about() {
         ⚠ ended 2 processes the agent left behind
         ⚠ something the agent started kept its output open; it was not waited for
         Nothing to commit
-        ✘ A hook of the repository refused the commit; the next iteration is told
+        ✘ The commit was refused; the next iteration is told
           ⎿  lint-staged: 3 errors
         ↩ Rolled back to the checkpoint; there was nothing to keep
     "#]]);

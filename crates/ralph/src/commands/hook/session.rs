@@ -25,6 +25,31 @@ pub(super) struct Run {
     pub(super) active: Active<IgnoredAny>,
 }
 
+/// What the environment says of a run, whichever session of it this is.
+pub(super) enum Around {
+    /// A run that is under way.
+    Run(Box<Run>),
+    /// None, or one that is no more.
+    Nothing,
+    /// One that cannot be read.
+    Unreadable,
+}
+
+/// Finds out whether this is in a run. A session that goes on with another one, or that an agent
+/// has begun by itself, has an id of its own; the run is the same.
+pub(super) fn around() -> Around {
+    let Some(file) = std::env::var_os(ACTIVE_VARIABLE).map(PathBuf::from) else {
+        return Around::Nothing;
+    };
+    let Ok(active) = active::read::<IgnoredAny>(&file) else { return Around::Unreadable };
+    let is_this_run = std::env::var_os(RUN_ID_VARIABLE).is_some_and(|run| run == *active.run.0);
+    if is_this_run && active::is_running(&active, &file) {
+        Around::Run(Box::new(Run { file, active }))
+    } else {
+        Around::Nothing
+    }
+}
+
 /// Finds out whose session it is.
 pub(super) fn whose(session: &str) -> Whose {
     let Some(file) = std::env::var_os(ACTIVE_VARIABLE).map(PathBuf::from) else {

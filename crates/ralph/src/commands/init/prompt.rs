@@ -19,7 +19,7 @@ pub(super) fn init(common: &CommonArgs, args: &InitArgs) -> Result<String, Compl
         .hint("ralph init --workflow prompt"));
     }
     let project = Project::open(common)?;
-    let loaded = project.settings(None, Vec::new())?;
+    let loaded = project.settings_as_written(None, Vec::new())?;
     let mut account = Account::default();
     let layout = project.layout(&loaded)?;
     layout.prepare_project().map_err(|error| complain_of_layout(&error))?;

@@ -22,7 +22,7 @@ const USAGE: &str = "ralph init --workflow specs --name FEATURE";
 /// Writes what the specs workflow needs, and returns the account of it.
 pub(super) fn init(common: &CommonArgs, args: &InitArgs) -> Result<String, Complaint> {
     let project = Project::open(common)?;
-    let loaded = project.settings(None, Vec::new())?;
+    let loaded = project.settings_as_written(None, Vec::new())?;
     let feature = feature(&project, args, USAGE)?;
     let named = &loaded.settings.specs_dir;
     let directory = documents::inside(&project, named, "specsDir")?;

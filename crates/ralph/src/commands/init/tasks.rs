@@ -25,7 +25,7 @@ const IGNORED: &str = "/ralph/*.bak";
 /// Writes what a task list needs, and returns the account of it.
 pub(super) fn init(common: &CommonArgs, args: &InitArgs) -> Result<String, Complaint> {
     let project = Project::open(common)?;
-    let loaded = project.settings(None, Vec::new())?;
+    let loaded = project.settings_as_written(None, Vec::new())?;
     let feature = feature(&project, args, USAGE)?;
     let mut account = Account::default();
     let layout = project.layout(&loaded)?;

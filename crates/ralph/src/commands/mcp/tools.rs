@@ -216,7 +216,8 @@ impl MemoryTool {
             Self::ReadGraph => return Reply::selection(&graph(file)?.all()),
             Self::SearchNodes => {
                 let query: String = take(arguments, "query")?;
-                return Reply::selection(&graph(file)?.search(&[query]));
+                let found = file.search(&[query]).map_err(|error| error.to_string())?;
+                return Reply::selection(&found);
             }
             Self::OpenNodes => {
                 let names: Vec<String> = take(arguments, "names")?;
@@ -257,8 +258,9 @@ impl Reply {
 
     /// Returns a part of the graph, which may be large, as an answer.
     pub(super) fn selection(selection: &Selection<'_>) -> Result<Self, String> {
+        let text = serde_json::to_string_pretty(selection).map_err(|error| error.to_string())?;
         let structured = serde_json::to_value(selection).map_err(|error| error.to_string())?;
-        Ok(Self { text: format!("{structured:#}"), structured, nature: Nature::Reads })
+        Ok(Self { text, structured, nature: Nature::Reads })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::settings::types::agent::Role;
 use crate::settings::types::quantity::Span;
 
 fn file(path: &str, text: &str) -> SourceFile {
-    SourceFile { path: path.into(), text: text.into() }
+    SourceFile { path: path.into(), text: text.into(), voice: Voice::Project }
 }
 
 fn base(text: &str) -> Sources {
@@ -325,4 +325,80 @@ proptest! {
     fn no_text_makes_loading_panic(text in "\\PC*|[{}\\[\\]\":,a-z0-9 \n]*", name in "x(\\.json|\\.conf)") {
         let _ = load(Sources { base: Some(file(&name, &text)), local: Some(file("l.json", &text)), ..Sources::default() });
     }
+}
+
+/// The user's file, then the project's.
+fn with_user(user: &str, project: &str) -> Sources {
+    let user = SourceFile { voice: Voice::User, ..file("/home/u/settings.json", user) };
+    Sources { user: Some(user), ..base(project) }
+}
+
+#[test]
+fn the_users_settings_lie_under_the_projects() {
+    let sources = with_user(r#"{"maxTurns": 7, "commitPrefix": "u"}"#, r#"{"maxTurns": 9}"#);
+    let loaded = load(sources).expect("valid");
+    assert_eq!((loaded.settings.max_turns, loaded.settings.commit_prefix.as_str()), (9, "u"));
+    assert_eq!(loaded.origin("commitPrefix").to_string(), "/home/u/settings.json:1:33");
+    assert_eq!(loaded.files.len(), 2);
+    fails(
+        with_user(r#"{"maxTurn": 7}"#, "{}"),
+        &expect!["/home/u/settings.json:1:2: unknown key `maxTurn` (did you mean `maxTurns`?)"],
+    );
+}
+
+#[test]
+fn what_a_project_loosens_is_listed_with_both_places() {
+    #[track_caller]
+    fn check(sources: Sources, expected: &Expect) {
+        let loaded = load(sources).expect("valid");
+        let lines: Vec<String> = loaded.loosenings.iter().map(ToString::to_string).collect();
+        expected.assert_eq(&lines.join("\n"));
+    }
+    let user = r#"{"sandbox": {"git": "ro", "network": {"allow": ["a.example"], "deny": ["x"]}}}"#;
+    let project = r#"{"sandbox": {"git": null, "backend": "none", "image": "i",
+        "network": {"allow": ["a.example", "b.example"], "deny": ["y"]}, "limits": {"pids": 9}}}"#;
+    let listed = expect![[r#"
+        .ralph/settings.json:1:38: `sandbox.backend` asks for "none"; your bound is "auto" (default)
+        .ralph/settings.json:1:21: `sandbox.git` takes away the value; your bound is "ro" (/home/u/settings.json:1:21)
+        .ralph/settings.json:1:55: `sandbox.image` asks for "i"; your bound is `not set` (default)
+        .ralph/settings.json:2:30: `sandbox.network.allow` adds "b.example"; your bound is ["a.example"] (/home/u/settings.json:1:48)"#]];
+    check(with_user(user, project), &listed);
+    let loaded = load(with_user(user, project)).expect("valid");
+    assert_eq!(loaded.settings.sandbox.network.deny, ["x", "y"], "what is closed stays closed");
+    // The same words of the user's own are no loosening.
+    check(with_user(project, project), &expect![""]);
+    check(with_user(project, "{}"), &expect![""]);
+    let given = Sources { local: None, ..with_user("{}", project) };
+    let given =
+        Sources { base: given.base.map(|base| SourceFile { voice: Voice::User, ..base }), ..given };
+    check(given, &expect![""]);
+    // A flag or a variable in its place is the user's word again.
+    let over = Sources {
+        env: env(&[("RALPH_SANDBOX_BACKEND", "none"), ("RALPH_SANDBOX_NETWORK_ALLOW", "[]")]),
+        flags: vec![
+            flag("--git", "sandbox.git", json!("agent")),
+            flag("--image", "sandbox.image", json!("j")),
+        ],
+        ..with_user(user, project)
+    };
+    check(over, &expect![""]);
+    let off = |project: &str| with_user(r#"{"sandbox": {"backend": "none"}}"#, project);
+    check(off(project), &expect![""]);
+    check(
+        off(r#"{"stateDir": "s"}"#),
+        &expect![[
+            r#".ralph/settings.json:1:14: `stateDir` asks for "s"; your bound is `not set` (default)"#
+        ]],
+    );
+    // The local file is the project's as well.
+    let local = Sources {
+        local: Some(file("l.json", r#"{"sandbox": {"fallback": "guard"}}"#)),
+        ..Sources::default()
+    };
+    check(
+        local,
+        &expect![[
+            r#"l.json:1:26: `sandbox.fallback` asks for "guard"; your bound is "stop" (default)"#
+        ]],
+    );
 }

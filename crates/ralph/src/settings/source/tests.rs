@@ -13,7 +13,7 @@ fn shown(error: &SettingsError, directory: &Path) -> String {
 #[test]
 fn a_project_without_settings_is_fine() {
     let directory = tempfile::tempdir().expect("a directory");
-    let sources = read_sources(directory.path(), None).expect("nothing is fine");
+    let sources = read_sources(files(directory.path(), None)).expect("nothing is fine");
     assert_eq!((sources.base, sources.local), (None, None));
 }
 
@@ -27,7 +27,7 @@ fn a_given_file_takes_the_place_of_the_project_s() {
     let given = directory.path().join("ralph.conf");
     fs::write(&given, "A=1").expect("written");
     let texts = |sources: Sources| [sources.base, sources.local].map(|it| it.map(|it| it.text));
-    let read = |config| read_sources(directory.path(), config).expect("all can be read");
+    let read = |config| read_sources(files(directory.path(), config)).expect("all can be read");
     assert_eq!(texts(read(None)), [Some("{}".into()), Some("{} ".into())]);
     assert_eq!(texts(read(Some(given.as_path()))), [Some("A=1".into()), Some("{} ".into())]);
 }
@@ -45,7 +45,8 @@ fn files_that_cannot_be_used_say_why() {
     let lines: Vec<String> = names
         .iter()
         .map(|name| {
-            let error = read_sources(directory.path(), Some(&path(name))).expect_err("unusable");
+            let error =
+                read_sources(files(directory.path(), Some(&path(name)))).expect_err("unusable");
             shown(&error, directory.path())
         })
         .collect();
@@ -74,7 +75,7 @@ fn a_pipe_or_dead_link_in_the_project_does_not_hang_or_vanish() {
     )
     .expect("a pipe can be made");
     std::os::unix::fs::symlink("nowhere", ralph.join("settings.local.json")).expect("linked");
-    let error = read_sources(directory.path(), None).expect_err("neither can be used");
+    let error = read_sources(files(directory.path(), None)).expect_err("neither can be used");
     expect![[r"
         DIR/.ralph/settings.json: is not a regular file
         DIR/.ralph/settings.local.json: cannot be read: No such file or directory (os error 2)"]]
@@ -86,4 +87,59 @@ fn only_our_variables_are_taken() {
     let variables = [("PATH", "/bin"), ("RALPH_MODEL", "opus")].map(|(a, b)| (a.into(), b.into()));
     let sources = Sources::default().with_environment(variables);
     assert_eq!(sources.env, [("RALPH_MODEL".to_owned(), "opus".to_owned())]);
+}
+
+fn files<'a>(project: &'a Path, config: Option<&'a Path>) -> Files<'a> {
+    Files { user: None, project, config }
+}
+
+#[test]
+fn the_users_file_follows_the_usual_variables() {
+    for (set, expect) in [
+        (&[("HOME", "/h"), ("XDG_CONFIG_HOME", "/c")][..], Some("/c/ralph/settings.json")),
+        (&[("HOME", "/h"), ("XDG_CONFIG_HOME", "c")], Some("/h/.config/ralph/settings.json")),
+        (&[("HOME", "/h"), ("XDG_CONFIG_HOME", "")], Some("/h/.config/ralph/settings.json")),
+        (&[("HOME", "h")], None),
+        (&[], None),
+    ] {
+        let variable =
+            |name: &str| set.iter().find(|(it, _)| *it == name).map(|(_, value)| value.into());
+        assert_eq!(user_file(variable), expect.map(PathBuf::from), "{set:?}");
+    }
+}
+
+#[test]
+fn whatever_lies_in_the_work_tree_speaks_for_the_project() {
+    let root = tempfile::tempdir().expect("a directory");
+    let root = root.path().canonicalize().expect("a real path");
+    let at = |name: &str| root.join(name);
+    for name in ["tree/.git", "tree/part/.ralph", "mine"] {
+        fs::create_dir_all(at(name)).expect("created");
+    }
+    for name in ["tree/part/.ralph/settings.json", "tree/given.json", "mine/settings.json"] {
+        fs::write(at(name), "{}").expect("written");
+    }
+    std::os::unix::fs::symlink(at("mine/settings.json"), at("tree/link.json")).expect("a link");
+    std::os::unix::fs::symlink(at("tree/given.json"), at("mine/link.json")).expect("a link");
+    std::os::unix::fs::symlink(at("tree"), at("alias")).expect("a link");
+    for (config, expect) in [
+        ("tree/part/.ralph/settings.json", Voice::Project),
+        ("tree/given.json", Voice::Project),
+        ("tree/link.json", Voice::Project),
+        ("mine/link.json", Voice::Project),
+        ("alias/given.json", Voice::Project),
+        ("alias/link.json", Voice::Project),
+        ("mine/../tree/given.json", Voice::Project),
+        ("mine/settings.json", Voice::User),
+    ] {
+        let (user, config) = (at("mine/settings.json"), at(config));
+        let files = Files { user: Some(&user), project: &at("tree/part"), config: Some(&config) };
+        let sources = read_sources(files).expect("all can be read");
+        let voices = (sources.user.map(|it| it.voice), sources.base.map(|it| it.voice));
+        assert_eq!(voices, (Some(Voice::User), Some(expect)), "{config:?}");
+        // A home inside the project is no place for the user's own word.
+        let inside = Files { user: Some(&config), project: &at("tree/part"), config: None };
+        let sources = read_sources(inside).expect("all can be read");
+        assert_eq!(sources.user.map(|it| it.voice), Some(expect), "{config:?}");
+    }
 }

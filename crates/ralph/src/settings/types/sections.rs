@@ -57,6 +57,14 @@ pub(crate) enum Baseline {
     Off,
 }
 
+/// Secrets in what is committed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Secrets {
+    /// Globs of files in which what only has the shape of a secret may be committed.
+    pub(crate) allow: Vec<String>,
+}
+
 /// The task list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

@@ -57,3 +57,64 @@ fn runtime_files_that_an_agent_stages_are_not_committed() {
     let files = sealed.git(&["ls-tree", "-r", "--name-only", "HEAD"]);
     assert_eq!(files, ".ralph/settings.json\nREADME.md\na.txt\nb.txt\nplan.json\n");
 }
+
+#[test]
+fn gits_own_files_are_put_back_before_git_runs_anything_of_them() {
+    let mark = "touch \"$(git rev-parse --show-toplevel)/../planted-ran\"";
+    let hook = format!(
+        "printf '#!/bin/sh\\n%s\\n' '{mark}' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit"
+    );
+    for (deed, path) in [
+        (hook.as_str(), ".git/hooks/pre-commit"),
+        ("git config core.fsmonitor 'touch ../planted-ran'", ".git/config"),
+        (
+            "git config core.hooksPath evil; mkdir evil; printf '#!/bin/sh\\ntouch ../planted-ran\\n' > evil/pre-commit; chmod +x evil/pre-commit",
+            ".git/config",
+        ),
+        ("rm -rf .git/hooks; ln -s ../../bin .git/hooks", ".git/hooks"),
+        ("echo ../../elsewhere > .git/commondir", ".git/commondir"),
+        (
+            "mkdir -p .git/objects/info; echo /nowhere > .git/objects/info/alternates",
+            ".git/objects/info/alternates",
+        ),
+        (
+            "mkdir -p .git/info; echo '* filter=evil' > .git/info/attributes; git config filter.evil.clean 'touch ../planted-ran; cat'",
+            ".git/info/attributes",
+        ),
+        ("rm .git/config; mkfifo .git/config", ".git/config"),
+        ("rm .git/config; ln -s /dev/zero .git/config", ".git/config"),
+    ] {
+        let calls = json!([
+            { "when": { "promptContains": "belong to git itself" }, "do": [
+                { "run": { "command": "rm -rf evil; echo x > $RALPH_TASK.txt" } }, handoff("Did it.")
+            ] },
+            { "do": [{ "run": { "command": format!("echo x > a.txt; {deed}") } }, handoff("Did it.")] }
+        ]);
+        let sealed = project(&[task("a", &[])], &calls, &settings(json!({})));
+        let before = sealed.read(".git/config");
+        build(&sealed, &[]).expect_code(0).expect_stderr(path);
+        assert_eq!(sealed.read(".git/config"), before, "{deed}");
+        assert!(!sealed.root().join("planted-ran").exists(), "{deed}");
+        assert_eq!(made(&sealed), ["ralph[2]: a — The a"], "{deed}");
+        let gates = &sealed.events_of("judged")[0]["judgement"]["verdict"]["gates"];
+        assert_eq!(*gates, json!(["git's own files"]), "{deed}");
+        let kept = std::fs::read_dir(sealed.runs()[0].join("git-changed"));
+        assert!(kept.expect("it is kept").count() > 0, "{deed}");
+    }
+}
+
+#[test]
+fn a_hook_of_an_agents_never_runs_where_the_agent_words_the_commit() {
+    let hook = "printf '#!/bin/sh\\ntouch ../planted-ran\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit";
+    let sealed = crate::repository();
+    let calls = json!([
+        { "when": { "role": "message" }, "do": [{ "text": "Add it" }] },
+        { "when": { "promptContains": "belong to git itself" }, "do": [{ "text": "Sorry." }, { "claim": "DONE" }] },
+        { "do": [{ "run": { "command": format!("echo x > a.txt; {hook}") } }, { "claim": "DONE" }] }
+    ]);
+    sealed.script(&calls, &json!({ "scm": { "command": "git", "tasks": ["commit"] } }));
+    super::commit_all(&sealed);
+    sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    assert!(!sealed.root().join("planted-ran").exists());
+    assert_eq!(sealed.subjects()[0], "Add it");
+}

@@ -33,13 +33,13 @@ fn an_agent_does_not_write_ralphs_files() {
         .expect("a link");
     let state = session.file().display().to_string();
     for (path, expect) in [
-        (".ralph/settings.json", Some("settings")),
-        ("src/../.ralph/settings.json", Some("settings")),
-        ("innocent/settings.json", Some("settings")),
-        (state.as_str(), Some("state")),
-        ("ci/gate.sh", Some("protected-path")),
-        ("ralph/tasks.json", Some("task-file")),
-        ("ralph/prd.md", Some("requirements")),
+        (".ralph/settings.json", Some("loop.settings")),
+        ("src/../.ralph/settings.json", Some("loop.settings")),
+        ("innocent/settings.json", Some("loop.settings")),
+        (state.as_str(), Some("loop.state")),
+        ("ci/gate.sh", Some("loop.protected-path")),
+        ("ralph/tasks.json", Some("loop.task-file")),
+        ("ralph/prd.md", Some("loop.requirements")),
         ("src/main.rs", None),
     ] {
         let absolute = session.sealed.project().join(path).display().to_string();
@@ -65,7 +65,9 @@ fn an_agent_does_not_write_ralphs_files() {
     }
     assert!(denied(&session, &input("Bash", "command", "ralph stop")).is_some());
     assert_eq!(denied(&session, &captured("pretooluse.json")), None);
-    assert_eq!(denied(&session, &captured("pretooluse-edit.json")), None);
+    // Where the session was that this comes from.
+    let edit = captured("pretooluse-edit.json");
+    assert!(denied(&session, &edit).expect("denied").contains("(path.outside)"));
     session.active.keeper = Some(Keeper::Agent);
     session.publish();
     assert_eq!(denied(&session, &input("Edit", "file_path", "ralph/tasks.json")), None);
@@ -81,14 +83,16 @@ fn a_subagent_is_held_to_the_same() {
 }
 
 #[test]
-fn others_may_do_what_they_like() {
+fn others_may_do_what_they_like_and_all_of_a_run_may_not() {
     let write = input("Write", "file_path", ".ralph/settings.json");
     let mut session = Session::new();
     session.publish();
     assert!(denied(&session, &write).is_some());
-    // Another session in the same repository, with ralph's environment or without.
+    // Another session within the run is held to the same: one that goes on with another, or one
+    // that the agent has begun by itself.
     session.id = "0f0e0d0c-15f7-412d-bbe9-3da0bd9b52a6".into();
-    assert_eq!(denied(&session, &write), None);
+    assert!(denied(&session, &write).is_some());
+    // One in the same repository that is not the run's is not.
     let session = session.with("RALPH_ACTIVE", None);
     assert_eq!(denied(&session, &write), None);
     // Another run, and one that is gone.

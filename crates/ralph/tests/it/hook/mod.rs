@@ -1,11 +1,13 @@
 //! `ralph hook` through the built binary: with inputs that a real session gave, and with
 //! everything that can be wrong with them.
 
+mod explaining;
 mod guarding;
 mod monitor;
 mod odd;
 mod starting;
 mod stopping;
+mod tables;
 mod wiring;
 
 use std::fs;

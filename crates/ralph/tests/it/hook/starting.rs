@@ -43,6 +43,8 @@ fn a_run_that_cannot_be_read_is_told_of() {
             assert!(message.contains("cannot read"), "{message}");
             assert_eq!(answer["decision"], Value::Null);
         }
-        assert_eq!(session.hook("pre-tool-use", &captured("pretooluse.json")), Value::Null);
+        // The guard fails closed.
+        let answer = session.hook("pre-tool-use", &captured("pretooluse.json"));
+        assert!(answer.to_string().contains("unresolvable.state"), "{answer}");
     }
 }

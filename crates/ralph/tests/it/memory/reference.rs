@@ -1,4 +1,5 @@
-//! The same calls to our server and to the npm package that it stands in for.
+//! The same calls to our server and to the npm package that it stands in for; and the server for
+//! documentation, which is npm's alone.
 //!
 //! `answers.jsonl` holds what the package answers to `calls.jsonl`, and is compared with ours in
 //! every run. Where `scripts/install-memory-reference` has installed the package, its answers are
@@ -159,4 +160,20 @@ fn the_protocols_own_client_is_content() {
             "resources": 1,
         })
     );
+}
+
+#[test]
+fn the_documentation_server_starts_as_ralph_starts_it_and_needs_no_network_for_that() {
+    let sealed = sealed();
+    let Some((_, program)) = installed() else { return };
+    let place = program.ancestors().find(|place| place.join("package-lock.json").exists());
+    // From where it is installed, npx takes what is there and asks no registry.
+    let mut command = sealed.command("npx");
+    command.args(["-y", "@upstash/context7-mcp"]).current_dir(place.expect("a place"));
+    command.env("npm_config_offline", "true").env("HTTPS_PROXY", "http://127.0.0.1:9");
+    let mut client = Client::start(command, Stdio::null());
+    let tools = client.ask("tools/list", json!({}))["result"]["tools"].take();
+    let names = tools.as_array().into_iter().flatten().map(|tool| tool["name"].as_str());
+    assert_eq!(names.collect::<Vec<_>>(), [Some("resolve-library-id"), Some("query-docs")]);
+    client.kill();
 }

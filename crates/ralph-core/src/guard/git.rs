@@ -1,0 +1,141 @@
+//! A call of git: its global options, its verb and the rest.
+
+use super::arguments::Arguments;
+use super::lower::Word;
+
+/// Keys of git's configuration that run something, or make git trust somebody else.
+const RUNNING_KEYS: [&str; 27] = [
+    "core.hookspath",
+    "core.sshcommand",
+    "core.fsmonitor",
+    "core.pager",
+    "core.editor",
+    "core.askpass",
+    "core.gitproxy",
+    "sequence.editor",
+    "credential.helper",
+    "diff.external",
+    "gpg.program",
+    "gpg.ssh.program",
+    "init.templatedir",
+    "include.path",
+    "http.proxy",
+    "https.proxy",
+    "http.sslverify",
+    "protocol.ext.allow",
+    "uploadpack.packobjectshook",
+    "interactive.difffilter",
+    "web.browser",
+    "core.attributesfile",
+    "core.worktree",
+    "core.alternaterefscommand",
+    "receive.procreceiverefs",
+    "sendemail.smtpserver",
+    "remote.origin.uploadpack",
+];
+
+/// Programs that show or end something and do nothing else.
+const HARMLESS: [&str; 10] =
+    ["cat", "less", "true", ":", "", "vi", "vim", "nano", "less -FRX", "false"];
+
+/// A call of git.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Git<'a> {
+    /// Where it works, if that is said.
+    pub(super) directory: Option<&'a Word>,
+    /// The words before the verb.
+    pub(super) global: &'a [Word],
+    /// The verb; empty if there is none.
+    pub(super) verb: &'a str,
+    /// The words after the verb.
+    pub(super) words: &'a [Word],
+    /// The same, taken apart.
+    pub(super) rest: Arguments<'a>,
+}
+
+impl<'a> Git<'a> {
+    pub(super) fn new(words: &'a [Word]) -> Self {
+        const VALUES: [&str; 6] =
+            ["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"];
+        let mut at = 0;
+        let mut directory = None;
+        while let Some(word) = words.get(at).filter(|word| word.raw().starts_with('-')) {
+            if word.raw() == "-C" {
+                directory = words.get(at + 1);
+            }
+            at += if VALUES.contains(&word.raw()) { 2 } else { 1 };
+        }
+        let verb = words.get(at).map(Word::raw).unwrap_or_default();
+        let rest = words.get(at + 1..).unwrap_or_default();
+        Self {
+            directory,
+            global: &words[..at.min(words.len())],
+            verb,
+            words: rest,
+            rest: Arguments::new(rest, &["-m", "-F", "-b", "-B", "-t", "-o", "--source", "-s"]),
+        }
+    }
+
+    /// Returns whether options or `git config` set a key that runs something.
+    pub(super) fn sets_running_key(&self) -> bool {
+        let given = Arguments::new(self.global, &[]);
+        let by_option = given.texts(&["-c", "--config-env"]);
+        let cloned = match self.verb {
+            "clone" => self.rest.texts(&["-c", "--config"]),
+            _ => Vec::new(),
+        };
+        let by_option = by_option.iter().chain(&cloned).any(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, "true"));
+            is_running(key, value)
+        });
+        by_option || self.verb == "config" && self.configures()
+    }
+
+    /// Returns the key and the value that `git config` sets.
+    fn configures(&self) -> bool {
+        if self.only_asks() {
+            return false;
+        }
+        let operands = Arguments::new(self.words, &["-f", "--file", "--type", "--blob"]).operands();
+        let operands = match operands.as_slice() {
+            [first, rest @ ..] if matches!(first.raw(), "set" | "unset" | "edit") => rest,
+            all => all,
+        };
+        match operands {
+            [key, value, ..] => is_running(key.raw(), value.raw()),
+            [key] => self.rest.has(&["--unset", "--unset-all"]) && is_running(key.raw(), "unset"),
+            [] => self.rest.has(&["-e", "--edit"]),
+        }
+    }
+
+    /// Returns whether `git config` only shows something.
+    pub(super) fn only_asks(&self) -> bool {
+        let operands = Arguments::new(self.words, &["-f", "--file", "--type"]).operands();
+        let verb = operands.first().map(|word| word.raw()).unwrap_or_default();
+        self.rest.has(&["--get", "--get-all", "--get-regexp", "--list", "-l", "--get-urlmatch"])
+            || matches!(verb, "get" | "list")
+            || operands.len() == 1
+                && !self.rest.has(&["--unset", "--unset-all", "--remove-section", "-e", "--edit"])
+    }
+}
+
+fn is_running(key: &str, value: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    let is_shown = matches!(key.as_str(), "core.pager" | "core.editor" | "sequence.editor");
+    if is_shown && HARMLESS.contains(&value) || key == "http.sslverify" && value == "true" {
+        return false;
+    }
+    RUNNING_KEYS.contains(&key.as_str())
+        || key.starts_with("alias.") && value.starts_with('!')
+        || key.starts_with("filter.") && !key.ends_with(".required")
+        || key.starts_with("url.")
+        || key.starts_with("includeif.")
+        || key.starts_with("credential.") && key.ends_with(".helper")
+        || key.starts_with("merge.") && key.ends_with(".driver")
+        || (key.starts_with("difftool.")
+            || key.starts_with("mergetool.")
+            || key.starts_with("pager."))
+            && !HARMLESS.contains(&value)
+            && key.ends_with("cmd")
+        || key.starts_with("diff.") && (key.ends_with(".textconv") || key.ends_with(".command"))
+}

@@ -1,0 +1,225 @@
+//! Code in other languages that a command carries: a short look for a short list.
+//!
+//! Only calls that start programs, remove, write or connect are looked for, together with the
+//! texts that stand in the code. Not here: understanding any of these languages.
+
+use super::lower::{Command, Word, base64, hex};
+
+/// Code that is longer is not looked at: it is a program, and out of the guard's reach.
+const LONGEST: usize = 64 * 1024;
+
+/// The most texts that are looked at.
+const MOST_TEXTS: usize = 64;
+
+/// Calls that start programs.
+const STARTS: [&str; 22] = [
+    "os.system",
+    "os.popen",
+    "os.exec",
+    "os.spawn",
+    "subprocess",
+    "pty.spawn",
+    "commands.getoutput",
+    "child_process",
+    "execSync",
+    "spawnSync",
+    "execFile",
+    "system(",
+    "system ",
+    "exec(",
+    "exec ",
+    "popen(",
+    "shell_exec",
+    "passthru",
+    "IO.popen",
+    "Open3",
+    "`",
+    "| getline",
+];
+
+/// Calls that remove.
+const REMOVES: [&str; 19] = [
+    "rmtree",
+    "os.remove",
+    "os.unlink",
+    "os.rmdir",
+    ".unlink(",
+    "rmSync",
+    "unlinkSync",
+    "rmdirSync",
+    "fs.rm",
+    "fs.unlink",
+    "rimraf",
+    "removeSync",
+    "FileUtils.rm",
+    "File.delete",
+    "File.unlink",
+    "Dir.rmdir",
+    "unlink",
+    "remove_tree",
+    "send2trash",
+];
+
+/// Calls that write.
+const WRITES: [&str; 21] = [
+    "'w'",
+    "\"w\"",
+    "'a'",
+    "\"a\"",
+    "'wb'",
+    "\"wb\"",
+    "'w+'",
+    "\"w+\"",
+    "write_text",
+    "write_bytes",
+    "writeFile",
+    "appendFile",
+    "createWriteStream",
+    "File.write",
+    "'>",
+    "\">",
+    "os.rename",
+    "shutil.move",
+    "shutil.copy",
+    "renameSync",
+    "copyFileSync",
+];
+
+/// What code in another language does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Deed {
+    /// It starts programs.
+    Starts,
+    /// It removes files.
+    Removes,
+    /// It writes files.
+    Writes,
+    /// It connects a shell to somebody.
+    Connects,
+    /// It runs code that it decodes first.
+    Decodes,
+}
+
+/// Returns the code that a command gives to an interpreter, if it does.
+pub(super) fn code(name: &str, command: &Command) -> Option<String> {
+    let base = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.');
+    let flags: &[&str] = match base {
+        "python" | "pypy" => &["-c"],
+        "node" | "nodejs" | "bun" => &["-e", "--eval", "-p", "--print", "-pe"],
+        "deno" => &["eval"],
+        "perl" => &["-e", "-E", "-pe", "-ne", "-le", "-lne", "-i"],
+        "ruby" | "lua" | "osascript" => &["-e"],
+        "php" => &["-r"],
+        "awk" | "gawk" | "mawk" | "nawk" => &[],
+        _ => return None,
+    };
+    let arguments = command.arguments();
+    let mut texts: Vec<&Word> = Vec::new();
+    for (at, word) in arguments.iter().enumerate() {
+        let cluster =
+            base == "perl" && word.raw().starts_with('-') && word.raw().ends_with(['e', 'E']);
+        if flags.contains(&word.raw()) || cluster {
+            texts.extend(arguments.get(at + 1));
+        }
+    }
+    if base.ends_with("awk") {
+        let mut skip = false;
+        texts.extend(arguments.iter().find(|word| {
+            let is_value = std::mem::replace(&mut skip, matches!(word.raw(), "-v" | "-F" | "-f"));
+            !is_value && !word.raw().starts_with('-')
+        }));
+    }
+    let reads_input =
+        !arguments.iter().any(|word| !word.raw().starts_with('-') || word.raw() == "-c");
+    if texts.is_empty() && (reads_input || arguments.first().is_some_and(|it| it.raw() == "-")) {
+        texts.extend(command.stdin.as_ref());
+    }
+    let code = texts.iter().map(|word| word.raw()).collect::<Vec<_>>().join("\n");
+    (!code.is_empty() && code.len() <= LONGEST).then_some(code)
+}
+
+/// Returns what code does.
+pub(super) fn deeds(code: &str) -> Vec<Deed> {
+    let has = |words: &[&str]| words.iter().any(|word| code.contains(word));
+    let mut deeds = Vec::new();
+    if has(&STARTS) {
+        deeds.push(Deed::Starts);
+    }
+    if has(&REMOVES) {
+        deeds.push(Deed::Removes);
+    }
+    if has(&WRITES) {
+        deeds.push(Deed::Writes);
+    }
+    let connects = has(&["socket", "Socket", "net.connect", "fsockopen", "/inet/tcp"]);
+    let shell = has(&["dup2", "pty.spawn", "/bin/sh", "/bin/bash", "exec", "spawn", "system"]);
+    if connects && shell {
+        deeds.push(Deed::Connects);
+    }
+    let decodes =
+        has(&["b64decode", "fromhex", "atob(", "Buffer.from(", "decode64", "unhexlify", "unpack("]);
+    if decodes && has(&["exec(", "eval(", "eval ", "system", "subprocess", "Function("]) {
+        deeds.push(Deed::Decodes);
+    }
+    deeds
+}
+
+/// Returns the texts in code that may be commands for a shell, if the code starts programs.
+pub(super) fn shell_texts(code: &str) -> Vec<String> {
+    if !deeds(code).contains(&Deed::Starts) {
+        return Vec::new();
+    }
+    let texts = texts(code);
+    let mut commands: Vec<String> = texts.clone();
+    // A list of words is a command as well.
+    let plain: Vec<&str> = texts.iter().map(String::as_str).collect();
+    if plain.len() > 1 {
+        commands.push(plain.join(" "));
+    }
+    commands.extend(texts.iter().filter(|it| it.len() > 7).filter_map(|it| base64(it)));
+    commands.extend(texts.iter().filter(|it| it.len() > 7).filter_map(|it| hex(it)));
+    commands
+}
+
+/// Returns the texts that stand in code, between quotes of any kind.
+pub(super) fn texts(code: &str) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut rest = code.chars();
+    while let Some(it) = rest.next() {
+        if !matches!(it, '\'' | '"' | '`') {
+            continue;
+        }
+        let mut text = String::new();
+        while let Some(next) = rest.next() {
+            match next {
+                '\\' => text.extend(rest.next()),
+                _ if next == it => break,
+                other => text.push(other),
+            }
+        }
+        if !text.is_empty() && texts.len() < MOST_TEXTS {
+            texts.push(text);
+        }
+    }
+    texts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_told_by_its_calls() {
+        for (code, expect) in [
+            ("print(1)", vec![]),
+            ("import os; os.system('id')", vec![Deed::Starts]),
+            ("shutil.rmtree('x')", vec![Deed::Removes]),
+            ("open('x','w').write('y')", vec![Deed::Writes]),
+            ("exec(base64.b64decode('cHJpbnQoMSk='))", vec![Deed::Starts, Deed::Decodes]),
+        ] {
+            assert_eq!(deeds(code), expect, "{code}");
+        }
+        let code = "subprocess.run(['rm', \"-rf\", '/'])";
+        assert_eq!(shell_texts(code), ["rm", "-rf", "/", "rm -rf /"]);
+    }
+}

@@ -1,0 +1,226 @@
+//! Brace expansion: `{a,b}` and `{1..3}`.
+//!
+//! Not the parser's: its own takes time without end for braces that are not closed.
+
+/// The most words that one comes to.
+const MOST: usize = 256;
+
+/// The deepest braces that are expanded.
+const DEEPEST: usize = 8;
+
+/// The most opening braces in a word; each may cost a walk to its end.
+const MOST_BRACES: usize = 64;
+
+/// Returns the words that a word with braces comes to, quotes left as they are; nothing if they
+/// are too many.
+pub(super) fn expand(word: &str) -> Option<Vec<String>> {
+    if !word.contains('{') {
+        return Some(vec![word.to_owned()]);
+    }
+    if !word.contains([',', '.']) {
+        return Some(vec![word.to_owned()]);
+    }
+    if word.matches('{').count() > MOST_BRACES {
+        return None;
+    }
+    let characters: Vec<char> = word.chars().collect();
+    within(&characters, DEEPEST)
+}
+
+fn within(word: &[char], depth: usize) -> Option<Vec<String>> {
+    let plain = || Some(vec![word.iter().collect()]);
+    if depth == 0 {
+        return plain();
+    }
+    let Some((open, close)) = group(word) else { return plain() };
+    let (front, inner, back) = (&word[..open], &word[open + 1..close], &word[close + 1..]);
+    let members: Vec<String> = match (alternatives(inner), sequence(inner)) {
+        (Some(parts), _) => {
+            let mut members = Vec::new();
+            for part in parts {
+                members.extend(within(part, depth - 1)?);
+            }
+            members
+        }
+        (None, Some(sequence)) if sequence.is_empty() => return None,
+        (None, Some(sequence)) => sequence,
+        (None, None) => return plain(),
+    };
+    let front: String = front.iter().collect();
+    let backs = within(back, depth)?;
+    if members.len().saturating_mul(backs.len()) > MOST {
+        return None;
+    }
+    let words = members.iter().flat_map(|member| {
+        let front = &front;
+        backs.iter().map(move |back| format!("{front}{member}{back}"))
+    });
+    Some(words.collect())
+}
+
+/// Returns where the first braces are that come to something.
+fn group(word: &[char]) -> Option<(usize, usize)> {
+    let mut at = 0;
+    while at < word.len() {
+        match word[at] {
+            '{' => {
+                if let Some(close) = closing(word, at) {
+                    let inner = &word[at + 1..close];
+                    if alternatives(inner).is_some() || sequence(inner).is_some() {
+                        return Some((at, close));
+                    }
+                }
+                at += 1;
+            }
+            _ => at = after(word, at),
+        }
+    }
+    None
+}
+
+/// Returns where the text goes on after a character, a quoted part or an expansion.
+fn after(word: &[char], at: usize) -> usize {
+    let end = |from: usize, wanted: char| {
+        let found = word.get(from..).and_then(|rest| rest.iter().position(|it| *it == wanted));
+        found.map_or(word.len(), |position| from + position + 1)
+    };
+    match word[at] {
+        '\\' => at + 2,
+        '\'' => end(at + 1, '\''),
+        '`' => end(at + 1, '`'),
+        '"' => {
+            let mut at = at + 1;
+            while at < word.len() && word[at] != '"' {
+                at += if word[at] == '\\' { 2 } else { 1 };
+            }
+            at + 1
+        }
+        '$' if matches!(word.get(at + 1), Some('{' | '(')) => {
+            let (open, close) = if word[at + 1] == '{' { ('{', '}') } else { ('(', ')') };
+            let mut depth = 0_usize;
+            let mut at = at + 1;
+            while at < word.len() {
+                if word[at] == open {
+                    depth += 1;
+                } else if word[at] == close {
+                    depth -= 1;
+                    if depth == 0 {
+                        break;
+                    }
+                }
+                at += 1;
+            }
+            at + 1
+        }
+        _ => at + 1,
+    }
+}
+
+fn closing(word: &[char], open: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut at = open;
+    while at < word.len() {
+        match word[at] {
+            '{' => {
+                depth += 1;
+                at += 1;
+            }
+            '}' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at);
+                }
+                at += 1;
+            }
+            _ => at = after(word, at),
+        }
+    }
+    None
+}
+
+/// Returns the parts between commas, if there is a comma.
+fn alternatives(inner: &[char]) -> Option<Vec<&[char]>> {
+    let mut parts = Vec::new();
+    let (mut begin, mut depth, mut at) = (0, 0_usize, 0);
+    while at < inner.len() {
+        match inner[at] {
+            '{' => {
+                depth += 1;
+                at += 1;
+            }
+            '}' => {
+                depth = depth.saturating_sub(1);
+                at += 1;
+            }
+            ',' if depth == 0 => {
+                parts.push(&inner[begin..at]);
+                at += 1;
+                begin = at;
+            }
+            _ => at = after(inner, at),
+        }
+    }
+    parts.push(&inner[begin.min(inner.len())..]);
+    (parts.len() > 1).then_some(parts)
+}
+
+/// Returns the members of `1..9`, `a..e` or `1..9..2`; none at all if they are too many.
+fn sequence(inner: &[char]) -> Option<Vec<String>> {
+    let text: String = inner.iter().collect();
+    let mut parts = text.split("..");
+    let (from, to, step) = (parts.next()?, parts.next()?, parts.next());
+    if parts.next().is_some() {
+        return None;
+    }
+    let step = step.map_or(Some(1), |step| step.parse::<i64>().ok())?;
+    let step = usize::try_from(step.unsigned_abs().max(1)).ok()?;
+    if let (Ok(from), Ok(to)) = (from.parse::<i64>(), to.parse::<i64>()) {
+        if from.abs_diff(to) / step as u64 > MOST as u64 {
+            return Some(Vec::new());
+        }
+        let members = (from.min(to)..=from.max(to)).step_by(step);
+        return Some(members.map(|it| it.to_string()).collect());
+    }
+    let one = |text: &str| Some(text).filter(|it| it.len() == 1)?.chars().next();
+    let (from, to) = (one(from)?, one(to)?);
+    if !from.is_ascii_alphabetic() || !to.is_ascii_alphabetic() {
+        return None;
+    }
+    let members = (from.min(to)..=from.max(to)).step_by(step);
+    Some(members.map(|it| it.to_string()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn braces_come_to_what_bash_makes_of_them() {
+        for (word, expect) in [
+            ("a", vec!["a"]),
+            ("{a,b}", vec!["a", "b"]),
+            ("x{a,b}y", vec!["xay", "xby"]),
+            ("{a,{b,c}d}", vec!["a", "bd", "cd"]),
+            ("{a,b}{c,d}", vec!["ac", "ad", "bc", "bd"]),
+            ("{1..3}", vec!["1", "2", "3"]),
+            ("{a..c}", vec!["a", "b", "c"]),
+            ("{1..5..2}", vec!["1", "3", "5"]),
+            ("{a}", vec!["{a}"]),
+            ("{}", vec!["{}"]),
+            ("${a,b}", vec!["${a,b}"]),
+            ("'{a,b}'", vec!["'{a,b}'"]),
+            ("\"{a,b}\"", vec!["\"{a,b}\""]),
+            ("\\{a,b}", vec!["\\{a,b}"]),
+            ("{a,", vec!["{a,"]),
+            ("{'a b',\"c,d\"}", vec!["'a b'", "\"c,d\""]),
+            ("$(x {a,b})", vec!["$(x {a,b})"]),
+            ("{,x}", vec!["", "x"]),
+        ] {
+            let expect: Vec<String> = expect.into_iter().map(str::to_owned).collect();
+            assert_eq!(expand(word), Some(expect), "{word}");
+        }
+        assert_eq!(expand("{1..100000}"), None);
+        assert_eq!(expand(&"{a,b}".repeat(20)), None);
+        assert_eq!(expand(&"{a,".repeat(5000)), None);
+    }
+}

@@ -1,0 +1,257 @@
+//! What a command prints, where that follows from the text alone.
+
+use super::codec;
+use super::command::{Command, absolute};
+use super::walk::Walker;
+use super::word::{ONE, STAR, Word};
+
+impl Walker {
+    /// Returns what a command prints.
+    pub(super) fn folded(&self, command: &Command) -> Word {
+        let name = command.name();
+        if self.functions.contains_key(name) {
+            return Word::default();
+        }
+        let arguments = command.arguments();
+        let operands: Vec<&Word> =
+            arguments.iter().filter(|word| !word.raw().starts_with('-')).collect();
+        let has = |flags: &[&str]| arguments.iter().any(|word| flags.contains(&word.raw()));
+        let line = |text: &str| Word::marked(format!("{text}\n"));
+        let some = || line(&found_name());
+        match name {
+            "" if command.argv.is_empty() => Word::default(),
+            // What these run prints by itself; the others print nothing.
+            "eval" | "source" | "." | "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "trap"
+            | "watch" | "parallel" | "cd" | "mkdir" | "rm" | "cp" | "mv" | "touch" | "export"
+            | "set" | "test" | "[" | "true" | "false" | ":" | "sleep" | "chmod" | "kill"
+            | "wait" | "unset" | "read" | "local" | "declare" | "alias" | "shift" | "return"
+            | "exit" | "ln" => Word::default(),
+            "echo" => echoed(arguments),
+            "printf" => formatted(arguments),
+            "cat" | "tee" | "head" | "tail" | "sort" | "uniq" | "tac" | "grep" => {
+                self.passed_on(command, &operands)
+            }
+            "base64" | "gbase64" if has(&["-d", "-D", "--decode", "-di"]) => {
+                decoded(&self.passed_on(command, &operands), codec::base64)
+            }
+            "openssl" if has(&["-d"]) && has(&["base64", "-base64", "-a"]) => {
+                decoded(&input(command), codec::base64)
+            }
+            "xxd" if arguments.iter().any(|it| it.raw().starts_with("-r") || it.raw() == "-pr") => {
+                decoded(&self.passed_on(command, &operands), codec::hex)
+            }
+            "rev" => {
+                let reversed = |text: &str| {
+                    Some(
+                        text.lines()
+                            .map(|line| line.chars().rev().collect::<String>() + "\n")
+                            .collect(),
+                    )
+                };
+                decoded(&self.passed_on(command, &operands), reversed)
+            }
+            "tr" => translated(command, &operands),
+            "mktemp" => Word::marked(format!("/tmp/tmp.{}\n", super::word::UNKNOWN)),
+            "pwd" => command.cwd.as_deref().map_or_else(Word::unknown, line),
+            "which" | "realpath" | "readlink" | "type" => match operands.as_slice() {
+                [only]
+                    if has(&["-p", "-f", "-e", "-m"]) || name == "which" || name == "realpath" =>
+                {
+                    line(only.raw())
+                }
+                _ => Word::unknown(),
+            },
+            "command" if has(&["-v"]) => match operands.as_slice() {
+                [only] => line(only.raw()),
+                _ => Word::unknown(),
+            },
+            "dirname" | "basename" => match operands.as_slice() {
+                [path, ..] => {
+                    let path = path.raw().trim_end_matches('/');
+                    let (front, back) = path.rsplit_once('/').unwrap_or((".", path));
+                    line(if name == "basename" { back } else { front })
+                }
+                [] => Word::unknown(),
+            },
+            "seq" => sequence(&operands),
+            "find" => {
+                let roots = find_roots(arguments);
+                let name = name_of_found(arguments);
+                let found = roots.iter().map(|root| format!("{}/{name}\n", root.raw()));
+                Word::marked(found.collect())
+            }
+            "ls" | "fd" => some(),
+            "git" if has(&["--show-toplevel"]) => {
+                let project = self.variables.get("CLAUDE_PROJECT_DIR").and_then(|it| it.first());
+                project.map_or_else(Word::unknown, |project| line(project.raw()))
+            }
+            "git" if has(&["ls-files", "--name-only", "ls-tree"]) => some(),
+            _ => Word::unknown(),
+        }
+    }
+
+    /// Returns what a command reads: files that the text has written, or its input.
+    fn passed_on(&self, command: &Command, operands: &[&Word]) -> Word {
+        match (command.name(), operands) {
+            ("grep", _)
+                if command
+                    .arguments()
+                    .iter()
+                    .any(|it| it.raw().starts_with('-') && it.raw().contains('l')) =>
+            {
+                Word::marked(found_name() + "\n")
+            }
+            ("grep", _) => Word::unknown(),
+            ("tee", _) | (_, []) => input(command),
+            (_, files) => {
+                let mut text = String::new();
+                for file in files {
+                    let at = absolute(file, command.cwd.as_deref());
+                    match at.and_then(|at| self.files.get(&at)) {
+                        Some(known) => text.push_str(known.raw()),
+                        None => return Word::unknown(),
+                    }
+                }
+                Word::marked(text)
+            }
+        }
+    }
+}
+
+/// Returns the name that stands for one of several that are looked for.
+pub(in crate::guard) fn found_name() -> String {
+    format!("{ONE}{STAR}")
+}
+
+/// Returns the name that stands for what `find` finds: everything, unless it looks for something.
+pub(in crate::guard) fn name_of_found(arguments: &[Word]) -> String {
+    const TESTS: [&str; 19] = [
+        "-name",
+        "-iname",
+        "-path",
+        "-ipath",
+        "-wholename",
+        "-regex",
+        "-iregex",
+        "-empty",
+        "-mtime",
+        "-mmin",
+        "-newer",
+        "-size",
+        "-user",
+        "-perm",
+        "-ctime",
+        "-atime",
+        "-cmin",
+        "-amin",
+        "-links",
+    ];
+    if arguments.iter().any(|word| TESTS.contains(&word.raw())) {
+        found_name()
+    } else {
+        STAR.to_string()
+    }
+}
+
+/// Returns where `find` begins to look.
+pub(in crate::guard) fn find_roots(arguments: &[Word]) -> Vec<Word> {
+    let roots: Vec<Word> = arguments
+        .iter()
+        .skip_while(|word| matches!(word.raw(), "-H" | "-L" | "-P"))
+        .take_while(|word| !word.raw().starts_with(['-', '(', '!']))
+        .cloned()
+        .collect();
+    if roots.is_empty() { vec![Word::new(".")] } else { roots }
+}
+
+/// Returns what a command reads on its input.
+fn input(command: &Command) -> Word {
+    command.stdin.clone().unwrap_or_else(Word::unknown)
+}
+
+fn decoded(text: &Word, decode: impl FnOnce(&str) -> Option<String>) -> Word {
+    let decoded = text.known().and_then(decode);
+    decoded.map_or_else(Word::unknown, |text| Word::new(&super::word::unmarked(&text)))
+}
+
+fn echoed(arguments: &[Word]) -> Word {
+    let is_flag = |word: &&Word| {
+        let flags = word.raw().strip_prefix('-').unwrap_or_default();
+        !flags.is_empty() && flags.chars().all(|it| matches!(it, 'n' | 'e' | 'E'))
+    };
+    let flags: Vec<&Word> = arguments.iter().take_while(is_flag).collect();
+    let has = |flag: char| flags.iter().any(|word| word.raw().contains(flag));
+    let words: Vec<&str> = arguments.iter().skip(flags.len()).map(Word::raw).collect();
+    let text = words.join(" ");
+    let text = if has('e') { codec::escapes(&text) } else { text };
+    Word::marked(if has('n') { text } else { text + "\n" })
+}
+
+/// Does what `printf` does for the common directives.
+fn formatted(arguments: &[Word]) -> Word {
+    let arguments = match arguments {
+        [first, rest @ ..] if first.raw() == "--" => rest,
+        all => all,
+    };
+    let Some((format, values)) = arguments.split_first() else { return Word::default() };
+    let format: Vec<char> = codec::escapes(format.raw()).chars().collect();
+    let mut values = values.iter();
+    let mut text = String::new();
+    loop {
+        let before = values.len();
+        let mut rest = format.iter().copied().peekable();
+        while let Some(it) = rest.next() {
+            if it != '%' {
+                text.push(it);
+                continue;
+            }
+            while rest.next_if(|it| matches!(it, '0'..='9' | '.' | '-' | '+' | ' ' | '#')).is_some()
+            {
+            }
+            match rest.next() {
+                Some('%') => text.push('%'),
+                Some('b') => {
+                    let value = values.next().map(|word| codec::escapes(word.raw()));
+                    text.push_str(&value.unwrap_or_default());
+                }
+                Some('c') => text.extend(values.next().and_then(|word| word.raw().chars().next())),
+                Some(_) => text.push_str(values.next().map(Word::raw).unwrap_or_default()),
+                None => {}
+            }
+        }
+        // The format is used again while there are values that it takes.
+        if values.len() == 0 || values.len() == before || text.len() > 64 * 1024 {
+            return Word::marked(text);
+        }
+    }
+}
+
+fn sequence(operands: &[&Word]) -> Word {
+    let numbers: Option<Vec<i64>> =
+        operands.iter().map(|word| word.known().and_then(|text| text.parse().ok())).collect();
+    let (from, to) = match numbers.as_deref() {
+        Some([to]) => (1, *to),
+        Some([from, to]) => (*from, *to),
+        _ => return Word::unknown(),
+    };
+    if to.saturating_sub(from) > 100 {
+        return Word::unknown();
+    }
+    let lines: Vec<String> = (from..=to).map(|it| it.to_string()).collect();
+    Word::marked(lines.join("\n"))
+}
+
+fn translated(command: &Command, operands: &[&Word]) -> Word {
+    let text = input(command);
+    let flags = command.arguments().iter().any(|word| word.raw() == "-d");
+    let changed = match (text.known(), operands, flags) {
+        (Some(text), [from, to], false) => {
+            from.known().zip(to.known()).map(|(from, to)| codec::translate(text, from, to))
+        }
+        (Some(text), [unwanted], true) => {
+            unwanted.known().map(|unwanted| codec::delete(text, unwanted))
+        }
+        _ => None,
+    };
+    changed.map_or_else(Word::unknown, Word::marked)
+}

@@ -1,0 +1,252 @@
+//! Variables, and what `${...}` makes of them.
+
+use brush_parser::word::{Parameter, ParameterExpr, SpecialParameter, SubstringMatchKind};
+
+use super::walk::Walker;
+use super::word::Word;
+
+impl Walker {
+    /// Returns what an expansion comes to.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other kinds change a value")]
+    pub(super) fn parameter(&mut self, expression: &ParameterExpr) -> Word {
+        match expression {
+            ParameterExpr::Parameter { parameter, indirect } => {
+                let value = self.named(parameter, *indirect);
+                value.unwrap_or_else(|| self.nothing_known(parameter))
+            }
+            ParameterExpr::UseDefaultValues { parameter, indirect, default_value, .. } => {
+                match self.named(parameter, *indirect).filter(|value| !value.raw().is_empty()) {
+                    Some(value) => value,
+                    None => self.one_word(default_value.as_deref().unwrap_or_default()),
+                }
+            }
+            ParameterExpr::AssignDefaultValues { parameter, indirect, default_value, .. } => {
+                let known = self.named(parameter, *indirect);
+                if let Some(value) = known.filter(|value| !value.raw().is_empty()) {
+                    return value;
+                }
+                let value = self.one_word(default_value.as_deref().unwrap_or_default());
+                if let Parameter::Named(name) = parameter {
+                    self.assign(name, value.clone());
+                }
+                value
+            }
+            // Where nothing is known of the variable, it may well be set.
+            ParameterExpr::UseAlternativeValue {
+                parameter, indirect, alternative_value, ..
+            } => match self.named(parameter, *indirect) {
+                Some(value) if value.raw().is_empty() => Word::default(),
+                Some(_) | None => self.one_word(alternative_value.as_deref().unwrap_or_default()),
+            },
+            ParameterExpr::IndicateErrorIfNullOrUnset { parameter, indirect, .. } => {
+                self.named(parameter, *indirect).unwrap_or_else(|| self.nothing_known(parameter))
+            }
+            ParameterExpr::ParameterLength { .. }
+            | ParameterExpr::VariableNames { .. }
+            | ParameterExpr::MemberKeys { .. } => Word::unknown(),
+            other => self.changed(other),
+        }
+    }
+
+    /// Returns the value of a parameter that is then changed.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other kinds are done elsewhere")]
+    fn changed(&mut self, expression: &ParameterExpr) -> Word {
+        let (parameter, indirect) = match expression {
+            ParameterExpr::RemoveSmallestSuffixPattern { parameter, indirect, .. }
+            | ParameterExpr::RemoveLargestSuffixPattern { parameter, indirect, .. }
+            | ParameterExpr::RemoveSmallestPrefixPattern { parameter, indirect, .. }
+            | ParameterExpr::RemoveLargestPrefixPattern { parameter, indirect, .. }
+            | ParameterExpr::Substring { parameter, indirect, .. }
+            | ParameterExpr::Transform { parameter, indirect, .. }
+            | ParameterExpr::UppercaseFirstChar { parameter, indirect, .. }
+            | ParameterExpr::UppercasePattern { parameter, indirect, .. }
+            | ParameterExpr::LowercaseFirstChar { parameter, indirect, .. }
+            | ParameterExpr::LowercasePattern { parameter, indirect, .. }
+            | ParameterExpr::ReplaceSubstring { parameter, indirect, .. } => (parameter, *indirect),
+            _ => return Word::unknown(),
+        };
+        let Some(value) = self.named(parameter, indirect) else {
+            return self.nothing_known(parameter);
+        };
+        let Some(text) = value.known() else { return Word::unknown() };
+        let changed = match expression {
+            ParameterExpr::Substring { offset, length, .. } => {
+                let length = length.as_ref().map(|length| length.value.as_str());
+                substring(text, &offset.value, length)
+            }
+            ParameterExpr::UppercasePattern { pattern, .. } if is_any(pattern.as_deref()) => {
+                Some(text.to_uppercase())
+            }
+            ParameterExpr::LowercasePattern { pattern, .. } if is_any(pattern.as_deref()) => {
+                Some(text.to_lowercase())
+            }
+            ParameterExpr::UppercaseFirstChar { pattern, .. } if is_any(pattern.as_deref()) => {
+                let mut rest = text.chars();
+                let first = rest.next().map(|it| it.to_uppercase().to_string());
+                Some(first.unwrap_or_default() + rest.as_str())
+            }
+            ParameterExpr::RemoveSmallestSuffixPattern { pattern, .. }
+            | ParameterExpr::RemoveLargestSuffixPattern { pattern, .. } => {
+                let pattern = pattern.clone().unwrap_or_default();
+                self.plain_pattern(&pattern).and_then(|pattern| match pattern.strip_suffix('*') {
+                    None => Some(text.strip_suffix(pattern.as_str()).unwrap_or(text).to_owned()),
+                    Some("/") => {
+                        let cut = match expression {
+                            ParameterExpr::RemoveLargestSuffixPattern { .. } => text.find('/'),
+                            _ => text.rfind('/'),
+                        };
+                        Some(cut.map_or(text, |cut| &text[..cut]).to_owned())
+                    }
+                    Some(_) => None,
+                })
+            }
+            ParameterExpr::RemoveSmallestPrefixPattern { pattern, .. }
+            | ParameterExpr::RemoveLargestPrefixPattern { pattern, .. } => {
+                let pattern = pattern.clone().unwrap_or_default();
+                self.plain_pattern(&pattern).and_then(|pattern| match pattern.strip_prefix('*') {
+                    None => Some(text.strip_prefix(pattern.as_str()).unwrap_or(text).to_owned()),
+                    Some("/") => {
+                        let cut = match expression {
+                            ParameterExpr::RemoveLargestPrefixPattern { .. } => text.rfind('/'),
+                            _ => text.find('/'),
+                        };
+                        Some(cut.map_or(text, |cut| &text[cut + 1..]).to_owned())
+                    }
+                    Some(_) => None,
+                })
+            }
+            ParameterExpr::ReplaceSubstring { pattern, replacement, match_kind, .. } => {
+                let replacement = self.one_word(replacement.as_deref().unwrap_or_default());
+                let (text, pattern) = (text.to_owned(), self.plain_pattern(pattern));
+                pattern
+                    .filter(|pattern| !pattern.is_empty() && !pattern.contains('*'))
+                    .zip(replacement.known())
+                    .map(|(pattern, replacement)| match match_kind {
+                        SubstringMatchKind::Anywhere => text.replace(&pattern, replacement),
+                        SubstringMatchKind::FirstOccurrence => {
+                            text.replacen(&pattern, replacement, 1)
+                        }
+                        SubstringMatchKind::Prefix => match text.strip_prefix(&pattern) {
+                            Some(rest) => format!("{replacement}{rest}"),
+                            None => text.clone(),
+                        },
+                        SubstringMatchKind::Suffix => match text.strip_suffix(&pattern) {
+                            Some(rest) => format!("{rest}{replacement}"),
+                            None => text.clone(),
+                        },
+                    })
+            }
+            _ => None,
+        };
+        changed.map_or_else(Word::unknown, |text| Word::new(&text))
+    }
+
+    /// Returns a pattern that has at most one `*`, at an end.
+    fn plain_pattern(&mut self, pattern: &str) -> Option<String> {
+        let pattern = self.one_word(pattern);
+        let text = pattern.known()?.to_owned();
+        let inner = text.trim_start_matches('*').trim_end_matches('*');
+        (!inner.contains(['*', '?', '['])).then(|| text.replace("**", "*"))
+    }
+
+    /// Returns the value of a parameter, if that is known.
+    fn named(&mut self, parameter: &Parameter, indirect: bool) -> Option<Word> {
+        let value = match parameter {
+            Parameter::Named(name) => self.variable(name),
+            Parameter::Positional(number) => {
+                let at = usize::try_from(*number).ok()?.checked_sub(1)?;
+                match self.positional.get(at) {
+                    Some(value) => Some(value.clone()),
+                    None => Some(Word::default()),
+                }
+            }
+            Parameter::Special(SpecialParameter::AllPositionalParameters { .. }) => {
+                Some(joined(&self.positional))
+            }
+            Parameter::Special(SpecialParameter::ShellName) => Some(Word::new("bash")),
+            Parameter::Special(_) => None,
+            Parameter::NamedWithIndex { name, index } => {
+                let members = self.arrays.get(name)?;
+                let at: usize = index.trim().parse().ok()?;
+                members.get(at).cloned()
+            }
+            Parameter::NamedWithAllIndices { name, .. } => {
+                self.arrays.get(name).map(|members| joined(members))
+            }
+        };
+        if !indirect {
+            return value;
+        }
+        let name = value?.known()?.to_owned();
+        self.variable(&name)
+    }
+
+    /// Returns the value of a variable in the present world.
+    pub(super) fn variable(&mut self, name: &str) -> Option<Word> {
+        match name {
+            "PWD" => return self.cwd.as_deref().map(Word::new),
+            "HOME" if !self.variables.contains_key("HOME") => {
+                return self.home.as_deref().map(Word::new);
+            }
+            _ => {}
+        }
+        let values = self.variables.get(name);
+        let Some(values) = values else {
+            return self.arrays.get(name).and_then(|members| members.first().cloned());
+        };
+        self.worlds = self.worlds.max(values.len());
+        values.get(self.world % values.len().max(1)).cloned()
+    }
+
+    /// Sets a variable. Under a condition the value before counts as well.
+    pub(super) fn assign(&mut self, name: &str, value: Word) {
+        let values = self.variables.entry(name.to_owned()).or_default();
+        if self.conditions == 0 {
+            values.clear();
+        }
+        if !values.contains(&value) {
+            values.push(value);
+            if values.len() > 4 {
+                values.remove(0);
+            }
+        }
+        if self.conditions > 0 && name == "IFS" {
+            values.drain(..values.len() - 1);
+        }
+    }
+
+    fn nothing_known(&mut self, parameter: &Parameter) -> Word {
+        if let Parameter::Named(name) | Parameter::NamedWithIndex { name, .. } = parameter {
+            self.nameless.push(name.clone());
+        }
+        if let Parameter::Special(SpecialParameter::ProcessId) = parameter {
+            self.nameless.push("$".to_owned());
+        }
+        Word::unknown()
+    }
+}
+
+/// Returns whether a pattern stands for any character.
+fn is_any(pattern: Option<&str>) -> bool {
+    pattern.is_none_or(|pattern| matches!(pattern, "" | "?"))
+}
+
+fn joined(words: &[Word]) -> Word {
+    Word::marked(words.iter().map(Word::raw).collect::<Vec<_>>().join(" "))
+}
+
+/// Returns what `${x:OFFSET:LENGTH}` comes to, for plain numbers.
+fn substring(text: &str, offset: &str, length: Option<&str>) -> Option<String> {
+    let characters: Vec<char> = text.chars().collect();
+    let count = i64::try_from(characters.len()).ok()?;
+    let place = |at: i64| usize::try_from(if at < 0 { count + at } else { at }.clamp(0, count));
+    let offset = offset.trim().parse::<i64>().ok()?;
+    let begin = place(offset).ok()?;
+    let end = match length.map(|length| length.trim().parse::<i64>()) {
+        None => characters.len(),
+        Some(Ok(length)) if length < 0 => place(length).ok()?,
+        Some(Ok(length)) => begin.saturating_add(usize::try_from(length).ok()?),
+        Some(Err(_)) => return None,
+    };
+    Some(characters.get(begin..end.min(characters.len())).unwrap_or_default().iter().collect())
+}

@@ -1,0 +1,98 @@
+//! Parsing within bounds.
+//!
+//! The parser goes back and tries again, so that unbalanced brackets cost time without end, and
+//! it recurses, so that deep ones cost the stack. Both are counted beforehand.
+
+use brush_parser::ast::Program;
+use brush_parser::word::WordPieceWithSource;
+use brush_parser::{ParserOptions, Token, parse_tokens, uncached_tokenize_str, word};
+
+use super::command::Trouble;
+
+/// The longest text; a file that is written by a here-document may be as long.
+pub(super) const LONGEST: usize = 1 << 20;
+
+/// The most words and operators; the parser takes about 3 ms for a thousand of them in a debug
+/// build.
+const MOST_TOKENS: usize = 20_000;
+
+/// The deepest brackets that are parsed; each level that is not closed doubles the time.
+const DEEPEST_BRACKETS: usize = 12;
+
+/// The deepest compound commands; a debug build takes some 20 KiB of stack for each.
+const DEEPEST_COMPOUNDS: usize = 40;
+
+/// Returns how text is read.
+pub(super) fn options() -> ParserOptions {
+    ParserOptions::default()
+}
+
+/// Parses a text.
+pub(super) fn program(text: &str) -> Result<Program, Trouble> {
+    bounded(text)?;
+    let options = options();
+    let tokens = uncached_tokenize_str(text, &options.tokenizer_options())
+        .map_err(|_error| Trouble::Syntax)?;
+    if tokens.len() > MOST_TOKENS {
+        return Err(Trouble::TooMuch);
+    }
+    nested(&tokens)?;
+    parse_tokens(&tokens, &options).map_err(|_error| Trouble::Syntax)
+}
+
+/// Takes a word apart.
+pub(super) fn pieces(text: &str) -> Result<Vec<WordPieceWithSource>, Trouble> {
+    bounded(text)?;
+    word::parse(text, &options()).map_err(|_error| Trouble::Syntax)
+}
+
+/// Takes a here-document apart.
+pub(super) fn document(text: &str) -> Result<Vec<WordPieceWithSource>, Trouble> {
+    bounded(text)?;
+    word::parse_heredoc(text, &options()).map_err(|_error| Trouble::Syntax)
+}
+
+/// Refuses what is too long, or has substitutions within substitutions within substitutions.
+fn bounded(text: &str) -> Result<(), Trouble> {
+    if text.len() > LONGEST {
+        return Err(Trouble::TooMuch);
+    }
+    let mut depth = 0_usize;
+    let mut before = ' ';
+    for it in text.chars() {
+        match it {
+            '(' | '{' if before == '$' => depth += 1,
+            ')' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEEPEST_COMPOUNDS {
+            return Err(Trouble::TooDeep);
+        }
+        before = it;
+    }
+    Ok(())
+}
+
+/// Refuses brackets and compound commands that are nested too deep.
+fn nested(tokens: &[Token]) -> Result<(), Trouble> {
+    let (mut brackets, mut compounds) = (0_usize, 0_usize);
+    for token in tokens {
+        match token {
+            Token::Operator(text, _) => match text.as_str() {
+                "(" => brackets += 1,
+                ")" => brackets = brackets.saturating_sub(1),
+                _ => {}
+            },
+            Token::Word(text, _) => match text.as_str() {
+                "if" | "while" | "until" | "for" | "case" | "select" | "{" | "[[" | "!"
+                | "coproc" | "function" | "time" => compounds += 1,
+                "fi" | "done" | "esac" | "}" | "]]" => compounds = compounds.saturating_sub(1),
+                _ => {}
+            },
+        }
+        if brackets > DEEPEST_BRACKETS || compounds > DEEPEST_COMPOUNDS {
+            return Err(Trouble::TooDeep);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,339 @@
+//! A simple command: its words, assignments and redirections, and what it does to the shell.
+
+use brush_parser::ast::{
+    self, Assignment, AssignmentName, AssignmentValue, CommandPrefixOrSuffixItem,
+    IoFileRedirectKind, IoFileRedirectTarget, IoRedirect, ProcessSubstitutionKind,
+};
+
+use super::command::{Command, Redirect, RedirectMode, absolute};
+use super::walk::Walker;
+use super::word::{UNKNOWN, Word};
+
+/// A variable may have several values; so many of them are tried.
+const MOST_WORLDS: usize = 4;
+
+impl Walker {
+    pub(super) fn simple(&mut self, simple: &ast::SimpleCommand) {
+        let mut world = 0;
+        loop {
+            (self.world, self.worlds) = (world, 1);
+            let from = self.commands.len();
+            let command = self.resolved(simple);
+            let worlds = self.worlds.min(MOST_WORLDS);
+            let feeders = self.unread(from);
+            self.emit(command, &feeders);
+            world += 1;
+            if world >= worlds || !self.may_go_on() {
+                break;
+            }
+        }
+        (self.world, self.worlds) = (0, 1);
+    }
+
+    /// Resolves the words of a command.
+    fn resolved(&mut self, simple: &ast::SimpleCommand) -> Command {
+        let nameless = std::mem::take(&mut self.nameless);
+        let mut command = Command {
+            stdin: self.stdin.clone(),
+            fed_by: self.fed_by.clone(),
+            cwd: self.cwd.clone(),
+            setting: self.setting,
+            ..Command::default()
+        };
+        let lasts = simple.word_or_name.is_none();
+        for item in simple.prefix.iter().flat_map(|prefix| &prefix.0) {
+            match item {
+                CommandPrefixOrSuffixItem::AssignmentWord(assignment, _) => {
+                    let assigned = self.assigned(assignment);
+                    if lasts && let Some((name, value)) = &assigned {
+                        self.assign(name, value.clone());
+                    }
+                    command.assigns.extend(assigned);
+                }
+                CommandPrefixOrSuffixItem::IoRedirect(redirect) => {
+                    self.redirect(redirect, &mut command);
+                }
+                CommandPrefixOrSuffixItem::Word(word) => {
+                    let words = self.words(&word.value);
+                    command.argv.extend(words);
+                }
+                CommandPrefixOrSuffixItem::ProcessSubstitution(kind, subshell) => {
+                    let word = self.process_substitution(kind, subshell, &mut command);
+                    command.argv.push(word);
+                }
+            }
+        }
+        if let Some(word) = &simple.word_or_name {
+            let words = self.words(&word.value);
+            command.argv.extend(words);
+        }
+        let declares =
+            matches!(command.name(), "export" | "declare" | "typeset" | "local" | "readonly");
+        for item in simple.suffix.iter().flat_map(|suffix| &suffix.0) {
+            match item {
+                CommandPrefixOrSuffixItem::AssignmentWord(assignment, word) => {
+                    if declares {
+                        let assigned = self.assigned(assignment);
+                        if let Some((name, value)) = &assigned {
+                            self.assign(name, value.clone());
+                            let said = format!("{name}={}", value.raw());
+                            command.argv.push(Word::marked(said));
+                        }
+                        command.assigns.extend(assigned);
+                    } else {
+                        let words = self.words(&word.value);
+                        command.argv.extend(words);
+                    }
+                }
+                CommandPrefixOrSuffixItem::Word(word) => {
+                    let words = self.words(&word.value);
+                    command.argv.extend(words);
+                }
+                CommandPrefixOrSuffixItem::IoRedirect(redirect) => {
+                    self.redirect(redirect, &mut command);
+                }
+                CommandPrefixOrSuffixItem::ProcessSubstitution(kind, subshell) => {
+                    let word = self.process_substitution(kind, subshell, &mut command);
+                    command.argv.push(word);
+                }
+            }
+        }
+        command.variables = std::mem::replace(&mut self.nameless, nameless);
+        command
+    }
+
+    /// Returns the name and the value of an assignment; arrays are only kept.
+    fn assigned(&mut self, assignment: &Assignment) -> Option<(String, Word)> {
+        let name = match &assignment.name {
+            AssignmentName::VariableName(name) => name.clone(),
+            AssignmentName::ArrayElementName(name, _) => {
+                self.arrays.entry(name.clone()).or_default().push(Word::unknown());
+                return None;
+            }
+        };
+        match &assignment.value {
+            AssignmentValue::Scalar(word) => {
+                let value = self.assigned_value(&word.value);
+                let value = if assignment.append {
+                    let before = self.variable(&name).unwrap_or_default();
+                    Word::marked(format!("{}{}", before.raw(), value.raw()))
+                } else {
+                    value
+                };
+                Some((name, value))
+            }
+            AssignmentValue::Array(members) => {
+                let mut words = Vec::new();
+                for (_, word) in members {
+                    words.extend(self.words(&word.value));
+                }
+                let kept = self.arrays.entry(name).or_default();
+                if !assignment.append {
+                    kept.clear();
+                }
+                kept.extend(words);
+                None
+            }
+        }
+    }
+
+    /// Returns the value of an assignment, in which a tilde may stand after a colon.
+    fn assigned_value(&mut self, text: &str) -> Word {
+        let value = self.one_word(text);
+        match &self.home {
+            Some(home) if value.raw().contains(":~/") => {
+                Word::marked(value.raw().replace(":~/", &format!(":{home}/")))
+            }
+            Some(_) | None => value,
+        }
+    }
+
+    pub(super) fn redirect(&mut self, redirect: &IoRedirect, command: &mut Command) {
+        match redirect {
+            IoRedirect::File(fd, kind, target) => self.file(*fd, kind, target, command),
+            IoRedirect::HereDocument(_, document) => {
+                command.stdin = Some(self.document(document));
+                command.fed_by.clear();
+            }
+            IoRedirect::HereString(_, word) => {
+                command.stdin = Some(self.one_word(&word.value));
+                command.fed_by.clear();
+            }
+            IoRedirect::OutputAndError(word, _) => {
+                let path = self.one_file(&word.value);
+                command.stdout = Some(path.clone());
+                command.redirects.push(Redirect { path, mode: RedirectMode::Write });
+            }
+        }
+    }
+
+    fn file(
+        &mut self,
+        fd: Option<i32>,
+        kind: &IoFileRedirectKind,
+        target: &IoFileRedirectTarget,
+        command: &mut Command,
+    ) {
+        let mode = match kind {
+            IoFileRedirectKind::Read | IoFileRedirectKind::DuplicateInput => RedirectMode::Read,
+            IoFileRedirectKind::Write
+            | IoFileRedirectKind::Append
+            | IoFileRedirectKind::Clobber
+            | IoFileRedirectKind::DuplicateOutput => RedirectMode::Write,
+            IoFileRedirectKind::ReadAndWrite => RedirectMode::Both,
+        };
+        let path = match target {
+            IoFileRedirectTarget::Fd(_) => return,
+            IoFileRedirectTarget::Filename(word) => self.one_file(&word.value),
+            IoFileRedirectTarget::Duplicate(word) => {
+                let path = self.one_file(&word.value);
+                // A stream, or its end.
+                let text = path.raw().trim_end_matches('-');
+                if text.chars().all(|it| it.is_ascii_digit()) {
+                    return;
+                }
+                path
+            }
+            IoFileRedirectTarget::ProcessSubstitution(kind, subshell) => {
+                let word = self.process_substitution(kind, subshell, command);
+                if mode == RedirectMode::Read {
+                    command.stdin =
+                        absolute(&word, None).and_then(|at| self.files.get(&at).cloned());
+                }
+                return;
+            }
+        };
+        match mode {
+            RedirectMode::Read if fd.is_none_or(|fd| fd == 0) => {
+                let at = absolute(&path, self.cwd.as_deref());
+                let known = at.and_then(|at| self.files.get(&at).cloned());
+                command.stdin = Some(known.unwrap_or_else(Word::unknown));
+                command.fed_by.clear();
+            }
+            RedirectMode::Write if fd.is_none_or(|fd| fd == 1) => {
+                command.stdout = Some(path.clone());
+            }
+            RedirectMode::Read | RedirectMode::Write | RedirectMode::Both => {}
+        }
+        command.redirects.push(Redirect { path, mode });
+    }
+
+    /// Returns the file that a redirection names.
+    fn one_file(&mut self, word: &str) -> Word {
+        let mut words = self.words(word);
+        if words.len() == 1 { words.remove(0) } else { Word::unknown() }
+    }
+
+    /// Walks a process substitution and returns the file that stands for it.
+    fn process_substitution(
+        &mut self,
+        kind: &ProcessSubstitutionKind,
+        subshell: &ast::SubshellCommand,
+        command: &mut Command,
+    ) -> Word {
+        let from = self.commands.len();
+        let path = format!("/dev/fd/{}", 63 + from);
+        let (stdin, fed_by) = (self.stdin.take(), std::mem::take(&mut self.fed_by));
+        if matches!(kind, ProcessSubstitutionKind::Write) {
+            self.stdin = Some(Word::unknown());
+        }
+        self.apart(|walker| walker.list(&subshell.list));
+        (self.stdin, self.fed_by) = (stdin, fed_by);
+        if matches!(kind, ProcessSubstitutionKind::Read) {
+            let printed = self.printed(from);
+            self.files.insert(path.clone(), printed);
+            command.fed_by.extend(self.unread(from));
+        }
+        Word::marked(path)
+    }
+
+    /// Adds a command, and everything that it runs in its turn.
+    pub(super) fn emit(&mut self, command: Command, feeders: &[usize]) {
+        for command in self.peeled(command) {
+            if !self.may_go_on() {
+                return;
+            }
+            self.add(command, feeders);
+        }
+    }
+
+    fn add(&mut self, mut command: Command, feeders: &[usize]) {
+        let name = command.name().to_owned();
+        let reader = if name.is_empty() { UNKNOWN.to_string() } else { name.clone() };
+        self.feed(feeders, &reader);
+        command.setting.recursive |= self.calls.contains(&name);
+        command.output = self.folded(&command);
+        if let Some(file) = command.written_file(self.cwd.as_deref()) {
+            self.files.insert(file, std::mem::take(&mut command.output));
+        }
+        self.commands.push(command.clone());
+        self.changes_shell(&name, &command);
+        self.runs_more(&name, &command, feeders);
+    }
+
+    /// Does to the shell what a builtin does to it.
+    fn changes_shell(&mut self, name: &str, command: &Command) {
+        let arguments = command.arguments();
+        let operands = || arguments.iter().filter(|word| !word.raw().starts_with('-'));
+        match name {
+            "cd" | "pushd" => {
+                self.cwd = match (operands().next(), arguments.iter().any(|it| it.raw() == "-")) {
+                    (Some(to), _) => absolute(to, self.cwd.as_deref()),
+                    (None, false) if name == "cd" => self.home.clone(),
+                    (None, _) => None,
+                };
+            }
+            "popd" => self.cwd = None,
+            "unset" => {
+                for word in operands() {
+                    self.variables.remove(word.raw());
+                    self.arrays.remove(word.raw());
+                    self.functions.remove(word.raw());
+                }
+            }
+            "read" => {
+                let line = self.stdin.clone().unwrap_or_else(Word::unknown);
+                let line = line.raw().lines().next().unwrap_or_default().trim().to_owned();
+                let names: Vec<&Word> = operands().collect();
+                for (at, word) in names.iter().enumerate() {
+                    let value = match names.len() {
+                        1 => Word::marked(line.clone()),
+                        _ => line
+                            .split_whitespace()
+                            .nth(at)
+                            .map_or_else(Word::unknown, |part| Word::marked(part.to_owned())),
+                    };
+                    self.variables.insert(word.raw().to_owned(), vec![value]);
+                }
+            }
+            "mapfile" | "readarray" => {
+                if let Some(word) = operands().next_back() {
+                    let text = self.stdin.clone().unwrap_or_else(Word::unknown);
+                    let lines = text.raw().lines().map(|line| Word::marked(line.to_owned()));
+                    self.arrays.insert(word.raw().to_owned(), lines.collect());
+                }
+            }
+            "set" => {
+                if let Some(at) = arguments.iter().position(|word| word.raw() == "--") {
+                    self.positional = arguments[at + 1..].to_vec();
+                }
+            }
+            "shift" if !self.positional.is_empty() => {
+                self.positional.remove(0);
+            }
+            "printf" if arguments.first().is_some_and(|word| word.raw() == "-v") => {
+                if let Some(variable) = arguments.get(1).map(|word| word.raw().to_owned()) {
+                    let shorter = Command {
+                        argv: std::iter::once(Word::new("printf"))
+                            .chain(arguments.iter().skip(2).cloned())
+                            .collect(),
+                        ..Command::default()
+                    };
+                    let value = self.folded(&shorter);
+                    self.assign(&variable, value);
+                }
+            }
+            _ => {}
+        }
+    }
+}

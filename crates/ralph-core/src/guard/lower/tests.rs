@@ -1,0 +1,145 @@
+//! Tests of lowering: texts, and the commands that they come to.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+/// Returns the commands that a text comes to, each on a line.
+fn lowered(text: &str) -> Vec<String> {
+    let start = Start {
+        cwd: "/p".into(),
+        home: Some("/home/dev".into()),
+        variables: BTreeMap::from([("USER".to_owned(), "dev".to_owned())]),
+    };
+    let lowered = lower(text, &start);
+    assert_eq!(lowered.trouble, None, "{text}");
+    let commands = lowered.commands.iter().filter(|it| !it.argv.is_empty());
+    commands.map(crate::guard::shown).collect()
+}
+
+#[track_caller]
+fn check(text: &str, expect: &[&str]) {
+    assert_eq!(lowered(text), expect, "{text}");
+}
+
+#[test]
+fn words_are_resolved() {
+    for (text, expect) in [
+        (r#"a'b'"c"\d$'\x65'"#, &["abcde"] as &[&str]),
+        ("ls ~ ~/x \"$HOME\" $PWD ~root", &["ls /home/dev /home/dev/x /home/dev /p /root"]),
+        ("x=1; y=\"$x 2\"; echo $y \"$y\"", &["echo 1 2 1 2"]),
+        ("echo ${x:-a} ${x:=b} $x ${x:+c}", &["echo a b b c"]),
+        ("x=abc; echo ${x:1:1} ${x^^} ${x#a} ${x%c} ${x/b/z}", &["echo b ABC bc ab azc"]),
+        ("f=/a/b.c; echo ${f##*/} ${f%/*}", &["echo b.c /a"]),
+        ("a=(x y); echo ${a[1]} ${a[@]}", &["echo y x y"]),
+        ("n=x; x=v; echo ${!n}", &["echo v"]),
+        ("echo $UNKNOWN a$B*", &["echo ‹?› a‹?›*"]),
+        ("echo {a,b}{1..2}", &["echo a1 a2 b1 b2"]),
+        ("IFS=:; x=a:b; $x", &["a b"]),
+        ("printf -v x '%s-%s' a b; echo $x", &["printf -v x %s-%s a b", "echo a-b"]),
+        ("echo \"$(echo hi)\" `echo ho`", &["echo hi", "echo ho", "echo hi ho"]),
+        ("x=a; x+=b; echo $x", &["echo ab"]),
+        ("x=1; [ a ] && x=2; echo $x", &["[ a ]", "echo 1", "echo 2"]),
+    ] {
+        check(text, expect);
+    }
+}
+
+#[test]
+fn every_command_is_met() {
+    for (text, expect) in [
+        ("a; b && c || d & e", &["a", "b", "c", "d", "e"] as &[&str]),
+        ("if a; then b; elif c; then d; else e; fi", &["a", "b", "c", "d", "e"]),
+        ("while a; do b; done; until c; do d; done", &["a", "b", "c", "d"]),
+        ("for x in 1 2; do a $x; done", &["a 1", "a 2"]),
+        ("case x in a) b;; *) c;; esac", &["b", "c"]),
+        ("(a; b) | { c; d; }", &["a", "b", "c", "d"]),
+        ("f() { a \"$1\" \"$@\"; }; f x y", &["f x y", "a x x y"]),
+        ("cat <(a) > >(b)", &["a", "b", "cat /dev/fd/63"]),
+        ("[[ $(a) == b ]] && c", &["a", "c"]),
+        ("coproc a; ! b; time c", &["a", "b", "c"]),
+        ("cat <<E\n$(a)\nE", &["a", "cat"]),
+        ("find x -name y -exec a {} \\;", &["find x -name y -exec a {} ;", "a x/?*"]),
+        ("echo a b | xargs c", &["echo a b", "c a b"]),
+        (
+            "printf '1\\n2\\n' | while read x; do a $x; done",
+            &["printf 1\\n2\\n", "read x", "a 1", "read x", "a 2"],
+        ),
+        ("set -- x y; a $2 $#", &["set -- x y", "a y ‹?›"]),
+    ] {
+        check(text, expect);
+    }
+}
+
+#[test]
+fn wrappers_are_peeled_off() {
+    for (text, expect) in [
+        ("sudo -u x nice -n 5 a b", &["a b"] as &[&str]),
+        ("env -i X=1 a", &["X=1 a"]),
+        ("timeout -k 1 5 a", &["a"]),
+        ("command -p a; builtin b; exec -a z c; nohup d; setsid e", &["a", "b", "c", "d", "e"]),
+        ("busybox rm x", &["rm x"]),
+        ("env -S 'a b' c", &["a b c"]),
+        ("sudo --version", &["sudo --version"]),
+        ("xargs -I{} a {}x < /dev/null", &["a ‹?›x"]),
+    ] {
+        check(text, expect);
+    }
+}
+
+#[test]
+fn code_within_code_is_followed() {
+    for (text, expect) in [
+        ("sh -c 'a $0 $1' x y", &["sh -c a $0 $1 x y", "a bash y"] as &[&str]),
+        ("bash -lc a", &["bash -lc a", "a"]),
+        ("eval 'a b'", &["eval a b", "a b"]),
+        ("bash <<< 'a'", &["bash", "a"]),
+        ("echo YQo= | base64 -d | sh", &["echo YQo=", "base64 -d", "sh", "a"]),
+        ("echo 'a b' > x.sh; sh x.sh", &["echo a b", "sh x.sh", "a b"]),
+        ("trap 'a b' EXIT", &["trap a b EXIT", "a b"]),
+        (
+            "python3 -c 'import os; os.system(\"a b\")'",
+            &["python3 -c import os; os.system(\"a b\")", "a b"],
+        ),
+        ("git bisect run a b", &["git bisect run a b", "a b"]),
+        ("parallel a ::: 1 2", &["parallel a ::: 1 2", "a 1", "a 2"]),
+        ("watch -n 1 'a b'", &["watch -n 1 a b", "a b"]),
+        ("tar xf a --to-command='b c'", &["tar xf a --to-command=b c", "b c"]),
+    ] {
+        check(text, expect);
+    }
+}
+
+#[test]
+fn directories_are_followed() {
+    let cwd = |text: &str| {
+        let start = Start { cwd: "/p".into(), home: Some("/h".into()), ..Start::default() };
+        lower(text, &start).commands.last().and_then(|command| command.cwd.clone())
+    };
+    for (text, expect) in [
+        ("a", Some("/p")),
+        ("cd x && cd ../y; a", Some("/p/y")),
+        ("cd; a", Some("/h")),
+        ("(cd /x); a", Some("/p")),
+        ("cd /x | a", Some("/p")),
+        ("cd \"$WHERE\"; a", None),
+        ("env -C /x a", Some("/x")),
+        ("pushd /x; a", Some("/x")),
+    ] {
+        assert_eq!(cwd(text).as_deref(), expect, "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_followed_is_said() {
+    let trouble = |text: &str| lower(text, &Start::default()).trouble;
+    assert_eq!(trouble("a | | b"), Some(Trouble::Syntax));
+    assert_eq!(
+        trouble("f() { g; }; g() { f; }; f"),
+        None,
+        "a function that calls itself is met once"
+    );
+    assert_eq!(trouble(&format!("{}a{}", "(".repeat(14), ")".repeat(14))), Some(Trouble::TooDeep));
+    assert_eq!(trouble(&"a;".repeat(20_000)), Some(Trouble::TooMuch));
+    assert_eq!(trouble(&format!("{}a", "eval ".repeat(10))), Some(Trouble::TooDeep));
+}

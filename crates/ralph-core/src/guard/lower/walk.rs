@@ -1,0 +1,420 @@
+//! The walk over the syntax tree: lists, pipelines, compound commands, functions.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use brush_parser::ast::{
+    self, AndOr, CompoundCommand, CompoundList, ExtendedTestExpr, FunctionBody, Pipeline,
+    RedirectList, SeparatorOperator,
+};
+
+use super::command::{Command, Lowered, Setting, Start, Trouble};
+use super::parse;
+use super::word::{Word, unmarked};
+
+/// Shells within shells, and functions within functions, are followed this far.
+const DEEPEST: usize = 8;
+
+/// The most commands that are looked at. A text that runs more of them is a program.
+const MOST_COMMANDS: usize = 3000;
+
+/// The most rounds of one loop that are looked at each.
+pub(super) const MOST_ROUNDS: usize = 32;
+
+/// The state of the walk.
+pub(super) struct Walker {
+    pub(super) commands: Vec<Command>,
+    pub(super) trouble: Option<Trouble>,
+    /// What may have become of each variable; more than one value where it depends.
+    pub(super) variables: BTreeMap<String, Vec<Word>>,
+    pub(super) arrays: BTreeMap<String, Vec<Word>>,
+    pub(super) positional: Vec<Word>,
+    pub(super) functions: BTreeMap<String, Rc<FunctionBody>>,
+    /// The functions that are being called.
+    pub(super) calls: Vec<String>,
+    pub(super) cwd: Option<String>,
+    pub(super) home: Option<String>,
+    /// What the next command reads.
+    pub(super) stdin: Option<Word>,
+    pub(super) fed_by: Vec<usize>,
+    /// What the text has written to files so far.
+    pub(super) files: BTreeMap<String, Word>,
+    /// What is run at the end.
+    pub(super) traps: Vec<String>,
+    pub(super) setting: Setting,
+    /// How many conditions stand around the present command.
+    pub(super) conditions: usize,
+    /// Which of several values of a variable is taken, and how many there were.
+    pub(super) world: usize,
+    pub(super) worlds: usize,
+    /// The names of variables in the present words that have no value.
+    pub(super) nameless: Vec<String>,
+    depth: usize,
+    work: usize,
+}
+
+/// How often a loop goes round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rounds {
+    /// As often as there is something.
+    Bounded,
+    /// Until it is ended.
+    Endless,
+}
+
+/// What a subshell cannot change.
+pub(super) struct Saved {
+    variables: BTreeMap<String, Vec<Word>>,
+    arrays: BTreeMap<String, Vec<Word>>,
+    positional: Vec<Word>,
+    functions: BTreeMap<String, Rc<FunctionBody>>,
+    cwd: Option<String>,
+}
+
+impl Walker {
+    pub(super) fn new(start: &Start) -> Self {
+        let variables =
+            start.variables.iter().map(|(name, value)| (name.clone(), vec![Word::new(value)]));
+        Self {
+            commands: Vec::new(),
+            trouble: None,
+            variables: variables.collect(),
+            arrays: BTreeMap::new(),
+            positional: Vec::new(),
+            functions: BTreeMap::new(),
+            calls: Vec::new(),
+            cwd: Some(start.cwd.clone()),
+            home: start.home.clone(),
+            stdin: None,
+            fed_by: Vec::new(),
+            files: BTreeMap::new(),
+            traps: Vec::new(),
+            setting: Setting::default(),
+            conditions: 0,
+            world: 0,
+            worlds: 1,
+            nameless: Vec::new(),
+            depth: 0,
+            work: 0,
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Lowered {
+        for code in std::mem::take(&mut self.traps) {
+            self.text(&code);
+        }
+        Lowered { commands: self.commands, trouble: self.trouble }
+    }
+
+    /// Notes trouble; the first counts.
+    pub(super) fn fail(&mut self, trouble: Trouble) {
+        self.trouble.get_or_insert(trouble);
+    }
+
+    /// Counts a piece of work, and returns whether there may be more.
+    pub(super) fn may_go_on(&mut self) -> bool {
+        self.work += 1;
+        if self.work > MOST_COMMANDS {
+            self.fail(Trouble::TooMuch);
+        }
+        self.trouble != Some(Trouble::TooMuch)
+    }
+
+    /// Walks a text in the present shell.
+    pub(super) fn text(&mut self, text: &str) {
+        self.deeper(|walker| match parse::program(&unmarked(text)) {
+            Ok(program) => {
+                for list in &program.complete_commands {
+                    walker.list(list);
+                }
+            }
+            Err(trouble) => walker.fail(trouble),
+        });
+    }
+
+    /// Goes one level deeper, if that is still possible.
+    pub(super) fn deeper(&mut self, walk: impl FnOnce(&mut Self)) {
+        if self.depth >= DEEPEST {
+            self.fail(Trouble::TooDeep);
+            return;
+        }
+        self.depth += 1;
+        walk(self);
+        self.depth -= 1;
+    }
+
+    pub(super) fn save(&self) -> Saved {
+        Saved {
+            variables: self.variables.clone(),
+            arrays: self.arrays.clone(),
+            positional: self.positional.clone(),
+            functions: self.functions.clone(),
+            cwd: self.cwd.clone(),
+        }
+    }
+
+    pub(super) fn restore(&mut self, saved: Saved) {
+        self.variables = saved.variables;
+        self.arrays = saved.arrays;
+        self.positional = saved.positional;
+        self.functions = saved.functions;
+        self.cwd = saved.cwd;
+    }
+
+    /// Walks in a subshell of its own.
+    pub(super) fn apart(&mut self, walk: impl FnOnce(&mut Self)) {
+        let saved = self.save();
+        walk(self);
+        self.restore(saved);
+    }
+
+    /// Returns what the commands from an index on print that nobody else reads.
+    pub(super) fn printed(&self, from: usize) -> Word {
+        let unread = self.commands.get(from..).unwrap_or_default().iter();
+        let unread = unread.filter(|command| command.feeds.is_none());
+        let text: String = unread.map(|command| command.output.raw()).collect();
+        Word::marked(text)
+    }
+
+    /// Returns the commands from an index on whose output nobody reads yet.
+    pub(super) fn unread(&self, from: usize) -> Vec<usize> {
+        (from..self.commands.len()).filter(|at| self.commands[*at].feeds.is_none()).collect()
+    }
+
+    /// Notes who reads the output of some commands.
+    pub(super) fn feed(&mut self, readers: &[usize], name: &str) {
+        for at in readers {
+            if let Some(command) = self.commands.get_mut(*at) {
+                command.feeds.get_or_insert_with(|| name.to_owned());
+            }
+        }
+    }
+
+    pub(super) fn list(&mut self, list: &CompoundList) {
+        for ast::CompoundListItem(and_or, separator) in &list.0 {
+            if !self.may_go_on() {
+                return;
+            }
+            let before = self.setting;
+            if matches!(separator, SeparatorOperator::Async) {
+                self.setting.background = true;
+            }
+            self.pipeline(&and_or.first);
+            self.conditions += 1;
+            for next in &and_or.additional {
+                match next {
+                    AndOr::And(pipeline) | AndOr::Or(pipeline) => self.pipeline(pipeline),
+                }
+            }
+            self.conditions -= 1;
+            self.setting = before;
+        }
+    }
+
+    fn pipeline(&mut self, pipeline: &Pipeline) {
+        if let [command] = pipeline.seq.as_slice() {
+            self.command(command);
+            return;
+        }
+        let (stdin, fed_by) = (self.stdin.clone(), self.fed_by.clone());
+        let mut from = self.commands.len();
+        for (position, command) in pipeline.seq.iter().enumerate() {
+            if position > 0 {
+                self.stdin = Some(self.printed(from));
+                self.fed_by = self.unread(from);
+                from = self.commands.len();
+            }
+            let feeders = self.fed_by.clone();
+            self.apart(|walker| walker.command(command));
+            if position > 0 {
+                let name = self.commands.get(from).map_or("", Command::name).to_owned();
+                self.feed(&feeders, &name);
+            }
+        }
+        (self.stdin, self.fed_by) = (stdin, fed_by);
+    }
+
+    fn command(&mut self, command: &ast::Command) {
+        if !self.may_go_on() {
+            return;
+        }
+        match command {
+            ast::Command::Simple(simple) => self.simple(simple),
+            ast::Command::Compound(compound, redirects) => {
+                self.redirected(redirects.as_ref(), |walker| walker.compound(compound));
+            }
+            ast::Command::Function(function) => {
+                let body = Rc::new(function.body.clone());
+                self.functions.insert(function.fname.value.clone(), body);
+            }
+            ast::Command::ExtendedTest(test, redirects) => {
+                self.redirected(redirects.as_ref(), |walker| walker.test(&test.expr));
+            }
+        }
+    }
+
+    /// Walks a function's body, with the arguments of a call.
+    pub(super) fn call(&mut self, name: &str, body: &Rc<FunctionBody>, arguments: Vec<Word>) {
+        let FunctionBody(compound, redirects) = body.as_ref();
+        let positional = std::mem::replace(&mut self.positional, arguments);
+        self.calls.push(name.to_owned());
+        self.deeper(|walker| {
+            walker.redirected(redirects.as_ref(), |walker| walker.compound(compound));
+        });
+        self.calls.pop();
+        self.positional = positional;
+    }
+
+    /// Walks with redirections that count for several commands.
+    fn redirected(&mut self, redirects: Option<&RedirectList>, walk: impl FnOnce(&mut Self)) {
+        let Some(RedirectList(redirects)) = redirects else { return walk(self) };
+        let mut carrier = Command { cwd: self.cwd.clone(), ..Command::default() };
+        for redirect in redirects {
+            self.redirect(redirect, &mut carrier);
+        }
+        let (stdin, fed_by) = (self.stdin.clone(), self.fed_by.clone());
+        if let Some(given) = carrier.stdin.take() {
+            self.stdin = Some(given);
+            self.fed_by = Vec::new();
+        }
+        let written = carrier.written_file(self.cwd.as_deref());
+        let from = self.commands.len();
+        self.commands.push(carrier);
+        walk(self);
+        if let Some(file) = written {
+            let printed = self.printed(from);
+            self.files.insert(file, printed);
+            let unread = self.unread(from);
+            for at in unread {
+                self.commands[at].output = Word::default();
+            }
+        }
+        (self.stdin, self.fed_by) = (stdin, fed_by);
+    }
+
+    fn compound(&mut self, compound: &CompoundCommand) {
+        match compound {
+            CompoundCommand::Arithmetic(_) => {}
+            CompoundCommand::BraceGroup(group) => self.list(&group.list),
+            CompoundCommand::Subshell(subshell) => {
+                self.apart(|walker| walker.list(&subshell.list));
+            }
+            CompoundCommand::ForClause(clause) => self.for_clause(clause),
+            CompoundCommand::ArithmeticForClause(clause) => {
+                let rounds = match clause.condition {
+                    Some(_) => Rounds::Bounded,
+                    None => Rounds::Endless,
+                };
+                self.in_loop(rounds, |walker| walker.list(&clause.body.list));
+            }
+            CompoundCommand::CaseClause(clause) => {
+                self.one_word(&clause.value.value);
+                self.conditions += 1;
+                for item in &clause.cases {
+                    if let Some(list) = &item.cmd {
+                        self.list(list);
+                    }
+                }
+                self.conditions -= 1;
+            }
+            CompoundCommand::IfClause(clause) => {
+                self.list(&clause.condition);
+                self.conditions += 1;
+                self.list(&clause.then);
+                for other in clause.elses.iter().flatten() {
+                    if let Some(condition) = &other.condition {
+                        self.list(condition);
+                    }
+                    self.list(&other.body);
+                }
+                self.conditions -= 1;
+            }
+            CompoundCommand::WhileClause(clause) => self.while_clause(clause, &["true", ":"]),
+            CompoundCommand::UntilClause(clause) => self.while_clause(clause, &["false"]),
+            CompoundCommand::Coprocess(coprocess) => {
+                let before = self.setting;
+                self.setting.background = true;
+                self.command(&coprocess.body);
+                self.setting = before;
+            }
+        }
+    }
+
+    fn for_clause(&mut self, clause: &ast::ForClauseCommand) {
+        let values = match &clause.values {
+            Some(words) => words.iter().flat_map(|word| self.words(&word.value)).collect(),
+            None => self.positional.clone(),
+        };
+        let name = clause.variable_name.clone();
+        if values.len() > MOST_ROUNDS {
+            self.variables.insert(name, vec![Word::unknown()]);
+            return self.in_loop(Rounds::Bounded, |walker| walker.list(&clause.body.list));
+        }
+        for value in values {
+            if !self.may_go_on() {
+                return;
+            }
+            self.variables.insert(name.clone(), vec![value]);
+            self.in_loop(Rounds::Bounded, |walker| walker.list(&clause.body.list));
+        }
+    }
+
+    /// Walks a loop. One that reads lines which are known has a round for each of them.
+    fn while_clause(&mut self, clause: &ast::WhileOrUntilClauseCommand, endless: &[&str]) {
+        let ast::WhileOrUntilClauseCommand(condition, body, _) = clause;
+        let lines: Vec<String> = match &self.stdin {
+            Some(text) if !text.raw().is_empty() => {
+                text.raw().lines().take(MOST_ROUNDS + 1).map(str::to_owned).collect()
+            }
+            Some(_) | None => Vec::new(),
+        };
+        let from = self.commands.len();
+        if lines.is_empty() || lines.len() > MOST_ROUNDS {
+            self.list(condition);
+        }
+        let rounds = match &self.commands[from..] {
+            [only] if endless.contains(&only.name()) => Rounds::Endless,
+            _ => Rounds::Bounded,
+        };
+        let stdin = self.stdin.clone();
+        if lines.is_empty() || lines.len() > MOST_ROUNDS {
+            return self.in_loop(rounds, |walker| walker.list(&body.list));
+        }
+        for line in lines {
+            if !self.may_go_on() {
+                return;
+            }
+            self.stdin = Some(Word::marked(line));
+            self.list(condition);
+            self.in_loop(Rounds::Bounded, |walker| walker.list(&body.list));
+        }
+        self.stdin = stdin;
+    }
+
+    fn in_loop(&mut self, rounds: Rounds, walk: impl FnOnce(&mut Self)) {
+        let before = self.setting;
+        self.setting.endless |= rounds == Rounds::Endless;
+        self.conditions += 1;
+        walk(self);
+        self.conditions -= 1;
+        self.setting = before;
+    }
+
+    /// Walks the substitutions in a test.
+    fn test(&mut self, test: &ExtendedTestExpr) {
+        match test {
+            ExtendedTestExpr::And(left, right) | ExtendedTestExpr::Or(left, right) => {
+                self.test(left);
+                self.test(right);
+            }
+            ExtendedTestExpr::Not(inner) | ExtendedTestExpr::Parenthesized(inner) => {
+                self.test(inner);
+            }
+            ExtendedTestExpr::UnaryTest(_, word) => drop(self.one_word(&word.value)),
+            ExtendedTestExpr::BinaryTest(_, left, right) => {
+                self.one_word(&left.value);
+                self.one_word(&right.value);
+            }
+        }
+    }
+}

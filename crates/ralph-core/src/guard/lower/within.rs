@@ -1,0 +1,302 @@
+//! Commands that run more of the text: shells, `eval`, functions, `find -exec`, interpreters.
+
+use std::rc::Rc;
+
+use super::command::{Command, absolute};
+use super::fold::{find_roots, name_of_found};
+use super::parse;
+use super::walk::Walker;
+use super::word::Word;
+
+/// The shells.
+const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish"];
+
+/// Programs whose output is no more than what somebody else wrote. What any other program prints
+/// for `eval` is as good as the program.
+const CARRIERS: [&str; 31] = [
+    "curl", "wget", "fetch", "http", "nc", "ncat", "socat", "ssh", "dig", "nslookup", "host",
+    "base64", "xxd", "openssl", "gpg", "gunzip", "zcat", "rev", "tr", "sed", "awk", "printf",
+    "echo", "cat", "head", "tail", "cut", "perl", "python3", "python", "grep",
+];
+
+/// Returns whether a program is a shell.
+pub(in crate::guard) fn is_shell(name: &str) -> bool {
+    SHELLS.contains(&name)
+}
+
+/// Returns the code that a shell is given with `-c`, and the words after it.
+pub(in crate::guard) fn shell_code(arguments: &[Word]) -> ShellWords<'_> {
+    let mut at = 0;
+    while let Some(word) = arguments.get(at) {
+        let text = word.raw();
+        let flags = text.strip_prefix(['-', '+']).filter(|it| !it.is_empty());
+        match (text, flags) {
+            ("--", _) | ("-", None) => {
+                at += 1;
+                break;
+            }
+            ("-o" | "+o" | "-O" | "+O" | "--rcfile" | "--init-file", _) => at += 2,
+            (_, Some(flags)) if !flags.starts_with('-') && flags.contains('c') => {
+                let rest = &arguments[at + 1..];
+                let skipped = rest.iter().take_while(|word| word.raw().starts_with('-')).count();
+                return match rest.get(skipped) {
+                    Some(code) => ShellWords::Code(code, &rest[skipped + 1..]),
+                    None => ShellWords::Input,
+                };
+            }
+            (_, Some(flags)) if !flags.starts_with('-') && flags.contains('s') => {
+                return ShellWords::Input;
+            }
+            (_, Some(_)) => at += 1,
+            (_, None) => break,
+        }
+    }
+    match arguments.get(at) {
+        Some(script) => ShellWords::Script(script, &arguments[at + 1..]),
+        None => ShellWords::Input,
+    }
+}
+
+/// Where a shell has its commands from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::guard) enum ShellWords<'a> {
+    /// A word, and the arguments of what is in it.
+    Code(&'a Word, &'a [Word]),
+    /// A file, and its arguments.
+    Script(&'a Word, &'a [Word]),
+    /// Its input.
+    Input,
+}
+
+impl Walker {
+    /// Walks what a command runs in its turn.
+    pub(super) fn runs_more(&mut self, name: &str, command: &Command, feeders: &[usize]) {
+        let arguments = command.arguments();
+        if let Some(body) = self.functions.get(name).map(Rc::clone) {
+            if !command.setting.recursive {
+                self.call(name, &body, arguments.to_vec());
+            }
+            return;
+        }
+        match name {
+            name if is_shell(name) => self.shell(command),
+            "eval" => {
+                if feeders.is_empty() || self.carries(feeders) {
+                    let code: Vec<String> = arguments.iter().map(Word::to_code).collect();
+                    self.text(&code.join(" "));
+                }
+            }
+            "source" | "." => {
+                if let Some(file) = arguments.first()
+                    && (command.fed_by.is_empty() || self.carries(&command.fed_by.clone()))
+                {
+                    self.script(file, &arguments[1..], command);
+                }
+            }
+            // What it says is run when everything else has been.
+            "trap" => {
+                let code = arguments.first().map(Word::to_code);
+                self.traps.extend(code.filter(|code| code.contains([' ', '/', ';'])));
+            }
+            "alias" => {
+                for word in arguments {
+                    let code = word.to_code();
+                    if let Some((_, code)) = code.split_once('=') {
+                        self.apart(|walker| walker.text(code));
+                    }
+                }
+            }
+            "find" => self.find(command),
+            "watch" | "parallel" => self.joined_code(name, command),
+            "su" | "script" | "flock" | "npx" | "runuser" => {
+                let code = arguments.iter().position(|word| {
+                    let flags = word.raw().strip_prefix('-').unwrap_or_default();
+                    !flags.starts_with('-') && flags.ends_with('c') || flags == "-command"
+                });
+                if let Some(code) = code.and_then(|at| arguments.get(at + 1)) {
+                    let code = code.to_code();
+                    self.apart(|walker| walker.text(&code));
+                }
+            }
+            "git" => self.git(command),
+            "tar" | "gtar" | "bsdtar" => {
+                for word in arguments {
+                    let code = word.raw().strip_prefix("--checkpoint-action=exec=");
+                    let code = code.or_else(|| word.raw().strip_prefix("--to-command="));
+                    if let Some(code) = code.map(str::to_owned) {
+                        self.apart(|walker| walker.text(&code));
+                    }
+                }
+            }
+            _ => self.interpreter(name, command),
+        }
+        // A program that the text has written before it runs it.
+        if let Some(program) = command.argv.first().filter(|word| word.raw().contains('/'))
+            && !is_shell(name)
+        {
+            self.script(program, arguments, command);
+        }
+    }
+
+    /// Returns whether what is fed comes from programs that only hand on what others wrote.
+    fn carries(&self, feeders: &[usize]) -> bool {
+        feeders.iter().any(|at| {
+            self.commands.get(*at).is_none_or(|command| {
+                command.name().is_empty() || CARRIERS.contains(&command.name())
+            })
+        })
+    }
+
+    fn shell(&mut self, command: &Command) {
+        match shell_code(command.arguments()) {
+            ShellWords::Code(code, rest) => {
+                let code = code.to_code();
+                let positional = rest.get(1..).unwrap_or_default().to_vec();
+                let (cwd, stdin) = (command.cwd.clone(), command.stdin.clone());
+                self.apart(|walker| {
+                    (walker.positional, walker.cwd) = (positional, cwd);
+                    let before = std::mem::replace(&mut walker.stdin, stdin);
+                    walker.text(&code);
+                    walker.stdin = before;
+                });
+            }
+            ShellWords::Script(script, rest) => self.script(script, rest, command),
+            ShellWords::Input => {
+                if let Some(code) = &command.stdin {
+                    let code = code.to_code();
+                    self.apart(|walker| {
+                        walker.stdin = None;
+                        walker.text(&code);
+                    });
+                }
+            }
+        }
+    }
+
+    /// Walks a script, if the text itself has written it.
+    fn script(&mut self, file: &Word, rest: &[Word], command: &Command) {
+        let at = match file.raw() {
+            "/dev/stdin" | "/dev/fd/0" | "-" => None,
+            _ => absolute(file, command.cwd.as_deref()),
+        };
+        let code = match at {
+            Some(at) => self.files.get(&at).cloned(),
+            None if file.is_known() => command.stdin.clone(),
+            None => None,
+        };
+        if let Some(code) = code.map(|code| code.to_code()) {
+            let positional = rest.to_vec();
+            self.apart(|walker| {
+                walker.positional = positional;
+                walker.text(&code);
+            });
+        }
+    }
+
+    fn find(&mut self, command: &Command) {
+        let arguments = command.arguments();
+        let roots = find_roots(arguments);
+        for (at, word) in arguments.iter().enumerate() {
+            if !matches!(word.raw(), "-exec" | "-execdir" | "-ok" | "-okdir") {
+                continue;
+            }
+            let inner: Vec<&Word> = arguments[at + 1..]
+                .iter()
+                .take_while(|word| !matches!(word.raw(), ";" | "+"))
+                .collect();
+            if inner.is_empty() {
+                continue;
+            }
+            for root in &roots {
+                let found = format!("{}/{}", root.raw(), name_of_found(arguments));
+                let argv = inner
+                    .iter()
+                    .map(|word| Word::marked(word.raw().replace("{}", &found)))
+                    .collect();
+                let mut wrappers = command.wrappers.clone();
+                wrappers.push("find".to_owned());
+                let cwd = command.cwd.clone();
+                let setting = command.setting;
+                self.emit(Command { argv, wrappers, cwd, setting, ..Command::default() }, &[]);
+            }
+        }
+    }
+
+    /// Walks the words of a command that joins them into code.
+    fn joined_code(&mut self, name: &str, command: &Command) {
+        let arguments = command.arguments();
+        let flags = arguments.iter().take_while(|word| word.raw().starts_with('-')).count();
+        let rest = &arguments[flags..];
+        let rest = match (name, arguments.get(flags.saturating_sub(1)).map(Word::raw)) {
+            ("watch", Some("-n" | "--interval")) | ("parallel", Some("-j" | "--jobs")) => {
+                rest.get(1..).unwrap_or_default()
+            }
+            _ => rest,
+        };
+        let end = rest.iter().position(|word| word.raw().starts_with(":::"));
+        let (words, given) = rest.split_at(end.unwrap_or(rest.len()));
+        let code: Vec<String> = words.iter().map(Word::to_code).collect();
+        let code = code.join(" ");
+        let mut values: Vec<String> = given.iter().skip(1).take(32).map(Word::to_code).collect();
+        if values.is_empty() && name == "parallel" {
+            let input = command.stdin.clone().unwrap_or_default().to_code();
+            values = input.lines().take(32).map(str::to_owned).collect();
+        }
+        if values.is_empty() {
+            return self.apart(|walker| walker.text(&code));
+        }
+        for value in values {
+            let code = if code.contains("{}") {
+                code.replace("{}", &value)
+            } else {
+                format!("{code} {value}")
+            };
+            self.apart(|walker| walker.text(&code));
+        }
+    }
+
+    /// Walks what git is told to run.
+    fn git(&mut self, command: &Command) {
+        let arguments = command.arguments();
+        for (at, word) in arguments.iter().enumerate() {
+            let rest = arguments.get(at + 1..).unwrap_or_default();
+            let code = match word.raw() {
+                "foreach" => {
+                    let words = rest.iter().filter(|word| word.raw() != "--recursive");
+                    Some(words.map(Word::to_code).collect::<Vec<_>>().join(" "))
+                }
+                "run" if at > 0 && arguments[at - 1].raw() == "bisect" => {
+                    let inner = Command {
+                        argv: rest.to_vec(),
+                        wrappers: vec!["git".to_owned()],
+                        cwd: command.cwd.clone(),
+                        ..Command::default()
+                    };
+                    self.emit(inner, &[]);
+                    None
+                }
+                "-x" | "--exec" if arguments.iter().any(|it| it.raw() == "rebase") => {
+                    rest.first().map(Word::to_code)
+                }
+                other => other
+                    .split_once("=!")
+                    .filter(|(key, _)| key.starts_with("alias."))
+                    .map(|(_, code)| code.to_owned()),
+            };
+            if let Some(code) = code {
+                self.apart(|walker| walker.text(&code));
+            }
+        }
+    }
+
+    /// Walks the commands that stand in the code of another language as texts of their own.
+    fn interpreter(&mut self, name: &str, command: &Command) {
+        let Some(code) = super::super::interpreter::code(name, command) else { return };
+        for text in super::super::interpreter::shell_texts(&code) {
+            // Most texts are no commands.
+            if parse::program(&text).is_ok() && self.may_go_on() {
+                self.apart(|walker| walker.text(&text));
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Wrappers: programs that run another program with the rest of their arguments.
+
+use super::command::{Command, program_name};
+use super::walk::{MOST_ROUNDS, Walker};
+use super::word::Word;
+
+/// How a wrapper's own words are told from those of the program.
+struct Wrapper {
+    /// Flags that take the next word.
+    values: &'static [&'static str],
+    /// Words of its own before the program.
+    operands: usize,
+}
+
+/// Flags that only ask for something.
+const ASKING: [&str; 4] = ["--help", "--version", "-h", "-V"];
+
+/// Returns how a program wraps another, if it does.
+#[rustfmt::skip]
+fn wrapper(name: &str) -> Option<Wrapper> {
+    let (values, operands): (&[&str], usize) = match name {
+        "sudo" => (&["-u", "-g", "-h", "-p", "-C", "-T", "-r", "-t", "-U", "-D", "-R",
+            "--user", "--group", "--host", "--prompt", "--chdir", "--chroot"], 0),
+        "doas" => (&["-u", "-C"], 0),
+        "env" | "genv" => (&["-u", "-C", "--unset", "--chdir", "-S", "--split-string"], 0),
+        "nice" => (&["-n", "--adjustment"], 0),
+        "ionice" => (&["-c", "-n", "-p", "--class", "--classdata"], 0),
+        "timeout" | "gtimeout" => (&["-s", "-k", "--signal", "--kill-after"], 1),
+        "stdbuf" => (&["-i", "-o", "-e"], 0),
+        "xargs" | "gxargs" => (&["-I", "-i", "-L", "-l", "-n", "-P", "-s", "-d", "-E", "-a",
+            "--max-args", "--max-procs", "--replace", "--delimiter", "--arg-file"], 0),
+        "time" => (&["-f", "-o", "--format", "--output"], 0),
+        "exec" => (&["-a"], 0),
+        "chroot" | "taskset" => (&[], 1),
+        "unshare" => (&["-S", "-G", "-R", "-w", "--root", "--wd", "--setuid", "--setgid"], 0),
+        "setpriv" => (&["--reuid", "--regid", "--groups"], 0),
+        "chrt" => (&["-T", "-P", "-D"], 1),
+        "flock" => (&["-w", "-E", "--timeout"], 1),
+        "strace" | "ltrace" => (&["-e", "-o", "-p", "-s", "-u", "-E"], 0),
+        "systemd-run" => (&["-p", "-u", "--unit", "--property", "-E", "--on-calendar"], 0),
+        "firejail" | "command" | "builtin" | "nohup" | "setsid" | "busybox" | "toybox"
+        | "caffeinate" | "chronic" | "unbuffer" | "torsocks" | "torify" | "proxychains"
+        | "catchsegv" | "dbus-launch" | "eatmydata" | "noglob" | "rlwrap" => (&["-f", "-t"], 0),
+        "faketime" => (&["-f"], 1),
+        _ => return None,
+    };
+    // These have flags of their own by the same letters that take no word.
+    let values = match name {
+        "command" | "builtin" | "nohup" | "setsid" | "busybox" | "toybox" => &[],
+        _ => values,
+    };
+    Some(Wrapper { values, operands })
+}
+
+impl Walker {
+    /// Returns a command without its wrappers: mostly one, several where each line of input is
+    /// one.
+    pub(super) fn peeled(&mut self, mut command: Command) -> Vec<Command> {
+        for _ in 0..8 {
+            let Some(name) = command.argv.first().map(|word| program_name(word).to_owned()) else {
+                break;
+            };
+            if self.functions.contains_key(&name) {
+                break;
+            }
+            let Some(wrapper) = wrapper(&name) else { break };
+            let asks = |word: &Word| ASKING.contains(&word.raw());
+            if command.argv.get(1).is_some_and(asks)
+                || name == "command" && command.argv.get(1).is_some_and(|it| it.raw() == "-v")
+            {
+                break;
+            }
+            let Some(inner) = inner(&mut command, &name, &wrapper) else { break };
+            let mut flags = command.argv[..command.argv.len() - inner.len()].to_vec();
+            command.argv = inner;
+            command.wrappers.push(name.clone());
+            if matches!(name.as_str(), "xargs" | "gxargs") {
+                flags.remove(0);
+                return given_arguments(&command, &flags);
+            }
+        }
+        vec![command]
+    }
+}
+
+/// Returns the words of the program that a wrapper runs; nothing if it runs none.
+fn inner(command: &mut Command, name: &str, wrapper: &Wrapper) -> Option<Vec<Word>> {
+    let mut at = 1;
+    let mut operands = wrapper.operands;
+    while let Some(word) = command.argv.get(at) {
+        let text = word.raw();
+        if text == "--" {
+            at += 1;
+            break;
+        }
+        if text.starts_with('-') && text.len() > 1 {
+            if matches!(text, "-S" | "--split-string") && matches!(name, "env" | "genv") {
+                let code = command.argv.get(at + 1)?.to_code();
+                let words = code.split_whitespace().map(Word::new);
+                return Some(words.chain(command.argv[at + 2..].iter().cloned()).collect());
+            }
+            if matches!(text, "-C" | "--chdir" | "-D") && matches!(name, "env" | "sudo") {
+                let to = command.argv.get(at + 1)?;
+                command.cwd = super::command::absolute(to, command.cwd.as_deref());
+            }
+            // `flock FILE -c CODE` is done elsewhere.
+            if name == "flock" && text == "-c" {
+                return None;
+            }
+            at += if wrapper.values.contains(&text) { 2 } else { 1 };
+            continue;
+        }
+        let assignment = text.split_once('=').filter(|(name, _)| is_name(name));
+        if let (Some((variable, value)), "env" | "genv" | "sudo" | "doas") = (assignment, name) {
+            command.assigns.push((variable.to_owned(), Word::marked(value.to_owned())));
+            at += 1;
+            continue;
+        }
+        if operands == 0 {
+            break;
+        }
+        operands -= 1;
+        at += 1;
+    }
+    let inner = command.argv.get(at..)?;
+    (!inner.is_empty()).then(|| inner.to_vec())
+}
+
+/// Returns the commands that `xargs` makes of its input.
+fn given_arguments(command: &Command, flags: &[Word]) -> Vec<Command> {
+    let input = command.stdin.clone().unwrap_or_default();
+    let by_lines = flags.iter().any(|word| {
+        let text = word.raw();
+        text == "-0" || text == "--null" || text.starts_with("-d") || text.starts_with("-I")
+    });
+    let items: Vec<Word> = if by_lines {
+        input.raw().split(['\n', '\0']).filter(|it| !it.is_empty()).map(marked_word).collect()
+    } else {
+        input.raw().split_whitespace().map(marked_word).collect()
+    };
+    let replaced = flags.iter().enumerate().find_map(|(at, word)| match word.raw() {
+        "-I" | "--replace" => flags.get(at + 1).map(|it| it.raw().to_owned()),
+        "-i" => Some("{}".to_owned()),
+        other => other.strip_prefix("-I").map(str::to_owned),
+    });
+    let inner = Command { stdin: None, fed_by: Vec::new(), ..command.clone() };
+    let Some(mark) = replaced.filter(|mark| !mark.is_empty()) else {
+        let argv = inner.argv.iter().chain(items.iter().take(MOST_ROUNDS)).cloned().collect();
+        return vec![Command { argv, fed_by: command.fed_by.clone(), ..inner }];
+    };
+    let rounds = items.into_iter().take(MOST_ROUNDS);
+    rounds
+        .map(|item| {
+            let argv =
+                inner.argv.iter().map(|word| Word::marked(word.raw().replace(&mark, item.raw())));
+            let argv = argv.collect();
+            Command { argv, fed_by: command.fed_by.clone(), ..inner.clone() }
+        })
+        .collect()
+}
+
+fn marked_word(text: &str) -> Word {
+    Word::marked(text.to_owned())
+}
+
+/// Returns whether a text is the name of a variable.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|it: char| it.is_ascii_digit())
+        && text.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
+}

@@ -1,0 +1,154 @@
+//! Where a command connects to, and which files it sends there.
+
+use super::arguments::Arguments;
+use super::lower::{UNKNOWN, Word};
+
+/// Flags of `curl` that send data, and may name a file by `@`.
+const DATA: [&str; 9] = [
+    "-d",
+    "--data",
+    "--data-binary",
+    "--data-ascii",
+    "--data-urlencode",
+    "--data-raw",
+    "-F",
+    "--form",
+    "--json",
+];
+
+/// Returns the files that `curl` sends, and whether `-` is among them.
+pub(super) fn sent_files(words: &[Word]) -> Vec<(String, SentFrom)> {
+    let arguments = Arguments::new(words, &[]);
+    let mut files = Vec::new();
+    let mut add = |path: &str| {
+        let from =
+            if matches!(path, "-" | "/dev/stdin" | ".") { SentFrom::Input } else { SentFrom::File };
+        files.push((path.to_owned(), from));
+    };
+    for value in arguments.texts(&DATA) {
+        let file = value.strip_prefix('@').or_else(|| {
+            let (_, file) = value.split_once("=@").or_else(|| value.split_once("=<"))?;
+            file.split(';').next()
+        });
+        if let Some(file) = file {
+            add(file);
+        }
+    }
+    for file in arguments.texts(&["-T", "--upload-file"]) {
+        add(&file);
+    }
+    files
+}
+
+/// Returns what `curl` sends that stands in the command itself.
+pub(super) fn sent_texts(words: &[Word]) -> Vec<String> {
+    Arguments::new(words, &[]).texts(&DATA)
+}
+
+/// Where something comes from that is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SentFrom {
+    /// A file.
+    File,
+    /// The input.
+    Input,
+}
+
+/// Returns the addresses among the words of a program that fetches.
+pub(super) fn addresses<'a>(name: &str, words: &'a [Word]) -> Vec<&'a str> {
+    const VALUES: [&str; 38] = [
+        "-d",
+        "--data",
+        "--data-binary",
+        "--data-ascii",
+        "--data-urlencode",
+        "--data-raw",
+        "-F",
+        "--form",
+        "--json",
+        "-H",
+        "--header",
+        "-X",
+        "--request",
+        "-o",
+        "--output",
+        "-u",
+        "--user",
+        "-A",
+        "--user-agent",
+        "-T",
+        "--upload-file",
+        "-b",
+        "-c",
+        "-e",
+        "-m",
+        "--max-time",
+        "-w",
+        "--retry",
+        "--connect-timeout",
+        "-x",
+        "-D",
+        "-K",
+        "-r",
+        "-E",
+        "--cacert",
+        "--resolve",
+        "-Y",
+        "-y",
+    ];
+    const WGET: [&str; 8] = ["-O", "-P", "-o", "-t", "-T", "-U", "-a", "-i"];
+    let values: &[&str] = if name == "wget" { &WGET } else { &VALUES };
+    let operands = Arguments::new(words, values).operands();
+    let mut found: Vec<&str> = operands.into_iter().map(Word::raw).collect();
+    let urls = words.iter().enumerate().filter(|(_, word)| word.raw() == "--url");
+    found.extend(urls.filter_map(|(at, _)| words.get(at + 1).map(Word::raw)));
+    found
+}
+
+/// Returns the host that an address names.
+pub(super) fn host(address: &str) -> &str {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let rest = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let rest = rest.rsplit('@').next().unwrap_or_default();
+    match rest.strip_prefix('[') {
+        Some(inner) => inner.split(']').next().unwrap_or_default(),
+        None => rest.split(':').next().unwrap_or_default(),
+    }
+}
+
+/// Returns whether a host is this machine.
+pub(super) fn is_local(host: &str) -> bool {
+    matches!(host, "localhost" | "0.0.0.0" | "::1" | "host.docker.internal" | "")
+        || host.starts_with("127.")
+        || host.rsplit_once('.').is_some_and(|(_, last)| matches!(last, "localhost" | "local"))
+}
+
+/// Returns whether an address is known to be one of another machine.
+pub(super) fn is_elsewhere(address: &str) -> bool {
+    let host = host(address);
+    !host.contains(UNKNOWN) && !is_local(host)
+}
+
+/// Returns whether a host is a bare number.
+pub(super) fn is_number(host: &str) -> bool {
+    !host.is_empty() && host.chars().all(|it| it.is_ascii_digit() || it == '.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_found_in_addresses() {
+        for (address, expect) in [
+            ("https://user:pw@x.example.net:8080/a?b#c", "x.example.net"),
+            ("http://[::1]:80/", "::1"),
+            ("localhost:3000", "localhost"),
+            ("203.0.113.9", "203.0.113.9"),
+        ] {
+            assert_eq!(host(address), expect);
+        }
+        assert!(is_local("127.0.0.1") && is_local("localhost") && !is_local("x.example.net"));
+        assert!(is_number("203.0.113.9") && !is_number("a.b"));
+    }
+}

@@ -1,0 +1,168 @@
+//! Where paths are: absolute, with everything that is not known cut off.
+//!
+//! Not here: following links, which takes a file system; whoever has one hands it in.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::access::{Access, Mode};
+use super::lower::{GLOBS, STAR, Word};
+
+/// A path of a command, and where that is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// As it is said.
+    pub said: Word,
+    /// What is done to it.
+    pub mode: Mode,
+    /// Where it is.
+    pub spot: Spot,
+}
+
+/// Where something is. Each place in every way it can be spelled: by the letter, and through
+/// links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Spot {
+    /// Exactly here.
+    At(Vec<PathBuf>),
+    /// Some of what is in here.
+    In {
+        /// The directory.
+        directories: Vec<PathBuf>,
+        /// How the names begin.
+        prefix: String,
+        /// How much of it.
+        extent: Extent,
+    },
+    /// Nobody knows.
+    Unknown,
+}
+
+/// How much of a directory is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Everything in it.
+    All,
+    /// Some names.
+    Some,
+}
+
+impl Placed {
+    /// Places what a command does to a path. `resolve` follows the links of an absolute path.
+    pub(super) fn new(
+        access: &Access,
+        cwd: Option<&str>,
+        home: Option<&str>,
+        resolve: &dyn Fn(&Path) -> PathBuf,
+    ) -> Self {
+        let spot = spot(&access.path, cwd, home, resolve);
+        Self { said: access.path.clone(), mode: access.mode, spot }
+    }
+
+    /// Returns the places, or the directories that they are in.
+    pub fn places(&self) -> &[PathBuf] {
+        match &self.spot {
+            Spot::At(places) | Spot::In { directories: places, .. } => places,
+            Spot::Unknown => &[],
+        }
+    }
+
+    /// Returns whether what is done here is done to a place, or to what lies in it. What is
+    /// removed takes everything in it along.
+    pub(super) fn hits(&self, root: &Path) -> bool {
+        let takes_along = match self.mode {
+            Mode::Remove | Mode::ReadAll => true,
+            Mode::Use | Mode::Read | Mode::Execute | Mode::Write => false,
+        };
+        match &self.spot {
+            Spot::At(places) => places
+                .iter()
+                .any(|place| place.starts_with(root) || takes_along && root.starts_with(place)),
+            Spot::In { directories, prefix, extent } => directories.iter().any(|directory| {
+                directory.starts_with(root)
+                    || root.starts_with(directory)
+                        && root != directory
+                        && takes_along
+                        && match extent {
+                            Extent::All => true,
+                            Extent::Some => begins_with(root, directory, prefix),
+                        }
+                    || root.parent() == Some(directory)
+                        && !prefix.is_empty()
+                        && begins_with(root, directory, prefix)
+            }),
+            Spot::Unknown => false,
+        }
+    }
+}
+
+/// Returns whether the next name below a directory begins with some letters.
+fn begins_with(root: &Path, directory: &Path, prefix: &str) -> bool {
+    let below = root.strip_prefix(directory).ok().and_then(|below| below.components().next());
+    let name = below.map(|it| it.as_os_str().to_string_lossy().into_owned()).unwrap_or_default();
+    !prefix.is_empty() && name.starts_with(prefix)
+}
+
+fn spot(
+    word: &Word,
+    cwd: Option<&str>,
+    home: Option<&str>,
+    resolve: &dyn Fn(&Path) -> PathBuf,
+) -> Spot {
+    let spellings = |path: &Path| {
+        let mut spellings = vec![lexical(path)];
+        let resolved = resolve(path);
+        if resolved != spellings[0] {
+            spellings.push(resolved);
+        }
+        spellings
+    };
+    let absolute = |text: &str| -> Option<PathBuf> {
+        match (text.strip_prefix('~'), home) {
+            (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+                Some(PathBuf::from(format!("{home}{rest}")))
+            }
+            _ if text.starts_with('/') => Some(PathBuf::from(text)),
+            _ => cwd.map(|cwd| Path::new(cwd).join(text)),
+        }
+    };
+    if let Some(text) = word.known() {
+        return absolute(text).map_or(Spot::Unknown, |path| Spot::At(spellings(&path)));
+    }
+    let certain = word.certain();
+    let raw = word.raw();
+    // Nothing is known of a path that begins with what is not known; a name that stands for
+    // others is one in the directory.
+    if certain.is_empty() && !raw.starts_with(GLOBS) {
+        return Spot::Unknown;
+    }
+    let (directory, prefix) = match certain.rsplit_once('/') {
+        Some(("", prefix)) => ("/", prefix),
+        Some((directory, prefix)) => (directory, prefix),
+        None => (".", certain),
+    };
+    let rest = &raw[certain.len()..];
+    let is_all = prefix.is_empty() && rest.trim_end_matches('/').chars().all(|it| it == STAR);
+    let Some(path) = absolute(directory) else { return Spot::Unknown };
+    Spot::In {
+        directories: spellings(&path),
+        prefix: prefix.to_owned(),
+        extent: if is_all { Extent::All } else { Extent::Some },
+    }
+}
+
+/// Returns the absolute path that is said, with `.` and `..` taken out by the letter.
+pub fn lexical(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
+                plain.push(component);
+            }
+        }
+    }
+    plain
+}

@@ -1,0 +1,320 @@
+//! Paths: devices, what may be removed and written, and where.
+
+use std::path::{Path, PathBuf};
+
+use super::{Check, Rule, Touch};
+use crate::guard::access::Mode;
+use crate::guard::category::Category;
+use crate::guard::place::{Extent, Spot};
+
+const INSIDE: &str = "Work inside the project, or in a temporary directory.";
+
+const fn path(
+    id: &'static str,
+    category: Category,
+    refused: &'static str,
+    instead: &'static str,
+    check: fn(&Touch<'_>) -> bool,
+) -> Rule {
+    Rule { id, category, refused, instead, check: Check::Path(check) }
+}
+
+/// The rules on devices, which come before all others on paths.
+pub(super) const DEVICES: &[Rule] = &[
+    path(
+        "revshell.dev-tcp",
+        Category::RemoteAccess,
+        "connects the shell to the network",
+        "Use a program that is made for the request, such as `curl`.",
+        |it| it.is_below(&["/dev/tcp", "/dev/udp"]),
+    ),
+    path(
+        "disk.device",
+        Category::Disk,
+        "writes to a device",
+        "Write to a file in the project.",
+        |it| it.changes() && it.is_below(&["/dev"]) && !it.is_below(&HARMLESS_DEVICES),
+    ),
+];
+
+const HARMLESS_DEVICES: [&str; 11] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/stdout",
+    "/dev/stderr",
+    "/dev/stdin",
+    "/dev/tty",
+    "/dev/fd",
+    "/dev/shm",
+    "/dev/random",
+    "/dev/urandom",
+];
+
+/// Files of a home that are run when somebody logs in or starts a shell.
+const STARTUP: [&str; 22] = [
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".kshrc",
+    ".cshrc",
+    ".tcshrc",
+    ".config/fish",
+    ".config/autostart",
+    ".config/systemd",
+    ".local/share/systemd",
+    ".xinitrc",
+    ".xsession",
+    ".xprofile",
+    ".pam_environment",
+    "Library/LaunchAgents",
+];
+
+/// Places of the system where something is started from.
+const SYSTEM_STARTUP: [&str; 13] = [
+    "/etc/cron.d",
+    "/etc/cron.daily",
+    "/etc/cron.hourly",
+    "/etc/cron.weekly",
+    "/etc/crontab",
+    "/var/spool/cron",
+    "/etc/systemd",
+    "/etc/init.d",
+    "/etc/rc.local",
+    "/etc/profile",
+    "/etc/profile.d",
+    "/etc/bash.bashrc",
+    "/Library/LaunchDaemons",
+];
+
+/// Places of a home that hold keys, or what agents go by.
+const SENSITIVE: [&str; 14] = [
+    ".ssh",
+    ".aws",
+    ".gnupg",
+    ".kube",
+    ".docker",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".gitconfig",
+    ".config/git",
+    ".config/gh",
+    ".claude",
+    ".codex",
+    ".cargo/config.toml",
+];
+
+/// The rules on what is written and removed.
+pub(super) const RULES: &[Rule] = &[
+    path(
+        "priv.sudoers",
+        Category::Privilege,
+        "changes who may become root",
+        "Do the work with the rights you have.",
+        |it| {
+            it.changes()
+                && it.is_below(&["/etc/sudoers", "/etc/sudoers.d", "/etc/pam.d", "/etc/doas.conf"])
+        },
+    ),
+    path(
+        "persist.startup-files",
+        Category::Persistence,
+        "is run whenever somebody logs in or starts a shell",
+        "Put what the project needs into a script of the project.",
+        |it| {
+            it.changes()
+                && (it.is_in_home(&STARTUP) || it.is_below(&SYSTEM_STARTUP))
+                && !it.is_whole_home()
+        },
+    ),
+    path(
+        "persist.git-hooks",
+        Category::Persistence,
+        "is run by git later on",
+        "Put checks into a script of the project; ralph runs them as gates.",
+        |it| it.placed.mode == Mode::Write && it.is_in_project(&[".git/hooks"]),
+    ),
+    path(
+        "git.repository-files",
+        Category::Git,
+        "belongs to git itself",
+        "Use git's own commands.",
+        |it| {
+            it.changes()
+                && it.placed.places().iter().any(|place| {
+                    place.components().any(|part| part.as_os_str() == ".git")
+                        && place.file_name().is_some_and(|name| name != ".git")
+                        && it.in_project(place)
+                })
+        },
+    ),
+    path(
+        "git.remove-repository",
+        Category::Git,
+        "removes the history of the project",
+        "Leave `.git` alone; a commit that is wrong can be reverted.",
+        |it| {
+            let names_it = |project: &PathBuf| {
+                let git = project.join(".git");
+                match &it.placed.spot {
+                    // `*` leaves out what begins with a dot.
+                    Spot::In { directories, .. } => {
+                        directories.iter().any(|place| place.starts_with(&git))
+                    }
+                    Spot::At(_) | Spot::Unknown => it.placed.hits(&git),
+                }
+            };
+            it.placed.mode == Mode::Remove
+                && !it.is_above_project()
+                && it.around.protected.project.iter().any(names_it)
+        },
+    ),
+    path(
+        "fs.remove-project",
+        Category::Filesystem,
+        "removes the whole project, or everything in it",
+        "Remove only what you made, by name.",
+        |it| it.placed.mode == Mode::Remove && it.is_above_project(),
+    ),
+    path(
+        "fs.remove-outside",
+        Category::Filesystem,
+        "removes files outside the project",
+        INSIDE,
+        |it| it.placed.mode == Mode::Remove && it.is_outside(),
+    ),
+    path(
+        "path.sensitive",
+        Category::SensitivePath,
+        "holds keys, or settings that others go by",
+        "Leave it alone, and say in your answer what is missing.",
+        |it| it.changes() && it.is_in_home(&SENSITIVE) && it.is_outside(),
+    ),
+    path(
+        "sysconf.etc",
+        Category::SystemConfiguration,
+        "belongs to the system's configuration",
+        "Configure the project, not the machine.",
+        |it| {
+            it.changes()
+                && it.is_below(&["/etc", "/proc", "/sys", "/boot", "/private/etc", "/var/lib"])
+                && it.is_outside()
+        },
+    ),
+    path("path.outside", Category::SensitivePath, "is outside the project", INSIDE, |it| {
+        it.placed.mode == Mode::Write && it.is_outside()
+    }),
+    path(
+        "unresolvable.remove",
+        Category::Unresolvable,
+        "removes what nobody can tell from the command",
+        "Name what is to be removed, or set the variable in the same command.",
+        |it| {
+            let recursive = it.act.is_some_and(|act| {
+                act.is(&["rm"]) && (act.short('r') || act.short('R') || act.has(&["--recursive"]))
+                    || act.is(&["shred", "srm"])
+            });
+            it.placed.mode == Mode::Remove && it.placed.spot == Spot::Unknown && recursive
+        },
+    ),
+];
+
+impl Touch<'_> {
+    /// Returns whether the path is written or removed.
+    pub(super) fn changes(&self) -> bool {
+        matches!(self.placed.mode, Mode::Write | Mode::Remove)
+    }
+
+    /// Returns whether it is at or below one of some absolute paths.
+    pub(super) fn is_below(&self, roots: &[&str]) -> bool {
+        let is_below = |place: &PathBuf| roots.iter().any(|root| place.starts_with(root));
+        self.placed.places().iter().any(is_below)
+    }
+
+    /// Returns whether it is at or below some paths of anybody's home.
+    pub(super) fn is_in_home(&self, below: &[&str]) -> bool {
+        self.placed.places().iter().any(|place| {
+            self.homes(place).iter().any(|home| {
+                place
+                    .strip_prefix(home)
+                    .is_ok_and(|rest| below.iter().any(|it| rest.starts_with(it)))
+            })
+        })
+    }
+
+    /// Returns the homes that a path lies in: the user's, or by its name somebody else's.
+    pub(super) fn homes(&self, place: &Path) -> Vec<PathBuf> {
+        let mut homes: Vec<PathBuf> = self.around.home.iter().map(PathBuf::from).collect();
+        homes.push("/root".into());
+        for root in ["/home", "/Users"] {
+            let user = place.strip_prefix(root).ok().and_then(|rest| rest.components().next());
+            homes.extend(user.map(|user| Path::new(root).join(user)));
+        }
+        homes.retain(|home| place.starts_with(home));
+        homes
+    }
+
+    /// Returns whether it is at or below some paths of the project.
+    fn is_in_project(&self, below: &[&str]) -> bool {
+        let project = &self.around.protected.project;
+        self.placed.places().iter().any(|place| {
+            project.iter().any(|project| below.iter().any(|it| place.starts_with(project.join(it))))
+        })
+    }
+
+    fn in_project(&self, place: &Path) -> bool {
+        self.around.protected.project.iter().any(|project| place.starts_with(project))
+    }
+
+    /// Returns whether it is a home as a whole, or more than that.
+    fn is_whole_home(&self) -> bool {
+        let home = self.around.home.as_deref().map(Path::new);
+        home.is_some_and(|home| self.placed.places().iter().any(|place| home.starts_with(place)))
+    }
+
+    /// Returns whether it is the project as a whole, or more than that.
+    fn is_above_project(&self) -> bool {
+        let project = &self.around.protected.project;
+        match &self.placed.spot {
+            Spot::At(places) => {
+                places.iter().any(|place| project.iter().any(|it| it.starts_with(place)))
+            }
+            Spot::In { directories, extent: Extent::All, .. } => {
+                directories.iter().any(|place| project.iter().any(|it| it.starts_with(place)))
+            }
+            Spot::In { extent: Extent::Some, .. } | Spot::Unknown => false,
+        }
+    }
+
+    /// Returns whether it is neither in the project nor in a temporary directory, nor a device.
+    fn is_outside(&self) -> bool {
+        let is_whole = |place: &Path, root: &Path| {
+            place == root
+                && match &self.placed.spot {
+                    Spot::At(_) => true,
+                    Spot::In { extent, .. } => *extent == Extent::All,
+                    Spot::Unknown => false,
+                }
+        };
+        self.placed.places().iter().any(|place| {
+            let home = self.around.home.as_deref().map(Path::new);
+            let temporary = self.around.temporary.iter().any(|root| {
+                // A home in a temporary directory is a home.
+                let is_home =
+                    home.is_some_and(|home| home.starts_with(root) && place.starts_with(home));
+                let is_whole = self.placed.mode == Mode::Remove && is_whole(place, root);
+                place.starts_with(root) && !is_whole && !is_home
+            });
+            let is_device = HARMLESS_DEVICES.iter().any(|device| place.starts_with(device));
+            !self.in_project(place) && !temporary && !is_device
+        })
+    }
+}

@@ -1,0 +1,228 @@
+//! Loop integrity: the run's state, its orders, its hooks and its process.
+//!
+//! No setting of a project lifts these.
+
+use std::path::Path;
+
+use super::{Act, Check, Rule, Touch};
+use crate::guard::access::Mode;
+use crate::guard::category::Category;
+use crate::guard::git::Git;
+use crate::guard::lower::{Command, Word};
+use crate::prompt::role::PRD;
+use crate::task::Keeper;
+
+const SAY: &str = "If this stands in the way of the work, say so in your answer.";
+
+const fn path(
+    id: &'static str,
+    refused: &'static str,
+    instead: &'static str,
+    check: fn(&Touch<'_>) -> bool,
+) -> Rule {
+    Rule { id, category: Category::LoopIntegrity, refused, instead, check: Check::Path(check) }
+}
+
+const fn command(
+    id: &'static str,
+    refused: &'static str,
+    instead: &'static str,
+    check: fn(&Act<'_>) -> bool,
+) -> Rule {
+    Rule { id, category: Category::LoopIntegrity, refused, instead, check: Check::Command(check) }
+}
+
+pub(super) const RULES: &[Rule] = &[
+    path("loop.state", "holds the trusted state of the run", SAY, |it| {
+        owner(it) == Some(Owner::State)
+    }),
+    path(
+        "loop.settings",
+        "belongs to ralph's settings; an agent does not change its own orders",
+        SAY,
+        |it| owner(it) == Some(Owner::Settings),
+    ),
+    path(
+        "loop.own-files",
+        "holds files of ralph's own; an agent does not change its own orders and records",
+        SAY,
+        |it| owner(it) == Some(Owner::OwnFiles),
+    ),
+    path(
+        "loop.task-file",
+        "has the task list, which ralph writes",
+        "Report progress in your answer instead.",
+        |it| owner(it) == Some(Owner::TaskFile),
+    ),
+    path("loop.requirements", "has the requirements, which are read-only", SAY, |it| {
+        owner(it) == Some(Owner::Requirements)
+    }),
+    path("loop.protected-path", "is protected in this project", SAY, |it| {
+        owner(it) == Some(Owner::Protected)
+    }),
+    path("loop.hook-settings", "holds settings that switch hooks on and off", SAY, hook_settings),
+    command(
+        "loop.meddling",
+        "would meddle with the run that this session belongs to",
+        "Say in your answer what you want to be done.",
+        |it| it.command.argv.first().is_some_and(|it| it.raw() == "ralph") && meddles(it.words()),
+    ),
+    command(
+        "loop.kill",
+        "would end the run that this session belongs to, or its agent",
+        "End only processes that you started, by their id.",
+        kills_the_loop,
+    ),
+    command(
+        "loop.environment",
+        "changes the variables by which the run is found",
+        "Leave the variables of ralph as they are.",
+        |it| {
+            const OURS: [&str; 3] = ["RALPH_ACTIVE", "RALPH_RUN_ID", "RALPH_EXE"];
+            !it.set(&OURS).is_empty()
+                || it.is(&["unset"]) && it.operands().iter().any(|name| OURS.contains(name))
+                || it.command.wrappers.iter().any(|it| it == "env") && it.has(&["RALPH_ACTIVE"])
+        },
+    ),
+    command(
+        "loop.git-hooks",
+        "changes which hooks git runs",
+        "Leave `core.hooksPath` alone; hooks that fail have a reason.",
+        |it| {
+            it.is(&["git"])
+                && Git::new(it.words()).sets_running_key()
+                && it
+                    .words()
+                    .iter()
+                    .any(|word| word.raw().to_ascii_lowercase().contains("core.hookspath"))
+        },
+    ),
+    Rule {
+        id: "loop.denied",
+        category: Category::LoopIntegrity,
+        refused: "is denied by the settings of this project",
+        instead: SAY,
+        check: Check::Hook,
+    },
+];
+
+/// Whose a place is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Settings,
+    OwnFiles,
+    State,
+    Protected,
+    TaskFile,
+    Requirements,
+}
+
+/// The directory of ralph's in a project.
+const OWN: &str = ".ralph";
+
+/// What an agent may write in there: the plan it works by.
+const PLAN: &str = "implementation_plan.md";
+
+/// Returns whose a place is that is written or removed.
+fn owner(touch: &Touch<'_>) -> Option<Owner> {
+    let placed = touch.placed;
+    if !matches!(placed.mode, Mode::Write | Mode::Remove) {
+        return None;
+    }
+    let protected = &touch.around.protected;
+    if protected.state.iter().any(|state| placed.hits(state)) {
+        return Some(Owner::State);
+    }
+    for project in &protected.project {
+        let own = project.join(OWN);
+        let is_plan = !placed.places().is_empty()
+            && placed.places().iter().all(|place| place.starts_with(&own))
+            && placed.places().iter().all(|place| *place == own.join(PLAN));
+        if placed.hits(&own) && !is_plan {
+            let place = placed.places().iter().find_map(|place| place.strip_prefix(&own).ok());
+            let name = place.and_then(Path::to_str).unwrap_or_default();
+            let is_settings = name.starts_with("settings") && !name.contains('/');
+            return Some(if is_settings { Owner::Settings } else { Owner::OwnFiles });
+        }
+    }
+    for file in &protected.tasks_file {
+        if protected.keeper == Some(Keeper::Ralph) && placed.hits(file) {
+            return Some(Owner::TaskFile);
+        }
+        if placed.hits(&file.with_file_name(PRD)) {
+            return Some(Owner::Requirements);
+        }
+    }
+    // After those that have a better reason: a run protects the requirements by a pattern, too.
+    let is_protected = placed.places().iter().any(|place| {
+        protected.project.iter().any(|project| {
+            let below = place.strip_prefix(project).ok().and_then(Path::to_str);
+            below.is_some_and(|below| protected.patterns.iter().any(|it| it.matches(below)))
+        })
+    });
+    is_protected.then_some(Owner::Protected)
+}
+
+fn hook_settings(touch: &Touch<'_>) -> bool {
+    const FILES: [&str; 4] = [
+        ".claude/settings.json",
+        ".claude/settings.local.json",
+        ".claude/hooks",
+        ".claude/plugins",
+    ];
+    let placed = touch.placed;
+    let home = touch.around.home.as_deref().map(Path::new);
+    matches!(placed.mode, Mode::Write | Mode::Remove)
+        && touch
+            .around
+            .protected
+            .project
+            .iter()
+            .map(std::path::PathBuf::as_path)
+            .chain(home)
+            .any(|root| FILES.iter().any(|file| placed.hits(&root.join(file))))
+        && !is_far_above(touch)
+}
+
+/// Returns whether what is removed is the project or more; there are better words for that.
+fn is_far_above(touch: &Touch<'_>) -> bool {
+    let project = &touch.around.protected.project;
+    touch.placed.places().iter().any(|place| project.iter().any(|it| it.starts_with(place)))
+}
+
+/// Returns whether a command of ralph's does more than show something.
+fn meddles(words: &[Word]) -> bool {
+    let words: Vec<&str> = words.iter().map(Word::raw).collect();
+    let elsewhere = words.iter().position(|word| matches!(*word, "-C" | "--project-dir"));
+    let is_value = |at: usize| elsewhere.is_some_and(|flag| at == flag + 1);
+    let mut operands = words
+        .iter()
+        .enumerate()
+        .filter(|(at, word)| !word.starts_with('-') && !is_value(*at))
+        .map(|(_, word)| *word);
+    let asks_for_help =
+        words.iter().any(|word| matches!(*word, "--help" | "-h" | "--version" | "-v"));
+    let harmless = match (operands.next(), operands.next()) {
+        (None | Some("status" | "log" | "report" | "context" | "doctor" | "demo"), _)
+        | (Some("tasks"), None | Some("list" | "show" | "validate"))
+        | (Some("hook"), Some("explain")) => true,
+        (Some(_), _) => false,
+    };
+    !harmless && !asks_for_help
+}
+
+fn kills_the_loop(act: &Act<'_>) -> bool {
+    let names_it = |word: &str| word.contains("ralph") || matches!(word, "claude" | "[c]laude");
+    match act.name() {
+        "pkill" | "killall" => act.operands().iter().any(|word| names_it(word)),
+        "kill" | "tkill" => {
+            let asks = |command: &&Command| {
+                matches!(command.name(), "pgrep" | "pidof" | "ps" | "grep" | "awk" | "lsof")
+                    && command.arguments().iter().any(|word| names_it(word.raw()))
+            };
+            act.sources().iter().any(asks)
+                || act.command.variables.iter().any(|name| name == "PPID")
+        }
+        _ => false,
+    }
+}

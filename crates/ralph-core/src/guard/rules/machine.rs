@@ -1,0 +1,399 @@
+//! The machine: disks, its strength, rights, its configuration, what is started later.
+
+use super::{Act, Check, Rule};
+use crate::guard::category::Category;
+use crate::guard::lower::Word;
+
+const fn rule(
+    id: &'static str,
+    category: Category,
+    refused: &'static str,
+    instead: &'static str,
+    check: fn(&Act<'_>) -> bool,
+) -> Rule {
+    Rule { id, category, refused, instead, check: Check::Command(check) }
+}
+
+const RIGHTS: &str = "Do the work with the rights you have; say in your answer what needs more.";
+const MACHINE: &str = "Leave the machine as it is; say in your answer what it needs.";
+
+/// So much may be written at once: 10 GiB.
+const LARGEST: u64 = 10 << 30;
+
+pub(super) const RULES: &[Rule] = &[
+    rule("disk.format", Category::Disk, "formats or repartitions a disk", "Work on files.", |it| {
+        const TOOLS: [&str; 18] = [
+            "fdisk",
+            "sfdisk",
+            "cfdisk",
+            "gdisk",
+            "sgdisk",
+            "parted",
+            "wipefs",
+            "blkdiscard",
+            "mkswap",
+            "swapoff",
+            "swapon",
+            "cryptsetup",
+            "lvremove",
+            "vgremove",
+            "pvremove",
+            "mdadm",
+            "hdparm",
+            "grub-install",
+        ];
+        let formats =
+            it.name().starts_with("mkfs") || it.name() == "mke2fs" || it.name() == "newfs";
+        let lists = it.has(&["-l", "--list", "print"]) || it.only_asks();
+        (formats || TOOLS.contains(&it.name())) && !lists
+            || it.is(&["diskutil"])
+                && (it.operand(0).starts_with("erase") || it.operand(0).starts_with("partition"))
+            || it.is(&["efibootmgr", "bootctl", "update-grub"]) && !it.words().is_empty()
+    }),
+    rule("disk.mount", Category::Disk, "changes what is mounted", MACHINE, |it| {
+        it.is(&["mount", "umount", "losetup", "pivot_root"])
+            && !it.operands().is_empty()
+            && !it.only_asks()
+    }),
+    rule(
+        "dos.fork-bomb",
+        Category::Exhaustion,
+        "starts copies of itself without end",
+        "Start a fixed number of processes.",
+        |it| {
+            let setting = it.command.setting;
+            let is_piped = it.command.feeds.is_some() || !it.command.fed_by.is_empty();
+            setting.recursive && (setting.background || is_piped)
+                || setting.endless && setting.background && !it.is(&["sleep", "wait", "true", ":"])
+        },
+    ),
+    rule(
+        "dos.flood",
+        Category::Exhaustion,
+        "writes without end",
+        "Bound it, for example with `head`.",
+        |it| {
+            let endless =
+                |word: &&Word| matches!(word.raw(), "/dev/zero" | "/dev/urandom" | "/dev/random");
+            let reads_endless = it.words().iter().any(|word| endless(&word));
+            let from_redirect = it.command.redirects.iter().any(|it| endless(&&it.path));
+            let goes_to_file = it.command.redirects.iter().any(|it| {
+                it.mode == crate::guard::lower::RedirectMode::Write && it.path.raw() != "/dev/null"
+            });
+            match it.name() {
+                "yes" => it.command.feeds.is_none() && !it.only_asks(),
+                "cat" | "tee" | "cp" => {
+                    (reads_endless || from_redirect)
+                        && (goes_to_file || !it.is(&["cat"]))
+                        && it.command.feeds.is_none()
+                }
+                "dd" => {
+                    let value = |name: &str| {
+                        it.words().iter().find_map(|word| word.raw().strip_prefix(name))
+                    };
+                    let input = value("if=").unwrap_or_default();
+                    let endless = matches!(input, "/dev/zero" | "/dev/urandom" | "/dev/random")
+                        || from_redirect;
+                    endless
+                        && value("count=").is_none()
+                        && value("of=") != Some("/dev/null")
+                        && it.command.feeds.is_none()
+                }
+                _ => false,
+            }
+        },
+    ),
+    rule(
+        "dos.large-file",
+        Category::Exhaustion,
+        "makes a file of more than 10 GiB",
+        "Make a smaller one.",
+        |it| {
+            let sizes = match it.name() {
+                "fallocate" => it.arguments().texts(&["-l", "--length"]),
+                "truncate" => it.arguments().texts(&["-s", "--size"]),
+                "head" => it.arguments().texts(&["-c", "--bytes"]),
+                "mkfile" => it.operands().first().map(|it| (*it).to_owned()).into_iter().collect(),
+                "dd" => {
+                    let value = |name: &str| {
+                        it.words().iter().find_map(|word| size(word.raw().strip_prefix(name)?))
+                    };
+                    let total =
+                        value("bs=").unwrap_or(512).saturating_mul(value("count=").unwrap_or(0));
+                    return total > LARGEST;
+                }
+                _ => return false,
+            };
+            sizes
+                .iter()
+                .filter_map(|it| size(it.trim_start_matches('+')))
+                .any(|size| size > LARGEST)
+        },
+    ),
+    rule(
+        "dos.stress",
+        Category::Exhaustion,
+        "uses up the machine on purpose",
+        "Test with less.",
+        |it| {
+            it.is(&["stress", "stress-ng", "hping3", "slowloris", "ab-flood", "siege"])
+                && !it.only_asks()
+                || it.is(&["ping"]) && it.short('f')
+        },
+    ),
+    rule(
+        "priv.become-root",
+        Category::Privilege,
+        "runs a command with the rights of another user",
+        RIGHTS,
+        |it| {
+            let wraps = it
+                .command
+                .wrappers
+                .iter()
+                .any(|it| it == "sudo" || it == "doas" || it == "setpriv");
+            let itself = it.is(&[
+                "sudo",
+                "doas",
+                "su",
+                "pkexec",
+                "runuser",
+                "sudoedit",
+                "gosu",
+                "su-exec",
+                "machinectl",
+            ]) && !it.only_asks()
+                && !it.has(&["-V", "-h"]);
+            wraps || itself
+        },
+    ),
+    rule(
+        "priv.set-id",
+        Category::Privilege,
+        "makes a program run with the rights of its owner",
+        RIGHTS,
+        |it| {
+            let mode = it.operand(0);
+            let symbolic = mode.contains('s') && mode.contains('+')
+                || mode.contains('=') && mode.contains('s');
+            let digits = mode.len() >= 4
+                && mode.chars().all(|it| it.is_digit(8))
+                && mode.trim_start_matches('0').len() == 4
+                && !mode.trim_start_matches('0').starts_with('1');
+            it.is(&["chmod"]) && (symbolic || digits)
+                || it.is(&["setcap", "capsh"])
+                    && !it.words().is_empty()
+                    && !it.has(&["-v", "--print"])
+                || it.is(&["install"])
+                    && it.arguments().texts(&["-m", "--mode"]).iter().any(|mode| {
+                        mode.len() == 4 && mode.starts_with(['2', '4', '6']) || mode.contains("+s")
+                    })
+        },
+    ),
+    rule("priv.ownership", Category::Privilege, "gives files to root", RIGHTS, |it| {
+        it.is(&["chown"]) && matches!(it.operand(0).split(':').next(), Some("root" | "0"))
+    }),
+    rule("priv.accounts", Category::Privilege, "changes users and groups", MACHINE, |it| {
+        it.is(&[
+            "useradd", "usermod", "userdel", "groupadd", "groupmod", "groupdel", "passwd",
+            "chpasswd", "adduser", "addgroup", "deluser", "gpasswd", "visudo", "chsh", "newusers",
+            "vipw", "vigr", "dscl",
+        ]) && !it.only_asks()
+    }),
+    rule(
+        "sysconf.services",
+        Category::SystemConfiguration,
+        "changes the services of the machine",
+        MACHINE,
+        |it| {
+            let shows = [
+                "status",
+                "list-units",
+                "list-unit-files",
+                "list-timers",
+                "show",
+                "is-active",
+                "is-enabled",
+                "is-failed",
+                "cat",
+                "list-sockets",
+                "list-dependencies",
+                "get-default",
+                "help",
+                "list-jobs",
+                "",
+            ];
+            let ends = [
+                "poweroff",
+                "reboot",
+                "halt",
+                "suspend",
+                "hibernate",
+                "kexec",
+                "rescue",
+                "emergency",
+            ];
+            let keeps = ["enable", "reenable", "link", "edit", "preset"];
+            match it.name() {
+                "systemctl" => {
+                    let verb = it.operand(0);
+                    !shows.contains(&verb)
+                        && !ends.contains(&verb)
+                        && !keeps.contains(&verb)
+                        && !it.only_asks()
+                }
+                "service" => matches!(
+                    it.operand(1),
+                    "start" | "stop" | "restart" | "reload" | "force-reload"
+                ),
+                "rc-service" | "sv" => it.operands().len() > 1,
+                "launchctl" => {
+                    matches!(
+                        it.operand(0),
+                        "unload" | "bootout" | "disable" | "remove" | "stop" | "kill"
+                    )
+                }
+                _ => false,
+            }
+        },
+    ),
+    rule(
+        "sysconf.firewall",
+        Category::SystemConfiguration,
+        "changes the firewall",
+        MACHINE,
+        |it| {
+            let shows = it.has(&[
+                "-L",
+                "-S",
+                "--list",
+                "--version",
+                "-V",
+                "--help",
+                "--list-rules",
+                "--list-all",
+                "--state",
+                "-nL",
+                "-vL",
+                "-nvL",
+                "-Ln",
+            ]);
+            match it.name() {
+                "iptables" | "ip6tables" | "firewall-cmd" | "ebtables" | "arptables" => {
+                    !shows && !it.words().is_empty()
+                }
+                "iptables-restore" | "ip6tables-restore" => true,
+                "nft" => !matches!(it.operand(0), "list" | "" | "monitor"),
+                "ufw" => !matches!(it.operand(0), "status" | "show" | "version" | ""),
+                "pfctl" => it.short('d') || it.short('F') || it.short('f'),
+                _ => false,
+            }
+        },
+    ),
+    rule(
+        "sysconf.kernel",
+        Category::SystemConfiguration,
+        "changes the kernel, the clock or the network",
+        MACHINE,
+        |it| {
+            let (first, second) = (it.operand(0), it.operand(1));
+            match it.name() {
+                "sysctl" => {
+                    it.short('w')
+                        || it.short('p')
+                        || it.operands().iter().any(|word| word.contains('='))
+                }
+                "modprobe" | "insmod" | "rmmod" | "kexec" | "depmod" => {
+                    !it.words().is_empty() && !it.only_asks()
+                }
+                "setenforce" | "auditctl" | "apparmor_parser" | "aa-disable" | "aa-complain" => {
+                    !it.words().is_empty()
+                }
+                "hostnamectl" | "timedatectl" | "localectl" | "hostname-set" => {
+                    first.starts_with("set-")
+                }
+                "date" => it.has(&["-s", "--set"]),
+                "ip" => matches!(
+                    second,
+                    "add" | "del" | "delete" | "set" | "flush" | "replace" | "change"
+                ),
+                "route" => matches!(first, "add" | "del" | "delete" | "flush"),
+                "ifconfig" => it.has(&["up", "down"]),
+                "resolvectl" => matches!(first, "dns" | "domain" | "revert"),
+                "networksetup" | "scutil" => {
+                    it.words().iter().any(|it| it.raw().starts_with("-set") || it.raw() == "--set")
+                }
+                "csrutil" | "spctl" => it.has(&["disable", "--master-disable", "--global-disable"]),
+                "update-alternatives" => it.has(&["--set", "--install", "--remove"]),
+                "chkconfig" | "update-rc.d" => !it.words().is_empty(),
+                _ => false,
+            }
+        },
+    ),
+    rule(
+        "sysconf.packages",
+        Category::SystemConfiguration,
+        "removes packages of the system",
+        MACHINE,
+        |it| {
+            let verb = it.operand(0);
+            match it.name() {
+                "apt" | "apt-get" | "aptitude" => matches!(
+                    verb,
+                    "remove" | "purge" | "autoremove" | "dist-upgrade" | "full-upgrade"
+                ),
+                "dnf" | "yum" | "zypper" => matches!(verb, "remove" | "erase" | "autoremove"),
+                "dpkg" => it.short('r') || it.short('P') || it.has(&["--remove", "--purge"]),
+                "rpm" => it.short('e') || it.has(&["--erase"]),
+                "pacman" => it.words().first().is_some_and(|word| word.raw().starts_with("-R")),
+                "apk" => verb == "del",
+                "apt-key" => verb == "add",
+                "add-apt-repository" => true,
+                _ => false,
+            }
+        },
+    ),
+    rule(
+        "sysconf.crontab",
+        Category::SystemConfiguration,
+        "removes or edits scheduled jobs",
+        MACHINE,
+        |it| it.is(&["crontab"]) && (it.short('r') || it.short('e') || it.short('i')),
+    ),
+    rule(
+        "persist.schedule",
+        Category::Persistence,
+        "has something run later, when nobody looks",
+        "Run it now, or say in your answer what should be scheduled.",
+        |it| match it.name() {
+            "crontab" => !it.short('l') && !it.short('r') && !it.only_asks(),
+            "at" | "batch" => !it.short('l') && !it.only_asks() && !it.short('V'),
+            "systemctl" => {
+                matches!(it.operand(0), "enable" | "reenable" | "link" | "edit" | "preset")
+            }
+            "systemd-run" => true,
+            "launchctl" => {
+                matches!(it.operand(0), "load" | "bootstrap" | "enable" | "submit" | "kickstart")
+            }
+            "loginctl" => it.operand(0) == "enable-linger",
+            "schtasks" => it.has(&["/create"]),
+            _ => it.command.wrappers.iter().any(|it| it == "systemd-run"),
+        },
+    ),
+];
+
+/// Reads a size such as `500G`.
+fn size(text: &str) -> Option<u64> {
+    let text = text.trim_end_matches("iB").trim_end_matches('B');
+    let digits = text.trim_end_matches(|it: char| it.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..)? {
+        "" | "c" => 1,
+        "k" | "K" => 1 << 10,
+        "m" | "M" => 1 << 20,
+        "g" | "G" => 1 << 30,
+        "t" | "T" => 1 << 40,
+        "p" | "P" => 1 << 50,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok().map(|number| number.saturating_mul(unit))
+}

@@ -1,0 +1,260 @@
+//! The network: what leaves the machine, and who comes in.
+
+use super::{Act, Check, Rule};
+use crate::guard::arguments::Arguments;
+use crate::guard::category::Category;
+use crate::guard::git::Git;
+use crate::guard::interpreter::{self, Deed};
+use crate::guard::is_remote;
+use crate::guard::lower::{UNKNOWN, Word, is_shell};
+use crate::guard::network::{
+    SentFrom, addresses, host, is_elsewhere, is_local, sent_files, sent_texts,
+};
+
+const ASK: &str = "Say in your answer what should be sent where, and let the user do it.";
+
+const fn rule(
+    id: &'static str,
+    category: Category,
+    refused: &'static str,
+    instead: &'static str,
+    check: fn(&Act<'_>) -> bool,
+) -> Rule {
+    Rule { id, category, refused, instead, check: Check::Command(check) }
+}
+
+pub(super) const RULES: &[Rule] = &[
+    rule(
+        "revshell.netcat",
+        Category::RemoteAccess,
+        "gives a shell to whoever is at the other end",
+        "Do not connect a shell to the network.",
+        |it| {
+            let runs = it.arguments().short('e')
+                || it.arguments().short('c')
+                || it.has(&["--exec", "--sh-exec"]);
+            let shell = it.command.feeds.as_deref().is_some_and(is_shell)
+                || it.sources().iter().any(|command| is_shell(command.name()));
+            match it.name() {
+                "nc" | "ncat" | "netcat" | "nc.traditional" | "telnet" => runs || shell,
+                "socat" => {
+                    shell
+                        || it.words().iter().any(|word| {
+                            let text = word.raw().to_ascii_uppercase();
+                            text.starts_with("EXEC:")
+                                || text.starts_with("SYSTEM:")
+                                || text.starts_with("SHELL:")
+                        })
+                }
+                "openssl" => it.operand(0) == "s_client" && shell,
+                _ => false,
+            }
+        },
+    ),
+    rule(
+        "revshell.interpreter",
+        Category::RemoteAccess,
+        "connects a shell to the network",
+        "Do not connect a shell to the network.",
+        |it| {
+            interpreter::code(it.name(), it.command)
+                .is_some_and(|code| interpreter::deeds(&code).contains(&Deed::Connects))
+        },
+    ),
+    rule(
+        "revshell.tunnel",
+        Category::RemoteAccess,
+        "opens a way into this machine",
+        "Test against `localhost`.",
+        |it| match it.name() {
+            "ssh" | "autossh" => ['R', 'L', 'D', 'w'].iter().any(|flag| it.short(*flag)),
+            "ngrok" | "localtunnel" | "lt" | "frpc" | "chisel" | "bore" | "zrok" => {
+                !it.only_asks() && !it.words().is_empty()
+            }
+            "cloudflared" => it.operand(0) == "tunnel",
+            "tailscale" => matches!(it.operand(0), "up" | "funnel" | "serve"),
+            "sshd" | "dropbear" => true,
+            _ => false,
+        },
+    ),
+    rule(
+        "revshell.remote",
+        Category::RemoteAccess,
+        "works on another machine",
+        "Work on this one; say in your answer what another one needs.",
+        |it| match it.name() {
+            "ssh" | "mosh" | "rsh" | "rlogin" | "telnet" => {
+                let values = ["-i", "-p", "-F", "-o", "-l", "-J", "-E", "-c", "-b"];
+                let to =
+                    Arguments::new(it.words(), &values).operands().first().map(|word| word.raw());
+                let is_forge = |to: &str| to.starts_with("git@");
+                to.is_some_and(|to| !is_forge(to) && !is_local(host(to)))
+                    && !it.has(&["-V", "-G", "-Q"])
+            }
+            _ => false,
+        },
+    ),
+    rule("exfil.upload", Category::Exfiltration, "sends a file to another machine", ASK, uploads),
+    rule(
+        "exfil.pipe",
+        Category::Exfiltration,
+        "sends the output of a command to another machine",
+        ASK,
+        sends_input,
+    ),
+    rule(
+        "exfil.substitution",
+        Category::Exfiltration,
+        "puts what a command reads into a request to another machine",
+        ASK,
+        |it| {
+            let asks = it.is(&[
+                "curl", "wget", "http", "https", "xh", "dig", "nslookup", "host", "ping", "nc",
+            ]);
+            asks && it.words().iter().any(|word| !word.is_known())
+                && it.sources().iter().any(|command| READERS.contains(&command.name()))
+                && speaks_elsewhere(it)
+        },
+    ),
+    rule(
+        "exfil.secret-variable",
+        Category::Exfiltration,
+        "puts a secret into a request to another machine",
+        "Send a secret in a header, to the service that it belongs to.",
+        |it| {
+            it.is(&["curl", "wget", "http", "dig", "nslookup", "ping"])
+                && it.command.variables.iter().any(|name| is_secret_name(name))
+                && (addresses(it.name(), it.words())
+                    .iter()
+                    .any(|at| at.contains(UNKNOWN) && !host(at).contains(UNKNOWN))
+                    || sent_texts(it.words()).iter().any(|text| text.contains(UNKNOWN)))
+                && speaks_elsewhere(it)
+        },
+    ),
+    rule(
+        "exfil.copy",
+        Category::Exfiltration,
+        "copies files to another machine",
+        ASK,
+        |it| match it.name() {
+            "scp" | "rsync" => {
+                let values = ["-i", "-P", "-F", "-o", "-e", "--rsh", "--exclude", "-l"];
+                let to = Arguments::new(it.words(), &values).operands().pop();
+                to.is_some_and(|to| is_remote(to) && !is_local(host(to.raw())))
+            }
+            "sftp" | "ftp" | "lftp" | "tftp" | "croc" | "wormhole" | "magic-wormhole" => {
+                !it.operands().is_empty()
+            }
+            "rclone" => matches!(it.operand(0), "copy" | "sync" | "move" | "copyto" | "moveto"),
+            "gh" => it.operand(0) == "gist" && it.operand(1) == "create",
+            "mail" | "mailx" | "sendmail" | "mutt" | "msmtp" => !it.words().is_empty(),
+            _ => false,
+        },
+    ),
+    rule(
+        "exfil.push-elsewhere",
+        Category::Exfiltration,
+        "pushes to an address that is no remote of this repository",
+        "Push to a remote that the user has set up.",
+        |it| {
+            let git = Git::new(it.words());
+            let to = git.rest.operands().first().map(|word| word.raw()).unwrap_or_default();
+            let elsewhere = to.contains("://") || to.contains('@') && to.contains(':');
+            it.is(&["git"]) && git.verb == "push" && (elsewhere || is_new_remote(it, to))
+        },
+    ),
+];
+
+/// Programs that read files or the environment.
+const READERS: [&str; 26] = [
+    "cat", "base64", "head", "tail", "grep", "xxd", "od", "tar", "gzip", "zip", "env", "printenv",
+    "cut", "sed", "awk", "jq", "strings", "find", "less", "openssl", "gpg", "tr", "sort",
+    "hexdump", "history", "bzip2",
+];
+
+/// Returns whether a variable is called like a secret.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    const WORDS: [&str; 9] = [
+        "SECRET",
+        "TOKEN",
+        "PASSWORD",
+        "PASSWD",
+        "API_KEY",
+        "APIKEY",
+        "ACCESS_KEY",
+        "PRIVATE_KEY",
+        "CREDENTIAL",
+    ];
+    let name = name.to_ascii_uppercase();
+    WORDS.iter().any(|word| name.contains(word))
+        || name.ends_with("_KEY")
+        || name.ends_with("_PASS")
+}
+
+/// Returns whether an earlier command has given a remote its address.
+fn is_new_remote(act: &Act<'_>, name: &str) -> bool {
+    let before = act.all.iter().take_while(|command| !std::ptr::eq(*command, act.command));
+    before.filter(|command| command.name() == "git").any(|command| {
+        let git = Git::new(command.arguments());
+        let words: Vec<&str> = git.rest.operands().into_iter().map(Word::raw).collect();
+        git.verb == "remote" && matches!(words[..], ["add" | "set-url", it, ..] if it == name)
+    })
+}
+
+fn speaks_elsewhere(act: &Act<'_>) -> bool {
+    match act.name() {
+        "curl" | "wget" | "http" | "https" | "xh" => {
+            addresses(act.name(), act.words()).iter().any(|address| is_elsewhere(address))
+        }
+        _ => true,
+    }
+}
+
+fn uploads(act: &Act<'_>) -> bool {
+    let sends = match act.name() {
+        "curl" => sent_files(act.words()).iter().any(|(_, from)| *from == SentFrom::File),
+        "wget" => act.words().iter().any(|word| {
+            word.raw().starts_with("--post-file") || word.raw().starts_with("--body-file")
+        }),
+        "http" | "https" | "xh" => act.words().iter().any(|word| {
+            word.raw().contains("=@")
+                || word.raw().starts_with('@')
+                || word.raw().contains('@') && !word.raw().contains("://")
+        }),
+        _ => false,
+    };
+    sends && speaks_elsewhere(act)
+}
+
+fn sends_input(act: &Act<'_>) -> bool {
+    let is_fed = !act.command.fed_by.is_empty()
+        || !act.command.redirects.is_empty() && act.command.stdin.is_some();
+    match act.name() {
+        "curl" => {
+            sent_files(act.words()).iter().any(|(_, from)| *from == SentFrom::Input)
+                && is_fed
+                && speaks_elsewhere(act)
+        }
+        "nc" | "ncat" | "netcat" | "telnet" | "socat" => {
+            let listens = act.short('l') || act.has(&["--listen"]);
+            let only_looks = act.short('z');
+            let to = Arguments::new(act.words(), &["-w", "-p", "-s", "-q"]).operands();
+            let to = to.first().map(|word| word.raw()).unwrap_or_default();
+            let to = to
+                .split_once(':')
+                .filter(|(kind, _)| {
+                    kind.chars().all(|it| it.is_ascii_uppercase() || it.is_ascii_digit())
+                        && !kind.is_empty()
+                        && !kind.contains('.')
+                })
+                .map_or(to, |(_, rest)| rest);
+            is_fed && !listens && !only_looks && is_elsewhere(to)
+        }
+        "ssh" => {
+            is_fed && !act.operands().is_empty() && act.operands().iter().all(|it| !is_local(it))
+        }
+        "openssl" => act.operand(0) == "s_client" && is_fed,
+        "wall" | "write" => is_fed,
+        _ => false,
+    }
+}

@@ -1,0 +1,205 @@
+//! Processes, the machine's power, and containers.
+
+use super::{Act, Check, Rule};
+use crate::guard::category::Category;
+use crate::guard::lower::Word;
+
+const fn rule(
+    id: &'static str,
+    category: Category,
+    refused: &'static str,
+    instead: &'static str,
+    check: fn(&Act<'_>) -> bool,
+) -> Rule {
+    Rule { id, category, refused, instead, check: Check::Command(check) }
+}
+
+const OWN: &str = "End only processes that you started, by their id.";
+const PLAIN: &str = "Run the container without it.";
+
+pub(super) const RULES: &[Rule] = &[
+    rule(
+        "proc.power",
+        Category::Process,
+        "turns the machine off",
+        "Leave the machine running.",
+        |it| {
+            let ends = [
+                "poweroff",
+                "reboot",
+                "halt",
+                "suspend",
+                "hibernate",
+                "kexec",
+                "rescue",
+                "emergency",
+                "isolate",
+            ];
+            match it.name() {
+                "shutdown" | "reboot" | "halt" | "poweroff" | "telinit" => !it.only_asks(),
+                "init" => matches!(it.operand(0), "0" | "1" | "6"),
+                "systemctl" | "loginctl" => ends.contains(&it.operand(0)),
+                "pmset" => it.operand(0) == "sleepnow",
+                "osascript" => it
+                    .words()
+                    .iter()
+                    .any(|word| word.raw().contains("shut down") || word.raw().contains("restart")),
+                _ => false,
+            }
+        },
+    ),
+    rule("proc.kill-all", Category::Process, "ends processes of others", OWN, |it| {
+        match it.name() {
+            "kill" => {
+                let mut words: Vec<&str> = it.words().iter().map(Word::raw).collect();
+                let gives_signal = words.first().is_some_and(|first| {
+                    first.starts_with('-') && first.len() > 1 && *first != "--"
+                });
+                if words.first().is_some_and(|first| matches!(*first, "-l" | "-L" | "--list")) {
+                    return false;
+                }
+                if gives_signal && words.len() > 1 {
+                    let takes_value = matches!(words[0], "-s" | "-n" | "--signal");
+                    words.drain(..if takes_value { 2.min(words.len()) } else { 1 });
+                }
+                words.retain(|word| *word != "--");
+                words.iter().any(|word| matches!(*word, "1" | "-1" | "0"))
+            }
+            "killall" | "pkill" => {
+                it.short('u')
+                    || it.has(&["--user", "--euid"])
+                    || it.operands().iter().any(|it| {
+                        matches!(
+                            *it,
+                            "." | ".*"
+                                | ""
+                                | "init"
+                                | "systemd"
+                                | "sshd"
+                                | "dockerd"
+                                | "bash"
+                                | "sh"
+                        )
+                    })
+                    || it.arguments().short('U')
+            }
+            "killall5" | "xkill" => true,
+            "fuser" => it.short('k'),
+            _ => false,
+        }
+    }),
+    rule("proc.debug", Category::Process, "reaches into another process", OWN, |it| {
+        it.is(&["gdb", "strace", "ltrace", "reptyr", "gcore"]) && it.arguments().short('p')
+            || it.command.wrappers.iter().any(|wrapper| wrapper == "strace") && it.is(&["-p"])
+    }),
+    rule("container.privileged", Category::Container, "gives a container the host", PLAIN, |it| {
+        let runs = matches!(it.operand(0), "run" | "create" | "exec")
+            || it.has(&["run", "create", "exec"]);
+        is_engine(it)
+            && runs
+            && (it.has(&["--privileged", "--device"]) || {
+                let value = |flags: &[&str]| it.arguments().texts(flags);
+                value(&["--pid", "--ipc", "--userns", "--uts", "--cgroupns"])
+                    .iter()
+                    .any(|it| it == "host")
+                    || value(&["--security-opt"])
+                        .iter()
+                        .any(|it| it.contains("unconfined") || it.contains("disable"))
+                    || value(&["--cap-add"]).iter().any(|it| {
+                        let name = it.to_ascii_uppercase();
+                        [
+                            "ALL",
+                            "SYS_ADMIN",
+                            "SYS_PTRACE",
+                            "SYS_MODULE",
+                            "DAC_READ_SEARCH",
+                            "NET_ADMIN",
+                            "SYS_RAWIO",
+                        ]
+                        .iter()
+                        .any(|power| name.trim_start_matches("CAP_") == *power)
+                    })
+            })
+    }),
+    rule(
+        "container.mount",
+        Category::Container,
+        "mounts the host into a container",
+        "Mount only the project.",
+        |it| is_engine(it) && mounts(it).iter().any(|source| is_host(it, source)),
+    ),
+    rule(
+        "container.escape",
+        Category::Container,
+        "leaves its container",
+        "Stay where you are.",
+        |it| {
+            let roots = ["/proc/1", "/host", "/mnt/host", "/rootfs"];
+            let into = |path: &str| roots.iter().any(|root| path.starts_with(root));
+            it.is(&["nsenter"]) && !it.only_asks()
+                || it.is(&["ctr", "runc", "crictl"]) && it.has(&["run", "exec", "--privileged"])
+                || it.command.wrappers.iter().any(|it| it == "chroot" || it == "unshare")
+                || it.is(&["chroot"])
+                || it.is(&["docker"])
+                    && it.arguments().texts(&["-H", "--host"]).iter().any(|it| into(it))
+        },
+    ),
+    rule(
+        "container.prune",
+        Category::Container,
+        "removes containers, images or volumes of others",
+        "Remove only what you made, by name.",
+        |it| {
+            let (first, second) = (it.operand(0), it.operand(1));
+            let all = it.words().iter().any(|word| !word.is_known());
+            is_engine(it)
+                && (second == "prune"
+                    && !it.has(&["--help"])
+                    && (matches!(first, "system" | "volume")
+                        || it.short('a')
+                        || it.has(&["--all"]))
+                    || matches!(first, "rm" | "rmi" | "kill" | "stop")
+                        && all
+                        && it.is_fed_by(&["docker", "podman"])
+                    || first == "volume" && matches!(second, "rm" | "remove"))
+        },
+    ),
+];
+
+fn is_engine(act: &Act<'_>) -> bool {
+    act.is(&["docker", "podman", "nerdctl", "docker-compose"])
+}
+
+/// Returns what is mounted into a container.
+fn mounts(act: &Act<'_>) -> Vec<String> {
+    let volumes = act.arguments().texts(&["-v", "--volume"]);
+    let mut sources: Vec<String> = volumes
+        .iter()
+        .filter_map(|it| it.split_once(':'))
+        .map(|(source, _)| source.to_owned())
+        .collect();
+    for mount in act.arguments().texts(&["--mount"]) {
+        let source = mount
+            .split(',')
+            .find_map(|part| part.strip_prefix("source=").or_else(|| part.strip_prefix("src=")));
+        sources.extend(source.map(str::to_owned));
+    }
+    sources
+}
+
+/// Returns whether a path is the host's, or a way into it.
+fn is_host(act: &Act<'_>, source: &str) -> bool {
+    const PARTS: [&str; 11] = [
+        "/etc", "/root", "/proc", "/sys", "/dev", "/boot", "/var/run", "/run", "/usr", "/var/lib",
+        "/bin",
+    ];
+    let path = std::path::Path::new(source);
+    let home = act.around.home.as_deref().map(std::path::Path::new);
+    let is_home = home.is_some_and(|home| {
+        home.starts_with(path) && path.is_absolute()
+            || [".ssh", ".aws", ".kube", ".docker", ".gnupg", ".claude"]
+                .iter()
+                .any(|it| path.starts_with(home.join(it)))
+    });
+    source == "/" || is_home || PARTS.iter().any(|root| path.starts_with(root))
+}

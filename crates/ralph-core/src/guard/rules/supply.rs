@@ -1,0 +1,237 @@
+//! The supply chain: code of others that is run unseen, and what is published to others.
+
+use super::{Act, Check, Rule};
+use crate::guard::access::{Mode, accesses};
+use crate::guard::category::Category;
+use crate::guard::lower::{Command, ShellWords, Word, is_shell, shell_code};
+use crate::guard::network::{addresses, host, is_local, is_number};
+
+const fn rule(
+    id: &'static str,
+    refused: &'static str,
+    instead: &'static str,
+    check: fn(&Act<'_>) -> bool,
+) -> Rule {
+    Rule { id, category: Category::SupplyChain, refused, instead, check: Check::Command(check) }
+}
+
+const LOOK: &str =
+    "Download it, look at it, and use the project's package manager where there is one.";
+const USER: &str = "Publishing is the user's; say in your answer that it is due.";
+const REGISTRY: &str = "Use the registry that the project is set up for.";
+
+/// Programs that fetch from the network.
+const FETCHERS: [&str; 12] = [
+    "curl",
+    "wget",
+    "fetch",
+    "aria2c",
+    "http",
+    "https",
+    "xh",
+    "lwp-request",
+    "GET",
+    "nc",
+    "ncat",
+    "axel",
+];
+
+pub(super) const RULES: &[Rule] = &[
+    rule("supply.pipe-to-shell", "runs code from the network that nobody has seen", LOOK, |it| {
+        is_fetched(it) && reads_program(it)
+    }),
+    rule("supply.download-and-run", "runs what the same command has just downloaded", LOOK, |it| {
+        let runs = accesses(it.command).into_iter().filter(|access| access.mode == Mode::Execute);
+        let mut names = runs.map(|access| plain(access.path.raw())).collect::<Vec<_>>();
+        if is_interpreter(it.name()) {
+            names.extend(it.operands().first().map(|script| plain(script)));
+        }
+        let before = it.all.iter().take_while(|command| !std::ptr::eq(*command, it.command));
+        let fetched: Vec<String> = before.flat_map(downloaded).collect();
+        names.iter().any(|name| !name.is_empty() && fetched.contains(name))
+    }),
+    rule("supply.publish", "publishes to a registry", USER, publishes),
+    rule("supply.registry", "takes packages from another registry", REGISTRY, other_registry),
+    rule(
+        "supply.untrusted-source",
+        "installs from an address without a name or without encryption",
+        REGISTRY,
+        |it| {
+            let installs = match it.name() {
+                "pip" | "pip3" | "pipx" | "uv" | "npm" | "pnpm" | "yarn" | "gem" | "cargo"
+                | "go" | "bun" => true,
+                name if name.starts_with("python") => it.has(&["pip"]),
+                _ => false,
+            };
+            installs
+                && it.operands().iter().any(|word| {
+                    let address = word.trim_start_matches("git+");
+                    address.contains("://")
+                        && !is_local(host(address))
+                        && (address.starts_with("http://") || is_number(host(address)))
+                })
+        },
+    ),
+];
+
+fn is_fetched(act: &Act<'_>) -> bool {
+    act.is_fed_by(&FETCHERS)
+}
+
+fn is_interpreter(name: &str) -> bool {
+    let base = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.');
+    matches!(
+        base,
+        "python" | "pypy" | "perl" | "ruby" | "node" | "nodejs" | "php" | "lua" | "deno" | "bun"
+    ) || is_shell(name)
+}
+
+/// Returns whether a command runs what it reads.
+fn reads_program(act: &Act<'_>) -> bool {
+    let is_stream =
+        |word: &str| word == "-" || word.starts_with("/dev/fd/") || word == "/dev/stdin";
+    let name = act.name();
+    if is_shell(name) {
+        return match shell_code(act.words()) {
+            ShellWords::Input => true,
+            ShellWords::Code(code, _) => !code.is_known(),
+            ShellWords::Script(script, _) => is_stream(script.raw()),
+        };
+    }
+    if matches!(name, "eval") {
+        return true;
+    }
+    if matches!(name, "source" | ".") {
+        return act.operands().first().is_some_and(|word| is_stream(word));
+    }
+    is_interpreter(name)
+        && (act.words().is_empty()
+            || act.words().first().is_some_and(|word| is_stream(word.raw()))
+            || act.has(&["-c", "-e"]) && act.words().iter().any(|word| !word.is_known()))
+}
+
+/// Returns the files that a command downloads.
+fn downloaded(command: &Command) -> Vec<String> {
+    if !FETCHERS.contains(&command.name()) {
+        return Vec::new();
+    }
+    let written = accesses(command).into_iter().filter(|access| access.mode == Mode::Write);
+    let mut files: Vec<String> = written.map(|access| plain(access.path.raw())).collect();
+    let by_address = command.name() == "wget"
+        || command.arguments().iter().any(|word| {
+            let text = word.raw();
+            text == "--remote-name"
+                || text.starts_with('-') && !text.starts_with("--") && text.contains('O')
+        });
+    if by_address {
+        let found = addresses(command.name(), command.arguments());
+        let names = found.iter().filter_map(|address| address.rsplit('/').next());
+        files.extend(names.filter(|name| !name.is_empty()).map(plain));
+    }
+    files
+}
+
+fn plain(path: &str) -> String {
+    path.trim_start_matches("./").to_owned()
+}
+
+fn publishes(act: &Act<'_>) -> bool {
+    if act.has(&["--dry-run", "-n", "--help"]) {
+        return false;
+    }
+    let verb = act.operand(0);
+    match act.name() {
+        "npm" | "pnpm" | "yarn" | "bun" => {
+            matches!(
+                verb,
+                "publish"
+                    | "unpublish"
+                    | "deprecate"
+                    | "owner"
+                    | "access"
+                    | "token"
+                    | "login"
+                    | "adduser"
+                    | "dist-tag"
+            ) || verb == "npm" && act.operand(1) == "publish"
+        }
+        "cargo" => matches!(verb, "publish" | "yank" | "owner" | "login"),
+        "twine" => verb == "upload",
+        "poetry" | "uv" | "flit" | "hatch" | "pdm" | "lerna" | "vsce" | "ovsx" => verb == "publish",
+        "gem" => matches!(verb, "push" | "yank" | "owner"),
+        "mvn" | "mvnw" => act.operands().contains(&"deploy"),
+        "gradle" | "gradlew" => act.operands().iter().any(|task| task.starts_with("publish")),
+        "dotnet" => verb == "nuget" && act.operand(1) == "push",
+        "docker" | "podman" | "buildah" => {
+            verb == "push" || verb == "image" && act.operand(1) == "push"
+        }
+        "helm" => verb == "push",
+        name if name.starts_with("python") => act.has(&["twine"]) && act.has(&["upload"]),
+        _ => false,
+    }
+}
+
+fn other_registry(act: &Act<'_>) -> bool {
+    const USUAL: [&str; 8] = [
+        "pypi.org",
+        "files.pythonhosted.org",
+        "registry.npmjs.org",
+        "registry.yarnpkg.com",
+        "test.pypi.org",
+        "download.pytorch.org",
+        "npm.pkg.github.com",
+        "proxy.golang.org",
+    ];
+    let is_other = |address: &str| {
+        let host = host(address);
+        address.contains('.') && !USUAL.contains(&host) && !is_local(host)
+            || address.starts_with("http://") && !is_local(host)
+    };
+    let flags = [
+        "--index-url",
+        "-i",
+        "--extra-index-url",
+        "--registry",
+        "--find-links",
+        "--trusted-host",
+        "--index",
+        "--default-index",
+        "--source",
+    ];
+    let variables = [
+        "PIP_INDEX_URL",
+        "PIP_EXTRA_INDEX_URL",
+        "npm_config_registry",
+        "NPM_CONFIG_REGISTRY",
+        "GOPROXY",
+        "UV_INDEX_URL",
+        "UV_DEFAULT_INDEX",
+        "YARN_REGISTRY",
+    ];
+    let by_variable = act.set(&variables).iter().any(|value| is_other(value.raw()));
+    let words = act.words();
+    let by_flag = || act.arguments().texts(&flags).iter().any(|value| is_other(value));
+    let configured = || {
+        matches!(act.operand(0), "config" | "set")
+            && act.operands().contains(&"set") | (act.operand(0) == "set")
+            && words.iter().any(|word| {
+                ["registry", "index-url", "proxy"].iter().any(|key| word.raw().contains(key))
+            })
+            && words
+                .iter()
+                .map(Word::raw)
+                .any(|word| is_other(word.split_once('=').map_or(word, |(_, value)| value)))
+    };
+    by_variable
+        || match act.name() {
+            "pip" | "pip3" | "npm" | "pnpm" | "yarn" | "uv" | "pipx" | "gem" | "poetry" | "bun" => {
+                by_flag() || configured()
+            }
+            "go" => {
+                act.operand(0) == "env"
+                    && words.iter().any(|word| word.raw().starts_with("GOPROXY="))
+            }
+            name if name.starts_with("python") => act.has(&["pip"]) && by_flag(),
+            _ => false,
+        }
+}

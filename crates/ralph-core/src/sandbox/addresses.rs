@@ -1,0 +1,207 @@
+//! Which addresses a name may lead to: public ones, and what the user lets through.
+//!
+//! A name on the allowlist is in the hands of whoever owns it. Were its address not looked at,
+//! it could point at a service of this machine or of the network around it.
+//!
+//! Not here: looking a name up, and telling whether an address is this machine's own.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What an address is, where it is not a public one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Nearby {
+    /// This machine.
+    Loopback,
+    /// A network of a home or a company, or one of a provider behind its own translation.
+    Private,
+    /// The network cable itself.
+    LinkLocal,
+    /// A service of a cloud that hands out credentials to the machines in it.
+    Metadata,
+    /// A group of machines.
+    Multicast,
+    /// Nothing that can be reached: unspecified, reserved, for documentation.
+    Reserved,
+    /// An address of this machine in a public network.
+    Own,
+}
+
+impl Nearby {
+    /// Returns the words for it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Loopback => "a loopback address",
+            Self::Private => "a private address",
+            Self::LinkLocal => "a link-local address",
+            Self::Metadata => "the address of a metadata service",
+            Self::Multicast => "a multicast address",
+            Self::Reserved => "a reserved address",
+            Self::Own => "an address of this machine",
+        }
+    }
+}
+
+impl fmt::Display for Nearby {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())
+    }
+}
+
+/// Says what an address is; nothing, where it is a public one.
+pub fn nearby(address: IpAddr) -> Option<Nearby> {
+    match effective(address) {
+        IpAddr::V4(address) => nearby_v4(address),
+        IpAddr::V6(address) => nearby_v6(address),
+    }
+}
+
+/// Returns where packets to an address end: the IPv4 address inside mapped, 6to4 and NAT64 ones.
+pub fn effective(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address else { return address };
+    let inner = match v6.segments() {
+        [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => (u32::from(high) << 16) | u32::from(low),
+        _ => return address,
+    };
+    IpAddr::V4(Ipv4Addr::from(inner))
+}
+
+fn nearby_v4(address: Ipv4Addr) -> Option<Nearby> {
+    // The services of Azure, of Alibaba and of Oracle; those of the others are at 169.254.169.254.
+    const METADATA: [[u8; 4]; 4] =
+        [[169, 254, 169, 254], [168, 63, 129, 16], [100, 100, 100, 200], [192, 0, 0, 192]];
+    let octets = address.octets();
+    if METADATA.contains(&octets) {
+        return Some(Nearby::Metadata);
+    }
+    match octets {
+        [127, ..] => Some(Nearby::Loopback),
+        [10, ..] | [192, 168, ..] | [172, 16..=31, ..] | [100, 64..=127, ..] => {
+            Some(Nearby::Private)
+        }
+        [169, 254, ..] => Some(Nearby::LinkLocal),
+        [224..=239, ..] => Some(Nearby::Multicast),
+        [0 | 240..=255, ..]
+        | [192, 0, 0 | 2, _]
+        | [192, 88, 99, _]
+        | [198, 18 | 19, ..]
+        | [198, 51, 100, _]
+        | [203, 0, 113, _] => Some(Nearby::Reserved),
+        _ => None,
+    }
+}
+
+/// Only global unicast is public, `2000::/3`; new kinds of addresses are refused until known.
+fn nearby_v6(address: Ipv6Addr) -> Option<Nearby> {
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 1] => Some(Nearby::Loopback),
+        [0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x254] | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => {
+            Some(Nearby::Metadata)
+        }
+        [0xfc00..=0xfdff, ..] => Some(Nearby::Private),
+        // The second half of the range is what site-local addresses were.
+        [0xfe80..=0xfeff, ..] => Some(Nearby::LinkLocal),
+        [0xff00..=0xffff, ..] => Some(Nearby::Multicast),
+        // Teredo and other experiments; documentation.
+        [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some(Nearby::Reserved),
+        [0x2000..=0x3fff, ..] => None,
+        _ => Some(Nearby::Reserved),
+    }
+}
+
+/// A range of addresses, such as `10.0.0.0/8`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    address: IpAddr,
+    bits: u8,
+}
+
+impl Range {
+    /// Reads `ADDRESS/BITS`, or one address.
+    pub fn read(text: &str) -> Result<Self, RangeError> {
+        let error = |what| RangeError { range: text.to_owned(), what };
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| error(RangeMistake::Address))?;
+        let most = match address {
+            IpAddr::V4(_) => 32,
+            IpAddr::V6(_) => 128,
+        };
+        let bits = match bits {
+            None => most,
+            Some(bits) => match bits.parse() {
+                Ok(0) => return Err(error(RangeMistake::Everything)),
+                Ok(bits) if bits <= most => bits,
+                Ok(_) | Err(_) => return Err(error(RangeMistake::Bits { most })),
+            },
+        };
+        let range = Self { address, bits };
+        if range.mask(address) != range.number() {
+            return Err(error(RangeMistake::Inside));
+        }
+        Ok(range)
+    }
+
+    /// Returns whether an address is in it.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.address.is_ipv4() == address.is_ipv4() && self.mask(address) == self.number()
+    }
+
+    fn number(&self) -> u128 {
+        number(self.address)
+    }
+
+    /// Returns the part of an address that the range fixes.
+    fn mask(&self, address: IpAddr) -> u128 {
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let free = u32::from(most - self.bits);
+        number(address).checked_shr(free).and_then(|it| it.checked_shl(free)).unwrap_or(0)
+    }
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => u128::from(address),
+    }
+}
+
+/// A range that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{range}`: {what}")]
+pub struct RangeError {
+    /// The range.
+    pub range: String,
+    /// What is wrong.
+    pub what: RangeMistake,
+}
+
+/// What is wrong with a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RangeMistake {
+    /// No address in front.
+    #[error("it does not begin with an address; write for example \"10.0.0.0/8\"")]
+    Address,
+    /// Too many bits, or not a number.
+    #[error("behind `/` is a number from 1 to {most}")]
+    Bits {
+        /// How many an address has.
+        most: u8,
+    },
+    /// All addresses there are.
+    #[error("it would let every address through")]
+    Everything,
+    /// An address inside of the range in place of its first one.
+    #[error("the address has bits beyond those that the range fixes")]
+    Inside,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! Which hosts may be reached: patterns of names, read from the settings and matched against
+//! what a client asks for.
+//!
+//! Not here: which addresses a name may lead to (`addresses`), and looking a name up.
+
+use core::net::{IpAddr, Ipv6Addr};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The port of a pattern that names none: what is reached is encrypted.
+pub const DEFAULT_PORT: u16 = 443;
+
+/// The longest name that the domain name system can carry.
+const LONGEST_NAME: usize = 253;
+
+/// The longest part between two dots.
+const LONGEST_LABEL: usize = 63;
+
+/// A host as a client asks for it, made comparable: lower case, no dot at the end.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Host {
+    /// A name, to be looked up.
+    Name(String),
+    /// An address, written as one.
+    Address(IpAddr),
+}
+
+impl Host {
+    /// Reads a host: a name, an IPv4 address, or an IPv6 address with or without brackets.
+    ///
+    /// International names are taken in their ASCII form. A name that old resolvers would read
+    /// as an address (`127.1`, `0x7f000001`, `017700000001`) is a mistake: it would pass as a
+    /// name and arrive as an address.
+    pub fn read(text: &str) -> Result<Self, HostMistake> {
+        if let Some(inner) = text.strip_prefix('[') {
+            let inner = inner.strip_suffix(']').ok_or(HostMistake::OpenBracket)?;
+            let address: Ipv6Addr = inner.parse().map_err(|_| HostMistake::NotAnAddress)?;
+            return Ok(Self::Address(IpAddr::V6(address).to_canonical()));
+        }
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Self::Address(address.to_canonical()));
+        }
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        if let Ok(address) = name.parse::<IpAddr>() {
+            return Ok(Self::Address(address.to_canonical()));
+        }
+        check_name(&name)?;
+        Ok(Self::Name(name))
+    }
+
+    /// Returns whether it is the machine itself by its usual name or address.
+    pub fn is_loopback(&self) -> bool {
+        match self {
+            Self::Name(name) => name == "localhost",
+            Self::Address(address) => address.is_loopback(),
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(IpAddr::V4(address)) => write!(f, "{address}"),
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+fn check_name(name: &str) -> Result<(), HostMistake> {
+    if name.is_empty() {
+        return Err(HostMistake::Empty);
+    }
+    if name.len() > LONGEST_NAME {
+        return Err(HostMistake::TooLong);
+    }
+    for label in name.split('.') {
+        if label.is_empty() {
+            return Err(HostMistake::EmptyLabel);
+        }
+        if label.len() > LONGEST_LABEL {
+            return Err(HostMistake::TooLong);
+        }
+        let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if !label.bytes().all(is_known) {
+            return Err(HostMistake::Character);
+        }
+    }
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let hexadecimal =
+        last.strip_prefix("0x").is_some_and(|rest| rest.bytes().all(|it| it.is_ascii_hexdigit()));
+    if hexadecimal || last.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(HostMistake::NotAnAddress);
+    }
+    Ok(())
+}
+
+/// What is wrong with a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HostMistake {
+    /// There is none.
+    #[error("there is no host in it")]
+    Empty,
+    /// Two dots in a row, or one in front.
+    #[error("a part of the name is empty")]
+    EmptyLabel,
+    /// Longer than a name can be.
+    #[error("the name is too long")]
+    TooLong,
+    /// Something that is in no name.
+    #[error("names have letters, digits, `-`, `_` and `.` (international ones in their xn-- form)")]
+    Character,
+    /// `[` without `]`.
+    #[error("`[` without `]`")]
+    OpenBracket,
+    /// It ends like an address, and is none.
+    #[error("it looks like an address, but is none")]
+    NotAnAddress,
+}
+
+/// One entry of `sandbox.network.allow` or `deny`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPattern {
+    hosts: Hosts,
+    port: Option<u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Hosts {
+    /// This one.
+    This(Host),
+    /// Every name below this one, and not itself.
+    Below(String),
+}
+
+impl HostPattern {
+    /// Reads `host`, `*.host`, `host:port`, `*.host:port`, or an address in place of the host;
+    /// an IPv6 address with a port is in brackets.
+    pub fn read(text: &str) -> Result<Self, PatternError> {
+        let error = |what| PatternError { pattern: text.to_owned(), what };
+        if let Some((scheme, _)) = text.split_once("://") {
+            return Err(error(PatternMistake::Url { scheme: scheme.to_owned() }));
+        }
+        let (host, port) = split_port(text).map_err(&error)?;
+        if host.contains('/') {
+            return Err(error(PatternMistake::Path));
+        }
+        let hosts = match host.strip_prefix("*.") {
+            Some(below) => match Host::read(below) {
+                Ok(Host::Name(name)) if name.contains('.') => Hosts::Below(name),
+                Ok(Host::Name(_)) => return Err(error(PatternMistake::Everything)),
+                Ok(Host::Address(_)) => return Err(error(PatternMistake::Star)),
+                Err(_) if below.contains('*') => return Err(error(PatternMistake::Star)),
+                Err(what) => return Err(error(PatternMistake::Host(what))),
+            },
+            None if host == "*" => return Err(error(PatternMistake::Everything)),
+            None if host.contains('*') => return Err(error(PatternMistake::Star)),
+            None => match Host::read(host) {
+                Ok(host) => Hosts::This(host),
+                Err(what) => return Err(error(PatternMistake::Host(what))),
+            },
+        };
+        Ok(Self { hosts, port })
+    }
+
+    /// Returns whether it names this host, whatever the port.
+    pub fn names(&self, host: &Host) -> bool {
+        match (&self.hosts, host) {
+            (Hosts::This(this), host) => this == host,
+            (Hosts::Below(above), Host::Name(name)) => {
+                name.strip_suffix(above.as_str()).is_some_and(|rest| rest.ends_with('.'))
+            }
+            (Hosts::Below(_), Host::Address(_)) => false,
+        }
+    }
+
+    /// Returns whether it lets a client reach this host and port. Without a port of its own it
+    /// means [`DEFAULT_PORT`] alone.
+    pub fn allows(&self, host: &Host, port: u16) -> bool {
+        self.names(host) && self.port.unwrap_or(DEFAULT_PORT) == port
+    }
+
+    /// Returns whether it keeps a client from this host and port. Without a port of its own it
+    /// means all of them.
+    pub fn denies(&self, host: &Host, port: u16) -> bool {
+        self.names(host) && self.port.is_none_or(|own| own == port)
+    }
+
+    /// Returns the port, where it is this machine that the pattern names.
+    pub fn loopback_port(&self) -> Option<u16> {
+        match &self.hosts {
+            Hosts::This(host) if host.is_loopback() => self.port,
+            Hosts::This(_) | Hosts::Below(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.hosts {
+            Hosts::This(host) => write!(f, "{host}")?,
+            Hosts::Below(name) => write!(f, "*.{name}")?,
+        }
+        match self.port {
+            Some(port) => write!(f, ":{port}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Takes the port off the end of a host.
+fn split_port(text: &str) -> Result<(&str, Option<u16>), PatternMistake> {
+    let is_bare_address = text.parse::<Ipv6Addr>().is_ok();
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !is_bare_address && !port.ends_with(']') => (host, port),
+        Some(_) | None => return Ok((text, None)),
+    };
+    match port.parse::<u16>() {
+        Ok(number) if number > 0 && port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Ok((host, Some(number)))
+        }
+        Ok(_) | Err(_) => Err(PatternMistake::Port { port: port.to_owned() }),
+    }
+}
+
+/// Reads the `host:port` that a client asks for.
+///
+/// The port is required: a request that leaves it out is not one of a client we know.
+pub fn read_authority(text: &str) -> Option<(Host, u16)> {
+    let (host, port) = split_port(text).ok()?;
+    Some((Host::read(host).ok()?, port?))
+}
+
+/// A pattern that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{pattern}`: {what}")]
+pub struct PatternError {
+    /// The pattern.
+    pub pattern: String,
+    /// What is wrong.
+    pub what: PatternMistake,
+}
+
+/// What is wrong with a pattern.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatternMistake {
+    /// It would match every host, or every host of a top-level domain.
+    #[error("it would allow every host; `sandbox.network.mode` \"host\" switches the proxy off")]
+    Everything,
+    /// A `*` elsewhere than in front.
+    #[error("`*` stands only in front, as in `*.example.com`")]
+    Star,
+    /// An address of the web in place of a host.
+    #[error("write the host alone, without `{scheme}://`")]
+    Url {
+        /// What stands in front of it.
+        scheme: String,
+    },
+    /// A host with a path.
+    #[error("write the host alone; paths cannot be told apart in encrypted connections")]
+    Path,
+    /// Not a port.
+    #[error("`{port}` is not a port between 1 and 65535")]
+    Port {
+        /// What stands there.
+        port: String,
+    },
+    /// Something else about the host.
+    #[error("{0}")]
+    Host(HostMistake),
+}
+
+#[cfg(test)]
+mod tests;

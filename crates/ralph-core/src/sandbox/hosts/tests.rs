@@ -1,0 +1,172 @@
+//! Names and patterns: what is read, what is refused, what matches.
+
+use expect_test::expect;
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn hosts_are_made_comparable() {
+    for (text, expect) in [
+        ("Example.COM", Ok("example.com")),
+        ("example.com.", Ok("example.com")),
+        ("xn--mnchen-3ya.example", Ok("xn--mnchen-3ya.example")),
+        ("a_b.example", Ok("a_b.example")),
+        ("10.1.2.3", Ok("10.1.2.3")),
+        ("10.1.2.3.", Ok("10.1.2.3")),
+        ("[::1]", Ok("[::1]")),
+        ("::1", Ok("[::1]")),
+        ("[::ffff:127.0.0.1]", Ok("127.0.0.1")),
+        ("", Err(HostMistake::Empty)),
+        (".", Err(HostMistake::Empty)),
+        ("a..b", Err(HostMistake::EmptyLabel)),
+        (".example.com", Err(HostMistake::EmptyLabel)),
+        ("example.com..", Err(HostMistake::EmptyLabel)),
+        ("münchen.example", Err(HostMistake::Character)),
+        ("a b.example", Err(HostMistake::Character)),
+        ("a@b.example", Err(HostMistake::Character)),
+        ("a\0.example", Err(HostMistake::Character)),
+        ("example.com%00", Err(HostMistake::Character)),
+        ("[::1", Err(HostMistake::OpenBracket)),
+        ("[fe80::1%eth0]", Err(HostMistake::NotAnAddress)),
+        ("[10.0.0.1]", Err(HostMistake::NotAnAddress)),
+        // What inet_aton and old resolvers read as 127.0.0.1.
+        ("127.1", Err(HostMistake::NotAnAddress)),
+        ("2130706433", Err(HostMistake::NotAnAddress)),
+        ("017700000001", Err(HostMistake::NotAnAddress)),
+        ("0x7f000001", Err(HostMistake::NotAnAddress)),
+        ("0177.0.0.1", Err(HostMistake::NotAnAddress)),
+        ("0x7f.1", Err(HostMistake::NotAnAddress)),
+        ("127.0.0.0x1", Err(HostMistake::NotAnAddress)),
+        ("1.2.3.4.5", Err(HostMistake::NotAnAddress)),
+    ] {
+        let read = Host::read(text).map(|host| host.to_string());
+        assert_eq!(read.as_deref(), expect.as_ref().copied(), "{text:?}");
+    }
+    assert_eq!(Host::read(&"a".repeat(64)), Err(HostMistake::TooLong));
+    assert_eq!(Host::read(&"a.".repeat(128)), Err(HostMistake::TooLong));
+}
+
+#[test]
+fn patterns_match_whole_names_and_their_own_ports() {
+    for (pattern, host, port, allows, denies) in [
+        ("example.com", "example.com", 443, true, true),
+        ("example.com", "EXAMPLE.com.", 443, true, true),
+        ("example.com", "example.com", 80, false, true),
+        ("example.com", "www.example.com", 443, false, false),
+        ("example.com", "notexample.com", 443, false, false),
+        ("example.com", "example.com.evil.net", 443, false, false),
+        ("example.com", "example.co", 443, false, false),
+        ("Example.com:8443", "example.com", 8443, true, true),
+        ("example.com:8443", "example.com", 443, false, false),
+        ("*.example.com", "a.example.com", 443, true, true),
+        ("*.example.com", "a.b.example.com", 443, true, true),
+        ("*.example.com", "example.com", 443, false, false),
+        ("*.example.com", "evilexample.com", 443, false, false),
+        ("*.example.com", "a.example.com.evil.net", 443, false, false),
+        ("*.example.com:80", "a.example.com", 80, true, true),
+        ("10.0.0.1", "10.0.0.1", 443, true, true),
+        ("10.0.0.1", "10.0.0.10", 443, false, false),
+        ("10.0.0.1:22", "10.0.0.1", 22, true, true),
+        ("::1", "[::1]", 443, true, true),
+        ("[2001:4860::1]:853", "2001:4860::1", 853, true, true),
+        ("[::ffff:10.0.0.1]", "10.0.0.1", 443, true, true),
+        ("*.0.0.example", "10.0.0.1", 443, false, false),
+    ] {
+        let read = HostPattern::read(pattern).expect(pattern);
+        let host = Host::read(host).expect(host);
+        assert_eq!(read.allows(&host, port), allows, "{pattern} allows {host}:{port}");
+        assert_eq!(read.denies(&host, port), denies, "{pattern} denies {host}:{port}");
+    }
+}
+
+#[test]
+fn patterns_that_cannot_be_meant_are_refused_with_words() {
+    let mut said = String::new();
+    for pattern in [
+        "",
+        "*",
+        "*.com",
+        "*:443",
+        "*.*.example.com",
+        "api.*.example.com",
+        "ex*mple.com",
+        "*example.com",
+        "*.10.0.0.1",
+        "https://example.com",
+        "example.com/path",
+        "example.com:0",
+        "example.com:70000",
+        "example.com:+80",
+        "example.com:",
+        "exa mple.com",
+        "127.1",
+        "[::1",
+    ] {
+        let error = HostPattern::read(pattern).expect_err(pattern);
+        said.push_str(&format!("{error}\n"));
+    }
+    expect![[r#"
+        ``: there is no host in it
+        `*`: it would allow every host; `sandbox.network.mode` "host" switches the proxy off
+        `*.com`: it would allow every host; `sandbox.network.mode` "host" switches the proxy off
+        `*:443`: it would allow every host; `sandbox.network.mode` "host" switches the proxy off
+        `*.*.example.com`: `*` stands only in front, as in `*.example.com`
+        `api.*.example.com`: `*` stands only in front, as in `*.example.com`
+        `ex*mple.com`: `*` stands only in front, as in `*.example.com`
+        `*example.com`: `*` stands only in front, as in `*.example.com`
+        `*.10.0.0.1`: `*` stands only in front, as in `*.example.com`
+        `https://example.com`: write the host alone, without `https://`
+        `example.com/path`: write the host alone; paths cannot be told apart in encrypted connections
+        `example.com:0`: `0` is not a port between 1 and 65535
+        `example.com:70000`: `70000` is not a port between 1 and 65535
+        `example.com:+80`: `+80` is not a port between 1 and 65535
+        `example.com:`: `` is not a port between 1 and 65535
+        `exa mple.com`: names have letters, digits, `-`, `_` and `.` (international ones in their xn-- form)
+        `127.1`: it looks like an address, but is none
+        `[::1`: `[` without `]`
+    "#]]
+    .assert_eq(&said);
+}
+
+#[test]
+fn authorities_have_a_host_and_a_port() {
+    for (text, expect) in [
+        ("example.com:443", Some(("example.com", 443))),
+        ("[::1]:80", Some(("[::1]", 80))),
+        ("example.com", None),
+        ("[::1]", None),
+        ("::1", None),
+        (":443", None),
+        ("a:b:443", None),
+        ("user@example.com:443", None),
+        ("example.com:443:443", None),
+    ] {
+        let read = read_authority(text).map(|(host, port)| (host.to_string(), port));
+        let read = read.as_ref().map(|(host, port)| (host.as_str(), *port));
+        assert_eq!(read, expect, "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_makes_reading_panic_and_what_is_read_stays_the_same(text in ".{0,40}") {
+        if let Ok(host) = Host::read(&text) {
+            prop_assert_eq!(Host::read(&host.to_string()), Ok(host));
+        }
+        if let Ok(pattern) = HostPattern::read(&text) {
+            prop_assert_eq!(HostPattern::read(&pattern.to_string()), Ok(pattern));
+        }
+        let _ = read_authority(&text);
+    }
+
+    #[test]
+    fn a_pattern_below_a_name_matches_exactly_the_names_that_end_in_it(
+        above in "[a-z]{1,3}\\.[a-z]{2,3}",
+        name in "([a-z]{1,3}\\.){0,3}[a-z]{1,3}\\.[a-z]{2,3}",
+    ) {
+        let pattern = HostPattern::read(&format!("*.{above}")).expect("a pattern");
+        let host = Host::read(&name).expect("a name");
+        prop_assert_eq!(pattern.allows(&host, 443), name.ends_with(&format!(".{above}")));
+    }
+}

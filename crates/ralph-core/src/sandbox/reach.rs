@@ -1,0 +1,234 @@
+//! What a child may reach over the network: the allowlist as a whole, and the two questions that
+//! are put to it, by name and then by address.
+//!
+//! Not here: connections, and how a client says what it wants.
+
+use core::net::IpAddr;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::NetworkPolicy;
+use super::addresses::{Nearby, Range, RangeError, effective, nearby};
+use super::hosts::{DEFAULT_PORT, Host, HostPattern, PatternError};
+
+/// What a child may reach.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reach {
+    allow: Vec<HostPattern>,
+    deny: Vec<HostPattern>,
+    private: Vec<Range>,
+}
+
+/// A name that has passed, and how its addresses are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passage {
+    /// They must be public, or in a range of `allowPrivate`.
+    Public,
+    /// It is this machine, and the port was named by the user.
+    ThisMachine,
+}
+
+/// Why a connection is refused.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Reason {
+    /// No pattern names the host.
+    NotListed,
+    /// A pattern names the host, but none with this port.
+    Port,
+    /// `deny` names it.
+    Denied {
+        /// The pattern.
+        pattern: String,
+    },
+    /// Where the name leads to is not public.
+    Nearby {
+        /// The address.
+        address: IpAddr,
+        /// What it is.
+        what: Nearby,
+    },
+    /// The request did not name a host that can be read.
+    Malformed,
+}
+
+impl Reason {
+    /// Returns a word for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotListed => "host-not-allowed",
+            Self::Port => "port-not-allowed",
+            Self::Denied { .. } => "host-denied",
+            Self::Nearby { .. } => "address-not-allowed",
+            Self::Malformed => "malformed-host",
+        }
+    }
+
+    /// Returns the setting that would let the connection through; nothing, where none would.
+    pub fn remedy(&self, host: &str, port: u16) -> Option<String> {
+        match self {
+            Self::NotListed | Self::Port if port == DEFAULT_PORT => {
+                Some(format!("add \"{host}\" to `sandbox.network.allow`"))
+            }
+            Self::NotListed | Self::Port => {
+                Some(format!("add \"{host}:{port}\" to `sandbox.network.allow`"))
+            }
+            Self::Denied { pattern } => {
+                Some(format!("take \"{pattern}\" out of `sandbox.network.deny`"))
+            }
+            Self::Nearby { what: Nearby::Loopback, .. } => Some(format!(
+                "add \"localhost:{port}\" to `sandbox.network.allow`, and connect to that"
+            )),
+            Self::Nearby { address, .. } => {
+                Some(format!("add \"{address}\" to `sandbox.network.allowPrivate`"))
+            }
+            Self::Malformed => None,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotListed => f.write_str("it is not on the list of allowed hosts"),
+            Self::Port => f.write_str("the host is allowed, but not this port"),
+            Self::Denied { pattern } => write!(f, "`{pattern}` is on the list of denied hosts"),
+            Self::Nearby { address, what } => write!(f, "it leads to {address}, {what}"),
+            Self::Malformed => f.write_str("the name cannot be read"),
+        }
+    }
+}
+
+/// A connection that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refusal {
+    /// What the client asked for.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Why.
+    pub reason: Reason,
+    /// How often.
+    pub times: u64,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port, reason, times } = self;
+        write!(f, "{host}:{port} refused: {reason}")?;
+        if *times > 1 { write!(f, " ({times} times)") } else { Ok(()) }
+    }
+}
+
+/// A mistake in the network section of the settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misread {
+    /// The key and the place in its list, such as `sandbox.network.allow[2]`.
+    pub place: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl Reach {
+    /// Reads what the user allows, and adds the hosts of the agent's model; or lists all mistakes.
+    pub fn read(policy: &NetworkPolicy, model_hosts: &[&str]) -> Result<Self, Vec<Misread>> {
+        let mut mistakes = Vec::new();
+        let mut misread = |key: &str, at: usize, what: &dyn fmt::Display| {
+            let place = format!("sandbox.network.{key}[{at}]");
+            mistakes.push(Misread { place, what: what.to_string() });
+        };
+        let mut patterns = |key: &str, texts: &[String]| -> Vec<HostPattern> {
+            let read = texts.iter().enumerate().map(|(at, text)| (at, HostPattern::read(text)));
+            read.filter_map(|(at, pattern): (usize, Result<_, PatternError>)| {
+                pattern.inspect_err(|error| misread(key, at, error)).ok()
+            })
+            .collect()
+        };
+        let mut allow = patterns("allow", &policy.allow);
+        let deny = patterns("deny", &policy.deny);
+        let mut private = Vec::new();
+        for (at, text) in policy.allow_private.iter().enumerate() {
+            let range: Result<Range, RangeError> = Range::read(text);
+            match range {
+                Ok(range) => private.push(range),
+                Err(error) => misread("allowPrivate", at, &error),
+            }
+        }
+        if !mistakes.is_empty() {
+            return Err(mistakes);
+        }
+        allow.extend(model_hosts.iter().filter_map(|host| HostPattern::read(host).ok()));
+        Ok(Self { allow, deny, private })
+    }
+
+    /// Judges a request by the name in it.
+    pub fn judge_name(&self, host: &Host, port: u16) -> Result<Passage, Reason> {
+        if let Some(pattern) = self.deny.iter().find(|it| it.denies(host, port)) {
+            return Err(Reason::Denied { pattern: pattern.to_string() });
+        }
+        // Clients write either name of it, whatever the user wrote.
+        if host.is_loopback() && self.loopback_ports().contains(&port) {
+            return Ok(Passage::ThisMachine);
+        }
+        if self.allow.iter().any(|it| it.allows(host, port)) {
+            return Ok(Passage::Public);
+        }
+        let listed = self.allow.iter().any(|it| it.names(host));
+        Err(if listed { Reason::Port } else { Reason::NotListed })
+    }
+
+    /// Judges an address that a name has led to; `own` says that it is this machine's.
+    pub fn judge_address(&self, passage: Passage, address: IpAddr, own: Own) -> Result<(), Reason> {
+        let address = effective(address);
+        let what = match (nearby(address), own) {
+            (Some(what), _) => what,
+            (None, Own::Yes) => Nearby::Own,
+            (None, Own::No) => return Ok(()),
+        };
+        let is_lifted = match passage {
+            Passage::ThisMachine => what == Nearby::Loopback,
+            Passage::Public => self.private.iter().any(|range| range.contains(address)),
+        };
+        if is_lifted { Ok(()) } else { Err(Reason::Nearby { address, what }) }
+    }
+
+    /// Returns the ports of this machine that are to be reached on the loopback inside: those
+    /// allowed as `127.0.0.1:PORT`, `[::1]:PORT` or `localhost:PORT`.
+    pub fn loopback_ports(&self) -> Vec<u16> {
+        let ports = self.allow.iter().filter_map(HostPattern::loopback_port);
+        let mut ports: Vec<u16> = ports
+            .filter(|port| {
+                let this = [Host::Name("localhost".into()), Host::Address([127, 0, 0, 1].into())];
+                !self.deny.iter().any(|it| this.iter().any(|host| it.denies(host, *port)))
+            })
+            .collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    }
+
+    /// Returns the patterns of allowed hosts, as they would be written; without this machine's.
+    pub fn allowed(&self) -> Vec<String> {
+        let abroad = self.allow.iter().filter(|it| it.loopback_port().is_none());
+        abroad.map(HostPattern::to_string).collect()
+    }
+
+    /// Returns the patterns of denied hosts, as they would be written.
+    pub fn denied(&self) -> Vec<String> {
+        self.deny.iter().map(HostPattern::to_string).collect()
+    }
+}
+
+/// Whether an address is one of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Own {
+    /// It is.
+    Yes,
+    /// It is not.
+    No,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! The allowlist as a whole: what passes, what is refused, and what is said about it.
+
+use expect_test::expect;
+use proptest::prelude::*;
+
+use super::*;
+use crate::sandbox::NetworkMode;
+
+fn policy(allow: &[&str], deny: &[&str], private: &[&str]) -> NetworkPolicy {
+    let list = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect();
+    NetworkPolicy {
+        mode: NetworkMode::Proxy,
+        allow: list(allow),
+        deny: list(deny),
+        allow_private: list(private),
+    }
+}
+
+fn reach() -> Reach {
+    let policy = policy(
+        &["example.com", "*.example.org", "old.example:80", "10.0.0.5", "127.0.0.1:8080"],
+        &["bad.example.org", "example.com:8443"],
+        &["192.168.0.0/16"],
+    );
+    Reach::read(&policy, &["api.model.example"]).expect("rules")
+}
+
+#[test]
+fn names_are_judged() {
+    let denied = |pattern: &str| Err(Reason::Denied { pattern: pattern.into() });
+    for (host, port, expect) in [
+        ("api.model.example", 443, Ok(Passage::Public)),
+        ("example.com", 443, Ok(Passage::Public)),
+        ("example.com", 80, Err(Reason::Port)),
+        ("example.com", 8443, denied("example.com:8443")),
+        ("a.example.org", 443, Ok(Passage::Public)),
+        ("example.org", 443, Err(Reason::NotListed)),
+        ("bad.example.org", 443, denied("bad.example.org")),
+        ("bad.example.org", 80, denied("bad.example.org")),
+        ("worse.bad.example.org", 443, Ok(Passage::Public)),
+        ("old.example", 80, Ok(Passage::Public)),
+        ("old.example", 443, Err(Reason::Port)),
+        ("10.0.0.5", 443, Ok(Passage::Public)),
+        ("10.0.0.6", 443, Err(Reason::NotListed)),
+        ("127.0.0.1", 8080, Ok(Passage::ThisMachine)),
+        ("localhost", 8080, Ok(Passage::ThisMachine)),
+        ("127.0.0.1", 8081, Err(Reason::Port)),
+        ("localhost", 443, Err(Reason::NotListed)),
+    ] {
+        let host = Host::read(host).expect(host);
+        assert_eq!(reach().judge_name(&host, port), expect, "{host}:{port}");
+    }
+}
+
+#[test]
+fn addresses_are_judged_after_the_name() {
+    use Passage::{Public, ThisMachine};
+    let nearby = |address: &str, what| {
+        Err(Reason::Nearby { address: address.parse().expect(address), what })
+    };
+    for (passage, address, own, expect) in [
+        (Public, "8.8.8.8", Own::No, Ok(())),
+        (Public, "8.8.8.8", Own::Yes, nearby("8.8.8.8", Nearby::Own)),
+        (Public, "127.0.0.1", Own::No, nearby("127.0.0.1", Nearby::Loopback)),
+        (Public, "::ffff:127.0.0.1", Own::No, nearby("127.0.0.1", Nearby::Loopback)),
+        (Public, "192.168.3.4", Own::No, Ok(())),
+        (Public, "192.168.3.4", Own::Yes, Ok(())),
+        (Public, "10.0.0.5", Own::No, nearby("10.0.0.5", Nearby::Private)),
+        (ThisMachine, "127.0.0.1", Own::Yes, Ok(())),
+        (ThisMachine, "::1", Own::Yes, Ok(())),
+        (ThisMachine, "10.0.0.5", Own::No, nearby("10.0.0.5", Nearby::Private)),
+    ] {
+        let parsed = address.parse().expect(address);
+        assert_eq!(reach().judge_address(passage, parsed, own), expect, "{passage:?} {address}");
+    }
+}
+
+#[test]
+fn only_ports_of_this_machine_that_are_named_are_forwarded() {
+    for (allow, deny, expect) in [
+        (
+            ["localhost:9000", "127.0.0.1:8080", "[::1]:8080"].as_slice(),
+            [].as_slice(),
+            vec![8080, 9000],
+        ),
+        (&["localhost", "127.0.0.1", "10.0.0.1:80", "a.localhost:80"], &[], vec![]),
+        (&["localhost:9000", "localhost:9001"], &["localhost:9000"], vec![9001]),
+        (&["127.0.0.1:9000"], &["localhost"], vec![]),
+    ] {
+        let reach = Reach::read(&policy(allow, deny, &[]), &[]).expect("rules");
+        assert_eq!(reach.loopback_ports(), expect, "{allow:?} without {deny:?}");
+    }
+}
+
+#[test]
+fn all_mistakes_come_with_their_places() {
+    let policy = policy(&["*", "good.example"], &["x y"], &["10.0.0.0/8", "10.0.0.0/99"]);
+    let mistakes = Reach::read(&policy, &[]).expect_err("mistakes");
+    let said: Vec<String> =
+        mistakes.into_iter().map(|Misread { place, what }| format!("{place}: {what}\n")).collect();
+    expect![[r#"
+        sandbox.network.allow[0]: `*`: it would allow every host; `sandbox.network.mode` "host" switches the proxy off
+        sandbox.network.deny[0]: `x y`: names have letters, digits, `-`, `_` and `.` (international ones in their xn-- form)
+        sandbox.network.allowPrivate[1]: `10.0.0.0/99`: behind `/` is a number from 1 to 32
+    "#]]
+    .assert_eq(&said.concat());
+}
+
+#[test]
+fn a_refusal_says_why_and_what_would_change_it() {
+    let mut said = String::new();
+    for (port, times, reason) in [
+        (443, 1, Reason::NotListed),
+        (8443, 3, Reason::Port),
+        (443, 1, Reason::Denied { pattern: "*.example".into() }),
+        (443, 1, Reason::Nearby { address: [127, 0, 0, 1].into(), what: Nearby::Loopback }),
+        (443, 2, Reason::Nearby { address: [10, 0, 0, 1].into(), what: Nearby::Private }),
+        (0, 1, Reason::Malformed),
+    ] {
+        let refusal = Refusal { host: "a.example".into(), port, reason, times };
+        let remedy = refusal.reason.remedy("a.example", port);
+        said.push_str(&format!("{refusal}\n  {}: {remedy:?}\n", refusal.reason.code()));
+    }
+    expect![[r#"
+        a.example:443 refused: it is not on the list of allowed hosts
+          host-not-allowed: Some("add \"a.example\" to `sandbox.network.allow`")
+        a.example:8443 refused: the host is allowed, but not this port (3 times)
+          port-not-allowed: Some("add \"a.example:8443\" to `sandbox.network.allow`")
+        a.example:443 refused: `*.example` is on the list of denied hosts
+          host-denied: Some("take \"*.example\" out of `sandbox.network.deny`")
+        a.example:443 refused: it leads to 127.0.0.1, a loopback address
+          address-not-allowed: Some("add \"localhost:443\" to `sandbox.network.allow`, and connect to that")
+        a.example:443 refused: it leads to 10.0.0.1, a private address (2 times)
+          address-not-allowed: Some("add \"10.0.0.1\" to `sandbox.network.allowPrivate`")
+        a.example:0 refused: the name cannot be read
+          malformed-host: None
+    "#]]
+    .assert_eq(&said);
+}
+
+proptest! {
+    #[test]
+    fn what_is_denied_never_passes_and_what_is_not_listed_neither(
+        name in "[a-c]\\.[a-c]\\.ex",
+        allow in prop::collection::vec("(\\*\\.)?[a-c]\\.ex|[a-c]\\.[a-c]\\.ex", 0..4),
+        deny in prop::collection::vec("(\\*\\.)?[a-c]\\.ex|[a-c]\\.[a-c]\\.ex", 0..3),
+    ) {
+        let policy = NetworkPolicy {
+            mode: NetworkMode::Proxy,
+            allow: allow.clone(),
+            deny: deny.clone(),
+            allow_private: Vec::new(),
+        };
+        let reach = Reach::read(&policy, &[]).expect("rules");
+        let matches = |patterns: &[String]| {
+            patterns.iter().any(|pattern| match pattern.strip_prefix('*') {
+                Some(suffix) => name.ends_with(suffix),
+                None => *pattern == name,
+            })
+        };
+        let passes = reach.judge_name(&Host::Name(name.clone()), 443).is_ok();
+        prop_assert_eq!(passes, matches(&allow) && !matches(&deny));
+    }
+}

@@ -1,0 +1,160 @@
+//! Which values are known to be secret: those of variables and of credential files whose names
+//! say so.
+//!
+//! Not here: what a secret looks like in other encodings, and finding it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::is_secret_name;
+
+/// Shorter values stand in ordinary text by chance.
+pub const SHORTEST: usize = 8;
+
+/// Returns the secrets among variables: values whose name says so, and passwords in URLs.
+pub fn of_variables<'a>(
+    variables: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> BTreeSet<String> {
+    let mut known = BTreeSet::new();
+    for (name, value) in variables {
+        let value = value.trim();
+        if is_secret_name(name) && is_worth_hiding(value) {
+            known.insert(value.to_owned());
+        }
+        if let Some(password) = password_of(value).filter(|word| is_worth_hiding(word)) {
+            known.insert(password.to_owned());
+        }
+    }
+    known
+}
+
+/// Returns the secrets in a credential file: strings below keys whose name says so.
+pub fn of_credentials(document: &Value) -> BTreeSet<String> {
+    let mut known = BTreeSet::new();
+    collect(document, Under::Plain, &mut known);
+    known
+}
+
+/// What the key above a value says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Under {
+    Plain,
+    Secret,
+}
+
+fn collect(value: &Value, under: Under, known: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(entries) => {
+            for (key, value) in entries {
+                // `tokens` or `auth` may hold anything; its keys say what.
+                let is_secret = !value.is_object() && is_secret_name(key);
+                let under = if is_secret { Under::Secret } else { Under::Plain };
+                collect(value, under, known);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, under, known)),
+        Value::String(text) if under == Under::Secret && is_worth_hiding(text) => {
+            known.insert(text.clone());
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Returns whether a value can be told from ordinary text: it is long enough, and neither a
+/// number, a word, an address nor a place in the file system.
+pub fn is_worth_hiding(value: &str) -> bool {
+    value.len() >= SHORTEST && !is_number(value) && !is_word(value) && !is_place(value)
+}
+
+fn is_number(value: &str) -> bool {
+    value.bytes().all(|byte| byte.is_ascii_digit() || b".,:-+_ /".contains(&byte))
+}
+
+/// `undefined`, `development`: one word of letters that any text may hold.
+fn is_word(value: &str) -> bool {
+    const LONGEST_WORD: usize = 11;
+    value.len() <= LONGEST_WORD && value.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
+fn is_place(value: &str) -> bool {
+    // Keys in base64 may begin with a slash, so that alone makes no path.
+    const STARTS: [&str; 24] = [
+        "http://",
+        "https://",
+        "file://",
+        "unix:",
+        "./",
+        "../",
+        "~/",
+        "~\\",
+        "C:\\",
+        "$HOME/",
+        "/home/",
+        "/root/",
+        "/tmp/",
+        "/var/",
+        "/usr/",
+        "/etc/",
+        "/run/",
+        "/opt/",
+        "/mnt/",
+        "/srv/",
+        "/dev/",
+        "/nix/",
+        "/Users/",
+        "/private/",
+    ];
+    STARTS.iter().any(|start| value.starts_with(start))
+}
+
+/// Returns the password of a URL, as in `postgres://me:password@host/x`.
+fn password_of(value: &str) -> Option<&str> {
+    let (_, rest) = value.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let (user, _) = authority.rsplit_once('@')?;
+    user.split_once(':').map(|(_, password)| password)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn secrets_are_values_with_telling_names_that_no_text_holds_by_chance() {
+        for (name, value, expect) in [
+            ("API_KEY", "k3y-of-mine", Some("k3y-of-mine")),
+            ("API_KEY", " k3y-of-mine\n", Some("k3y-of-mine")),
+            ("DB_PASSWORD", "correcthorsebattery", Some("correcthorsebattery")),
+            (
+                "AWS_SECRET_ACCESS_KEY",
+                "/wJalrXUtnFEMI/K7MDENG+bPx",
+                Some("/wJalrXUtnFEMI/K7MDENG+bPx"),
+            ),
+            ("API_KEY", "short", None),
+            ("API_KEY", "disabled", None),
+            ("API_KEY", "20261114-2315", None),
+            ("SSH_AUTH_SOCK", "/tmp/ssh-XyZ1/agent.42", None),
+            ("AUTH_URL", "https://auth.example.org/x1", None),
+            ("EDITOR", "k3y-of-mine", None),
+            ("DATABASE_URL", "postgres://me:pa55word@db/x?y", Some("pa55word")),
+            ("DATABASE_URL", "postgres://me@db/x?y", None),
+        ] {
+            let expect: BTreeSet<String> = expect.into_iter().map(str::to_owned).collect();
+            assert_eq!(of_variables([(name, value)]), expect, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn credential_files_have_their_secrets_below_telling_keys() {
+        let document = json!({
+            "OPENAI_API_KEY": null,
+            "oauth": {"accessToken": "token-number-1", "scopes": ["user:profile"], "expiresAt": 1},
+            "tokens": {"account_id": "me-myself-and-1", "refresh_token": "token-number-2"},
+            "keys": ["token-number-3"],
+        });
+        let found: Vec<String> = of_credentials(&document).into_iter().collect();
+        assert_eq!(found, ["token-number-1", "token-number-2", "token-number-3"]);
+    }
+}

@@ -1,0 +1,45 @@
+//! Secrets in what is going to be committed, or was: where they stand, never what they are.
+//!
+//! Not here: finding them.
+
+use serde::{Deserialize, Serialize};
+
+/// A secret in a line that was added.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Leak {
+    /// The file, as a path from the project directory.
+    pub path: String,
+    /// The line, from 1.
+    pub line: u32,
+    /// What it is, such as `a GitHub token`.
+    pub what: String,
+}
+
+/// More than this many do not help anybody to mend them.
+pub const MOST_LEAKS: usize = 20;
+
+/// Returns what an agent is told about secrets that it left.
+pub fn complaint(leaks: &[Leak]) -> String {
+    let line = |Leak { path, line, what }: &Leak| format!("- {path}:{line}: {what}");
+    let lines: Vec<String> = leaks.iter().map(line).collect();
+    format!(
+        "These lines hold secrets, which must not be committed:\n{}\nTake them out, and have the program read them from the environment. If they are in a commit that you made, make that commit again without them.",
+        lines.join("\n")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_names_the_place_and_the_kind() {
+        let leak = |path: &str, line| Leak { path: path.into(), line, what: "a web token".into() };
+        expect_test::expect![[r"
+            These lines hold secrets, which must not be committed:
+            - a.py:3: a web token
+            - b/c:1: a web token
+            Take them out, and have the program read them from the environment. If they are in a commit that you made, make that commit again without them."]]
+        .assert_eq(&complaint(&[leak("a.py", 3), leak("b/c", 1)]));
+    }
+}

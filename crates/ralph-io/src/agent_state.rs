@@ -1,0 +1,296 @@
+//! The directory that an agent in a sandbox keeps its login and state in, instead of the user's.
+//!
+//! The user's own directory holds settings, hooks and sessions that the user's own program acts
+//! on later; an agent that could write there would act outside of its sandbox. So it gets one of
+//! its own, with a copy of the login and nothing else. A login that it refreshed is copied back,
+//! since the old one no longer holds, but only if it looks like one.
+//!
+//! [`prepare`] before each call and [`Prepared::return_credentials`] after it: several runs share
+//! one login, and the shorter a copy lives the less likely it is to be outdated.
+//! Not here: which files and variables those are, which the adapters know, and mounting anything.
+
+mod beneath;
+mod refresh;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ralph_core::recipe::AgentKind;
+
+use crate::agents::{self, Belongings, Returned};
+use crate::bounded;
+use crate::store::atomic;
+use beneath::Directory;
+use refresh::Doubt;
+
+/// Logins are some kilobytes.
+const LARGEST: usize = 256 * 1024;
+
+/// The directory of an agent's own, ready for a call.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The directory; the agent may write there.
+    pub directory: PathBuf,
+    /// The variables that make the agent use it.
+    pub variables: Vec<(String, OsString)>,
+    seeded: Vec<Seeded>,
+}
+
+/// A file that was copied for the agent.
+#[derive(Debug)]
+struct Seeded {
+    /// The user's file, with links followed.
+    original: PathBuf,
+    /// The copy, from the directory: what leads there, and its name.
+    copy: Vec<&'static str>,
+    /// What both held.
+    content: Vec<u8>,
+}
+
+/// What could not be prepared.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot prepare the agent's own directory `{}`", .path.display())]
+pub struct StateError {
+    /// The place.
+    pub path: PathBuf,
+    /// The system's words.
+    pub source: io::Error,
+}
+
+/// What became of a login that an agent changed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// It was refreshed, and the user's file is as new.
+    Returned {
+        /// The user's file.
+        file: PathBuf,
+    },
+    /// The user's file stays as it is.
+    Left {
+        /// The user's file.
+        file: PathBuf,
+        /// Why.
+        why: Why,
+    },
+}
+
+/// Why a login is not copied back.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A link, a pipe or the like stands in its place, or it cannot be read.
+    Unreadable(String),
+    /// It is larger than any login.
+    TooLarge,
+    /// It is not JSON.
+    NotJson,
+    /// It has other keys than before.
+    OtherKeys,
+    /// It names another server or command than before.
+    OtherServer {
+        /// The key.
+        key: String,
+    },
+    /// The user's file has changed as well.
+    ChangedMeanwhile,
+    /// The user's file cannot be written.
+    Unwritable(String),
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Returned { file } => {
+                write!(f, "the agent refreshed its login, and `{}` is as new", file.display())
+            }
+            Self::Left { file, why } => {
+                write!(f, "the agent changed its login, and `{}` stays: {why}", file.display())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(words) => write!(f, "what it left cannot be read: {words}"),
+            Self::TooLarge => write!(f, "what it left is larger than any login"),
+            Self::NotJson => write!(f, "what it left is not JSON"),
+            Self::OtherKeys => write!(f, "what it left has other keys"),
+            Self::OtherServer { key } => write!(f, "what it left says something else in `{key}`"),
+            Self::ChangedMeanwhile => write!(f, "it has changed as well"),
+            Self::Unwritable(words) => write!(f, "it cannot be written: {words}"),
+        }
+    }
+}
+
+/// Makes the directory of an agent in a project's state, with a copy of the user's login.
+///
+/// `env` is what the agent would be started with outside: it says where the user's directory is.
+/// A login that the user no longer has is taken from the agent as well.
+pub fn prepare(
+    kind: AgentKind,
+    env: &[(OsString, OsString)],
+    state: &Path,
+) -> Result<Prepared, StateError> {
+    let path = state.join("agent").join(kind.name());
+    let refused = |source: io::Error| StateError { path: path.clone(), source };
+    let directory = Directory::make(&path).map_err(refused)?;
+    let mut prepared =
+        Prepared { directory: path.clone(), variables: Vec::new(), seeded: Vec::new() };
+    let Some(belongings) = agents::belongings(kind) else { return Ok(prepared) };
+    let variable = |name: &str| {
+        let found = env.iter().find(|(it, value)| it == name && !value.is_empty());
+        found.map(|(_, value)| PathBuf::from(value))
+    };
+    let mut is_seeded = false;
+    for credential in belongings.credentials {
+        let copy = steps(belongings, credential.file);
+        let original = belongings
+            .place
+            .find(variable)
+            .and_then(|place| place.join(credential.file).canonicalize().ok());
+        let content = original.as_deref().and_then(read_original);
+        put(&directory, &copy, content.as_deref()).map_err(refused)?;
+        is_seeded |= content.is_some();
+        if let (Some(original), Some(content), Returned::IfRefreshed) =
+            (original, content, credential.returned)
+        {
+            prepared.seeded.push(Seeded { original, copy, content });
+        }
+    }
+    prepared.variables = variables(belongings, &path, variable("HOME").as_deref());
+    if let Some((name, value)) = belongings.chosen_by
+        && is_seeded
+        && !belongings.login.iter().any(|name| variable(name).is_some())
+    {
+        prepared.variables.push((name.to_owned(), value.into()));
+    }
+    Ok(prepared)
+}
+
+/// The directory that takes the place of home, where an agent's directory cannot be moved.
+const HOME: &str = "home";
+
+/// Returns the way from the agent's directory to a file of its login.
+fn steps(belongings: &Belongings, file: &'static str) -> Vec<&'static str> {
+    let home = (belongings.place.variable == "HOME").then_some(HOME);
+    let inside = belongings.place.inside.split('/').filter(|step| !step.is_empty());
+    home.into_iter().chain(inside).chain(file.split('/')).collect()
+}
+
+fn variables(belongings: &Belongings, path: &Path, home: Option<&Path>) -> Vec<(String, OsString)> {
+    let apart = belongings.apart.iter().map(|(name, below)| (*name, path.join(below)));
+    let mut variables: Vec<(&str, PathBuf)> = apart.collect();
+    if belongings.place.variable == "HOME" {
+        variables.push(("HOME", path.join(HOME)));
+        // What is looked for at home by default is still in the old one.
+        variables.extend(home.into_iter().flat_map(left_at_home));
+    } else {
+        variables.push((belongings.place.variable, path.to_owned()));
+    }
+    variables.into_iter().map(|(name, path)| (name.to_owned(), path.into())).collect()
+}
+
+/// Returns the variables of what is there in a home, for a program that has another one.
+fn left_at_home(home: &Path) -> Vec<(&'static str, PathBuf)> {
+    const DEFAULTS: [(&str, &str); 7] = [
+        ("CARGO_HOME", ".cargo"),
+        ("RUSTUP_HOME", ".rustup"),
+        ("GOPATH", "go"),
+        ("NVM_DIR", ".nvm"),
+        ("PYENV_ROOT", ".pyenv"),
+        ("SDKMAN_DIR", ".sdkman"),
+        ("GIT_CONFIG_GLOBAL", ".gitconfig"),
+    ];
+    let places = DEFAULTS.into_iter().map(|(name, below)| (name, home.join(below)));
+    places.filter(|(_, path)| path.exists()).collect()
+}
+
+/// Returns the content of a login of the user's; none where there is none that can be used.
+fn read_original(path: &Path) -> Option<Vec<u8>> {
+    let content = bounded::read_beginning(path, LARGEST as u64 + 1).ok()?;
+    (content.len() <= LARGEST).then_some(content)
+}
+
+/// Writes a copy, or takes an old one away.
+fn put(directory: &Directory, copy: &[&str], content: Option<&[u8]>) -> io::Result<()> {
+    let Some((name, above)) = copy.split_last() else { return Ok(()) };
+    match content {
+        Some(content) => {
+            let mut place = directory.again()?;
+            for step in above {
+                place = place.enter(step)?;
+            }
+            place.write(name, content)
+        }
+        None => match find(directory, above) {
+            Ok(Some(place)) => place.remove(name),
+            // Whatever stands on the way now, it leads to no copy of ours.
+            Ok(None) | Err(_) => Ok(()),
+        },
+    }
+}
+
+/// Returns a directory below, if it is there.
+fn find(directory: &Directory, steps: &[&str]) -> io::Result<Option<Directory>> {
+    let mut place = directory.again()?;
+    for step in steps {
+        match place.find(step)? {
+            Some(below) => place = below,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(place))
+}
+
+impl Prepared {
+    /// Copies logins back that the agent refreshed. Nothing of an agent that is still running
+    /// should be read; the call is to be over.
+    pub fn return_credentials(&self) -> Vec<Notice> {
+        self.seeded.iter().filter_map(|seeded| self.return_one(seeded)).collect()
+    }
+
+    fn return_one(&self, seeded: &Seeded) -> Option<Notice> {
+        let file = seeded.original.clone();
+        match self.refreshed(seeded) {
+            Ok(None) => None,
+            Ok(Some(content)) => Some(match atomic::replace(&seeded.original, &content) {
+                Ok(()) => Notice::Returned { file },
+                Err(error) => Notice::Left { file, why: Why::Unwritable(error.to_string()) },
+            }),
+            Err(why) => Some(Notice::Left { file, why }),
+        }
+    }
+
+    /// Returns what the user's file is to hold, if that is something new.
+    fn refreshed(&self, seeded: &Seeded) -> Result<Option<Vec<u8>>, Why> {
+        let unreadable = |error: io::Error| Why::Unreadable(error.to_string());
+        let (name, above) = seeded.copy.split_last().ok_or(Why::TooLarge)?;
+        let directory = Directory::open(&self.directory).map_err(unreadable)?;
+        let Some(place) = find(&directory, above).map_err(unreadable)? else { return Ok(None) };
+        // An agent that logs out takes its copy away; the user's stays.
+        let Some(content) = place.read(name, LARGEST + 1).map_err(unreadable)? else {
+            return Ok(None);
+        };
+        if content == seeded.content {
+            return Ok(None);
+        }
+        if content.len() > LARGEST {
+            return Err(Why::TooLarge);
+        }
+        refresh::check(&seeded.content, &content).map_err(|doubt| match doubt {
+            Doubt::NotJson => Why::NotJson,
+            Doubt::OtherKeys => Why::OtherKeys,
+            Doubt::OtherServer { key } => Why::OtherServer { key },
+        })?;
+        if read_original(&seeded.original).as_ref() != Some(&seeded.content) {
+            return Err(Why::ChangedMeanwhile);
+        }
+        Ok(Some(content))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! One call of an agent in a sandbox: what it is given, how it starts, and what is left to say.
+//!
+//! Not here: the walls themselves, and calls without them.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use ralph_core::child::{ChildEnd, Ending, NotStarted};
+use ralph_core::failure::{Failure, FailureClass};
+use ralph_core::ports::Request;
+use ralph_core::recipe::AgentKind;
+
+use crate::agent_state::{self, Prepared};
+use crate::agents::{self, CallContext};
+use crate::environment::{self, Child, Variables};
+use crate::process::Spawn;
+use crate::sandbox::proxy::Proxy;
+use crate::sandbox::{Handed, Launcher, not_started};
+use crate::sim;
+
+/// What keeps the agents of a run from the rest of the machine.
+#[derive(Debug, Clone)]
+pub struct Confined {
+    /// How they start.
+    pub launcher: Launcher,
+    /// Names of further variables that they inherit.
+    pub names: Vec<String>,
+    /// The state of the project, where each kind of agent has a directory of its own.
+    pub state: PathBuf,
+    /// The proxy that is their way out, where there is one.
+    pub proxy: Option<Proxy>,
+}
+
+/// What is ready for one call.
+#[derive(Debug)]
+pub(crate) struct Room {
+    confined: Confined,
+    /// What the agent inherits.
+    pub(crate) env: Variables,
+    handed: Handed,
+    prepared: Prepared,
+    program: String,
+}
+
+impl Confined {
+    /// Prepares a call. A failure is that of the user's machine, and nothing has been started.
+    pub(crate) fn prepare(
+        &self,
+        request: &Request,
+        context: &CallContext,
+        env: &[(OsString, OsString)],
+    ) -> Result<Room, Failure> {
+        let kind = agents::program_kind(&request.agent);
+        let prepared = agent_state::prepare(kind, env, &self.state).map_err(|error| {
+            let words = format!("{error}: {}", error.source);
+            Failure::new(FailureClass::BadCall, words)
+        })?;
+        let mut inherited = environment::allowed(env, Child::Agent(kind), &self.names);
+        inherited
+            .retain(|(name, _)| !prepared.variables.iter().any(|(own, _)| name == own.as_str()));
+        inherited
+            .extend(prepared.variables.iter().map(|(name, value)| (name.into(), value.clone())));
+        let handed = handed(request, context, &prepared.directory);
+        Ok(Room {
+            confined: self.clone(),
+            env: inherited,
+            handed,
+            prepared,
+            program: request.agent.command.clone(),
+        })
+    }
+}
+
+/// Returns the files that a call names.
+fn handed(request: &Request, context: &CallContext, own: &Path) -> Handed {
+    let mut readable = vec![context.prompt_file.clone(), context.schema_file.clone()];
+    readable.extend(context.mcp_config.clone());
+    readable.extend(context.system_prompt.as_ref().map(|prompt| prompt.file.clone()));
+    readable.extend(context.plugin.clone());
+    let mut writable = vec![own.to_owned()];
+    match request.agent.kind {
+        // What it plays, and where it notes how far it has come.
+        AgentKind::Sim => {
+            readable.push(request.agent.command.clone().into());
+            writable.push(sim::state_beside(Path::new(&request.agent.command)));
+        }
+        AgentKind::Claude
+        | AgentKind::Codex
+        | AgentKind::Amp
+        | AgentKind::Cline
+        | AgentKind::Gemini
+        | AgentKind::Opencode
+        | AgentKind::Copilot
+        | AgentKind::Qwen
+        | AgentKind::Pi
+        | AgentKind::Acp
+        | AgentKind::Text
+        | AgentKind::Custom => {}
+    }
+    writable.extend(agents::answer_file(request, context).map(Path::to_owned));
+    Handed { readable, writable }
+}
+
+impl Room {
+    /// Returns how to start the agent.
+    pub(crate) fn launch(&self, spawn: Spawn) -> Result<Spawn, NotStarted> {
+        self.confined.launcher.launch_with(spawn, &self.handed)
+    }
+
+    /// Returns what an end means: one of the walls is not the agent's.
+    pub(crate) fn seen(&self, end: ChildEnd, stderr: &str) -> ChildEnd {
+        match not_started(&self.program, &end.ending, stderr) {
+            Some(reason) => ChildEnd { ending: Ending::NotStarted { reason }, ..end },
+            None => end,
+        }
+    }
+
+    /// Clears up after a call, and returns what people should know of it.
+    pub(crate) fn leave(self) -> Vec<String> {
+        self.confined.launcher.clear();
+        let refused = self.confined.proxy.as_ref().map(Proxy::refusals).unwrap_or_default();
+        let refused = refused.into_iter().map(|refusal| {
+            let remedy = refusal.reason.remedy(&refusal.host, refusal.port);
+            let remedy = remedy.map(|remedy| format!("; to allow it, {remedy}"));
+            format!("the sandbox's network: {refusal}{}", remedy.unwrap_or_default())
+        });
+        let notices = self.prepared.return_credentials();
+        refused.chain(notices.iter().map(ToString::to_string)).collect()
+    }
+}

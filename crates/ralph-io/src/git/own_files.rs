@@ -1,0 +1,293 @@
+//! The files of git's own that make it run programs or look elsewhere: configuration, hooks,
+//! attributes, and where its objects and its common directory are.
+//!
+//! They are noted with every checkpoint, in the run's directory, and looked at before ralph's own
+//! git is run on what an agent left. What was changed meanwhile is put back, and what was there is
+//! kept with the run. Not here: refs and objects, and what follows from a change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::repository::Repository;
+use super::vcs::Git;
+use crate::bounded;
+use crate::store::atomic;
+
+/// Hooks and configurations are small; what is not is no file to put back.
+const LARGEST: u64 = 1024 * 1024;
+
+/// More entries than this of a directory are not looked at.
+const MOST_ENTRIES: usize = 1000;
+
+/// Where the note lies in the directory of a run, and what was changed.
+const NOTE: &str = "git-files.json";
+const CHANGED: &str = "git-changed";
+
+/// A file of git's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Kept {
+    mode: u32,
+    content: Vec<u8>,
+}
+
+/// What stands in a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Found {
+    File(Kept),
+    /// A link, a pipe, a directory, something huge.
+    Other,
+}
+
+type Files<T> = BTreeMap<PathBuf, T>;
+
+/// git's own files, as a checkpoint noted them.
+pub(super) type OwnFiles = Files<Kept>;
+
+impl Git {
+    /// Notes git's own files, as they are now.
+    pub(super) fn note_own_files(&mut self) {
+        let now = self.repository.own_files();
+        let files = now.into_iter().filter_map(|(path, found)| match found {
+            Found::File(kept) => Some((path, kept)),
+            Found::Other => None,
+        });
+        let files: Files<Kept> = files.collect();
+        if self.own_files.as_ref() == Some(&files) {
+            return;
+        }
+        if let Ok(text) = serde_json::to_vec(&files) {
+            // Without it a run that goes on after a crash notes what it finds.
+            let _ = atomic::replace_in_passing(&self.directory.join(NOTE), &text);
+        }
+        self.own_files = Some(files);
+    }
+
+    /// Reads the note of a run that goes on.
+    fn noted_files(&mut self) -> Option<&Files<Kept>> {
+        if self.own_files.is_none() {
+            let text = fs::read(self.directory.join(NOTE)).ok()?;
+            self.own_files = serde_json::from_slice(&text).ok();
+        }
+        self.own_files.as_ref()
+    }
+
+    /// Puts git's own files back, and notes which were changed.
+    pub(super) fn mend_own_files(&mut self) {
+        let changed = self.put_own_files_back();
+        self.meddling.extend(changed);
+        // The agent has been answered for: what is changed before the run goes on some other day
+        // is the user's.
+        let _ = fs::remove_file(self.directory.join(NOTE));
+    }
+
+    /// Puts git's own files back to what the last checkpoint noted. Returns what was changed, as
+    /// paths for people.
+    fn put_own_files_back(&mut self) -> Vec<String> {
+        let directory = self.directory.join(CHANGED);
+        let now = self.repository.own_files();
+        let Some(before) = self.noted_files().cloned() else { return Vec::new() };
+        let paths: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).collect();
+        let mut changed = Vec::new();
+        for path in paths {
+            let (was, is) = (before.get(path), now.get(path));
+            let is_same = match is {
+                Some(Found::File(is)) => is_alike(path, was, is),
+                Some(Found::Other) | None => false,
+            };
+            if !is_same {
+                let put_back = put_back(path, was, &directory);
+                let told =
+                    put_back.err().map(|error| format!(" (which cannot be put back: {error})"));
+                changed.push(format!("{}{}", self.shown(path), told.unwrap_or_default()));
+            }
+        }
+        changed
+    }
+
+    fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.repository.top).unwrap_or(path).display().to_string()
+    }
+}
+
+/// Makes a file of git's what it was, after keeping what is there now.
+fn put_back(path: &Path, was: Option<&Kept>, aside: &Path) -> io::Result<()> {
+    if path.symlink_metadata().is_ok() {
+        keep(path, aside)?;
+    }
+    let Some(Kept { mode, content }) = was else { return Ok(()) };
+    if let Some(directory) = path.parent() {
+        if directory.is_symlink() {
+            fs::remove_file(directory)?;
+        }
+        fs::create_dir_all(directory)?;
+    }
+    atomic::replace_with(path, content, Permissions::from_mode(*mode))
+}
+
+/// Moves what stands in a place to a free name in a directory of the run's.
+fn keep(path: &Path, aside: &Path) -> io::Result<()> {
+    fs::create_dir_all(aside)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let place = |number: u32| aside.join(format!("{number}-{name}"));
+    let is_free = |place: &PathBuf| place.symlink_metadata().is_err();
+    let place = (1..10_000).map(place).find(is_free).ok_or(io::ErrorKind::AlreadyExists)?;
+    // The state directory may be on another file system; only a file is worth a copy.
+    fs::rename(path, &place).or_else(|_| {
+        if let Ok(content) = bounded::read_file(path, LARGEST) {
+            atomic::replace(&place, &content)?;
+        }
+        if path.is_dir() && !path.is_symlink() {
+            fs::remove_dir_all(path)
+        } else {
+            fs::remove_file(path)
+        }
+    })
+}
+
+/// Returns whether a file still says what it said. Which branch follows which, and where submodules
+/// come from, is git's own bookkeeping when somebody pushes or makes a branch or a submodule.
+fn is_alike(path: &Path, was: Option<&Kept>, is: &Kept) -> bool {
+    if path.file_name() != Some(OsStr::new("config")) {
+        return was == Some(is);
+    }
+    let of = |kept: &Kept| telling_lines(path, &kept.content);
+    match was {
+        Some(was) => was.mode == is.mode && of(was) == of(is),
+        None => of(is).is_empty(),
+    }
+}
+
+/// Returns the lines of a configuration but those that are bookkeeping.
+fn telling_lines(path: &Path, config: &[u8]) -> Vec<Vec<u8>> {
+    const BOOKKEEPING: [(&[u8], &[&str]); 2] =
+        [(b"[branch \"", &["remote", "merge", "rebase"]), (b"[submodule \"", &["url", "active"])];
+    const OF_MODULES: [(&[u8], &[&str]); 2] = [
+        (
+            b"[core]",
+            &["repositoryformatversion", "filemode", "bare", "logallrefupdates", "worktree"],
+        ),
+        (b"[remote \"", &["url", "fetch"]),
+    ];
+    let is_module = path.parent().and_then(Path::parent).is_some_and(|it| it.ends_with("modules"));
+    let of_modules = OF_MODULES.iter().filter(|_| is_module);
+    let known: Vec<_> = BOOKKEEPING.iter().chain(of_modules).collect();
+    let mut plain: &[&str] = &[];
+    let mut telling = Vec::new();
+    for line in config.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
+        if line.starts_with(b"[") {
+            // Only a header that is nothing else: git takes a setting on the same line.
+            let section = known.iter().find(|(start, _)| line.starts_with(start));
+            plain = section.filter(|_| line.ends_with(b"]")).map_or(&[], |(_, keys)| keys);
+            if plain.is_empty() {
+                telling.push(line.to_vec());
+            }
+            continue;
+        }
+        let key = line.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
+        let is_plain = plain.iter().any(|known| known.as_bytes() == key) && !line.ends_with(b"\\");
+        if !line.is_empty() && !is_plain {
+            telling.push(line.to_vec());
+        }
+    }
+    telling
+}
+
+impl Repository {
+    /// Returns git's own files as they are.
+    fn own_files(&self) -> Files<Found> {
+        let mut files = Files::new();
+        let mut note = |path: PathBuf| {
+            if let Some(found) = found(&path) {
+                files.insert(path, found);
+            }
+        };
+        let common = self.common_dir();
+        for directory in BTreeSet::from([&self.git_dir, &common]) {
+            for name in [
+                "config",
+                "config.worktree",
+                "commondir",
+                "gitdir",
+                "info/attributes",
+                "info/grafts",
+                "objects/info/alternates",
+                "objects/info/http-alternates",
+            ] {
+                note(directory.join(name));
+            }
+        }
+        let git = self.top.join(".git");
+        if !git.is_dir() || git.is_symlink() {
+            note(git);
+        }
+        let hooks = common.join("hooks");
+        if hooks.is_symlink() {
+            note(hooks);
+        } else {
+            let is_example = |path: &PathBuf| path.extension() == Some(OsStr::new("sample"));
+            entries(&hooks).filter(|path| !is_example(path)).for_each(&mut note);
+        }
+        entries(&common.join("modules")).for_each(|module| note(module.join("config")));
+        files
+    }
+
+    /// Returns the directory that all work trees share. It was found when the run began: what the
+    /// file that names it says now is an agent's word.
+    fn common_dir(&self) -> PathBuf {
+        // A linked work tree has its directory in `worktrees/` of the common one.
+        let parent = self.git_dir.parent();
+        match parent.filter(|it| it.file_name() == Some(OsStr::new("worktrees"))) {
+            Some(worktrees) => worktrees.parent().unwrap_or(worktrees).to_owned(),
+            None => self.git_dir.clone(),
+        }
+    }
+}
+
+fn found(path: &Path) -> Option<Found> {
+    let about = path.symlink_metadata().ok()?;
+    let content = bounded::read_file(path, LARGEST).ok().filter(|_| about.len() < LARGEST);
+    Some(match content {
+        Some(content) => Found::File(Kept { mode: about.permissions().mode() & 0o7777, content }),
+        None => Found::Other,
+    })
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.take(MOST_ENTRIES).map(|entry| entry.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_the_same_but_for_which_branch_follows_which() {
+        let config = "[core]\n\tbare = false\n[branch \"main\"]\n\tremote = origin\n";
+        let kept = |text: &str| Kept { mode: 0o644, content: text.as_bytes().to_vec() };
+        let path = Path::new(".git/config");
+        for (now, expect) in [
+            (config.to_owned(), true),
+            (format!("{config}[branch \"x\"]\n\tremote = origin\n\tmerge = refs/heads/x\n"), true),
+            (format!("{config}[submodule \"x\"]\n\turl = /x\n\tactive = true\n"), true),
+            (format!("{config}[submodule \"x\"]\n\tupdate = !evil\n"), false),
+            (format!("{config}[core]\n\tfsmonitor = evil\n"), false),
+            (format!("{config}[branch \"x\"]\n\tremote = o\n[alias]\n\tx = !y\n"), false),
+            (format!("{config}[branch \"x\"] fsmonitor = evil\n"), false),
+            (format!("{config}[branch \"x\"]\n\tmergeOptions = x\n"), false),
+        ] {
+            assert_eq!(is_alike(path, Some(&kept(config)), &kept(&now)), expect, "{now}");
+        }
+        assert!(!is_alike(Path::new("hooks/pre-commit"), Some(&kept("a")), &kept("b")));
+        let module = Path::new(".git/modules/sub/config");
+        let made = "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = /x\n";
+        assert!(is_alike(module, None, &kept(made)));
+        assert!(!is_alike(module, None, &kept(&format!("{made}[core]\n\tfsmonitor = evil\n"))));
+    }
+}

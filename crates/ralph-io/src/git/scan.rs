@@ -1,0 +1,300 @@
+//! Looks through what is going to be committed, or was, for secrets.
+//!
+//! Only lines that were added count: what was there before is not this run's doing. Not here: what
+//! a secret is (`mask`), and what follows from one.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ralph_core::glob::Pattern;
+use ralph_core::ports::VcsError;
+use ralph_core::secret::leak::{Leak, MOST_LEAKS};
+
+use super::command::{Call, NotRun};
+use super::vcs::Git;
+use crate::mask::{Kind, Masker};
+
+/// Gigabytes are looked through in this time; nobody reviews a change that takes longer.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What is looked for, and where some of it may stand.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    masker: Masker,
+    /// Files in which what only has the shape of a secret is fine.
+    allow: Vec<Pattern>,
+    /// The last two trees between which nothing was found.
+    clean: Option<(String, String)>,
+}
+
+impl Git {
+    /// Returns the same repository, which refuses to commit these secrets, and what has the shape
+    /// of one but in the allowed files.
+    #[must_use]
+    pub fn refusing(mut self, masker: Masker, allow: Vec<Pattern>) -> Self {
+        self.scan = Scan { masker, allow, clean: None };
+        self
+    }
+
+    /// Returns the secrets that the way from one tree to another adds.
+    pub(super) fn leaks_between(&mut self, before: &str, now: &str) -> Result<Vec<Leak>, VcsError> {
+        let pair = (before.to_owned(), now.to_owned());
+        if before == now || self.scan.clean.as_ref() == Some(&pair) {
+            return Ok(Vec::new());
+        }
+        let call = self.repository.git(&["diff-tree", "-r"]).args(PATCH).args([before, now]);
+        let leaks = self.leaks(call)?;
+        if leaks.is_empty() {
+            self.scan.clean = Some(pair);
+        }
+        Ok(leaks)
+    }
+
+    /// Returns the secrets in the commits of an agent's, each by itself: what one adds and the
+    /// next takes away is in the history all the same.
+    pub(super) fn leaks_since(&self, commit: Option<&str>) -> Result<Vec<Leak>, VcsError> {
+        let range = commit.map_or("HEAD".to_owned(), |commit| format!("{commit}..HEAD"));
+        let format = "--format=%x00%h%n%w(0,4,4)%B";
+        let call = self.repository.git(&["log", "-m", "--no-show-signature", format]);
+        self.leaks(call.args(PATCH).args([range.as_str(), "--"]))
+    }
+
+    fn leaks(&self, call: Call<'_>) -> Result<Vec<Leak>, VcsError> {
+        let named = |path: &[u8]| self.repository.named_from_project(path);
+        let mut patch = Patch::new(&self.scan, &named);
+        let commands = self.repository.commands.clone().within(PATIENCE);
+        match commands.listen(call, &mut |bytes| patch.feed(bytes)) {
+            Ok(()) => Ok(patch.finish()),
+            Err(NotRun::TimedOut { .. }) => Ok(vec![Leak {
+                path: "*".to_owned(),
+                line: 0,
+                what: "too much was changed to look through it".to_owned(),
+            }]),
+            Err(NotRun::NotFound) => Err(VcsError { message: "`git` was not found".to_owned() }),
+            Err(NotRun::Other { message }) => Err(VcsError {
+                message: format!("the changes cannot be looked through: {message}"),
+            }),
+        }
+    }
+}
+
+/// Everything is text here, whatever the repository's attributes say.
+const PATCH: [&str; 8] = [
+    "--patch",
+    "--text",
+    "--unified=0",
+    "--no-renames",
+    "--no-color",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--dst-prefix=b/",
+];
+
+/// A patch that is read piece by piece.
+struct Patch<'a> {
+    scan: &'a Scan,
+    named: &'a dyn Fn(&[u8]) -> String,
+    /// The line that has not ended yet.
+    line: Vec<u8>,
+    /// Whether the beginning of that line has been read already.
+    part: Part,
+    path: String,
+    /// The lines that were added here, and the number of the first.
+    added: Vec<u8>,
+    first: u32,
+    /// How many lines of this hunk are still to come.
+    removed_left: u64,
+    added_left: u64,
+    leaks: BTreeSet<Leak>,
+}
+
+/// Which part of a long line is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Beginning,
+    Rest,
+}
+
+/// Lines are joined up to this many bytes, since some secrets span lines; so are parts of a line.
+const JOINED: usize = 1 << 20;
+
+/// What of it is looked at again with what follows.
+const OVERLAP: usize = 8 * 1024;
+
+impl<'a> Patch<'a> {
+    fn new(scan: &'a Scan, named: &'a dyn Fn(&[u8]) -> String) -> Self {
+        Self {
+            scan,
+            named,
+            line: Vec::new(),
+            part: Part::Beginning,
+            path: String::new(),
+            added: Vec::new(),
+            first: 1,
+            removed_left: 0,
+            added_left: 0,
+            leaks: BTreeSet::new(),
+        }
+    }
+
+    fn feed(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.line.len() >= JOINED {
+                self.read();
+            }
+        }
+    }
+
+    fn finish(mut self) -> Vec<Leak> {
+        self.read();
+        self.look();
+        self.leaks.into_iter().take(MOST_LEAKS).collect()
+    }
+
+    /// Reads a line, or a part of a long one.
+    fn read(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        let is_whole = line.ends_with(b"\n");
+        match self.part {
+            Part::Rest => self.add(&line),
+            Part::Beginning => self.read_beginning(&line),
+        }
+        self.part = if is_whole { Part::Beginning } else { Part::Rest };
+    }
+
+    fn read_beginning(&mut self, line: &[u8]) {
+        match line {
+            [b'+', added @ ..] if self.added_left > 0 => {
+                self.added_left -= 1;
+                self.add(added);
+            }
+            [b'-', ..] if self.removed_left > 0 => self.removed_left -= 1,
+            [b'@', b'@', ..] => {
+                self.look();
+                let numbers = hunk(line).unwrap_or((u64::MAX, 1, u64::MAX));
+                (self.removed_left, self.first, self.added_left) = numbers;
+            }
+            [b'+', b'+', b'+', b' ', path @ ..] => {
+                self.look();
+                let path = path.trim_ascii_end();
+                let path = path.strip_prefix(b"\"").unwrap_or(path);
+                let path = path.strip_suffix(b"\"").unwrap_or(path);
+                self.path = (self.named)(path.strip_prefix(b"b/").unwrap_or(path));
+            }
+            [0, commit @ ..] => {
+                self.look();
+                let commit = String::from_utf8_lossy(commit.trim_ascii_end()).into_owned();
+                (self.path, self.first) = (format!("the message of commit {commit}"), 1);
+            }
+            [b' ', b' ', b' ', b' ', message @ ..] => self.add(message),
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.added.extend_from_slice(bytes);
+        if self.added.len() >= JOINED {
+            let rest = self.added.split_off(self.added.len() - OVERLAP);
+            let seen = std::mem::replace(&mut self.added, rest);
+            self.look_at(&[seen.as_slice(), &self.added].concat());
+            self.first = self.first.saturating_add(lines(&seen));
+        }
+    }
+
+    /// Looks at the lines that were added so far.
+    fn look(&mut self) {
+        let added = std::mem::take(&mut self.added);
+        self.look_at(&added);
+    }
+
+    fn look_at(&mut self, added: &[u8]) {
+        let is_allowed = self.scan.allow.iter().any(|pattern| pattern.matches(&self.path));
+        let mut from = 0;
+        while let Some(found) = self.scan.masker.find(added, from) {
+            from = found.end;
+            let what = match found.kind {
+                Kind::Shape(_) if is_allowed => continue,
+                Kind::Shape(name) => name.to_owned(),
+                Kind::Value => "a known secret".to_owned(),
+            };
+            let line = self.first.saturating_add(lines(&added[..found.start]));
+            if self.leaks.len() < MOST_LEAKS {
+                self.leaks.insert(Leak { path: self.path.clone(), line, what });
+            }
+        }
+    }
+}
+
+fn lines(bytes: &[u8]) -> u32 {
+    let count = bytes.split(|byte| *byte == b'\n').count() - 1;
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Reads `@@ -a,b +c,d @@`: how many lines go, where the new ones begin, how many there are.
+fn hunk(line: &[u8]) -> Option<(u64, u32, u64)> {
+    let text = std::str::from_utf8(line.split(|byte| *byte == b'@').nth(2)?).ok()?;
+    let mut words = text.split_whitespace();
+    let count = |word: &str| match word.split_once(',') {
+        Some((_, count)) => count.parse().ok(),
+        None => Some(1),
+    };
+    let (old, new) = (words.next()?, words.next()?.strip_prefix('+')?);
+    let start = new.split(',').next()?.parse().ok()?;
+    Some((count(old)?, start, count(new)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_added_lines_count_whatever_they_look_like() {
+        let token = "ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5";
+        let key = "-----BEGIN PRIVATE KEY-----\n+MIIEvQIBADANBgkqhkiG9w0BAQ";
+        let patch = format!(
+            "\x00abc1234\n    a message\n    with {token}\n\n\
+             diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -3 +3,2 @@ fn f() {{\n-{token}\n+fine\n+++ b/y {token}\n\
+             @@ -9,0 +10,2 @@\n+{key}\n\\ No newline at end of file\n\
+             diff --git a/ok b/ok\n--- /dev/null\n+++ b/ok\n@@ -0,0 +1,3 @@\n+{token}\n+a\n+b s3cret-value-1\n"
+        );
+        let allow = vec![Pattern::new("ok").expect("a pattern")];
+        let masker = Masker::new(["s3cret-value-1".to_owned()]);
+        let scan = Scan { masker, allow, clean: None };
+        let named = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+        for size in [1, 7, 4096] {
+            let mut read = Patch::new(&scan, &named);
+            patch.as_bytes().chunks(size).for_each(|piece| read.feed(piece));
+            let found: Vec<String> = read
+                .finish()
+                .into_iter()
+                .map(|Leak { path, line, what }| format!("{path}:{line}: {what}"))
+                .collect();
+            assert_eq!(
+                found,
+                [
+                    "ok:3: a known secret",
+                    "the message of commit abc1234:2: a GitHub token",
+                    "x:4: a GitHub token",
+                    "x:10: a private key",
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn a_secret_in_a_line_without_end_is_found() {
+        let scan = Scan { masker: Masker::new(["s3cret-value-1".to_owned()]), ..Scan::default() };
+        let named = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+        let mut read = Patch::new(&scan, &named);
+        read.feed(b"+++ b/blob\n@@ -0,0 +1 @@\n+");
+        let filler = vec![b'x'; JOINED - 20];
+        for _ in 0..3 {
+            read.feed(&filler);
+            read.feed(b"s3cret-value-1");
+        }
+        let leaks = read.finish();
+        assert_eq!(leaks.len(), 1, "{leaks:?}");
+        assert_eq!((leaks[0].path.as_str(), leaks[0].line), ("blob", 1));
+    }
+}

@@ -1,0 +1,65 @@
+//! The canary: before a run starts, its hook is given a call that it must deny.
+//!
+//! A hook that does not start, or answers nothing, lets everything pass without a word. Not here:
+//! what the hook's command is, and what to do about one that fails.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::process::{Limits, Spawn, Stdin, Watch, capture};
+
+/// A hook takes milliseconds; a machine under load some more.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// An answer is much shorter.
+const LONGEST_ANSWER: usize = 64 * 1024;
+
+/// The call that must be denied. Nothing runs it.
+const BAD: &str = "rm -rf /";
+
+/// Gives a hook a call that it must deny. The error says what it did instead.
+pub fn sing(
+    command: &str,
+    project: &Path,
+    env: Vec<(OsString, OsString)>,
+    watch: &Watch,
+) -> Result<(), String> {
+    let call = json!({
+        "session_id": "canary",
+        "cwd": project,
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Bash",
+        "tool_input": { "command": BAD },
+    });
+    let spawn = Spawn {
+        program: "sh".into(),
+        args: vec!["-c".into(), command.into()],
+        cwd: project.to_owned(),
+        env,
+        stdin: Stdin::Bytes(call.to_string().into_bytes()),
+        limits: Limits {
+            hard: Some(PATIENCE),
+            grace: Duration::from_millis(500),
+            ..Limits::default()
+        },
+    };
+    let done = capture(&spawn, watch, LONGEST_ANSWER);
+    let answer: Option<Value> = serde_json::from_slice(&done.stdout).ok();
+    let output = answer.as_ref().map(|answer| &answer["hookSpecificOutput"]);
+    let is_denied = output.is_some_and(|output| {
+        output["permissionDecision"] == "deny"
+            && output["permissionDecisionReason"].as_str().is_some_and(|it| it.contains("guard"))
+    });
+    if is_denied && done.end.ending.is_success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let said = said.trim().lines().last().unwrap_or_default();
+    Err(match said {
+        "" => format!("{}, and did not deny it", done.end.ending),
+        said => format!("{}: {said}", done.end.ending),
+    })
+}

@@ -1,0 +1,186 @@
+//! Secrets that are known by their shape alone: keys of well-known services, tokens, private keys.
+//!
+//! Few and precise: a mask in the wrong place costs more than one that a known value would have
+//! set anyway. Not here: values that are known.
+
+/// A kind of secret: how it begins, and what follows.
+#[derive(Debug)]
+pub(super) struct Shape {
+    /// What it is, in words for people.
+    pub(super) name: &'static str,
+    /// How it begins.
+    pub(super) start: &'static str,
+    class: Class,
+    length: Length,
+    left: Left,
+}
+
+/// The characters that a secret is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Alphanumeric,
+    Upper,
+    /// Also `-` and `_`.
+    Url,
+    /// Also a dot between parts.
+    Token,
+    /// Base64 over several lines, which may be escaped.
+    Lines,
+}
+
+/// How much follows the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    AtLeast(usize),
+    Exactly(usize),
+    /// Two more parts after dots, the first of them JSON as well.
+    Jwt,
+}
+
+/// What may stand before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Anything,
+    /// No letter or digit: the start is a part of words.
+    Boundary,
+}
+
+/// What follows a candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum After {
+    /// Something else, or nothing.
+    Ended,
+    /// Perhaps more of it.
+    MoreMayCome,
+}
+
+/// What is known of a candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weighed {
+    /// It is one, up to here.
+    Secret,
+    /// It is none.
+    Harmless,
+    /// What comes next decides.
+    Open,
+}
+
+/// A placeholder such as `xxxxxxxx` has fewer.
+const DISTINCT: usize = 8;
+
+/// A candidate that is longer and still not decided is none.
+const LONGEST_OPEN: usize = 8 * 1024;
+
+impl Shape {
+    const fn new(name: &'static str, start: &'static str, class: Class, length: Length) -> Self {
+        Self { name, start, class, length, left: Left::Anything }
+    }
+
+    const fn bounded(self) -> Self {
+        Self { left: Left::Boundary, ..self }
+    }
+
+    /// Returns whether a byte may be part of it.
+    pub(super) fn takes(&self, byte: u8) -> bool {
+        match self.class {
+            Class::Alphanumeric => byte.is_ascii_alphanumeric(),
+            Class::Upper => byte.is_ascii_uppercase() || byte.is_ascii_digit(),
+            Class::Url => byte.is_ascii_alphanumeric() || b"-_".contains(&byte),
+            Class::Token => byte.is_ascii_alphanumeric() || b"-_.".contains(&byte),
+            Class::Lines => byte.is_ascii_alphanumeric() || b"+/=\\\r\n".contains(&byte),
+        }
+    }
+
+    /// Weighs what follows the start, as far as it goes.
+    pub(super) fn weigh(&self, before: [u8; 2], tail: &[u8], after: After) -> Weighed {
+        if self.left == Left::Boundary && !is_boundary(before) {
+            return Weighed::Harmless;
+        }
+        let is_cut = after == After::MoreMayCome;
+        let is_long = match self.length {
+            Length::AtLeast(least) => tail.len() >= least,
+            Length::Exactly(length) => tail.len() == length && !is_cut,
+            Length::Jwt => is_jwt(tail),
+        };
+        if is_long && is_random(tail) && !tail.ends_with(b"EXAMPLE") {
+            Weighed::Secret
+        } else if is_cut && tail.len() < LONGEST_OPEN {
+            Weighed::Open
+        } else {
+            Weighed::Harmless
+        }
+    }
+}
+
+fn is_random(tail: &[u8]) -> bool {
+    let mut seen = [false; 256];
+    for byte in tail {
+        seen[usize::from(*byte)] = true;
+    }
+    seen.iter().filter(|seen| **seen).count() >= DISTINCT
+}
+
+fn is_jwt(tail: &[u8]) -> bool {
+    let mut parts = tail.split(|byte| *byte == b'.');
+    let (header, claims, signature) = (parts.next(), parts.next(), parts.next());
+    header.is_some_and(|it| it.len() >= 10)
+        && claims.is_some_and(|it| it.starts_with(b"eyJ") && it.len() >= 10)
+        && signature.is_some_and(|it| it.len() >= 16)
+}
+
+/// Returns whether a word may begin here. The letter of an escaped newline is none of a word's,
+/// and neither is the end of a color.
+fn is_boundary(before: [u8; 2]) -> bool {
+    match before {
+        [b'\\', b'n' | b't' | b'r'] => true,
+        [digit, b'm'] => digit.is_ascii_digit() || digit == b'[',
+        [_, last] => !last.is_ascii_alphanumeric(),
+    }
+}
+
+/// The shapes.
+pub(super) const SHAPES: [Shape; 34] = {
+    use Class::{Alphanumeric, Lines, Token, Upper, Url};
+    use Length::{AtLeast, Exactly, Jwt};
+    const KEY: &str = "a private key";
+    const GITHUB: &str = "a GitHub token";
+    const SLACK: &str = "a Slack token";
+    const AWS: &str = "an AWS access key";
+    const OPENAI: &str = "an OpenAI key";
+    [
+        Shape::new("an Anthropic key", "sk-ant-", Url, AtLeast(24)),
+        Shape::new(OPENAI, "sk-proj-", Url, AtLeast(24)),
+        Shape::new(OPENAI, "sk-svcacct-", Url, AtLeast(24)),
+        Shape::new("an OpenRouter key", "sk-or-v1-", Url, AtLeast(24)),
+        Shape::new(OPENAI, "sk-", Alphanumeric, AtLeast(32)).bounded(),
+        Shape::new("a Stripe key", "sk_live_", Alphanumeric, AtLeast(16)),
+        Shape::new("a Stripe key", "rk_live_", Alphanumeric, AtLeast(16)),
+        Shape::new(GITHUB, "ghp_", Alphanumeric, AtLeast(30)),
+        Shape::new(GITHUB, "gho_", Alphanumeric, AtLeast(30)),
+        Shape::new(GITHUB, "ghu_", Alphanumeric, AtLeast(30)),
+        Shape::new(GITHUB, "ghs_", Alphanumeric, AtLeast(30)),
+        Shape::new(GITHUB, "ghr_", Alphanumeric, AtLeast(30)),
+        Shape::new(GITHUB, "github_pat_", Url, AtLeast(36)),
+        Shape::new("a GitLab token", "glpat-", Url, AtLeast(20)),
+        Shape::new(AWS, "AKIA", Upper, Exactly(16)),
+        Shape::new(AWS, "ASIA", Upper, Exactly(16)),
+        Shape::new("a Google key", "AIza", Url, Exactly(35)),
+        Shape::new("a Google token", "ya29.", Url, AtLeast(40)),
+        Shape::new(SLACK, "xoxb-", Url, AtLeast(20)),
+        Shape::new(SLACK, "xoxp-", Url, AtLeast(20)),
+        Shape::new(SLACK, "xoxa-", Url, AtLeast(20)),
+        Shape::new(SLACK, "xoxs-", Url, AtLeast(20)),
+        Shape::new(SLACK, "xapp-", Url, AtLeast(20)),
+        Shape::new("an npm token", "npm_", Alphanumeric, Exactly(36)),
+        Shape::new("a PyPI token", "pypi-AgEI", Url, AtLeast(50)),
+        Shape::new("a Hugging Face token", "hf_", Alphanumeric, AtLeast(30)).bounded(),
+        Shape::new("a DigitalOcean token", "dop_v1_", Alphanumeric, Exactly(64)),
+        Shape::new("a web token", "eyJ", Token, Jwt),
+        Shape::new(KEY, "-----BEGIN PRIVATE KEY-----", Lines, AtLeast(16)),
+        Shape::new(KEY, "-----BEGIN RSA PRIVATE KEY-----", Lines, AtLeast(16)),
+        Shape::new(KEY, "-----BEGIN EC PRIVATE KEY-----", Lines, AtLeast(16)),
+        Shape::new(KEY, "-----BEGIN DSA PRIVATE KEY-----", Lines, AtLeast(16)),
+        Shape::new(KEY, "-----BEGIN ENCRYPTED PRIVATE KEY-----", Lines, AtLeast(16)),
+        Shape::new(KEY, "-----BEGIN OPENSSH PRIVATE KEY-----", Lines, AtLeast(16)),
+    ]
+};

@@ -1,0 +1,159 @@
+//! Tests of masking.
+
+use super::*;
+use proptest::prelude::*;
+
+const TOKEN: &str = "canary-7f3a\"9<x";
+
+fn masker() -> Masker {
+    Masker::new([TOKEN.to_owned(), "tail-of-9<xyz-1".to_owned(), "0123456789ab-more".to_owned()])
+}
+
+fn in_pieces(masker: &Masker, text: &[u8], size: usize) -> Vec<u8> {
+    let mut stream = masker.stream();
+    let mut clean: Vec<u8> = Vec::new();
+    for piece in text.chunks(size) {
+        clean.extend_from_slice(&stream.feed(piece));
+    }
+    clean.extend(stream.finish());
+    clean
+}
+
+/// Returns the token as programs print it.
+fn printed() -> Vec<String> {
+    let forms = encodings::forms(TOKEN);
+    forms.into_iter().map(|form| String::from_utf8(form).expect("text")).collect()
+}
+
+#[test]
+fn a_known_value_is_masked_in_every_encoding_wherever_the_pieces_are_cut() {
+    let masker = masker();
+    assert!(printed().len() >= 9);
+    for form in printed() {
+        let text = format!("before {form} after\n{form}\n{form}");
+        let expect = "before *** after\n***\n***";
+        assert_eq!(masker.text(&text), expect, "{form}");
+        for size in [1, 2, 3, 7, 16, 64] {
+            let clean = in_pieces(&masker, text.as_bytes(), size);
+            assert_eq!(String::from_utf8_lossy(&clean), expect, "{form} by {size}");
+        }
+    }
+}
+
+#[test]
+fn secrets_are_known_by_their_shape() {
+    let key = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC";
+    let a = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5";
+    for (text, expect) in [
+        (format!("key sk-ant-api03-{a}."), "key ***."),
+        (format!("\\nsk-{a}\\n"), "\\n***\\n"),
+        (format!("\u{1b}[32msk-{a}"), "\u{1b}[32m***"),
+        (format!("ghp_{a}"), "***"),
+        (format!("github_pat_{a}_x"), "***"),
+        ("AKIAJ2F7Q3ZT5WXY6RNB;".to_owned(), "***;"),
+        (format!("xoxb-1234567890-{a}"), "***"),
+        (format!("npm_{a}"), "***"),
+        (format!("Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.{a}\""), "Bearer ***\""),
+        (format!("-----BEGIN PRIVATE KEY-----\n{key}\n{key}\n-----END"), "***-----END"),
+        (format!("\"-----BEGIN RSA PRIVATE KEY-----\\n{key}\\n\","), "\"***\","),
+        (format!("ghp_{a} and sk-ant-{a}"), "*** and ***"),
+    ] {
+        let masker = Masker::default();
+        assert_eq!(masker.text(&text), expect, "{text}");
+        for size in [1, 5, 32] {
+            let clean = in_pieces(&masker, text.as_bytes(), size);
+            assert_eq!(String::from_utf8_lossy(&clean), expect, "{text} by {size}");
+        }
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_secret_stays() {
+    let masker = Masker::default();
+    for text in [
+        "task-0123456789abcdef0123456789abcdef",
+        "sk-ant-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "sk-learn and risk-based sk-",
+        "AKIAIOSFODNN7EXAMPLE",
+        "AKIAJ2F7Q3ZT5WXY6RNBQQ",
+        "ghp_short",
+        "eyJhbGciOiJIUzI1NiJ9",
+        "eyJhbGciOiJIUzI1NiJ9.txt.gz",
+        "-----BEGIN PRIVATE KEY-----\n...",
+        "-----BEGIN CERTIFICATE-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC",
+        "the quick brown fox",
+    ] {
+        assert_eq!(masker.text(text), text);
+        assert_eq!(in_pieces(&masker, text.as_bytes(), 1), text.as_bytes(), "{text}");
+    }
+}
+
+#[test]
+fn secrets_that_overlap_or_touch_are_one() {
+    let masker = masker();
+    for (text, expect) in [
+        ("<canary-7f3a\"9<xtail-of-9<xyz-1>".to_owned(), "<***>"),
+        ("canary-7f3a\"9<x canary-7f3a\"9<x".to_owned(), "*** ***"),
+        // A long one is looked for in pieces, which the mask does not show.
+        (format!("<{}>", "long-secret-4711-".repeat(9)), "<***>"),
+    ] {
+        let masker = match text.len() {
+            100.. => Masker::new(["long-secret-4711-".repeat(9)]),
+            _ => masker.clone(),
+        };
+        assert_eq!(masker.text(&text), expect);
+        let clean = in_pieces(&masker, text.as_bytes(), 4);
+        // Cut in the middle of two that touch, two masks are as good as one.
+        assert!(!String::from_utf8_lossy(&clean).contains("4711"), "{text}");
+    }
+}
+
+#[test]
+fn a_complete_line_is_never_held_back() {
+    let mut stream = masker().stream();
+    // The start of a secret at the end of a line is no start of one.
+    assert_eq!(stream.feed(b"{\"a\":\"canary-\n"), b"{\"a\":\"canary-\n".as_slice());
+    assert_eq!(stream.feed(b"x canary-"), b"x ".as_slice());
+    assert_eq!(stream.feed(b"7f3a\n"), b"canary-7f3a\n".as_slice());
+    assert_eq!(stream.finish(), b"");
+}
+
+#[test]
+fn an_event_loses_its_secrets_and_nothing_else() {
+    let clean = masker().event(Event::Warned { text: format!("a {TOKEN} \"b\"") });
+    assert_eq!(clean, Event::Warned { text: "a *** \"b\"".to_owned() });
+    let other = Event::Warned { text: "nothing".to_owned() };
+    assert_eq!(masker().event(other.clone()), other);
+}
+
+proptest! {
+    #[test]
+    fn pieces_and_the_whole_come_to_the_same(
+        words in prop::collection::vec(
+            prop_oneof![
+                "[a-c0-3 \\n\"<-]{0,6}".prop_map(|text| text),
+                (0usize..12).prop_map(|place| printed()[place % printed().len()].clone()),
+                Just("0123456789ab".to_owned()),
+                Just("ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5".to_owned()),
+            ],
+            0..12,
+        ),
+        size in 1usize..40,
+    ) {
+        let (masker, text) = (masker(), words.join(" "));
+        let clean = in_pieces(&masker, text.as_bytes(), size);
+        prop_assert_eq!(masker.bytes(text.as_bytes()).into_owned(), clean.clone());
+        for form in printed() {
+            prop_assert!(!String::from_utf8_lossy(&clean).contains(&form));
+        }
+    }
+
+    #[test]
+    fn masked_json_is_json(text in "\\PC*") {
+        let document = serde_json::json!({"a": format!("{text}{TOKEN}{text}"), "b": [TOKEN, 1]});
+        let clean = masker().bytes(document.to_string().as_bytes()).into_owned();
+        let read: serde_json::Value = serde_json::from_slice(&clean).expect("JSON");
+        prop_assert_eq!(&read["b"], &serde_json::json!(["***", 1]));
+        prop_assert!(!read["a"].to_string().contains("canary-7f3a"));
+    }
+}

@@ -1,0 +1,148 @@
+//! A cell as plain data: what one child can reach.
+//!
+//! The one plan that every backend carries out. Not here: how the list comes about (`furnish`), and
+//! carrying it out (`stage`).
+
+use std::path::{Path, PathBuf};
+
+use ralph_core::sandbox::UnixSockets;
+use serde::{Deserialize, Serialize};
+
+/// What a child can reach.
+///
+/// Everything on the machine is visible and read-only to begin with. The places follow in order,
+/// and a later one wins over an earlier one that it lies in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cell {
+    /// The places that are not as the rest, outer ones first.
+    pub mounts: Vec<Mount>,
+    /// The network.
+    pub network: Network,
+    /// Unix sockets.
+    pub unix_sockets: UnixSockets,
+    /// What it may use.
+    pub bounds: Bounds,
+    /// What the walls do not hold, in words.
+    pub notes: Vec<String>,
+}
+
+/// One place that is not as the rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "as")]
+pub enum Mount {
+    /// Empty at first, writable, and gone afterwards.
+    Scratch {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Nothing to be seen.
+    Hidden {
+        /// The directory or file.
+        path: PathBuf,
+    },
+    /// As it is, read-only; for what lies in a hidden place.
+    Shown {
+        /// The directory or file.
+        path: PathBuf,
+    },
+    /// Writable.
+    Writable {
+        /// The directory or file.
+        path: PathBuf,
+    },
+    /// Writable, but it cannot be moved away: something protected lies in it.
+    Pinned {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Read-only in a writable place.
+    Protected {
+        /// The directory or file.
+        path: PathBuf,
+    },
+    /// Not there, and cannot be made.
+    Vacant {
+        /// The name.
+        path: PathBuf,
+        /// What stands there instead.
+        stub: Stub,
+    },
+}
+
+/// What stands for a name that is kept free: nothing can be put where nothing is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Stub {
+    /// An empty directory, which git does not see.
+    Directory,
+    /// A file with this in it.
+    File(String),
+}
+
+impl Mount {
+    /// Returns the place.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Scratch { path }
+            | Self::Hidden { path }
+            | Self::Shown { path }
+            | Self::Writable { path }
+            | Self::Pinned { path }
+            | Self::Protected { path }
+            | Self::Vacant { path, .. } => path,
+        }
+    }
+}
+
+/// The network of a cell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "is")]
+pub enum Network {
+    /// None but a loopback of its own.
+    None,
+    /// The host's.
+    Host,
+    /// A loopback of its own, with the proxy behind one port.
+    Proxy(Door),
+}
+
+/// How a cell and the proxy come together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Door {
+    /// The unix socket at which the proxy takes over listeners that were made in a cell.
+    pub handover: PathBuf,
+    /// Ports of the host's loopback that the same ports of a cell's own lead to.
+    pub forwards: Vec<u16>,
+    /// The port on the host's loopback at which the proxy listens for cells that have no loopback
+    /// of their own.
+    pub port: u16,
+}
+
+/// What a child may use; sizes in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bounds {
+    /// Processes and threads.
+    pub pids: u32,
+    /// How these are counted.
+    pub counted: Counted,
+    /// Memory.
+    pub memory: u64,
+    /// Each of the scratch places.
+    pub tmp: u64,
+    /// One file.
+    pub file: u64,
+}
+
+/// How the processes of a cell are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Counted {
+    /// As the user's, which does not hold for root.
+    ByUser,
+    /// As a group of their own as well, where that is possible, with their memory. It takes the
+    /// kernel some 30 ms to make one.
+    Together,
+}

@@ -1,0 +1,192 @@
+//! The command line of a container.
+//!
+//! Both engines understand all of it. Not here: running it.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use ralph_core::sandbox::{Backend, NetworkMode};
+
+use super::super::boundary::{Boundary, Place, SANDBOX_VARIABLE};
+use super::super::proxy::{PORT_INSIDE, proxy_variables};
+use super::engine::{Labels, User};
+use super::{Container, label};
+use crate::process::Spawn;
+
+/// Where ralph is inside.
+const RALPH_INSIDE: &str = "/usr/local/bin/ralph";
+
+/// Where the proxy's sockets are inside.
+const SOCKETS_INSIDE: &str = "/run/ralph";
+
+/// The home directory inside: empty, and gone afterwards.
+const HOME_INSIDE: &str = "/home/agent";
+
+/// Variables that mean something else inside, or that speak to the client of the engine.
+fn is_of_the_host(name: &OsStr) -> bool {
+    const NAMES: [&str; 9] =
+        ["PATH", "HOME", "TMPDIR", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "HOSTNAME"];
+    const PREFIXES: [&str; 5] = ["DOCKER_", "CONTAINER_", "CONTAINERS_", "BUILDAH_", "XDG_"];
+    let Some(name) = name.to_str() else { return true };
+    name == SANDBOX_VARIABLE
+        || NAMES.contains(&name)
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Returns the environment of the engine's client: its own, and what it hands on by name.
+pub(super) fn client_env(
+    own: &[(OsString, OsString)],
+    child: &[(OsString, OsString)],
+) -> Vec<(OsString, OsString)> {
+    let handed = child.iter().filter(|(name, _)| !is_of_the_host(name));
+    let mut env: Vec<_> = own
+        .iter()
+        .filter(|(name, _)| is_of_the_host(name) || !child.iter().any(|(other, _)| other == name))
+        .cloned()
+        .collect();
+    env.extend(handed.cloned());
+    env
+}
+
+/// Returns the arguments that run a child.
+pub(super) fn run(
+    container: &Container,
+    spawn: &Spawn,
+    boundary: &Boundary,
+    sockets: Option<&Path>,
+    name: &str,
+) -> Vec<OsString> {
+    let mut words = Words::default();
+    words.add(&["run", "--rm", "--interactive", "--name", name]);
+    words.add(&["--label", &label(&boundary.project)]);
+    // An image of that name is there, or the run says so; nothing is fetched in the night.
+    words.add(&["--pull", "never"]);
+    words.add(&["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
+    match container.engine.labels {
+        Labels::Absent => {}
+        Labels::SwitchedOff => words.add(&["--security-opt", "label=disable"]),
+    }
+    limits(&mut words, boundary);
+    match container.engine.user {
+        User::Same { uid, gid } => words.add(&["--user", &format!("{uid}:{gid}")]),
+        User::Kept { uid, gid } => {
+            words.add(&["--userns", "keep-id", "--user", &format!("{uid}:{gid}")]);
+        }
+        User::Mapped => words.add(&["--user", "0:0"]),
+    }
+    let network = match boundary.network {
+        NetworkMode::None | NetworkMode::Proxy => "none",
+        // The host's own network would have its loopback in it.
+        NetworkMode::Host => "bridge",
+    };
+    words.add(&["--network", network]);
+    mounts(&mut words, container, boundary, sockets);
+    variables(&mut words, spawn, boundary, sockets);
+    words.add(&["--workdir"]);
+    words.0.push(spawn.cwd.clone().into());
+    words.add(&["--entrypoint", RALPH_INSIDE, &container.image, "__bridge"]);
+    words.add(&[if sockets.is_some() { SOCKETS_INSIDE } else { "none" }]);
+    words.0.push(spawn.program.clone());
+    words.0.extend(spawn.args.iter().cloned());
+    words.0
+}
+
+fn limits(words: &mut Words, boundary: &Boundary) {
+    let bounds = &boundary.bounds;
+    let memory = bounds.memory.to_string();
+    words.add(&["--pids-limit", &bounds.pids.to_string()]);
+    // The same for memory and swap together: no swap.
+    words.add(&["--memory", &memory, "--memory-swap", &memory]);
+    // Podman's default for processes fails without a capability that was dropped.
+    words.add(&["--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096"]);
+    words.add(&["--ulimit", "core=0:0"]);
+    words.add(&["--ulimit", &format!("fsize={0}:{0}", bounds.file)]);
+    words.add(&["--ipc", "private"]);
+    let scratch =
+        |path: &str, size: u64| format!("{path}:rw,exec,nosuid,nodev,size={size},mode=1777");
+    for (path, size) in [("/tmp", bounds.tmp), ("/run", 16 << 20), (HOME_INSIDE, bounds.tmp)] {
+        words.add(&["--tmpfs", &scratch(path, size)]);
+    }
+}
+
+fn mounts(words: &mut Words, container: &Container, boundary: &Boundary, sockets: Option<&Path>) {
+    for place in &boundary.places {
+        match place {
+            Place::Writable(path) => words.bind(path, path, Access::Write),
+            Place::ReadOnly(path) => words.bind(path, path, Access::Read),
+            Place::HiddenFile(path) => words.bind(Path::new("/dev/null"), path, Access::Read),
+            Place::HiddenDirectory(path) => {
+                let mut mount = OsString::from("type=tmpfs,");
+                mount.push(field("target", path));
+                mount.push(",tmpfs-size=4096,tmpfs-mode=0555");
+                words.add(&["--mount"]);
+                words.0.push(mount);
+            }
+        }
+    }
+    words.bind(&container.ralph, Path::new(RALPH_INSIDE), Access::Read);
+    if let Some(sockets) = sockets {
+        words.bind(sockets, Path::new(SOCKETS_INSIDE), Access::Read);
+    }
+}
+
+fn variables(words: &mut Words, spawn: &Spawn, boundary: &Boundary, sockets: Option<&Path>) {
+    words.add(&["--env", &format!("HOME={HOME_INSIDE}")]);
+    words.add(&["--env", &format!("{SANDBOX_VARIABLE}={}", Backend::Container)]);
+    let proxied = match boundary.network {
+        NetworkMode::Proxy if sockets.is_some() => {
+            proxy_variables(PORT_INSIDE, Path::new(RALPH_INSIDE))
+        }
+        NetworkMode::Proxy | NetworkMode::None | NetworkMode::Host => Vec::new(),
+    };
+    // By name alone, so that no secret is in a command line; the client has their values.
+    let is_proxied = |name: &OsStr| proxied.iter().any(|(other, _)| name == other.as_str());
+    for (name, _) in spawn.env.iter().filter(|(it, _)| !is_of_the_host(it) && !is_proxied(it)) {
+        words.add(&["--env"]);
+        words.0.push(name.clone());
+    }
+    // With their values: the client itself must not go through the proxy.
+    for (name, value) in &proxied {
+        words.add(&["--env", &format!("{name}={value}")]);
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Access {
+    Read,
+    Write,
+}
+
+#[derive(Default)]
+struct Words(Vec<OsString>);
+
+impl Words {
+    fn add(&mut self, words: &[&str]) {
+        self.0.extend(words.iter().map(OsString::from));
+    }
+
+    fn bind(&mut self, source: &Path, target: &Path, access: Access) {
+        let mut mount = OsString::from("type=bind,");
+        mount.push(field("source", source));
+        mount.push(",");
+        mount.push(field("target", target));
+        match access {
+            Access::Read => mount.push(",readonly"),
+            Access::Write => {}
+        }
+        self.add(&["--mount"]);
+        self.0.push(mount);
+    }
+}
+
+/// Returns a field of a mount, which the engines read as comma-separated values.
+fn field(name: &str, path: &Path) -> OsString {
+    let mut text = OsString::from(format!("{name}="));
+    text.push(path);
+    match text.to_str() {
+        Some(plain) if plain.contains([',', '"', '\n']) => {
+            format!("\"{}\"", plain.replace('"', "\"\"")).into()
+        }
+        Some(_) | None => text,
+    }
+}

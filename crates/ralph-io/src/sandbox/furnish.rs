@@ -1,0 +1,526 @@
+//! Turns what the user wants, and where things lie, into a cell.
+//!
+//! Looks at the machine, since what is not there cannot be shown, and since every path must be the
+//! real one: a wall around a link is none. Changes nothing. Not here: carrying a cell out.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use ralph_core::sandbox::{Credentials, GitAccess, NetworkMode, Policy, UnixSockets};
+
+use super::cage::Handed;
+use super::home::{outermost, visible};
+use super::{Bounds, Cell, Counted, Door, Mount, Network, Stub};
+use crate::store::layout::PROJECT_DIRECTORY;
+
+/// Where things lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// The directory that agents work in.
+    pub project: PathBuf,
+    /// The top of the work tree; the project itself where there is no repository.
+    pub work_tree: PathBuf,
+    /// The directories with the history: that of the work tree, and the one it shares with others.
+    /// None where there is no repository.
+    pub history: Vec<PathBuf>,
+    /// The state of this project; what lies above it is the state of others.
+    pub state: PathBuf,
+    /// Where git's own scratch files lie while a run goes on, and where plans are left.
+    pub run: PathBuf,
+    /// The configuration directories of agents that are ralph's copies.
+    pub agent_state: Vec<PathBuf>,
+    /// The user's home.
+    pub home: Option<PathBuf>,
+    /// Where programs are looked for.
+    pub path: OsString,
+    /// ralph itself, which hooks and memory servers in a cell start.
+    pub executable: PathBuf,
+    /// Files in a protected directory that agents write all the same, such as the plan in
+    /// `.ralph/`.
+    pub opened: Vec<PathBuf>,
+}
+
+/// Who is to live in a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tenant {
+    /// An agent.
+    Agent,
+    /// A gate.
+    Gate,
+    /// git, as ralph itself calls it.
+    Git,
+}
+
+/// Why there can be no cell.
+#[derive(Debug, thiserror::Error)]
+pub enum FurnishError {
+    /// Everything would be writable that must not be.
+    #[error("the project directory `{}` cannot be isolated: {why}", .path.display())]
+    ProjectIsTooMuch {
+        /// The project.
+        path: PathBuf,
+        /// What it holds.
+        why: &'static str,
+    },
+    /// A place that must be there is not.
+    #[error("cannot open `{}`", .path.display())]
+    Missing {
+        /// The place.
+        path: PathBuf,
+        /// The system's words.
+        source: std::io::Error,
+    },
+    /// There is no proxy for a network that goes through one.
+    #[error("the network of the sandbox goes through a proxy, and there is none")]
+    NoProxy,
+}
+
+/// Configuration in a project that programs outside act upon: agents, editors, shells, git. An
+/// agent that could write it would have a hand outside.
+const CONFIGURATION: [(&str, Absent); 14] = [
+    (".claude/settings.json", Absent::Keep),
+    (".claude/settings.local.json", Absent::Keep),
+    (".codex", Absent::Keep),
+    (".cursor", Absent::Keep),
+    (".devcontainer", Absent::Keep),
+    (".envrc", Absent::Keep),
+    (".gemini", Absent::Keep),
+    // git itself reads it, and takes a directory there for an error.
+    (".gitmodules", Absent::Fine),
+    (".husky", Absent::Keep),
+    (".idea", Absent::Keep),
+    (".mcp.json", Absent::Keep),
+    (".opencode", Absent::Keep),
+    (".sbxenv.yaml", Absent::Keep),
+    (".vscode", Absent::Keep),
+];
+
+/// What in a repository makes git run programs, or look for its configuration elsewhere, and what it
+/// reads where there is nothing.
+const GIT_LEVERS: [(&str, Absent); 7] = [
+    ("hooks", Absent::Fine),
+    ("config", Absent::Fine),
+    ("config.worktree", Absent::File("")),
+    // An empty one would be an error; this one says "here".
+    ("commondir", Absent::File("./\n")),
+    ("info", Absent::Fine),
+    ("modules", Absent::Fine),
+    ("objects/info/alternates", Absent::File("")),
+];
+
+/// What to do about a name that is not there.
+#[derive(Debug, Clone, Copy)]
+enum Absent {
+    /// Nothing.
+    Fine,
+    /// Keep it free.
+    Keep,
+    /// Keep it free; this is what is read there.
+    File(&'static str),
+}
+
+/// What root alone can read, and no agent should.
+const ROOTS_SECRETS: [&str; 12] = [
+    "/root",
+    "/home",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssl/private",
+    "/var/spool/cron",
+    "/var/lib/docker",
+    "/var/log",
+];
+
+/// Returns the cell for a tenant, with what one call hands over by path.
+pub fn furnish(
+    policy: &Policy,
+    places: &Places,
+    tenant: Tenant,
+    door: Option<&Door>,
+    handed: &Handed,
+) -> Result<Cell, FurnishError> {
+    let places = places.resolved()?;
+    let mode = match tenant {
+        Tenant::Agent => policy.network.mode,
+        Tenant::Gate => policy.gates.network,
+        Tenant::Git => NetworkMode::None,
+    };
+    let network = match (mode, door) {
+        (NetworkMode::None, _) => Network::None,
+        (NetworkMode::Host, _) => Network::Host,
+        (NetworkMode::Proxy, Some(door)) => Network::Proxy(door.clone()),
+        (NetworkMode::Proxy, None) => return Err(FurnishError::NoProxy),
+    };
+    let mut room = Room { mounts: Vec::new(), notes: Vec::new(), writable: Vec::new() };
+    room.close_the_rest(&places, policy);
+    room.open(&places, policy, tenant);
+    room.protect(&places, policy, tenant);
+    room.hide(&places, policy);
+    room.hand_over(&places, policy, tenant, handed);
+    Ok(Cell {
+        mounts: room.mounts,
+        network,
+        unix_sockets: policy.unix_sockets,
+        bounds: Bounds {
+            pids: policy.limits.pids,
+            counted: match tenant {
+                Tenant::Agent | Tenant::Gate => Counted::Together,
+                // There are many of these, and each is short.
+                Tenant::Git => Counted::ByUser,
+            },
+            memory: policy.limits.memory,
+            tmp: policy.limits.tmp,
+            file: policy.limits.file,
+        },
+        notes: room.notes,
+    })
+}
+
+impl Places {
+    /// Returns the same places by their real paths, if they can be told apart.
+    fn resolved(&self) -> Result<Self, FurnishError> {
+        let must = |path: &Path| {
+            path.canonicalize()
+                .map_err(|source| FurnishError::Missing { path: path.to_owned(), source })
+        };
+        let project = must(&self.project)?;
+        let home = self.home.as_ref().and_then(|home| home.canonicalize().ok());
+        let too_much = |why| Err(FurnishError::ProjectIsTooMuch { path: project.clone(), why });
+        match &home {
+            _ if project == Path::new("/") => return too_much("it is the whole machine"),
+            Some(home) if *home == project => return too_much("it is your home directory"),
+            Some(home) if home.starts_with(&project) => {
+                return too_much("your home directory lies in it");
+            }
+            Some(_) | None => {}
+        }
+        Ok(Self {
+            work_tree: must(&self.work_tree)?,
+            history: self.history.iter().map(|path| must(path)).collect::<Result<_, _>>()?,
+            state: must(&self.state)?,
+            run: must(&self.run)?,
+            agent_state: self.agent_state.iter().map(|it| must(it)).collect::<Result<_, _>>()?,
+            home,
+            path: self.path.clone(),
+            executable: must(&self.executable)?,
+            opened: self.opened.iter().map(|path| project.join(path)).collect(),
+            project,
+        })
+    }
+
+    /// Returns the real path of something that the settings name.
+    fn named(&self, said: &str) -> PathBuf {
+        let path = match (said.strip_prefix("~/"), &self.home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            (Some(_), None) | (None, _) => self.project.join(said),
+        };
+        path.canonicalize().unwrap_or(path)
+    }
+}
+
+/// A cell that is being furnished.
+struct Room {
+    mounts: Vec<Mount>,
+    notes: Vec<String>,
+    writable: Vec<PathBuf>,
+}
+
+impl Room {
+    /// Hides home, temporary files and secrets, and shows what is needed of them.
+    fn close_the_rest(&mut self, places: &Places, policy: &Policy) {
+        for path in ["/tmp", "/var/tmp", "/run", "/var/run"].map(Path::new) {
+            // A link leads to one of the others.
+            if path.is_dir() && !path.is_symlink() {
+                self.mounts.push(Mount::Scratch { path: path.to_owned() });
+            }
+        }
+        if rustix::process::geteuid().is_root() {
+            let keys = std::fs::read_dir("/etc/ssh").into_iter().flatten().flatten();
+            let keys = keys.map(|entry| entry.path()).filter(|path| {
+                path.file_name().is_some_and(|name| name.to_string_lossy().ends_with("_key"))
+            });
+            let secrets = ROOTS_SECRETS.iter().map(PathBuf::from).chain(keys);
+            for path in secrets.filter(|path| path.exists() && !path.is_symlink()) {
+                if places.home.as_ref() != Some(&path) {
+                    self.mounts.push(Mount::Hidden { path });
+                }
+            }
+        }
+        let mut shown = vec![places.executable.clone()];
+        // Programs may be kept in a temporary place; a link does not lead to one.
+        let programs = std::env::split_paths(&places.path).filter(|it| it.is_absolute());
+        shown.extend(programs.filter(|it| {
+            let is_at_home = places.home.as_ref().is_some_and(|home| it.starts_with(home));
+            !is_at_home && it.canonicalize().is_ok_and(|real| real == *it)
+        }));
+        if let Some(home) = &places.home {
+            self.mounts.push(Mount::Scratch { path: home.clone() });
+            let (tools, secrets) = visible(home, &places.path);
+            shown.extend(tools);
+            let added = policy.home.iter().map(|said| {
+                let said = said.strip_prefix("~/").unwrap_or(said);
+                home.join(said)
+            });
+            shown.extend(added.filter_map(|path| path.canonicalize().ok()));
+            self.show(shown);
+            self.mounts.extend(secrets.into_iter().map(|path| Mount::Hidden { path }));
+        } else {
+            self.show(shown);
+        }
+    }
+
+    /// Hides every socket that could still be called by its path: a read-only place does not keep
+    /// anybody from that.
+    fn hide_sockets(&mut self) {
+        let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+        let paths = table.lines().filter_map(|line| line.split_whitespace().nth(7));
+        let mut sockets: Vec<PathBuf> = paths
+            .filter(|path| path.starts_with('/'))
+            .filter_map(|path| Path::new(path).canonicalize().ok())
+            .filter(|path| !path.is_dir() && self.sees(path))
+            .collect();
+        sockets.sort();
+        sockets.dedup();
+        self.mounts.extend(sockets.into_iter().map(|path| Mount::Hidden { path }));
+    }
+
+    /// Opens what the tenant works on.
+    fn open(&mut self, places: &Places, policy: &Policy, tenant: Tenant) {
+        let mut writable: Vec<PathBuf> =
+            policy.rw.iter().map(|said| places.named(said)).filter(|path| path.exists()).collect();
+        let (work, history) = match tenant {
+            Tenant::Agent => (&places.project, policy.git),
+            Tenant::Gate => (&places.project, GitAccess::Ro),
+            Tenant::Git => (&places.work_tree, GitAccess::Agent),
+        };
+        writable.push(work.clone());
+        let mut shown = vec![places.work_tree.clone()];
+        match history {
+            GitAccess::Agent => writable.extend(places.history.iter().cloned()),
+            GitAccess::Ro | GitAccess::Clone => shown.extend(places.history.iter().cloned()),
+        }
+        self.show(shown);
+        for path in outermost(writable) {
+            self.writable.push(path.clone());
+            self.mounts.push(Mount::Writable { path });
+        }
+    }
+
+    /// Makes read-only again what the tenant must not change in what it may.
+    fn protect(&mut self, places: &Places, policy: &Policy, tenant: Tenant) {
+        let mut protected = Protected::default();
+        for said in &policy.ro {
+            let path = places.named(said);
+            protected.path(&path, if path.exists() { Absent::Fine } else { Absent::Keep });
+        }
+        match tenant {
+            Tenant::Git => {}
+            Tenant::Agent | Tenant::Gate => {
+                for (name, absent) in CONFIGURATION {
+                    protected.path(&places.project.join(name), absent);
+                }
+                let own = places.project.join(PROJECT_DIRECTORY);
+                protected.directory(&own, &places.opened);
+                let link = places.work_tree.join(".git");
+                match (tenant, policy.git) {
+                    (Tenant::Agent, GitAccess::Agent) => {
+                        for directory in &places.history {
+                            for (name, absent) in GIT_LEVERS {
+                                protected.path(&directory.join(name), absent);
+                            }
+                            protected.beside(&directory.join("worktrees"), &places.history);
+                        }
+                        // A file that leads to the repository is one of the levers.
+                        if !link.is_dir() {
+                            protected.path(&link, Absent::Keep);
+                        }
+                    }
+                    (Tenant::Agent, GitAccess::Ro | GitAccess::Clone)
+                    | (Tenant::Gate | Tenant::Git, _) => {
+                        protected.path(&link, Absent::Keep);
+                        for directory in &places.history {
+                            protected.path(directory, Absent::Fine);
+                        }
+                    }
+                }
+            }
+        }
+        self.add(protected);
+    }
+
+    /// Adds what is protected, each behind the directories that it lies in, which are pinned.
+    fn add(&mut self, protected: Protected) {
+        let Protected { there, vacant, links } = protected;
+        let is_open = |path: &Path| self.writable.iter().any(|open| path.starts_with(open));
+        let there: Vec<PathBuf> = outermost(there).into_iter().filter(|it| is_open(it)).collect();
+        let is_protected = |path: &Path| there.iter().any(|above| path.starts_with(above));
+        let mut vacant: Vec<(PathBuf, Stub)> =
+            vacant.into_iter().filter(|(path, _)| is_open(path) && !is_protected(path)).collect();
+        vacant.sort();
+        vacant.dedup_by(|one, other| one.0 == other.0);
+        let mut pins: Vec<PathBuf> = Vec::new();
+        for path in there.iter().chain(vacant.iter().map(|(path, _)| path)) {
+            let above = path.ancestors().skip(1);
+            pins.extend(above.filter(|it| is_open(it)).map(Path::to_owned));
+        }
+        pins.retain(|pin| !self.writable.contains(pin));
+        // Outer ones first; a path sorts before what lies in it.
+        pins.sort();
+        pins.dedup();
+        self.mounts.extend(pins.into_iter().map(|path| Mount::Pinned { path }));
+        self.mounts.extend(there.into_iter().map(|path| Mount::Protected { path }));
+        let vacant = vacant.into_iter().map(|(path, stub)| Mount::Vacant { path, stub });
+        self.mounts.extend(vacant);
+        for link in
+            links.into_iter().filter(|link| self.writable.iter().any(|it| link.starts_with(it)))
+        {
+            self.notes.push(format!(
+                "`{}` is a link: what it leads to is protected, the link itself is not",
+                link.display()
+            ));
+        }
+    }
+
+    /// Hides ralph's own state and what the user wants hidden.
+    fn hide(&mut self, places: &Places, policy: &Policy) {
+        let state = places.state.parent().unwrap_or(&places.state).to_owned();
+        let named = policy.hide.iter().map(|said| places.named(said));
+        let hidden: Vec<PathBuf> = named.chain([state]).filter(|path| path.exists()).collect();
+        for path in outermost(hidden) {
+            if self.sees(&path) {
+                self.mounts.push(Mount::Hidden { path });
+            }
+        }
+        match policy.unix_sockets {
+            UnixSockets::Deny => {}
+            UnixSockets::Private => self.hide_sockets(),
+        }
+    }
+
+    /// Shows and opens what the tenant was given by path.
+    fn hand_over(&mut self, places: &Places, policy: &Policy, tenant: Tenant, handed: &Handed) {
+        let real = |paths: &[PathBuf]| -> Vec<PathBuf> {
+            paths.iter().filter_map(|path| path.canonicalize().ok()).collect()
+        };
+        let mut shown = real(&handed.readable);
+        let mut open = real(&handed.writable);
+        match tenant {
+            Tenant::Agent => {
+                // The hooks in an agent look at the run, and note what they told.
+                shown.extend(real(&["active.json", "lock"].map(|name| places.state.join(name))));
+                open.extend(real(&[places.state.join("hooks")]));
+                open.extend(places.agent_state.iter().cloned());
+            }
+            Tenant::Gate => match policy.gates.credentials {
+                Credentials::Given => shown.extend(places.agent_state.iter().cloned()),
+                Credentials::Withheld => {}
+            },
+            // Indexes of its own, which are not the user's.
+            Tenant::Git => open.push(places.run.clone()),
+        }
+        self.show(shown);
+        self.mounts.extend(outermost(open).into_iter().map(|path| Mount::Writable { path }));
+    }
+
+    /// Shows places, unless they can be seen anyway.
+    fn show(&mut self, paths: Vec<PathBuf>) {
+        for path in outermost(paths) {
+            if !self.sees(&path) {
+                self.mounts.push(Mount::Shown { path });
+            }
+        }
+    }
+
+    /// Returns whether a place can be seen, as far as the cell is furnished.
+    fn sees(&self, path: &Path) -> bool {
+        let last = self.mounts.iter().rev().find(|mount| path.starts_with(mount.path()));
+        match last {
+            Some(Mount::Scratch { .. } | Mount::Hidden { .. } | Mount::Vacant { .. }) => false,
+            Some(
+                Mount::Shown { .. }
+                | Mount::Writable { .. }
+                | Mount::Pinned { .. }
+                | Mount::Protected { .. },
+            )
+            | None => true,
+        }
+    }
+}
+
+/// What is to be protected, sorted by whether it is there.
+#[derive(Debug, Default)]
+struct Protected {
+    there: Vec<PathBuf>,
+    vacant: Vec<(PathBuf, Stub)>,
+    links: Vec<PathBuf>,
+}
+
+impl Protected {
+    fn path(&mut self, path: &Path, absent: Absent) {
+        if let Ok(real) = path.canonicalize() {
+            if real != path {
+                self.links.push(path.to_owned());
+            }
+            self.there.push(real);
+            return;
+        }
+        if path.is_symlink() {
+            self.links.push(path.to_owned());
+            return;
+        }
+        match absent {
+            Absent::Fine => {}
+            Absent::Keep => {
+                // The outermost name that is not there: nothing can be made below it either.
+                let missing = path.ancestors().take_while(|it| !it.exists()).last();
+                self.vacant.push((missing.unwrap_or(path).to_owned(), Stub::Directory));
+            }
+            Absent::File(content) => {
+                if path.parent().is_some_and(Path::is_dir) {
+                    self.vacant.push((path.to_owned(), Stub::File(content.to_owned())));
+                }
+            }
+        }
+    }
+
+    /// Protects what lies in a directory, but for some of it.
+    fn beside(&mut self, directory: &Path, spared: &[PathBuf]) {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            if !spared.contains(&entry.path()) {
+                self.path(&entry.path(), Absent::Fine);
+            }
+        }
+    }
+
+    /// Protects a directory whole, or, where files in it are to be written, what else is in it.
+    fn directory(&mut self, directory: &Path, opened: &[PathBuf]) {
+        let opened: Vec<&PathBuf> =
+            opened.iter().filter(|path| path.starts_with(directory)).collect();
+        if opened.is_empty() || !directory.is_dir() {
+            self.path(directory, Absent::Keep);
+            return;
+        }
+        // Who writes a file replaces it, and makes others beside it on the way.
+        let is_opened = |path: &Path| {
+            opened.iter().any(|open| {
+                let (path, open) = (path.as_os_str(), open.as_os_str());
+                path.as_encoded_bytes().starts_with(open.as_encoded_bytes())
+            })
+        };
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            if !is_opened(&entry.path()) {
+                self.path(&entry.path(), Absent::Fine);
+            }
+        }
+        for name in ["settings.json", "settings.local.json", "prompts"] {
+            self.path(&directory.join(name), Absent::Keep);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

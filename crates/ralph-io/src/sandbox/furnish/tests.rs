@@ -1,0 +1,215 @@
+//! What cells are furnished with.
+
+use std::fs;
+
+use ralph_core::sandbox::{Backend, Wanted};
+
+use super::*;
+
+/// A project in a home, with a repository and a state.
+struct Site {
+    _directory: tempfile::TempDir,
+    root: PathBuf,
+    places: Places,
+}
+
+fn site() -> Site {
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = directory.path().canonicalize().expect("there");
+    for path in [
+        "home/.cargo/bin",
+        "home/.ssh",
+        "home/work/project/.git/hooks",
+        "home/work/project/.git/objects/info",
+        "home/work/project/.ralph/prompts",
+        "home/work/project/.vscode",
+        "home/.local/state/ralph/project/run",
+        "home/.local/state/ralph/project/hooks",
+        "home/.local/state/ralph/other",
+        "agent",
+    ] {
+        fs::create_dir_all(root.join(path)).expect("a directory");
+    }
+    for path in [
+        "home/.cargo/credentials.toml",
+        "home/work/project/.git/config",
+        "home/work/project/.ralph/settings.json",
+        "home/work/project/.ralph/memory.jsonl",
+        "home/.local/state/ralph/project/active.json",
+        "home/.local/state/ralph/project/lock",
+        "ralph",
+    ] {
+        fs::write(root.join(path), "x").expect("written");
+    }
+    let project = root.join("home/work/project");
+    let state = root.join("home/.local/state/ralph/project");
+    let places = Places {
+        work_tree: project.clone(),
+        history: vec![project.join(".git")],
+        run: state.join("run"),
+        state,
+        agent_state: vec![root.join("agent")],
+        home: Some(root.join("home")),
+        path: root.join("home/.cargo/bin").into(),
+        executable: root.join("ralph"),
+        opened: Vec::new(),
+        project,
+    };
+    Site { _directory: directory, root, places }
+}
+
+fn policy() -> Policy {
+    let mut policy = Policy { backend: Wanted::This(Backend::Native), ..Policy::default() };
+    policy.network.mode = NetworkMode::None;
+    policy.git = GitAccess::Ro;
+    policy
+}
+
+/// Writes down the places of a cell that lie in the site, one a line.
+fn listed(site: &Site, policy: &Policy, tenant: Tenant) -> String {
+    let cell = furnish(policy, &site.places, tenant, None, &Handed::default()).expect("furnished");
+    let lines = cell.mounts.iter().filter_map(|mount| {
+        let path = mount.path().strip_prefix(&site.root).ok()?.display();
+        Some(match mount {
+            Mount::Scratch { .. } => format!("scratch   {path}\n"),
+            Mount::Hidden { .. } => format!("hidden    {path}\n"),
+            Mount::Shown { .. } => format!("shown     {path}\n"),
+            Mount::Writable { .. } => format!("writable  {path}\n"),
+            Mount::Pinned { .. } => format!("pinned    {path}\n"),
+            Mount::Protected { .. } => format!("protected {path}\n"),
+            Mount::Vacant { stub: Stub::Directory, .. } => format!("vacant    {path}\n"),
+            Mount::Vacant { stub: Stub::File(_), .. } => format!("no file   {path}\n"),
+        })
+    });
+    lines.collect()
+}
+
+#[test]
+fn an_agent_writes_its_project_and_sees_little_else() {
+    expect_test::expect![[r"
+        scratch   home
+        shown     home/.cargo
+        shown     ralph
+        hidden    home/.cargo/credentials.toml
+        shown     home/work/project
+        writable  home/work/project
+        protected home/work/project/.git
+        protected home/work/project/.ralph
+        protected home/work/project/.vscode
+        vacant    home/work/project/.claude
+        vacant    home/work/project/.codex
+        vacant    home/work/project/.cursor
+        vacant    home/work/project/.devcontainer
+        vacant    home/work/project/.envrc
+        vacant    home/work/project/.gemini
+        vacant    home/work/project/.husky
+        vacant    home/work/project/.idea
+        vacant    home/work/project/.mcp.json
+        vacant    home/work/project/.opencode
+        vacant    home/work/project/.sbxenv.yaml
+        shown     home/.local/state/ralph/project/active.json
+        shown     home/.local/state/ralph/project/lock
+        writable  agent
+        writable  home/.local/state/ralph/project/hooks
+    "]]
+    .assert_eq(&listed(&site(), &policy(), Tenant::Agent));
+}
+
+#[test]
+fn an_agent_that_commits_gets_the_repository_without_its_levers() {
+    let mut policy = policy();
+    policy.git = GitAccess::Agent;
+    let listed = listed(&site(), &policy, Tenant::Agent);
+    let git: String = listed
+        .lines()
+        .filter(|it| it.contains("/.git"))
+        .fold(String::new(), |text, line| text + line + "\n");
+    expect_test::expect![[r"
+        pinned    home/work/project/.git
+        pinned    home/work/project/.git/objects
+        pinned    home/work/project/.git/objects/info
+        protected home/work/project/.git/config
+        protected home/work/project/.git/hooks
+        no file   home/work/project/.git/commondir
+        no file   home/work/project/.git/config.worktree
+        no file   home/work/project/.git/objects/info/alternates
+    "]]
+    .assert_eq(&git);
+}
+
+#[test]
+fn a_gate_has_no_state_and_git_has_its_scratch_places() {
+    let site = site();
+    let gate = listed(&site, &policy(), Tenant::Gate);
+    assert!(!gate.contains("state") && !gate.contains("agent"), "{gate}");
+    let git = listed(&site, &policy(), Tenant::Git);
+    assert!(git.contains("writable  home/.local/state/ralph/project/run\n"), "{git}");
+    assert!(!git.contains("protected") && !git.contains("vacant"), "{git}");
+}
+
+#[test]
+fn a_file_that_agents_write_opens_its_directory_and_nothing_else_in_it() {
+    let mut site = site();
+    site.places.opened = vec![site.places.project.join(".ralph/memory.jsonl")];
+    let listed = listed(&site, &policy(), Tenant::Agent);
+    let own: Vec<&str> = listed.lines().filter(|it| it.contains(".ralph")).collect();
+    assert_eq!(
+        own,
+        [
+            "pinned    home/work/project/.ralph",
+            "protected home/work/project/.ralph/prompts",
+            "protected home/work/project/.ralph/settings.json",
+            "vacant    home/work/project/.ralph/settings.local.json",
+        ]
+    );
+}
+
+#[test]
+fn what_the_settings_name_is_resolved_from_home_and_project() {
+    let site = site();
+    let mut policy = policy();
+    policy.rw = vec!["~/.ssh".into(), "nowhere".into()];
+    policy.ro = vec!["docs/rules".into()];
+    policy.hide = vec![".vscode".into()];
+    policy.home = vec!["work".into()];
+    let listed = listed(&site, &policy, Tenant::Agent);
+    for line in [
+        "writable  home/.ssh\n",
+        "vacant    home/work/project/docs\n",
+        "hidden    home/work/project/.vscode\n",
+        "shown     home/work\n",
+    ] {
+        assert!(listed.contains(line), "no {line:?} in\n{listed}");
+    }
+    assert!(!listed.contains("nowhere"));
+}
+
+#[test]
+fn a_state_in_the_project_is_hidden() {
+    let mut site = site();
+    let state = site.places.project.join("state/project");
+    fs::create_dir_all(state.join("run")).expect("a directory");
+    (site.places.run, site.places.state) = (state.join("run"), state);
+    let listed = listed(&site, &policy(), Tenant::Gate);
+    assert!(listed.ends_with("hidden    home/work/project/state\n"), "{listed}");
+}
+
+#[test]
+fn a_link_that_cannot_be_protected_is_told() {
+    let site = site();
+    let (project, elsewhere) = (&site.places.project, site.root.join("elsewhere"));
+    fs::write(&elsewhere, "x").expect("written");
+    std::os::unix::fs::symlink(&elsewhere, project.join(".envrc")).expect("a link");
+    let cell = furnish(&policy(), &site.places, Tenant::Agent, None, &Handed::default());
+    let notes = cell.expect("furnished").notes;
+    assert!(notes.len() == 1 && notes[0].contains(".envrc` is a link"), "{notes:?}");
+}
+
+#[test]
+fn there_is_no_cell_for_a_proxy_that_is_not_there() {
+    let mut policy = policy();
+    policy.network.mode = NetworkMode::Proxy;
+    let cell = |tenant| furnish(&policy, &site().places, tenant, None, &Handed::default());
+    assert!(matches!(cell(Tenant::Agent), Err(FurnishError::NoProxy)));
+    assert!(cell(Tenant::Gate).is_ok_and(|cell| cell.network == Network::None));
+}

@@ -1,0 +1,56 @@
+//! The hidden commands of the binary that belong to the sandbox.
+//!
+//! They are found before the command line is read properly: every child starts through them. Not
+//! here: what they do.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+#[cfg(target_os = "linux")]
+pub use super::stage::Trouble;
+
+/// What went wrong while a cell was made.
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug, thiserror::Error)]
+#[error("this system has no such cells")]
+pub struct Trouble;
+
+use super::{CELL_COMMAND, INSIDE_COMMAND, TRIAL_COMMAND, TRY_COMMAND, trial};
+
+/// Runs a hidden command, if the words of the command line, without the program's own name, are one.
+///
+/// What went wrong is to be said on stderr, behind [`WALL_PREFIX`](super::WALL_PREFIX), with the exit
+/// code [`WALL_CODE`](super::WALL_CODE).
+pub fn hidden(words: &[OsString]) -> Option<Result<ExitCode, Trouble>> {
+    let (command, words) = words.split_first()?;
+    match command.to_str()? {
+        CELL_COMMAND => Some(cell(words)),
+        INSIDE_COMMAND => Some(inside(words)),
+        TRY_COMMAND => Some(namespaces()),
+        TRIAL_COMMAND => Some(Ok(trial::main(words))),
+        _ => None,
+    }
+}
+
+#[cfg(target_os = "linux")]
+use super::stage::{main as cell, main_inside as inside};
+
+#[cfg(target_os = "linux")]
+fn namespaces() -> Result<ExitCode, Trouble> {
+    super::stage::try_namespaces().map(|()| ExitCode::SUCCESS)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn cell(_words: &[OsString]) -> Result<ExitCode, Trouble> {
+    Err(Trouble)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn inside(_words: &[OsString]) -> Result<ExitCode, Trouble> {
+    Err(Trouble)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn namespaces() -> Result<ExitCode, Trouble> {
+    Err(Trouble)
+}

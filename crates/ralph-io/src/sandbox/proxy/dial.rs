@@ -1,0 +1,137 @@
+//! From a name that passed to a connection: looks it up once, judges each address, and dials only
+//! those that passed.
+//!
+//! Not here: judging, which is the core's.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ralph_core::sandbox::hosts::Host;
+use ralph_core::sandbox::reach::{Own, Passage, Reach, Reason};
+
+/// How a name becomes addresses.
+pub type Resolve = Arc<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
+
+/// Returns the system's way to look up names.
+pub fn system_resolver() -> Resolve {
+    Arc::new(|name| {
+        // The port is not part of the question; the type wants one.
+        Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+    })
+}
+
+/// Addresses that are tried. A name with more has them for balance, not because some fail.
+const MOST_ADDRESSES: usize = 6;
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) enum NoConnection {
+    Refused(Reason),
+    Failed(String),
+}
+
+/// Connects to a host, if rules and network let it.
+pub(super) fn dial(
+    reach: &Reach,
+    resolve: &Resolve,
+    host: &Host,
+    port: u16,
+    longest: Duration,
+) -> Result<TcpStream, NoConnection> {
+    let passage = reach.judge_name(host, port).map_err(NoConnection::Refused)?;
+    let addresses = match (passage, host) {
+        (Passage::ThisMachine, _) => loopback(),
+        (Passage::Public, Host::Address(address)) => vec![*address],
+        (Passage::Public, Host::Name(name)) => {
+            resolve(name).map_err(|error| NoConnection::Failed(error.to_string()))?
+        }
+    };
+    // Judged and dialed are the same values: a name that leads elsewhere when it is asked for
+    // again gains nothing.
+    let mut passed = Vec::new();
+    let mut refused = None;
+    for address in addresses {
+        match reach.judge_address(passage, address, own(address)) {
+            Ok(()) => passed.push(address),
+            Err(reason) => refused = refused.or(Some(reason)),
+        }
+    }
+    match (passed.is_empty(), refused) {
+        (true, Some(reason)) => Err(NoConnection::Refused(reason)),
+        (true, None) => Err(NoConnection::Failed("the name has no address".to_owned())),
+        (false, _) => connect(&passed, port, longest),
+    }
+}
+
+/// Connects to a port of this machine.
+pub(super) fn dial_loopback(port: u16, longest: Duration) -> Result<TcpStream, NoConnection> {
+    connect(&loopback(), port, longest)
+}
+
+fn loopback() -> Vec<IpAddr> {
+    vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+}
+
+fn connect(addresses: &[IpAddr], port: u16, longest: Duration) -> Result<TcpStream, NoConnection> {
+    let deadline = Instant::now() + longest;
+    let mut why = "timed out".to_owned();
+    let tried = addresses.iter().take(MOST_ADDRESSES);
+    for (at, address) in tried.clone().enumerate() {
+        // Each gets its share of the time that is left, and the last all of it.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let share = left / u32::try_from(tried.len() - at).unwrap_or(1);
+        if share.is_zero() {
+            break;
+        }
+        match TcpStream::connect_timeout(&SocketAddr::new(*address, port), share) {
+            Ok(stream) => {
+                let _ = stream.set_nodelay(true);
+                // A peer that vanished is noticed although a tunnel may be silent for long.
+                let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
+                return Ok(stream);
+            }
+            Err(error) => why = error.to_string(),
+        }
+    }
+    Err(NoConnection::Failed(why))
+}
+
+/// Finds out whether an address is one of this machine.
+///
+/// The system picks the address of the sender when a datagram socket is connected, and nothing
+/// is sent; for an address of its own it picks that one. Reading the list of interfaces would
+/// miss those of other kinds, and differs from system to system.
+fn own(address: IpAddr) -> Own {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let picked = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((address, 9))?;
+        socket.local_addr()
+    });
+    match picked {
+        Ok(picked) if picked.ip() == address => Own::Yes,
+        // Without a route to it there will be no connection either.
+        Ok(_) | Err(_) => Own::No,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_this_machine_are_known_as_such() {
+        for (address, expect) in [("127.0.0.1", Own::Yes), ("8.8.8.8", Own::No)] {
+            assert_eq!(own(address.parse().expect(address)), expect, "{address}");
+        }
+        // Where this machine has another address, that is one of its own too.
+        let probe = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a socket");
+        if probe.connect((Ipv4Addr::new(8, 8, 8, 8), 9)).is_ok() {
+            assert_eq!(own(probe.local_addr().expect("an address").ip()), Own::Yes);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! How a listener gets from inside a network namespace to the proxy outside.
+//!
+//! A socket belongs to the namespace in which it was made, wherever it is used. The launcher makes
+//! a listener on the loopback of the empty namespace and sends it through a unix socket; the proxy
+//! accepts on it from outside. Nothing of the proxy is inside.
+//!
+//! The wire: a stream connection. For each listener one message, `proxy\n` or `forward PORT\n`,
+//! with the descriptor attached; the answer is `ok\n` or `no: WHY\n`. A message of the single byte
+//! 1 means the proxy as well.
+//!
+//! Listeners are served until the process that called has ended, and their connections end with
+//! them. Without that a listener, which keeps its namespace alive, would never go away: nothing
+//! happens on it when everybody inside is gone. Where the system cannot tell of the end of a
+//! process, the connection's end counts.
+//!
+//! Not here: making namespaces.
+
+use std::fmt;
+use std::io::{self, IoSlice, IoSliceMut, Read as _};
+use std::mem::MaybeUninit;
+use std::net::TcpListener;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+use super::server::{Proxy, Service};
+use super::socket::{LONG, Listener, Socket, Stop, Stopper, Woken, signal, wait};
+
+/// How long the launcher waits for the proxy's answer, which takes no work.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// The longest path that fits into the address of a unix socket everywhere.
+const LONGEST_PATH: usize = 100;
+
+/// What a listener is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The proxy.
+    Proxy,
+    /// This port of the host's loopback, and nothing else.
+    Forward(u16),
+}
+
+impl Purpose {
+    /// Returns the name of its socket in a directory for containers.
+    pub(super) fn socket_name(self) -> String {
+        match self {
+            Self::Proxy => "proxy.sock".to_owned(),
+            Self::Forward(port) => format!("forward-{port}.sock"),
+        }
+    }
+
+    /// Reads the name of a socket.
+    pub(super) fn from_socket_name(name: &str) -> Option<Self> {
+        let name = name.strip_suffix(".sock")?;
+        Self::read(&name.replacen('-', " ", 1))
+    }
+
+    /// Reads it as it is written on the wire, without the end of the line.
+    fn read(text: &str) -> Option<Self> {
+        match text.split_once(' ') {
+            None if text == "proxy" => Some(Self::Proxy),
+            Some(("forward", port)) => port.parse().ok().map(Self::Forward),
+            Some(_) | None => None,
+        }
+    }
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Proxy => f.write_str("proxy"),
+            Self::Forward(port) => write!(f, "forward {port}"),
+        }
+    }
+}
+
+/// Calls the proxy, from a process that lives as long as what is inside. The path must be visible.
+pub fn call(path: &Path) -> io::Result<UnixStream> {
+    let (_directory, path) = shortened(path)?;
+    UnixStream::connect(path)
+}
+
+/// Hands a listener to the proxy that was called, and waits until it is served.
+pub fn hand_over(
+    mut proxy: &UnixStream,
+    purpose: Purpose,
+    listener: &TcpListener,
+) -> io::Result<()> {
+    proxy.set_read_timeout(Some(ANSWER))?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [listener.as_fd()];
+    if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(io::Error::other("no room for the descriptor"));
+    }
+    let line = format!("{purpose}\n");
+    sendmsg(proxy, &[IoSlice::new(line.as_bytes())], &mut control, SendFlags::empty())?;
+    let mut answer = Vec::new();
+    let mut byte = [0];
+    while !answer.ends_with(b"\n") && answer.len() < 200 {
+        if proxy.read(&mut byte)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        answer.extend_from_slice(&byte);
+    }
+    match String::from_utf8_lossy(&answer).trim_end() {
+        "ok" => Ok(()),
+        refusal => Err(io::Error::other(format!("the proxy says `{refusal}`"))),
+    }
+}
+
+/// The proxy's side: takes listeners in at a path. All that it serves ends with this value.
+#[derive(Debug)]
+pub struct Handover {
+    path: PathBuf,
+    stopper: Option<Stopper>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Handover {
+    /// Waits for launchers at this path, in a directory that only the user can enter.
+    pub fn open(proxy: &Proxy, path: &Path) -> io::Result<Self> {
+        // Left behind by a run that was killed. Anything but a socket is not ours to remove.
+        if std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket()) {
+            std::fs::remove_file(path)?;
+        }
+        let (_directory, short) = shortened(path)?;
+        let listener = UnixListener::bind(short)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        let listener = Listener::Unix(listener);
+        listener.set_nonblocking()?;
+        let (stopper, stop) = signal()?;
+        let proxy = proxy.clone();
+        let thread = thread::Builder::new()
+            .name("proxy handover".to_owned())
+            .spawn(move || receive(&proxy, &listener, &stop))?;
+        Ok(Self { path: path.to_owned(), stopper: Some(stopper), thread: Some(thread) })
+    }
+
+    /// Returns where launchers find it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Handover {
+    fn drop(&mut self) {
+        self.stopper = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn receive(proxy: &Proxy, listener: &Listener, stop: &Stop) {
+    let mut callers = Vec::new();
+    while let Some(stream) = listener.next(stop) {
+        let (proxy, stop) = (proxy.clone(), stop.clone());
+        let caller = thread::Builder::new()
+            .name("proxy caller".to_owned())
+            .spawn(move || attend(&proxy, stream, &stop));
+        callers.retain(|it: &thread::JoinHandle<()>| !it.is_finished());
+        callers.extend(caller.ok());
+    }
+    for caller in callers {
+        let _ = caller.join();
+    }
+}
+
+/// Serves what one caller hands over, until it has ended.
+fn attend(proxy: &Proxy, stream: Socket, stop: &Stop) {
+    let life = life_of_peer(&stream);
+    let mut stream = Some(stream);
+    let mut services: Vec<Service> = Vec::new();
+    loop {
+        let watched: Vec<_> = [life.as_ref().map(|it| it.as_fd()), stream.as_ref().map(Socket::fd)]
+            .into_iter()
+            .flatten()
+            .map(|fd| (fd, PollFlags::IN))
+            .collect();
+        match wait(&watched, stop, Instant::now() + LONG) {
+            Ok(Woken::Ready) => {}
+            Ok(Woken::Late) => continue,
+            Ok(Woken::Stopped) | Err(_) => return,
+        }
+        // Its connection is over, and now it is itself.
+        let Some(open) = &stream else { return };
+        let answer = match take(open) {
+            Ok(Message::End) if life.is_some() => {
+                stream = None;
+                continue;
+            }
+            // Where there is nothing to read, what has woken us is its end.
+            Ok(Message::End) | Err(_) => return,
+            Ok(Message::Offer(purpose, listener)) => match admit(proxy, purpose, listener) {
+                Ok(service) => {
+                    services.push(service);
+                    "ok\n".to_owned()
+                }
+                Err(error) => format!("no: {error}\n"),
+            },
+            Ok(Message::Unknown) => "no: this is not an offer\n".to_owned(),
+        };
+        // Who does not listen to the answer is served all the same.
+        let _ = open.write_all(answer.as_bytes(), stop, Instant::now() + ANSWER);
+    }
+}
+
+/// Returns a descriptor that becomes readable when the process at the other end has ended.
+#[cfg(target_os = "linux")]
+fn life_of_peer(stream: &Socket) -> Option<OwnedFd> {
+    let peer = rustix::net::sockopt::socket_peercred(stream.fd()).ok()?;
+    rustix::process::pidfd_open(peer.pid, rustix::process::PidfdFlags::empty()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn life_of_peer(_: &Socket) -> Option<OwnedFd> {
+    None
+}
+
+enum Message {
+    Offer(Purpose, OwnedFd),
+    Unknown,
+    End,
+}
+
+fn take(stream: &Socket) -> io::Result<Message> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut text = [0; 64];
+    let received = recvmsg(
+        stream.fd(),
+        &mut [IoSliceMut::new(&mut text)],
+        &mut control,
+        // A child that is started in this moment must not inherit it.
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        RecvFlags::CMSG_CLOEXEC,
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        RecvFlags::empty(),
+    )?;
+    let mut descriptors: Vec<OwnedFd> = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    if received.bytes == 0 {
+        return Ok(Message::End);
+    }
+    let purpose = match &text[..received.bytes] {
+        [1] => Some(Purpose::Proxy),
+        line => std::str::from_utf8(line).ok().and_then(|it| Purpose::read(it.strip_suffix('\n')?)),
+    };
+    match (purpose, descriptors.pop(), descriptors.is_empty()) {
+        (Some(purpose), Some(descriptor), true) => Ok(Message::Offer(purpose, descriptor)),
+        (..) => Ok(Message::Unknown),
+    }
+}
+
+fn admit(proxy: &Proxy, purpose: Purpose, descriptor: OwnedFd) -> io::Result<Service> {
+    match purpose {
+        Purpose::Proxy => {}
+        Purpose::Forward(port) if proxy.forwards().contains(&port) => {}
+        Purpose::Forward(port) => {
+            return Err(io::Error::other(format!("port {port} of this machine is not allowed")));
+        }
+    }
+    let listener = TcpListener::from(descriptor);
+    // Whatever is not a socket has no address; whatever is not on a loopback is not inside.
+    let is_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
+    if !is_loopback || !is_listening(&listener) {
+        return Err(io::Error::other("this is not a listener on a loopback"));
+    }
+    proxy.serve(Listener::Tcp(listener), purpose)
+}
+
+#[cfg(not(target_os = "macos"))]
+fn is_listening(listener: &TcpListener) -> bool {
+    rustix::net::sockopt::socket_acceptconn(listener).unwrap_or(false)
+}
+
+/// macOS does not tell; accepting fails where it is none.
+#[cfg(target_os = "macos")]
+fn is_listening(_: &TcpListener) -> bool {
+    true
+}
+
+/// Returns a path that is short enough for the address of a socket, and what it goes through.
+fn shortened(path: &Path) -> io::Result<(Option<OwnedFd>, PathBuf)> {
+    if path.as_os_str().len() <= LONGEST_PATH {
+        return Ok((None, path.to_owned()));
+    }
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+    let directory = rustix::fs::open(directory, flags, Mode::empty())?;
+    let number = std::os::fd::AsRawFd::as_raw_fd(&directory);
+    let short = Path::new("/proc/self/fd").join(number.to_string()).join(name);
+    Ok((Some(directory), short))
+}

@@ -1,0 +1,230 @@
+//! What a client asks of the proxy: reads the head of a request, and rewrites it for the server.
+//!
+//! Strict, because the next one to read it is a server that may read it otherwise. Not here: bodies,
+//! which are passed on as they are, and judging.
+
+use ralph_core::sandbox::hosts::{Host, read_authority};
+
+/// A request that can be judged.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    /// `CONNECT`: bytes both ways.
+    Tunnel { host: Host, port: u16 },
+    /// Plain HTTP, with the head that the server gets.
+    Plain { host: Host, port: u16, head: Vec<u8> },
+}
+
+/// Why a head is no request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BadRequest {
+    #[error("this is not HTTP/1")]
+    NotHttp,
+    #[error("this is a proxy: ask for `http://HOST/...`, or use CONNECT")]
+    NoProxyRequest,
+    #[error("encrypted connections go through CONNECT")]
+    Encrypted,
+    #[error("a header cannot be read")]
+    Header,
+    #[error("the host cannot be read")]
+    Host {
+        /// What stands in its place.
+        text: String,
+    },
+}
+
+/// The port of plain HTTP.
+const PLAIN_PORT: u16 = 80;
+
+/// Headers that are meant for the proxy alone.
+const FOR_THE_PROXY: [&str; 7] = [
+    "connection",
+    "proxy-connection",
+    "proxy-authorization",
+    "proxy-authenticate",
+    "keep-alive",
+    "upgrade",
+    "host",
+];
+
+impl Request {
+    /// Reads a head, from its first byte to the empty line that ends it.
+    pub(super) fn read(head: &[u8]) -> Result<Self, BadRequest> {
+        let head = std::str::from_utf8(head).map_err(|_| BadRequest::Header)?;
+        let head = head.strip_suffix("\r\n\r\n").ok_or(BadRequest::NotHttp)?;
+        let mut lines = head.split("\r\n");
+        let line = lines.next().unwrap_or_default();
+        let mut words = line.split(' ');
+        let (Some(method), Some(target), Some(version), None) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            return Err(BadRequest::NotHttp);
+        };
+        if !matches!(version, "HTTP/1.1" | "HTTP/1.0") || !is_token(method) {
+            return Err(BadRequest::NotHttp);
+        }
+        let headers = lines.map(read_header).collect::<Result<Vec<_>, _>>()?;
+        if method == "CONNECT" {
+            let bad = || BadRequest::Host { text: target.to_owned() };
+            let (host, port) = read_authority(target).ok_or_else(bad)?;
+            return Ok(Self::Tunnel { host, port });
+        }
+        let (authority, path) = split_target(target)?;
+        let bad = || BadRequest::Host { text: authority.to_owned() };
+        let (host, port) = read_authority(authority)
+            .or_else(|| read_authority(&format!("{authority}:{PLAIN_PORT}")))
+            .ok_or_else(bad)?;
+        let head = rewritten(method, path, version, &host, port, &headers);
+        Ok(Self::Plain { host, port, head })
+    }
+}
+
+/// Takes `http://authority/path` apart.
+fn split_target(target: &str) -> Result<(&str, &str), BadRequest> {
+    let Some((scheme, rest)) = target.split_once("://") else {
+        return Err(BadRequest::NoProxyRequest);
+    };
+    if !scheme.eq_ignore_ascii_case("http") {
+        return Err(BadRequest::Encrypted);
+    }
+    // A control character would end the line for a server that is less strict.
+    if rest.bytes().any(|byte| byte.is_ascii_control()) {
+        return Err(BadRequest::Header);
+    }
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    Ok(rest.split_at(end))
+}
+
+fn read_header(line: &str) -> Result<(&str, &str), BadRequest> {
+    let (name, value) = line.split_once(':').ok_or(BadRequest::Header)?;
+    // Spaces in front of the colon, and lines that go on in the next, are read in two ways.
+    let is_clean = value.chars().all(|it| it == '\t' || !it.is_control());
+    if is_token(name) && is_clean { Ok((name, value.trim())) } else { Err(BadRequest::Header) }
+}
+
+fn is_token(text: &str) -> bool {
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_known)
+}
+
+/// Returns the head as the server gets it.
+///
+/// One request a connection: the server closes behind its answer, so that what comes next is
+/// judged anew. `Host` says what was judged, whatever the client wrote there.
+fn rewritten(
+    method: &str,
+    path: &str,
+    version: &str,
+    host: &Host,
+    port: u16,
+    headers: &[(&str, &str)],
+) -> Vec<u8> {
+    let path = path.split('#').next().unwrap_or_default();
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    let authority = if port == PLAIN_PORT { host.to_string() } else { format!("{host}:{port}") };
+    let mut head = format!("{method} {slash}{path} {version}\r\nHost: {authority}\r\n");
+    let named: Vec<String> = headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("connection"))
+        .flat_map(|(_, value)| value.split(',').map(|it| it.trim().to_ascii_lowercase()))
+        .collect();
+    for (name, value) in headers {
+        let lower = name.to_ascii_lowercase();
+        // What frames the body stays, whatever `Connection` says.
+        let frames = matches!(lower.as_str(), "content-length" | "transfer-encoding");
+        if !FOR_THE_PROXY.contains(&lower.as_str()) && (frames || !named.contains(&lower)) {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+    }
+    head.push_str("Connection: close\r\n\r\n");
+    head.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn told(head: &str) -> String {
+        match Request::read(head.as_bytes()) {
+            Ok(Request::Tunnel { host, port }) => format!("tunnel {host} {port}\n"),
+            Ok(Request::Plain { host, port, head }) => {
+                format!("plain {host} {port}\n{}", String::from_utf8_lossy(&head))
+            }
+            Err(BadRequest::Host { text }) => format!("host {text}\n"),
+            Err(bad) => format!("{bad}\n"),
+        }
+    }
+
+    #[test]
+    fn requests_are_read_strictly() {
+        for (head, expect) in [
+            ("CONNECT example.com:443 HTTP/1.1\r\nHost: x\r\n\r\n", "tunnel example.com 443\n"),
+            ("CONNECT [::1]:22 HTTP/1.0\r\n\r\n", "tunnel [::1] 22\n"),
+            ("CONNECT example.com HTTP/1.1\r\n\r\n", "host example.com\n"),
+            ("CONNECT http://example.com:443/ HTTP/1.1\r\n\r\n", "host http://example.com:443/\n"),
+            ("CONNECT a@example.com:443 HTTP/1.1\r\n\r\n", "host a@example.com:443\n"),
+            ("GET http://a@example.com/ HTTP/1.1\r\n\r\n", "host a@example.com\n"),
+            ("GET http:///x HTTP/1.1\r\n\r\n", "host \n"),
+            (
+                "GET / HTTP/1.1\r\n\r\n",
+                "this is a proxy: ask for `http://HOST/...`, or use CONNECT\n",
+            ),
+            (
+                "GET https://example.com/ HTTP/1.1\r\n\r\n",
+                "encrypted connections go through CONNECT\n",
+            ),
+            ("GET http://a.example/ HTTP/2\r\n\r\n", "this is not HTTP/1\n"),
+            ("GET  http://a.example/ HTTP/1.1\r\n\r\n", "this is not HTTP/1\n"),
+            ("GET http://a.example/ b HTTP/1.1\r\n\r\n", "this is not HTTP/1\n"),
+            ("\x16\x03\x01\x02\r\n\r\n", "this is not HTTP/1\n"),
+            ("GET http://a.example/ HTTP/1.1\r\nA : b\r\n\r\n", "a header cannot be read\n"),
+            ("GET http://a.example/ HTTP/1.1\r\nA: b\r\n c\r\n\r\n", "a header cannot be read\n"),
+            ("GET http://a.example/ HTTP/1.1\r\nA: b\nX: c\r\n\r\n", "a header cannot be read\n"),
+            ("GET http://a.example/\n HTTP/1.1\r\n\r\n", "a header cannot be read\n"),
+            ("GET http://a.example/ HTTP/1.1\r\nA\r\n\r\n", "a header cannot be read\n"),
+        ] {
+            assert_eq!(told(head), expect, "{head:?}");
+        }
+    }
+
+    #[test]
+    fn the_server_gets_a_request_of_its_own() {
+        let told = told(
+            "POST http://Example.com:8080/a?b=http://c#d HTTP/1.1\r\nHost: other.example\r\n\
+             Proxy-Authorization: Basic x\r\nProxy-Connection: keep-alive\r\n\
+             Connection: x-hop, content-length\r\nX-Hop: 1\r\nContent-Length: 3\r\nAccept:*/*\r\n\r\n",
+        );
+        expect![[r"
+            plain example.com 8080
+            POST /a?b=http://c HTTP/1.1
+            Host: example.com:8080
+            Content-Length: 3
+            Accept: */*
+            Connection: close
+
+        "]]
+        .assert_eq(&told.replace('\r', ""));
+        let root = self::told("GET HTTP://example.com?q HTTP/1.1\r\n\r\n");
+        assert!(
+            root.starts_with("plain example.com 80\nGET /?q HTTP/1.1\r\nHost: example.com\r\n"),
+            "{root}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_in_one_request_goes_out(
+            head in "(GET|CONNECT) (http://)?[ -~]{0,20} HTTP/1.1\r\n([ -~\r\n]{0,30}\r\n)?\r\n"
+        ) {
+            if let Ok(Request::Plain { head, .. }) = Request::read(head.as_bytes()) {
+                let text = String::from_utf8(head).expect("text");
+                let empty = text.split("\r\n").filter(|line| line.is_empty()).count();
+                // The line that ends the head, and what is behind it.
+                prop_assert_eq!(empty, 2);
+                prop_assert_eq!(text.matches('\n').count(), text.matches("\r\n").count());
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Sockets that never block for longer than they may, and a signal that ends all waiting.
+//!
+//! Not here: what is said over them.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::net::Shutdown;
+
+/// As good as no deadline: who waits this long just waits again.
+pub(super) const LONG: Duration = Duration::from_secs(3600);
+
+/// Between two tries to take a connection in when the system has no room for it.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A connected stream socket, not blocking.
+#[derive(Debug)]
+pub(super) struct Socket(OwnedFd);
+
+impl Socket {
+    pub(super) fn new(fd: OwnedFd) -> io::Result<Self> {
+        let flags = rustix::fs::fcntl_getfl(&fd)?;
+        rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
+        Ok(Self(fd))
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// Reads what is there; 0 is the end.
+    pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut *buffer))?)
+    }
+
+    /// Writes what fits.
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| rustix::io::write(&self.0, bytes))?)
+    }
+
+    /// Tells the peer that nothing more comes.
+    pub(super) fn finish(&self) {
+        // A peer that is gone does not need to know.
+        let _ = rustix::net::shutdown(&self.0, Shutdown::Write);
+    }
+
+    /// Writes all of it before the deadline.
+    pub(super) fn write_all(
+        &self,
+        mut bytes: &[u8],
+        stop: &Stop,
+        deadline: Instant,
+    ) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match wait(&[(self.fd(), PollFlags::OUT)], stop, deadline)? {
+                Woken::Ready => {}
+                Woken::Late => return Err(io::ErrorKind::TimedOut.into()),
+                Woken::Stopped => return Err(io::ErrorKind::BrokenPipe.into()),
+            }
+            match self.write(bytes) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a conversation whose other side may still be talking.
+    ///
+    /// Closing with unread bytes makes the kernel reset the connection, and the peer may lose
+    /// the answer. A client that was refused sends at most its request: 1 s and 1 MiB do.
+    pub(super) fn linger(&self, stop: &Stop) {
+        self.finish();
+        let deadline = Instant::now() + Duration::from_secs(1);
+        let mut buffer = [0; 8192];
+        let mut left: usize = 1 << 20;
+        while left > 0 {
+            match wait(&[(self.fd(), PollFlags::IN)], stop, deadline) {
+                Ok(Woken::Ready) => match self.read(&mut buffer) {
+                    Ok(0) | Err(_) => return,
+                    Ok(read) => left = left.saturating_sub(read),
+                },
+                Ok(Woken::Late | Woken::Stopped) | Err(_) => return,
+            }
+        }
+    }
+}
+
+/// What ended a wait.
+#[derive(Debug)]
+pub(super) enum Woken {
+    /// At least one socket is ready.
+    Ready,
+    /// The deadline has passed.
+    Late,
+    /// All waiting is over.
+    Stopped,
+}
+
+/// Waits for sockets, a deadline, or the signal to stop.
+pub(super) fn wait(
+    sockets: &[(BorrowedFd<'_>, PollFlags)],
+    stop: &Stop,
+    deadline: Instant,
+) -> io::Result<Woken> {
+    let mut fds = vec![PollFd::from_borrowed_fd(stop.0.as_fd(), PollFlags::IN)];
+    fds.extend(sockets.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)));
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec {
+            tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(0) => return Ok(Woken::Late),
+            Ok(_) if !fds[0].revents().is_empty() => return Ok(Woken::Stopped),
+            Ok(_) => return Ok(Woken::Ready),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The signal to stop, as those see it who wait: the reading end of a pipe.
+#[derive(Debug, Clone)]
+pub(super) struct Stop(Arc<OwnedFd>);
+
+/// Gives the signal to stop when it is dropped: the only writing end of the pipe.
+#[derive(Debug)]
+pub(super) struct Stopper(#[expect(dead_code, reason = "its end is its use")] OwnedFd);
+
+/// Makes a signal.
+pub(super) fn signal() -> io::Result<(Stopper, Stop)> {
+    // std's pipes are closed on exec on every system; a child that inherited the writing end
+    // would keep the signal from ever coming.
+    let (reader, writer) = io::pipe()?;
+    Ok((Stopper(writer.into()), Stop(Arc::new(reader.into()))))
+}
+
+/// Where connections come from.
+#[derive(Debug)]
+pub(super) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    pub(super) fn set_nonblocking(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(listener) => listener.set_nonblocking(true),
+            Self::Unix(listener) => listener.set_nonblocking(true),
+        }
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
+        }
+    }
+
+    /// Waits for the next connection; nothing, where it is time to stop.
+    pub(super) fn next(&self, stop: &Stop) -> Option<Socket> {
+        loop {
+            match wait(&[(self.fd(), PollFlags::IN)], stop, Instant::now() + LONG) {
+                Ok(Woken::Ready) => {}
+                Ok(Woken::Late) => continue,
+                Ok(Woken::Stopped) | Err(_) => return None,
+            }
+            match self.accept().and_then(Socket::new) {
+                Ok(client) => return Some(client),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // Out of descriptors, most likely; without a pause this would spin.
+                Err(_) => match wait(&[], stop, Instant::now() + PAUSE) {
+                    Ok(Woken::Late | Woken::Ready) => {}
+                    Ok(Woken::Stopped) | Err(_) => return None,
+                },
+            }
+        }
+    }
+
+    fn accept(&self) -> io::Result<OwnedFd> {
+        match self {
+            Self::Tcp(listener) => listener.accept().map(|(stream, _)| {
+                // Small records of encrypted connections must not wait for each other.
+                let _ = stream.set_nodelay(true);
+                stream.into()
+            }),
+            Self::Unix(listener) => listener.accept().map(|(stream, _)| stream.into()),
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! The proxy on real sockets: what gets through, what does not, and what becomes of clients that
+//! are slow, many, or gone.
+
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ralph_core::sandbox::addresses::Nearby;
+use ralph_core::sandbox::reach::{Reach, Reason, Refusal};
+use ralph_core::sandbox::{NetworkMode, NetworkPolicy};
+
+use super::*;
+
+/// What nothing here takes, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server on this machine.
+struct Origin {
+    listener: TcpListener,
+    port: u16,
+}
+
+impl Origin {
+    fn new() -> Self {
+        Self::at(Ipv4Addr::LOCALHOST, 0).expect("a listener")
+    }
+
+    fn at(address: Ipv4Addr, port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind((address, port))?;
+        let port = listener.local_addr()?.port();
+        Ok(Self { listener, port })
+    }
+
+    /// Takes one connection in and does something with it, elsewhere.
+    fn once<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(TcpStream) -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let listener = self.listener.try_clone().expect("a listener");
+        thread::spawn(move || act(patient(listener.accept().expect("a connection").0)))
+    }
+}
+
+fn patient(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+    stream
+}
+
+/// Rules that allow these, and this machine's first address but no other.
+fn reach(allow: &[String]) -> Reach {
+    let policy = NetworkPolicy {
+        mode: NetworkMode::Proxy,
+        allow: allow.to_vec(),
+        deny: vec!["denied.test".into()],
+        allow_private: vec!["127.0.0.1".into()],
+    };
+    Reach::read(&policy, &[]).expect("rules")
+}
+
+/// `x.near` leads to an address that is not allowed, others lead to one that is.
+fn resolver() -> Resolve {
+    Arc::new(|name| match name {
+        "nowhere.test" => Err(io::Error::other("no such name")),
+        "empty.test" => Ok(Vec::new()),
+        "x.near" => Ok(vec![[127, 0, 0, 9].into()]),
+        _ => Ok(vec![Ipv4Addr::LOCALHOST.into()]),
+    })
+}
+
+fn proxy(allow: &[String], limits: Limits) -> (Proxy, Service, u16) {
+    let proxy = Proxy::with(reach(allow), resolver(), limits);
+    let (service, port) = proxy.listen().expect("a listener");
+    (proxy, service, port)
+}
+
+/// Sends a request and returns the connection, with what was read of the answer's head.
+fn ask(port: u16, request: &str) -> (TcpStream, String) {
+    let mut stream = patient(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("connected"));
+    stream.write_all(request.as_bytes()).expect("written");
+    let head = read_head(&mut stream);
+    (stream, head)
+}
+
+fn read_head(stream: &mut TcpStream) -> String {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).expect("read") == 1 {
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).expect("text")
+}
+
+fn tunnel(port: u16, target: &str) -> (TcpStream, String) {
+    ask(port, &format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n"))
+}
+
+fn rest(mut stream: TcpStream) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("read");
+    text
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_tunnel_moves_bytes_both_ways_and_passes_ends_on() {
+    let origin = Origin::new();
+    let (_, _service, port) = proxy(&[format!("good.test:{}", origin.port)], Limits::default());
+    let served = origin.once(|mut stream| {
+        let mut question = String::new();
+        stream.read_to_string(&mut question).expect("read to the end that was passed on");
+        stream.write_all(question.to_uppercase().as_bytes()).expect("written");
+    });
+    let target = format!("Good.Test.:{}", origin.port);
+    // What follows the head at once belongs to the server.
+    let request = format!("CONNECT {target} HTTP/1.1\r\n\r\nearly ");
+    let (mut stream, head) = ask(port, &request);
+    assert_eq!(head, "HTTP/1.1 200 Connection established\r\n\r\n");
+    stream.write_all(b"and late").expect("written");
+    stream.shutdown(Shutdown::Write).expect("ended");
+    assert_eq!(rest(stream), "EARLY AND LATE");
+    served.join().expect("served");
+}
+
+#[test]
+fn plain_requests_go_to_the_server_that_was_judged() {
+    let origin = Origin::new();
+    let (_, _service, port) = proxy(&[format!("good.test:{}", origin.port)], Limits::default());
+    let served = origin.once(|mut stream| {
+        let head = read_head(&mut stream);
+        let mut body = [0; 4];
+        stream.read_exact(&mut body).expect("a body");
+        stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello").expect("written");
+        (head, body)
+    });
+    let request = format!(
+        "POST http://good.test:{}/x HTTP/1.1\r\nHost: other.test\r\nContent-Length: 4\r\n\r\nbody",
+        origin.port
+    );
+    let (stream, head) = ask(port, &request);
+    assert_eq!(head, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
+    assert_eq!(rest(stream), "hello");
+    let (head, body) = served.join().expect("served");
+    let expect = format!(
+        "POST /x HTTP/1.1\r\nHost: good.test:{}\r\nContent-Length: 4\r\nConnection: close\r\n\r\n",
+        origin.port
+    );
+    assert_eq!((head, &body), (expect, b"body"));
+}
+
+#[test]
+fn what_is_not_allowed_is_refused_said_and_counted() {
+    let allow = ["good.test", "*.wide.test", "x.near", "denied.test", "10.0.0.1", "localhost:7"];
+    let allow = allow.map(str::to_owned);
+    let (proxy, _service, port) = proxy(&allow, Limits::default());
+    let near = |address: [u8; 4], what| Reason::Nearby { address: address.into(), what };
+    let cases = [
+        ("evil.test:443", "evil.test", 443, Reason::NotListed),
+        ("good.test:22", "good.test", 22, Reason::Port),
+        ("good.test.evil.test:443", "good.test.evil.test", 443, Reason::NotListed),
+        ("evilgood.test:443", "evilgood.test", 443, Reason::NotListed),
+        ("wide.test:443", "wide.test", 443, Reason::NotListed),
+        ("notwide.test:443", "notwide.test", 443, Reason::NotListed),
+        ("denied.test:443", "denied.test", 443, Reason::Denied { pattern: "denied.test".into() }),
+        ("x.near:443", "x.near", 443, near([127, 0, 0, 9], Nearby::Loopback)),
+        ("10.0.0.1:443", "10.0.0.1", 443, near([10, 0, 0, 1], Nearby::Private)),
+        ("10.0.0.2:443", "10.0.0.2", 443, Reason::NotListed),
+        ("127.0.0.1:22", "127.0.0.1", 22, Reason::NotListed),
+        ("localhost:22", "localhost", 22, Reason::Port),
+        ("[::1]:443", "[::1]", 443, Reason::NotListed),
+        ("[::ffff:127.0.0.1]:443", "127.0.0.1", 443, Reason::NotListed),
+        ("169.254.169.254:80", "169.254.169.254", 80, Reason::NotListed),
+        ("0x7f000001:443", "0x7f000001:443", 0, Reason::Malformed),
+        ("127.1:443", "127.1:443", 0, Reason::Malformed),
+        ("good.test", "good.test", 0, Reason::Malformed),
+    ];
+    let mut expected = Vec::new();
+    for (target, host, to, reason) in cases {
+        let (stream, head) = tunnel(port, target);
+        let said = format!("X-Proxy-Error: {} {host}:{to}\r\n", reason.code());
+        assert!(head.starts_with("HTTP/1.1 403 ") && head.contains(&said), "{target}: {head}");
+        let body = rest(stream);
+        assert!(body.contains(&format!("{host}:{to}: {reason}.")), "{target}: {body}");
+        expected.push(Refusal { host: host.into(), port: to, reason, times: 1 });
+    }
+    // Plain HTTP is judged by the same rules.
+    let (_, head) = ask(port, "GET http://evil.test:443/ HTTP/1.1\r\n\r\n");
+    assert!(head.contains("X-Proxy-Error: host-not-allowed evil.test:443"), "{head}");
+    expected[0].times = 2;
+    expected.sort_by(|a, b| (&a.host, a.port, &a.reason).cmp(&(&b.host, b.port, &b.reason)));
+    assert_eq!(proxy.refusals(), expected);
+    assert_eq!(proxy.refusals(), Vec::new());
+}
+
+#[test]
+fn what_is_no_request_is_answered_and_what_cannot_be_reached_too() {
+    let closed = Origin::new().port;
+    let allow = ["nowhere.test".to_owned(), "empty.test".into(), format!("good.test:{closed}")];
+    let (proxy, _service, port) = proxy(&allow, Limits::default());
+    for (request, status, body) in [
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), "400", "this is a proxy"),
+        ("\x16\x03\x01 hello\r\n\r\n".into(), "400", "this is not HTTP/1"),
+        ("CONNECT nowhere.test:443 HTTP/1.1\r\n\r\n".into(), "502", "no such name"),
+        ("CONNECT empty.test:443 HTTP/1.1\r\n\r\n".into(), "502", "the name has no address"),
+        (format!("CONNECT good.test:{closed} HTTP/1.1\r\n\r\n"), "502", "refused"),
+    ] {
+        let (stream, head) = ask(port, &request);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {head}");
+        let said = rest(stream);
+        assert!(said.contains(body), "{request}: {said}");
+    }
+    assert_eq!(proxy.refusals(), Vec::new());
+}
+
+#[test]
+fn a_name_is_looked_up_once_and_only_an_address_that_passed_is_dialed() {
+    // Both addresses have a server; the first answer of the resolver has both of them, in the
+    // order that would do harm, and later ones only what is not allowed.
+    let origin = Origin::new();
+    let near = Origin::at(Ipv4Addr::new(127, 0, 0, 9), origin.port).expect("the same port");
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let resolve: Resolve = Arc::new(move |_| {
+        let near: IpAddr = [127, 0, 0, 9].into();
+        match counted.fetch_add(1, Ordering::SeqCst) {
+            0 => Ok(vec![near, Ipv4Addr::LOCALHOST.into()]),
+            _ => Ok(vec![near]),
+        }
+    });
+    let rules = reach(&[format!("good.test:{}", origin.port)]);
+    let proxy = Proxy::with(rules, resolve, Limits::default());
+    let (_service, port) = proxy.listen().expect("a listener");
+    let served = origin.once(|mut stream| stream.write_all(b"the right one").expect("written"));
+    let target = format!("good.test:{}", origin.port);
+    let (stream, _) = tunnel(port, &target);
+    assert_eq!(rest(stream), "the right one");
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    served.join().expect("served");
+    let (_, head) = tunnel(port, &target);
+    assert!(head.contains("X-Proxy-Error: address-not-allowed"), "{head}");
+    near.listener.set_nonblocking(true).expect("set");
+    let nobody = near.listener.accept().expect_err("nobody came");
+    assert_eq!(nobody.kind(), io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_client_that_sends_a_byte_now_and_then_is_cut_off() {
+    let limits = Limits { head: Duration::from_millis(300), ..Limits::default() };
+    let (proxy, _service, port) = proxy(&[], limits);
+    let mut stream = patient(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("connected"));
+    stream.set_read_timeout(Some(Duration::from_millis(10))).expect("a timeout");
+    let begun = Instant::now();
+    let mut first = [0; 12];
+    loop {
+        let _ = stream.write_all(b"x");
+        match stream.read_exact(&mut first) {
+            Ok(()) => break,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => panic!("no answer: {error}"),
+        }
+        assert!(begun.elapsed() < PATIENCE, "cut off");
+    }
+    assert_eq!(&first, b"HTTP/1.1 408");
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    drop(stream);
+    wait_until("its slot is free", || proxy.connections() == 0);
+}
+
+#[test]
+fn long_heads_pass_and_endless_ones_do_not() {
+    let origin = Origin::new();
+    let (_, _service, port) = proxy(&[format!("good.test:{}", origin.port)], Limits::default());
+    for (length, expect) in [(10_000, "HTTP/1.1 200 "), (100_000, "HTTP/1.1 431 ")] {
+        let filler = "x".repeat(length);
+        let target = format!("good.test:{}", origin.port);
+        let (_, head) = ask(port, &format!("CONNECT {target} HTTP/1.1\r\nX: {filler}\r\n\r\n"));
+        assert!(head.starts_with(expect), "{length}: {head}");
+    }
+}
+
+#[test]
+fn so_many_connections_and_no_more_are_served_at_once() {
+    const MOST: usize = 40;
+    let origin = Origin::new();
+    let limits = Limits { connections: MOST, ..Limits::default() };
+    let (proxy, _service, port) = proxy(&[format!("good.test:{}", origin.port)], limits);
+    let target = format!("good.test:{}", origin.port);
+    let all: Vec<(TcpStream, String)> = (0..200).map(|_| tunnel(port, &target)).collect();
+    let count = |status: &str| all.iter().filter(|(_, head)| head.contains(status)).count();
+    assert_eq!((count(" 200 "), count(" 503 ")), (MOST, 200 - MOST));
+    assert_eq!(proxy.connections(), MOST);
+    drop(all);
+    // The server's ends are closed with its listener.
+    drop(origin);
+    wait_until("all slots are free", || proxy.connections() == 0);
+}
+
+#[test]
+fn a_large_upload_arrives_whole_and_waits_for_a_slow_server_outside_of_memory() {
+    const LENGTH: usize = 64 << 20;
+    let origin = Origin::new();
+    let (_, _service, port) = proxy(&[format!("good.test:{}", origin.port)], Limits::default());
+    let (mut stream, _) = tunnel(port, &format!("good.test:{}", origin.port));
+    let server = patient(origin.listener.accept().expect("a connection").0);
+    stream.set_write_timeout(Some(Duration::from_millis(200))).expect("a timeout");
+    let block: Vec<u8> = (0..=u8::MAX).cycle().take(1 << 20).collect();
+    // Nobody reads yet: what is taken is in the buffers of four sockets, and no more.
+    let mut sent = 0;
+    while let Ok(written) = stream.write(&block[sent % block.len()..]) {
+        sent += written;
+        assert!(sent < 32 << 20, "the proxy does not hold what the server does not take");
+    }
+    let read = thread::spawn(move || {
+        let (mut server, mut buffer) = (server, vec![0; 1 << 16]);
+        let (mut length, mut is_right) = (0, true);
+        loop {
+            let read = server.read(&mut buffer).expect("read");
+            if read == 0 {
+                return (length, is_right);
+            }
+            for (at, byte) in buffer[..read].iter().enumerate() {
+                is_right &= usize::from(*byte) == (length + at) % 256;
+            }
+            length += read;
+        }
+    });
+    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+    while sent < LENGTH {
+        let from = sent % block.len();
+        let upto = block.len().min(from + LENGTH - sent);
+        sent += stream.write(&block[from..upto]).expect("written");
+    }
+    stream.shutdown(Shutdown::Write).expect("ended");
+    assert_eq!(read.join().expect("read"), (LENGTH, true));
+}
+
+#[test]
+fn connections_end_with_their_service_and_after_long_silence() {
+    let origin = Origin::new();
+    let allow = [format!("good.test:{}", origin.port)];
+    let target = format!("good.test:{}", origin.port);
+    let (all, service, port) = proxy(&allow, Limits::default());
+    let (stream, _) = tunnel(port, &target);
+    drop(service);
+    assert_eq!(rest(stream), "");
+    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err(), "nobody listens");
+    wait_until("its slot is free", || all.connections() == 0);
+
+    let silence = Duration::from_millis(50);
+    let (all, _service, port) = proxy(&allow, Limits { silence, ..Limits::default() });
+    let (stream, head) = tunnel(port, &target);
+    assert!(head.contains(" 200 "), "{head}");
+    assert_eq!(rest(stream), "");
+    wait_until("its slot is free", || all.connections() == 0);
+}
+
+/// Hands a fresh listener over, and returns its address.
+fn offer(caller: &UnixStream, purpose: Purpose) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    hand_over(caller, purpose, &listener)?;
+    listener.local_addr()
+}
+
+/// Tells the test below to be a launcher, and whom to call.
+const LAUNCHER: &str = "RALPH_TEST_PROXY_SOCKET";
+
+#[test]
+fn listeners_that_are_handed_over_live_as_long_as_their_launcher() {
+    if let Some(path) = std::env::var_os(LAUNCHER) {
+        let caller = call(Path::new(&path)).expect("called");
+        let address = offer(&caller, Purpose::Proxy).expect("handed over");
+        // Only the process counts.
+        drop(caller);
+        writeln!(io::stdout(), "\nserved at {address}").expect("told");
+        io::stdin().read_to_end(&mut Vec::new()).expect("told to end");
+        return;
+    }
+    let origin = Origin::new();
+    let target = format!("good.test:{}", origin.port);
+    let rules = reach(std::slice::from_ref(&target));
+    let proxy = Proxy::with(rules, resolver(), Limits::default());
+    let directory = tempfile::tempdir().expect("a directory");
+    // Deeper than the address of a socket is long.
+    let deep = directory.path().join("d".repeat(120));
+    std::fs::create_dir(&deep).expect("a directory");
+    let handover = Handover::open(&proxy, &deep.join("proxy.sock")).expect("open");
+    let start = || {
+        let name =
+            "sandbox::proxy::tests::listeners_that_are_handed_over_live_as_long_as_their_launcher";
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", name, "--nocapture"])
+            .env(LAUNCHER, handover.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("started");
+        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let mut told = lines.map(|line| line.expect("a line"));
+        let address = told.find_map(|it| it.strip_prefix("served at ").map(str::to_owned));
+        let address: SocketAddr = address.expect("a line").parse().expect("an address");
+        (child, address, told)
+    };
+    let ((mut first, ours, _first_output), (mut second, theirs, _second_output)) =
+        (start(), start());
+    let (stream, head) = tunnel(ours.port(), &target);
+    assert!(head.contains(" 200 "), "{head}");
+    drop(first.stdin.take());
+    first.wait().expect("ended");
+    assert_eq!(rest(stream), "", "the tunnel ended with its launcher");
+    wait_until("the listener is closed", || TcpStream::connect(ours).is_err());
+    assert!(tunnel(theirs.port(), &target).1.contains(" 200 "), "the other is still there");
+    drop(handover);
+    assert!(TcpStream::connect(theirs).is_err(), "all ends with the handover");
+    assert!(!deep.join("proxy.sock").exists());
+    wait_until("all slots are free", || proxy.connections() == 0);
+    drop(second.stdin.take());
+    second.wait().expect("ended");
+}
+
+#[test]
+fn ports_of_this_machine_are_forwarded_only_if_they_are_allowed() {
+    let origin = Origin::new();
+    let served = origin.once(|mut stream| stream.write_all(b"a local model").expect("written"));
+    let allow = [format!("localhost:{}", origin.port)];
+    let proxy = Proxy::with(reach(&allow), resolver(), Limits::default());
+    let directory = tempfile::tempdir().expect("a directory");
+    let handover = Handover::open(&proxy, &directory.path().join("s")).expect("open");
+    let caller = call(handover.path()).expect("called");
+    let refused = offer(&caller, Purpose::Forward(1)).expect_err("refused");
+    let expect = "the proxy says `no: port 1 of this machine is not allowed`";
+    assert_eq!(refused.to_string(), expect);
+    let wide = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a listener");
+    let refused = hand_over(&caller, Purpose::Proxy, &wide).expect_err("refused");
+    let expect = "the proxy says `no: this is not a listener on a loopback`";
+    assert_eq!(refused.to_string(), expect);
+    let inside = offer(&caller, Purpose::Forward(origin.port)).expect("handed over");
+    assert_eq!(rest(patient(TcpStream::connect(inside).expect("connected"))), "a local model");
+    served.join().expect("served");
+    // Clients that ask the proxy for it get there as well.
+    let served = origin.once(|mut stream| stream.write_all(b"again").expect("written"));
+    let by_proxy = offer(&caller, Purpose::Proxy).expect("handed over");
+    let (stream, _) = tunnel(by_proxy.port(), &format!("127.0.0.1:{}", origin.port));
+    assert_eq!(rest(stream), "again");
+    served.join().expect("served");
+}
+
+#[test]
+fn containers_find_a_socket_for_each_purpose() {
+    let origin = Origin::new();
+    let served = origin.once(|mut stream| stream.write_all(b"hello").expect("written"));
+    let allow = [format!("127.0.0.1:{}", origin.port), "good.test".to_owned()];
+    let proxy = Proxy::with(reach(&allow), resolver(), Limits::default());
+    let directory = tempfile::tempdir().expect("a directory");
+    let services = proxy.listen_in(directory.path()).expect("listening");
+    assert_eq!(services.len(), 2);
+    let connect = |name: &str| UnixStream::connect(directory.path().join(name)).expect(name);
+    let mut text = String::new();
+    connect(&format!("forward-{}.sock", origin.port)).read_to_string(&mut text).expect("read");
+    served.join().expect("served");
+    let mut stream = connect("proxy.sock");
+    stream.write_all(b"CONNECT evil.test:443 HTTP/1.1\r\n\r\n").expect("written");
+    stream.read_to_string(&mut text).expect("read");
+    assert!(text.starts_with("helloHTTP/1.1 403 "), "{text}");
+}

@@ -1,0 +1,73 @@
+//! The environment variables by which programs inside find the proxy.
+//!
+//! Not here: the rest of a child's environment.
+
+use std::path::Path;
+
+/// The port of the proxy inside a network namespace or container of its own.
+pub const PORT_INSIDE: u16 = 3128;
+
+/// Returns the variables that lead programs to the proxy on this port of their loopback.
+///
+/// `ralph` is the path of this program inside, which git needs for ssh.
+pub fn proxy_variables(port: u16, ralph: &Path) -> Vec<(String, String)> {
+    let proxy = format!("http://127.0.0.1:{port}");
+    let mut variables: Vec<(String, String)> = [
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "npm_config_proxy",
+        "npm_config_https_proxy",
+    ]
+    .into_iter()
+    .map(|name| (name.to_owned(), proxy.clone()))
+    .collect();
+    // Servers of the child's own, and ports that are forwarded, are reached directly.
+    for name in ["NO_PROXY", "no_proxy", "npm_config_noproxy"] {
+        variables.push((name.to_owned(), "localhost,127.0.0.1,::1".to_owned()));
+    }
+    // Node looks at the others only if it is told to.
+    variables.push(("NODE_USE_ENV_PROXY".to_owned(), "1".to_owned()));
+    variables.push(("GIT_SSH_COMMAND".to_owned(), ssh_command(ralph)));
+    variables
+}
+
+/// Returns an ssh that goes through the proxy. The text is read by two shells and by ssh.
+fn ssh_command(ralph: &Path) -> String {
+    let path = ralph.to_str().filter(|path| !path.contains(['\'', '"', '$', '`', '\\', '%', '!']));
+    let program = path.unwrap_or("ralph");
+    format!("ssh -o 'ProxyCommand=\"{program}\" __connect %h %p'")
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn programs_of_all_kinds_are_led_to_the_proxy() {
+        let variables = proxy_variables(3128, Path::new("/opt/my tools/ralph"));
+        let said: Vec<String> =
+            variables.into_iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+        expect![[r#"
+            HTTP_PROXY=http://127.0.0.1:3128
+            HTTPS_PROXY=http://127.0.0.1:3128
+            ALL_PROXY=http://127.0.0.1:3128
+            http_proxy=http://127.0.0.1:3128
+            https_proxy=http://127.0.0.1:3128
+            all_proxy=http://127.0.0.1:3128
+            npm_config_proxy=http://127.0.0.1:3128
+            npm_config_https_proxy=http://127.0.0.1:3128
+            NO_PROXY=localhost,127.0.0.1,::1
+            no_proxy=localhost,127.0.0.1,::1
+            npm_config_noproxy=localhost,127.0.0.1,::1
+            NODE_USE_ENV_PROXY=1
+            GIT_SSH_COMMAND=ssh -o 'ProxyCommand="/opt/my tools/ralph" __connect %h %p'
+        "#]]
+        .assert_eq(&said.concat());
+    }
+}

@@ -1,0 +1,219 @@
+//! The backend `native` on macOS: a profile for `sandbox-exec`.
+//!
+//! Written by Apple's own profiles and by what others found out, and checked only as text: it has
+//! never been run on a Mac. Not here: ending what a child leaves behind, which Seatbelt does not do.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use ralph_core::sandbox::{Backend, NetworkMode};
+
+use super::boundary::{Boundary, Place, SANDBOX_VARIABLE};
+use super::proxy::proxy_variables;
+use crate::process::Spawn;
+
+/// Always this one: another of that name on the `PATH` would be somebody else's.
+const PROGRAM: &str = "/usr/bin/sandbox-exec";
+
+/// The way out of a child without a network of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Exit<'a> {
+    /// The proxy's port on the host's loopback.
+    pub port: u16,
+    /// Ports of this machine that are allowed.
+    pub forwards: &'a [u16],
+    /// ralph's own program.
+    pub ralph: &'a Path,
+}
+
+/// Returns how to start a child behind this boundary; without an exit there is none.
+///
+/// All paths must be real ones: `/tmp` is a link on macOS, and rules are matched after links.
+pub fn launch(spawn: Spawn, boundary: &Boundary, exit: Option<Exit<'_>>) -> Spawn {
+    let profile = profile(boundary, exit);
+    let mut args: Vec<OsString> = vec!["-p".into(), profile.text.into()];
+    for (name, value) in profile.parameters {
+        let mut parameter = OsString::from(format!("{name}="));
+        parameter.push(value);
+        args.extend(["-D".into(), parameter]);
+    }
+    args.push(spawn.program);
+    args.extend(spawn.args);
+    let mut set = vec![(SANDBOX_VARIABLE.to_owned(), Backend::Native.to_string())];
+    if let (NetworkMode::Proxy, Some(exit)) = (boundary.network, exit) {
+        set.extend(proxy_variables(exit.port, exit.ralph));
+    }
+    let mut env = spawn.env;
+    env.retain(|(known, _)| !set.iter().any(|(name, _)| known == name.as_str()));
+    env.extend(set.into_iter().map(|(name, value)| (name.into(), value.into())));
+    Spawn { program: PROGRAM.into(), args, env, ..spawn }
+}
+
+/// A profile, and the paths that stand in it by name: no path is ever part of the text.
+struct Profile {
+    text: String,
+    parameters: Vec<(String, OsString)>,
+}
+
+impl Profile {
+    fn name(&mut self, path: &Path) -> String {
+        let name = format!("P{}", self.parameters.len());
+        self.parameters.push((name.clone(), path.into()));
+        format!("(param \"{name}\")")
+    }
+
+    fn rule(&mut self, rule: &str) {
+        self.text.push_str(rule);
+        self.text.push('\n');
+    }
+}
+
+/// Returns the profile. The last rule that matches wins.
+fn profile(boundary: &Boundary, exit: Option<Exit<'_>>) -> Profile {
+    let mut profile = Profile { text: String::new(), parameters: Vec::new() };
+    profile.rule("(version 1)");
+    profile.rule("(allow default)");
+    profile.rule("(deny file-write*)");
+    profile.rule(
+        "(allow file-write* (subpath \"/private/tmp\") (subpath \"/private/var/folders\") \
+         (literal \"/dev/null\") (literal \"/dev/zero\") (literal \"/dev/tty\") \
+         (literal \"/dev/ptmx\") (regex #\"^/dev/ttys\"))",
+    );
+    let home = profile.name(&boundary.home);
+    profile.rule(&format!("(deny file-read* (subpath {home}))"));
+    // Whether something is there; without it no path through home can be walked.
+    profile.rule(&format!("(allow file-read-metadata (subpath {home}))"));
+    for place in &boundary.places {
+        let path = profile.name(place.path());
+        match place {
+            Place::Writable(_) => {
+                profile.rule(&format!("(allow file-read* file-write* (subpath {path}))"));
+                // The directory itself stays where it is.
+                profile.rule(&format!("(deny file-write-unlink (literal {path}))"));
+            }
+            Place::ReadOnly(_) => {
+                profile.rule(&format!("(allow file-read* (subpath {path}))"));
+                profile.rule(&format!("(deny file-write* (subpath {path}))"));
+            }
+            Place::HiddenDirectory(_) | Place::HiddenFile(_) => {
+                profile.rule(&format!("(deny file-read* file-write* (subpath {path}))"));
+            }
+        }
+    }
+    pins(&mut profile, boundary);
+    network(&mut profile, boundary, exit);
+    profile.rule("(deny signal)");
+    profile.rule("(allow signal (target same-sandbox))");
+    // Ways to have somebody else do it.
+    profile.rule("(deny appleevent-send)");
+    profile.rule("(deny lsopen)");
+    profile.rule(
+        "(deny mach-lookup (global-name \"com.apple.pasteboard.1\") \
+         (global-name \"com.apple.coreservices.launchservicesd\") \
+         (global-name \"com.apple.SecurityServer\"))",
+    );
+    profile
+}
+
+/// Keeps directories above what is protected from being moved away and made anew.
+fn pins(profile: &mut Profile, boundary: &Boundary) {
+    let mut pinned: Vec<&Path> = Vec::new();
+    for place in &boundary.places {
+        match place {
+            Place::ReadOnly(path) | Place::HiddenDirectory(path) | Place::HiddenFile(path) => {
+                let above = path.ancestors().skip(1);
+                pinned.extend(above.take_while(|it| it.starts_with(&boundary.project)));
+            }
+            Place::Writable(_) => {}
+        }
+    }
+    pinned.sort();
+    pinned.dedup();
+    for path in pinned {
+        let path = profile.name(path);
+        profile.rule(&format!("(deny file-write-unlink (literal {path}))"));
+    }
+}
+
+fn network(profile: &mut Profile, boundary: &Boundary, exit: Option<Exit<'_>>) {
+    match boundary.network {
+        NetworkMode::Host => return,
+        NetworkMode::None | NetworkMode::Proxy => {}
+    }
+    profile.rule("(deny network*)");
+    profile.rule("(allow network-bind network-inbound (local ip \"localhost:*\"))");
+    if let (NetworkMode::Proxy, Some(exit)) = (boundary.network, exit) {
+        for port in [exit.port].iter().chain(exit.forwards) {
+            profile.rule(&format!("(allow network-outbound (remote ip \"localhost:{port}\"))"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::sandbox::boundary::{child, example, shown};
+
+    #[test]
+    fn a_profile_has_rules_for_every_place_and_no_path_in_its_text() {
+        let exit = Exit { port: 40123, forwards: &[8080], ralph: Path::new("/opt/ralph") };
+        let launched = launch(child(), &example(), Some(exit));
+        expect![[r#"
+            /usr/bin/sandbox-exec
+            -p (version 1)
+            (allow default)
+            (deny file-write*)
+            (allow file-write* (subpath "/private/tmp") (subpath "/private/var/folders") (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (literal "/dev/ptmx") (regex #"^/dev/ttys"))
+            (deny file-read* (subpath (param "P0")))
+            (allow file-read-metadata (subpath (param "P0")))
+            (allow file-read* file-write* (subpath (param "P1")))
+            (deny file-write-unlink (literal (param "P1")))
+            (allow file-read* (subpath (param "P2")))
+            (deny file-write* (subpath (param "P2")))
+            (allow file-read* (subpath (param "P3")))
+            (deny file-write* (subpath (param "P3")))
+            (deny file-read* file-write* (subpath (param "P4")))
+            (deny file-read* file-write* (subpath (param "P5")))
+            (allow file-read* (subpath (param "P6")))
+            (deny file-write* (subpath (param "P6")))
+            (allow file-read* file-write* (subpath (param "P7")))
+            (deny file-write-unlink (literal (param "P7")))
+            (deny file-write-unlink (literal (param "P8")))
+            (deny network*)
+            (allow network-bind network-inbound (local ip "localhost:*"))
+            (allow network-outbound (remote ip "localhost:40123"))
+            (allow network-outbound (remote ip "localhost:8080"))
+            (deny signal)
+            (allow signal (target same-sandbox))
+            (deny appleevent-send)
+            (deny lsopen)
+            (deny mach-lookup (global-name "com.apple.pasteboard.1") (global-name "com.apple.coreservices.launchservicesd") (global-name "com.apple.SecurityServer"))
+
+            -D P0=/home/ann
+            -D P1=/home/ann/my project
+            -D P2=/home/ann/my project/.git
+            -D P3=/home/ann/my project/.ralph
+            -D P4=/home/ann/my project/secrets
+            -D P5=/home/ann/my project/.env
+            -D P6=/home/ann/.local/state/ralph/run/mcp.json
+            -D P7=/home/ann/.local/state/ralph/agent/claude
+            -D P8=/home/ann/my project claude
+            -p two words
+            in /home/ann/my project/web with PATH HOME LANG MODEL_API_KEY DOCKER_HOST RALPH_SANDBOX HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy npm_config_proxy npm_config_https_proxy NO_PROXY no_proxy npm_config_noproxy NODE_USE_ENV_PROXY GIT_SSH_COMMAND
+        "#]].assert_eq(&shown(&launched));
+    }
+
+    #[test]
+    fn networks_differ() {
+        let rules = |network| {
+            let boundary = Boundary { network, places: Vec::new(), ..example() };
+            let exit = Exit { port: 1, forwards: &[2], ralph: Path::new("/r") };
+            let text = profile(&boundary, Some(exit)).text;
+            text.lines().filter(|line| line.contains("network")).count()
+        };
+        let counts = [NetworkMode::None, NetworkMode::Host, NetworkMode::Proxy].map(rules);
+        assert_eq!(counts, [2, 0, 4]);
+    }
+}

@@ -1,0 +1,133 @@
+//! The same list of places as arguments for bubblewrap.
+//!
+//! Not here: the process that it starts, which is the same one as in namespaces of our own.
+
+use std::ffi::OsString;
+use std::io::{PipeReader, PipeWriter, Read as _, pipe};
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::Pid;
+use serde::Deserialize;
+
+use super::mounts::{KERNEL_KNOBS, KERNEL_VIEWS, is_shared};
+use super::trouble::Trouble;
+use crate::sandbox::{Cell, Mount, Network};
+
+/// Returns the command up to the program, and where bubblewrap tells which process it started.
+pub(super) fn command(bwrap: &Path, cell: &Cell) -> Result<(Telling, Command), Trouble> {
+    let (reader, writer) = pipe().map_err(Trouble::with("make a pipe"))?;
+    fcntl_setfd(&writer, FdFlags::empty()).map_err(Trouble::with("open a pipe"))?;
+    let mut command = Command::new(bwrap);
+    command.args(arguments(cell)).arg("--info-fd").arg(writer.as_raw_fd().to_string());
+    Ok((Telling { reader, writer }, command))
+}
+
+/// Returns the arguments that make a cell.
+fn arguments(cell: &Cell) -> Vec<OsString> {
+    let mut words: Vec<OsString> = [
+        // As root, bubblewrap would do without a user namespace and keep all rights.
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--as-pid-1",
+        "--die-with-parent",
+        "--cap-drop",
+        "ALL",
+        "--ro-bind",
+        "/",
+        "/",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+    ]
+    .map(OsString::from)
+    .to_vec();
+    let mut add = |parts: &[&dyn AsRef<std::ffi::OsStr>]| {
+        words.extend(parts.iter().map(|part| part.as_ref().to_owned()));
+    };
+    match cell.network {
+        Network::None | Network::Proxy(_) => add(&[&"--unshare-net"]),
+        Network::Host => {}
+    }
+    for knob in KERNEL_KNOBS.map(Path::new).into_iter().filter(|knob| knob.exists()) {
+        add(&[&"--ro-bind", &knob, &knob]);
+    }
+    for view in KERNEL_VIEWS.map(Path::new).into_iter().filter(|view| view.exists()) {
+        add(&[&"--ro-bind", &"/dev/null", &view]);
+    }
+    let size = cell.bounds.tmp.to_string();
+    add(&[&"--perms", &"1777", &"--size", &size, &"--tmpfs", &"/dev/shm"]);
+    for mount in &cell.mounts {
+        match mount {
+            Mount::Scratch { path } => {
+                let mode = if is_shared(path) { "1777" } else { "0755" };
+                add(&[&"--perms", &mode, &"--size", &size, &"--tmpfs", path]);
+            }
+            Mount::Hidden { path } if path.is_dir() => {
+                add(&[&"--perms", &"0755", &"--size", &"1048576", &"--tmpfs", path]);
+            }
+            Mount::Hidden { path } if path.exists() => add(&[&"--ro-bind", &"/dev/null", path]),
+            Mount::Hidden { .. } => {}
+            Mount::Vacant { path, .. } | Mount::Shown { path } | Mount::Protected { path } => {
+                add(&[&"--ro-bind", path, path]);
+            }
+            Mount::Writable { path } | Mount::Pinned { path } => add(&[&"--bind", path, path]),
+        }
+    }
+    for mount in &cell.mounts {
+        if let Mount::Hidden { path } = mount
+            && path.is_dir()
+        {
+            add(&[&"--remount-ro", path]);
+        }
+    }
+    add(&[&"--remount-ro", &"/dev"]);
+    words
+}
+
+/// The pipe for what bubblewrap tells, both ends.
+pub(super) struct Telling {
+    reader: PipeReader,
+    writer: PipeWriter,
+}
+
+impl Telling {
+    /// Leaves the writing end to bubblewrap.
+    pub(super) fn close(self) -> Told {
+        let Self { reader, writer } = self;
+        drop(writer);
+        Told::Unread(reader)
+    }
+}
+
+/// What bubblewrap told.
+pub(super) enum Told {
+    Unread(PipeReader),
+    Read(Option<Pid>),
+}
+
+impl Told {
+    /// Returns the first process inside. To be asked once that is known to run.
+    pub(super) fn first_process(&mut self) -> Option<Pid> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        struct Information {
+            child_pid: i32,
+        }
+        if let Self::Unread(reader) = self {
+            let mut text = Vec::new();
+            let _ = reader.read_to_end(&mut text);
+            let told: Option<Information> = serde_json::from_slice(&text).ok();
+            *self = Self::Read(told.and_then(|told| Pid::from_raw(told.child_pid)));
+        }
+        match self {
+            Self::Unread(_) => None,
+            Self::Read(pid) => *pid,
+        }
+    }
+}

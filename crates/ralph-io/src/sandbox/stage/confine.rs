@@ -1,0 +1,262 @@
+//! What a process gives up for good before it becomes, or starts, what it is to confine: rights,
+//! system calls, resources, open files.
+//!
+//! Not here: the file system and the network.
+
+use std::collections::BTreeMap;
+
+use ralph_core::sandbox::UnixSockets;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter, sock_filter,
+};
+
+use super::kernel::close_files_on_exec;
+use super::trouble::Trouble;
+use crate::sandbox::Bounds;
+
+/// What stands between a process and the host's network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Its own network namespace, or nothing because it may have the host's.
+    Own,
+    /// Rules about TCP ports, which do not cover anything but TCP.
+    Ports,
+}
+
+/// Gives everything up. Nothing but starting the program comes after this.
+pub(super) fn confine(
+    bounds: &Bounds,
+    pids: u64,
+    sockets: UnixSockets,
+    reach: Reach,
+) -> Result<(), Trouble> {
+    limit(bounds, pids)?;
+    drop_rights()?;
+    set_no_new_privs(true).map_err(Trouble::with("refuse new rights"))?;
+    // Nobody of the same user looks into this process.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Trouble::with("close itself"))?;
+    close_files_on_exec().map_err(Trouble::with("close its files"))?;
+    filter(sockets, reach).map_err(Trouble::with("filter system calls"))
+}
+
+fn limit(bounds: &Bounds, pids: u64) -> Result<(), Trouble> {
+    for (resource, most) in [
+        (Resource::Core, 0),
+        (Resource::Nproc, pids),
+        (Resource::Fsize, bounds.file),
+        // Of one process. The address space itself is no measure: some programs reserve terabytes.
+        (Resource::Data, bounds.memory),
+    ] {
+        let already = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
+        let most = Some(most.min(already));
+        setrlimit(resource, Rlimit { current: most, maximum: most })
+            .map_err(Trouble::with("set limits"))?;
+    }
+    Ok(())
+}
+
+fn drop_rights() -> Result<(), Trouble> {
+    for bit in 0..64 {
+        let one = CapabilitySet::from_bits_retain(1 << bit);
+        // The kernel says no to numbers that it does not know, and to who had no rights anyway.
+        let _ = remove_capability_from_bounding_set(one);
+    }
+    let _ = clear_ambient_capability_set();
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+        .map_err(Trouble::with("give up rights"))
+}
+
+/// Calls that fail as not permitted: other processes' memory, mounts, namespaces, keys, the kernel.
+const FORBIDDEN: [i64; 41] = [
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_process_madvise,
+    libc::SYS_kcmp,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_kexec_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_reboot,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+];
+
+/// Calls that are as if the kernel did not have them: programs know how to do without. `clone3`
+/// passes its flags where a filter cannot see them, and `io_uring` does what other calls may not.
+const UNKNOWN: [i64; 4] = [
+    libc::SYS_clone3,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+];
+
+/// Namespaces that a new process may not begin.
+const NEW_NAMESPACES: [libc::c_int; 7] = [
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWCGROUP,
+];
+
+/// The kinds of sockets: the flags beside them are none of our business.
+const SOCKET_KIND: u64 = 0xf;
+
+fn filter(sockets: UnixSockets, reach: Reach) -> Result<(), seccompiler::Error> {
+    let unknown = UNKNOWN.into_iter().map(|call| (call, Vec::new())).collect();
+    apply_filter(&program(unknown, libc::ENOSYS)?)?;
+    let mut forbidden: BTreeMap<i64, Vec<SeccompRule>> =
+        FORBIDDEN.into_iter().map(|call| (call, Vec::new())).collect();
+    let mut clone = Vec::new();
+    for flag in NEW_NAMESPACES {
+        clone.push(rule([has(0, flag)?])?);
+    }
+    forbidden.insert(libc::SYS_clone, clone);
+    // Text put into a terminal's input is run by the shell that reads it.
+    let inject = [libc::TIOCSTI, libc::TIOCLINUX].map(|call| rule([is(1, call)?]));
+    forbidden.insert(libc::SYS_ioctl, inject.into_iter().collect::<Result<_, _>>()?);
+    forbidden.insert(libc::SYS_socket, refused_sockets(sockets, reach)?);
+    forbidden.insert(libc::SYS_socketpair, vec![rule([is_not(0, libc::AF_UNIX)?])?]);
+    apply_filter(&program(forbidden, libc::EPERM)?)?;
+    // A second set of the same calls under other numbers, on kernels that have it.
+    if cfg!(target_arch = "x86_64") {
+        apply_filter(&other_numbers_are_unknown())?;
+    }
+    Ok(())
+}
+
+fn refused_sockets(
+    sockets: UnixSockets,
+    reach: Reach,
+) -> Result<Vec<SeccompRule>, seccompiler::Error> {
+    let mut families = vec![is_not(0, libc::AF_INET)?, is_not(0, libc::AF_INET6)?];
+    match sockets {
+        UnixSockets::Deny => {}
+        UnixSockets::Private => families.push(is_not(0, libc::AF_UNIX)?),
+    }
+    let mut refused = vec![
+        rule(families)?,
+        rule([SeccompCondition::new(
+            1,
+            SeccompCmpArgLen::Dword,
+            SeccompCmpOp::MaskedEq(SOCKET_KIND),
+            number(libc::SOCK_RAW),
+        )?])?,
+    ];
+    match reach {
+        Reach::Own => {}
+        Reach::Ports => {
+            // Datagrams, and protocols such as MPTCP that pass for TCP without being covered.
+            let inet = is_not(0, libc::AF_UNIX)?;
+            let datagram = SeccompCondition::new(
+                1,
+                SeccompCmpArgLen::Dword,
+                SeccompCmpOp::MaskedEq(SOCKET_KIND),
+                number(libc::SOCK_DGRAM),
+            )?;
+            refused.push(rule([inet.clone(), datagram])?);
+            refused.push(rule([inet, is_not(2, 0)?, is_not(2, libc::IPPROTO_TCP)?])?);
+        }
+    }
+    Ok(refused)
+}
+
+fn program(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    error: libc::c_int,
+) -> Result<BpfProgram, seccompiler::Error> {
+    let refusal = SeccompAction::Errno(error.unsigned_abs());
+    let filter = SeccompFilter::new(
+        rules,
+        SeccompAction::Allow,
+        refusal,
+        std::env::consts::ARCH.try_into()?,
+    )?;
+    Ok(filter.try_into()?)
+}
+
+/// Loads the number of the call, and lets none from the second set pass.
+fn other_numbers_are_unknown() -> BpfProgram {
+    const SECOND_SET: u32 = 0x4000_0000;
+    const LOAD: u16 = 0x20;
+    const AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const ALLOW: u32 = 0x7fff_0000;
+    const REFUSE: u32 = 0x0005_0000;
+    vec![
+        sock_filter { code: LOAD, jt: 0, jf: 0, k: 0 },
+        sock_filter { code: AT_LEAST, jt: 0, jf: 1, k: SECOND_SET },
+        sock_filter { code: RETURN, jt: 0, jf: 0, k: REFUSE | libc::ENOSYS.unsigned_abs() },
+        sock_filter { code: RETURN, jt: 0, jf: 0, k: ALLOW },
+    ]
+}
+
+fn rule(conditions: impl Into<Vec<SeccompCondition>>) -> Result<SeccompRule, seccompiler::Error> {
+    Ok(SeccompRule::new(conditions.into())?)
+}
+
+fn is(argument: u8, value: impl TryInto<u64>) -> Result<SeccompCondition, seccompiler::Error> {
+    compared(argument, SeccompCmpOp::Eq, number(value))
+}
+
+fn is_not(argument: u8, value: impl TryInto<u64>) -> Result<SeccompCondition, seccompiler::Error> {
+    compared(argument, SeccompCmpOp::Ne, number(value))
+}
+
+fn has(argument: u8, flag: libc::c_int) -> Result<SeccompCondition, seccompiler::Error> {
+    // As a pattern of bits: the highest of these flags is the sign.
+    let flag = u64::from(flag.cast_unsigned());
+    compared(argument, SeccompCmpOp::MaskedEq(flag), flag)
+}
+
+fn compared(
+    argument: u8,
+    operator: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, seccompiler::Error> {
+    Ok(SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?)
+}
+
+/// All of these numbers are small and not negative.
+fn number(value: impl TryInto<u64>) -> u64 {
+    value.try_into().unwrap_or(u64::MAX)
+}

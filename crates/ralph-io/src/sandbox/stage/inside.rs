@@ -1,0 +1,150 @@
+//! The first process between the walls: finishes them, starts the program, and reaps until that ends.
+//!
+//! As the first process of its PID namespace it takes everything with it when it goes. It leads a
+//! session of its own, with the program in its process group, so that no terminal of the user's is
+//! theirs, and so that the process outside can reach them all. Not here: passing signals on.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Access, access};
+use rustix::process::{Pid, Signal, WaitOptions, set_parent_process_death_signal, setsid, wait};
+use rustix::thread::UnshareFlags;
+
+use super::confine::{Reach, confine};
+use super::outside::Report;
+use super::trouble::Trouble;
+use super::{kernel, mounts, network};
+use crate::sandbox::plan::Plan;
+use crate::sandbox::{Network, WALL_CODE, Wall};
+
+/// Makes the rest of the walls and runs the program.
+pub(super) fn main(
+    channel: &OsStr,
+    proxy: &OsStr,
+    words: &[OsString],
+) -> Result<ExitCode, Trouble> {
+    let mut channel = adopt(channel)?;
+    let proxy = if proxy == "-" { None } else { Some(adopt(proxy)?) };
+    match settle(&mut channel, proxy, words) {
+        Ok((program, _proxy)) => {
+            let _ = say(&mut channel, &Report::Started);
+            let end = reap(program);
+            let _ = say(&mut channel, &end);
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(trouble) => {
+            let told = say(&mut channel, &Report::Failed(trouble.to_string()));
+            told.map(|()| ExitCode::from(WALL_CODE))
+        }
+    }
+}
+
+fn adopt(number: &OsStr) -> Result<UnixStream, Trouble> {
+    let number = number.to_str().and_then(|number| number.parse().ok()).unwrap_or(-1);
+    let file = kernel::adopt(number).map_err(Trouble::with("take a channel over"))?;
+    Ok(UnixStream::from(file))
+}
+
+fn say(channel: &mut UnixStream, report: &Report) -> Result<(), Trouble> {
+    let mut line = serde_json::to_vec(report).map_err(Trouble::with("write a report"))?;
+    line.push(b'\n');
+    channel.write_all(&line).map_err(Trouble::with("report"))
+}
+
+/// Returns the program's process, which is running, and what its way to the proxy hangs on.
+fn settle(
+    channel: &mut UnixStream,
+    proxy: Option<UnixStream>,
+    words: &[OsString],
+) -> Result<(Pid, Option<UnixStream>), Trouble> {
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(Trouble::with("tie itself to the process outside"))?;
+    let mut text = Vec::new();
+    channel.read_to_end(&mut text).map_err(Trouble::with("hear the plan"))?;
+    let plan: Plan = serde_json::from_slice(&text).map_err(Trouble::with("hear the plan"))?;
+    setsid().map_err(Trouble::with("begin a session"))?;
+    match &plan.wall {
+        Wall::Native => {
+            part_with_rest(&plan.cell.network)?;
+            mounts::arrange(&plan.cell)?;
+            match &plan.cell.network {
+                Network::None | Network::Proxy(_) => network::raise_loopback()?,
+                Network::Host => {}
+            }
+        }
+        Wall::Bwrap { .. } | Wall::Landlock => {}
+    }
+    if let (Some(proxy), Network::Proxy(door)) = (&proxy, &plan.cell.network) {
+        network::hand_over(proxy, door)?;
+    }
+    enter(&plan)?;
+    let bounds = &plan.cell.bounds;
+    confine(bounds, bounds.pids.into(), plan.cell.unix_sockets, Reach::Own)?;
+    is_watched(channel)?;
+    let mut program = Command::new(&plan.program);
+    program.arg0(&words[0]).args(&words[1..]);
+    let child = program.spawn().map_err(|error| unusable(&plan.program, &error))?;
+    Ok((Pid::from_child(&child), proxy))
+}
+
+/// Leaves the other namespaces, now that this process has the rights to.
+pub(super) fn part_with_rest(network: &Network) -> Result<(), Trouble> {
+    let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
+    match network {
+        Network::None | Network::Proxy(_) => flags |= UnshareFlags::NEWNET,
+        Network::Host => {}
+    }
+    kernel::unshare(flags).map_err(Trouble::with("make its namespaces"))
+}
+
+/// Goes where the program starts, and looks whether the program can be seen from there.
+pub(super) fn enter(plan: &Plan) -> Result<(), Trouble> {
+    env::set_current_dir(&plan.cwd)
+        .map_err(Trouble::at("enter, in the cell, the directory", &plan.cwd))?;
+    access(&plan.program, Access::EXEC_OK).map_err(|error| unusable(&plan.program, &error.into()))
+}
+
+/// Returns what is wrong with a program that cannot be run.
+pub(super) fn unusable(program: &Path, error: &std::io::Error) -> Trouble {
+    Trouble::new(format!(
+        "`{}` cannot be run in the cell: {error}; if it lies in your home directory, \
+         `sandbox.home` can show it",
+        program.display()
+    ))
+}
+
+/// Fails if the process outside died before this one was tied to it.
+fn is_watched(channel: &UnixStream) -> Result<(), Trouble> {
+    let mut other = [PollFd::new(channel, PollFlags::empty())];
+    let nothing = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut other, Some(&nothing)).map_err(Trouble::with("look outside"))?;
+    if other[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+        return Err(Trouble::new("the process outside is gone"));
+    }
+    Ok(())
+}
+
+/// Waits for the program, and takes note of every other process that ends before it.
+fn reap(program: Pid) -> Report {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == program => {
+                return match (status.exit_status(), status.terminating_signal()) {
+                    (Some(code), _) => Report::Exited(code),
+                    (None, Some(signal)) => Report::Signalled(signal),
+                    (None, None) => continue,
+                };
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            // It has no children any more, and the program was one.
+            Err(error) => return Report::Failed(format!("the program was lost: {error}")),
+        }
+    }
+}

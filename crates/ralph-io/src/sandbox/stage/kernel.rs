@@ -1,0 +1,83 @@
+//! The system calls that have no safe wrapper: the only unsafe code of the project.
+//!
+//! Each function states why its call is sound. Not here: anything that decides what to call.
+#![expect(unsafe_code, reason = "these system calls have no safe wrapper")]
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+
+use rustix::thread::UnshareFlags;
+
+/// What a mount is made to be.
+pub(super) const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
+/// Files on it give no rights to who runs them.
+pub(super) const NO_SUID: u64 = libc::MOUNT_ATTR_NOSUID;
+/// Device files on it do not work.
+pub(super) const NO_DEV: u64 = libc::MOUNT_ATTR_NODEV;
+
+/// Which mounts below a place are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// That one.
+    This,
+    /// That one and all below it.
+    All,
+}
+
+/// Leaves namespaces for fresh ones. Only for a process with one thread.
+pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    debug_assert!(!flags.contains(UnshareFlags::FILES));
+    // SAFETY: The call is unsafe for the sake of `FILES` alone, which nobody here asks for.
+    unsafe { rustix::thread::unshare_unsafe(flags) }?;
+    Ok(())
+}
+
+/// Adds attributes to a mount.
+pub(super) fn add_mount_attributes(
+    directory: impl AsFd,
+    path: &CStr,
+    attributes: u64,
+    depth: Depth,
+) -> io::Result<()> {
+    let flags = libc::AT_EMPTY_PATH
+        | match depth {
+            Depth::This => 0,
+            Depth::All => libc::AT_RECURSIVE,
+        };
+    let attributes =
+        libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    // SAFETY: The kernel reads a terminated path and a structure of the size it is told; both
+    // outlive the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            directory.as_fd().as_raw_fd(),
+            path.as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Keeps every file but the three standard ones from whatever this process becomes or starts.
+pub(super) fn close_files_on_exec() -> io::Result<()> {
+    // SAFETY: Nothing is closed now; a flag is set on descriptors, which no code here relies on
+    // being absent.
+    let result =
+        unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Takes over a file that this process was started with.
+pub(super) fn adopt(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: The call only looks; a number that is no descriptor is an error.
+    if number < 3 || unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+        return Err(io::Error::other("no such file was handed over"));
+    }
+    // SAFETY: It is open, as was just seen; it came from the process that started this one, and
+    // is taken over once, before anything else was opened that could have its number.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}

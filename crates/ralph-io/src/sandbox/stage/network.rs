@@ -1,0 +1,62 @@
+//! The network inside: a loopback of its own, and the one listener that leads to the proxy.
+//!
+//! A socket belongs to the network namespace that it was made in, whoever holds it. So the listener
+//! is made here and handed to ralph, which then takes connections from within and goes on with them
+//! outside. No helper runs in the cell. Not here: what the proxy lets through.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
+};
+
+use super::trouble::Trouble;
+use crate::sandbox::Door;
+use crate::sandbox::proxy::{self, PORT_INSIDE, Purpose};
+
+/// Switches the loopback of this network namespace on.
+pub(super) fn raise_loopback() -> Result<(), Trouble> {
+    try_raising().map_err(Trouble::with("switch the loopback on"))
+}
+
+fn try_raising() -> io::Result<()> {
+    const HEADER: usize = 16;
+    const LENGTH: u32 = 32;
+    const CHANGE_LINK: u16 = 16;
+    const REQUEST_WITH_ANSWER: u16 = 1 | 4;
+    const UP: u32 = 1;
+    const LOOPBACK: i32 = 1;
+    let mut request = Vec::with_capacity(LENGTH as usize);
+    request.extend(LENGTH.to_ne_bytes());
+    request.extend(CHANGE_LINK.to_ne_bytes());
+    request.extend(REQUEST_WITH_ANSWER.to_ne_bytes());
+    // Sequence and sender are for who asks more than once; family and type are left open.
+    request.extend([0; 8 + 4]);
+    request.extend(LOOPBACK.to_ne_bytes());
+    request.extend(UP.to_ne_bytes());
+    request.extend(UP.to_ne_bytes());
+    let link = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    send(&link, &request, SendFlags::empty())?;
+    let mut answer = [0; 256];
+    let (count, _) = recv(&link, &mut answer, RecvFlags::empty())?;
+    let code = answer[..count].get(HEADER..HEADER + 4).and_then(|code| code.try_into().ok());
+    match code.map_or(-libc::EPROTO, i32::from_ne_bytes) {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(-error)),
+    }
+}
+
+/// Makes the listeners of a door and hands them to the proxy, which was called before the walls went
+/// up. They are served for as long as somebody in here holds that connection.
+pub(super) fn hand_over(proxy: &UnixStream, door: &Door) -> Result<(), Trouble> {
+    let forwards = door.forwards.iter().map(|port| (*port, Purpose::Forward(*port)));
+    for (port, purpose) in std::iter::once((PORT_INSIDE, Purpose::Proxy)).chain(forwards) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+            .map_err(Trouble::with("make a listener for the proxy"))?;
+        proxy::hand_over(proxy, purpose, &listener)
+            .map_err(Trouble::with("hand a listener to the proxy"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! What the command guard makes of a command, for `ralph hook explain`.
+//!
+//! Not here: looking at the command.
+
+use ralph_core::guard::{
+    Command, Decision, Findings, Mode, Placed, Refusal, Spot, Trouble, rule, shown,
+};
+
+use crate::safe;
+use crate::style::{Paint, Style};
+
+/// The width that is written for.
+const WIDTH: usize = 80;
+
+/// Returns what became of a command: what it runs, what that touches, and the verdict.
+pub fn explain(findings: &Findings, decision: &Decision, style: &Style) -> String {
+    let mut text = String::new();
+    let nothing = Vec::new();
+    for (at, command) in findings.lowered.commands.iter().enumerate() {
+        let placed = findings.placed.get(at).unwrap_or(&nothing);
+        text.push_str(&one(at + 1, command, placed));
+    }
+    if let Some(trouble) = findings.lowered.trouble {
+        let why = match trouble {
+            Trouble::Syntax => "it cannot be read as shell",
+            Trouble::TooDeep => "commands within commands go too deep",
+            Trouble::TooMuch => "it is too long",
+        };
+        text.push_str(&format!("Not all of it is known: {why}.\n"));
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    match decision {
+        Decision::Pass => text.push_str(&format!("{}\n", style.paint(Paint::Good, "ALLOWED"))),
+        Decision::Warn(refusal) => {
+            text.push_str(&verdict(&style.paint(Paint::Warn, "WARNED OF"), refusal));
+        }
+        Decision::Deny(refusal) => {
+            text.push_str(&verdict(&style.paint(Paint::Bad, "DENIED"), refusal));
+        }
+    }
+    let shown = match decision {
+        Decision::Pass => None,
+        Decision::Warn(refusal) | Decision::Deny(refusal) => Some(refusal.rule),
+    };
+    let others: Vec<&str> =
+        findings.refusals.iter().map(|it| it.rule).filter(|it| Some(*it) != shown).collect();
+    if !others.is_empty() {
+        let what = if shown.is_some() { "Also refused by" } else { "Allowed in spite of" };
+        text.push_str(&wrapped(&format!("{what} {}.", others.join(", ")), 0));
+    }
+    text
+}
+
+fn one(number: usize, command: &Command, placed: &[Placed]) -> String {
+    let mut text = String::new();
+    let words = shown(command);
+    let words = if words.is_empty() { "(redirections)".to_owned() } else { words };
+    let label = format!("{number:>3}  ");
+    text.push_str(&wrapped(&format!("{label}{}", safe::one_line(&words, 400, "…")), 5));
+    let mut note = |name: &str, value: &str| {
+        text.push_str(&wrapped(&format!("     {name:<8} {}", safe::one_line(value, 200, "…")), 14));
+    };
+    if !command.wrappers.is_empty() {
+        note("run by", &command.wrappers.join(" "));
+    }
+    match &command.cwd {
+        Some(_) => {}
+        None => note("in", "a directory that is not known"),
+    }
+    if let Some(stdin) = &command.stdin {
+        note("input", stdin.to_string().trim_end());
+    }
+    if let Some(reader) = &command.feeds {
+        let reader = if reader.chars().all(char::is_alphanumeric) { reader } else { "another" };
+        note("read by", reader);
+    }
+    let unknown: Vec<&str> = command.variables.iter().map(String::as_str).collect();
+    if !unknown.is_empty() {
+        note(
+            "unknown",
+            &unknown.iter().map(|name| format!("${name}")).collect::<Vec<_>>().join(" "),
+        );
+    }
+    for placed in placed.iter().filter(|placed| placed.mode != Mode::Use) {
+        note(placed.mode.name(), &place(placed));
+    }
+    text
+}
+
+fn place(placed: &Placed) -> String {
+    let first = placed.places().first().map(|it| it.display().to_string()).unwrap_or_default();
+    let led = placed.places().get(1).map(|it| format!(" -> {}", it.display())).unwrap_or_default();
+    match &placed.spot {
+        Spot::At(_) => format!("{first}{led}"),
+        Spot::In { prefix, .. } => {
+            let slash = if first == "/" { "" } else { "/" };
+            format!("{first}{slash}{prefix}…{led}")
+        }
+        Spot::Unknown => format!("{} (nobody knows where)", placed.said),
+    }
+}
+
+fn verdict(word: &str, refusal: &Refusal) -> String {
+    let mut text = format!("{word} by {} ({})\n", refusal.rule, refusal.category.name());
+    let said = safe::one_line(&refusal.said, 160, "…");
+    if let Some(rule) = rule(refusal.rule) {
+        text.push_str(&wrapped(&format!("`{said}` {}. {}", rule.refused, rule.instead), 0));
+    }
+    text
+}
+
+/// Breaks a line at spaces, with later lines indented.
+fn wrapped(line: &str, indent: usize) -> String {
+    let lead = line.len() - line.trim_start().len();
+    let mut text = " ".repeat(lead);
+    let mut used = lead;
+    for (at, word) in line.trim_start().split(' ').enumerate() {
+        let width = safe::columns(word);
+        if at > 0 && used + 1 + width > WIDTH {
+            text.push('\n');
+            text.push_str(&" ".repeat(indent));
+            used = indent;
+        } else if at > 0 {
+            text.push(' ');
+            used += 1;
+        }
+        text.push_str(word);
+        used += width;
+    }
+    text.push('\n');
+    text
+}

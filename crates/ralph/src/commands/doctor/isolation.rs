@@ -1,0 +1,117 @@
+//! Whose settings hold for isolation: the user's file, what the project loosens, what is in force.
+//!
+//! Not here: whether this machine can enforce any of it.
+
+use std::path::Path;
+
+use ralph_ui::checkup::{Detail, Finding, Health};
+use ralph_ui::view::Verbosity;
+use serde_json::{Value, json};
+
+use crate::complaint::Complaint;
+use crate::machine::Check;
+use crate::project::Project;
+use crate::settings::problem::Origin;
+use crate::settings::{Loaded, Loosening, bound};
+
+/// What was found.
+pub(super) struct Isolation {
+    /// The user's own settings, and whether the project is trusted.
+    pub(super) checks: Vec<Check>,
+    in_force: Vec<InForce>,
+    is_refused: bool,
+}
+
+/// A key with its value.
+struct InForce {
+    key: &'static str,
+    value: Value,
+    origin: Origin,
+}
+
+impl Isolation {
+    /// Looks at the settings.
+    pub(super) fn of(
+        project: &Project,
+        loaded: &Loaded,
+        config: Option<&Path>,
+    ) -> Result<Self, Complaint> {
+        let refused = project.refused(config, loaded)?;
+        let checks = vec![user_settings(project), trust(project, loaded, &refused)];
+        let settings = serde_json::to_value(&loaded.settings).unwrap_or_default();
+        let in_force = bound::keys()
+            .filter(|key| key.split('.').next().is_some_and(|top| settings.get(top).is_some()))
+            .map(|key| InForce {
+                key,
+                value: bound::at(&settings, key).clone(),
+                origin: loaded.origin(key).clone(),
+            })
+            .collect();
+        Ok(Self { checks, in_force, is_refused: !refused.is_empty() })
+    }
+
+    /// Returns whether a run would be refused.
+    pub(super) fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
+    /// Returns what is in force, for scripts.
+    pub(super) fn facts(&self) -> Vec<Value> {
+        self.in_force
+            .iter()
+            .map(|it| json!({ "key": it.key, "value": it.value, "origin": it.origin.to_string() }))
+            .collect()
+    }
+
+    /// Returns everything for people: of the keys those that somebody set, or all.
+    pub(super) fn findings(self, project: &Project, verbosity: Verbosity) -> Vec<Finding> {
+        let is_shown =
+            |it: &&InForce| verbosity == Verbosity::Verbose || it.origin != Origin::Default;
+        let details: Vec<Detail> = self
+            .in_force
+            .iter()
+            .filter(is_shown)
+            .map(|InForce { key, value, origin }| {
+                let line = format!("{key}: {value} ({origin})");
+                Detail::Verbatim(project.seen_from_here(&line))
+            })
+            .collect();
+        let title = if self.in_force.iter().all(|it| it.origin == Origin::Default) {
+            "isolation is as built in"
+        } else {
+            "isolation is as built in, but for what is set"
+        };
+        let title = title.to_owned();
+        let in_force = Finding { health: Health::Good, title, details, hints: Vec::new() };
+        self.checks.into_iter().map(|check| check.finding).chain([in_force]).collect()
+    }
+}
+
+fn user_settings(project: &Project) -> Check {
+    let (health, title, path) = match project.user_settings() {
+        Some(path) if path.is_file() => (Health::Good, "you have settings of your own", Some(path)),
+        Some(path) => (Health::Absent, "you have no settings of your own", Some(path)),
+        None => (Health::Absent, "without HOME you have no settings of your own", None),
+    };
+    let mut check = Check::new("user-settings", health, title);
+    check.finding.details.extend(path.map(|it| Detail::Verbatim(it.display().to_string())));
+    check
+}
+
+fn trust(project: &Project, loaded: &Loaded, refused: &[&Loosening]) -> Check {
+    const NAME: &str = "trust";
+    let (health, title) = match (loaded.loosenings.is_empty(), refused.is_empty()) {
+        (true, _) => (Health::Good, "the project's settings loosen nothing"),
+        (false, true) => (Health::Doubtful, "you trust this project to loosen its isolation"),
+        (false, false) => {
+            (Health::Bad, "the project's settings loosen its isolation, and you do not trust it")
+        }
+    };
+    let mut check = Check::new(NAME, health, title);
+    let lines = loaded.loosenings.iter().map(|it| project.seen_from_here(&it.to_string()));
+    check.finding.details.extend(lines.map(Detail::Verbatim));
+    if refused.is_empty() {
+        return check;
+    }
+    check.hint("`ralph trust` accepts it; else no run begins here")
+}

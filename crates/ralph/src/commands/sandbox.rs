@@ -1,0 +1,279 @@
+//! `ralph sandbox`: the very cell that an agent or a gate of this project would get, to look at or to
+//! run something in.
+//!
+//! Not here: how cells are made, and what runs do with them.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use ralph_core::child::Ending;
+use ralph_core::ids::Role;
+use ralph_core::outcome::ExitStatus;
+use ralph_core::recipe::AgentKind;
+use ralph_core::sandbox::{Backend, Credentials, NetworkMode, Policy, UnixSockets, Wanted};
+use ralph_io::agents;
+use ralph_io::environment::{self, Child, Variables};
+use ralph_io::process::{Chunk, Heard, Limits, Spawn, Stdin, Watch, supervise};
+use ralph_io::sandbox::{Cell, Handed, Launcher, Mount, Network, Tenant};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::cli::CommonArgs;
+use crate::cli::sandbox::{
+    BackendChoice, CellArgs, ExecArgs, NetworkChoice, SandboxArgs, SandboxCommand, ShowArgs,
+    TenantChoice,
+};
+use crate::complaint::Complaint;
+use crate::isolation::{self, Isolation};
+use crate::project::{Project, complain_of_layout};
+use crate::recipe;
+use crate::screen;
+
+/// Shows a cell, or runs something in it. Its exit code is that of what ran.
+pub(crate) fn main(common: &CommonArgs, args: &SandboxArgs) -> Result<ExitCode, Complaint> {
+    match &args.command {
+        SandboxCommand::Exec(args) => exec(common, args),
+        SandboxCommand::Show(args) => show(common, args),
+    }
+}
+
+fn exec(common: &CommonArgs, args: &ExecArgs) -> Result<ExitCode, Complaint> {
+    let ground = Ground::open(common, &args.cell)?;
+    let (launcher, env) = ground.launcher(args.cell.tenant);
+    let (program, words) = match args.command.split_first() {
+        Some((program, words)) => (program.clone(), words.to_vec()),
+        None => return Err(Complaint::input("there is no command to run")),
+    };
+    let spawn = Spawn {
+        program: program.clone(),
+        args: words,
+        cwd: ground.project.clone(),
+        env,
+        stdin: input(),
+        limits: Limits::default(),
+    };
+    let spawn = launcher.launch(spawn).map_err(|reason| {
+        Complaint::new(ExitStatus::AgentFailed, format!("cannot run it: {reason}"))
+    })?;
+    let (mut stdout, mut stderr) = (screen::stdout(), screen::stderr());
+    let end = supervise(&spawn, &ground.watch, &mut |chunk| {
+        // A reader that has gone away is no error.
+        let _ = match chunk {
+            Chunk::Stdout(bytes) => stdout.write_all(bytes).and_then(|()| stdout.flush()),
+            Chunk::Stderr(bytes) => stderr.write_all(bytes),
+        };
+        Heard::Useful
+    });
+    launcher.clear();
+    match end.ending {
+        Ending::Exited { code } => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
+        // As shells put it.
+        Ending::Signalled { signal } => {
+            Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX)))
+        }
+        Ending::Interrupted { .. } => Ok(ExitStatus::Interrupted.code().into()),
+        ending
+        @ (Ending::TimedOut { .. } | Ending::Lingered { .. } | Ending::NotStarted { .. }) => {
+            let program = program.to_string_lossy();
+            Err(Complaint::new(ExitStatus::AgentFailed, format!("`{program}`: {ending}")))
+        }
+    }
+}
+
+/// Returns what the command is to read: what comes through a pipe, and nothing of a terminal.
+fn input() -> Stdin {
+    let mut input = std::io::stdin();
+    if input.is_terminal() {
+        return Stdin::Null;
+    }
+    let mut bytes = Vec::new();
+    match input.read_to_end(&mut bytes) {
+        Ok(1..) => Stdin::Bytes(bytes),
+        Ok(0) | Err(_) => Stdin::Null,
+    }
+}
+
+fn show(common: &CommonArgs, args: &ShowArgs) -> Result<ExitCode, Complaint> {
+    let ground = Ground::open(common, &args.cell)?;
+    let (Launcher::Caged(cage), _) = ground.launcher(args.cell.tenant) else {
+        return Err(Complaint::input("nothing is isolated: the backend is `none`"));
+    };
+    let cell = cage.cell(&Handed::default()).map_err(|error| isolation::complain(&error))?;
+    let backend = cage.wall().backend();
+    screen::print_data(&if args.json {
+        format!("{:#}\n", facts(backend, &cell))
+    } else {
+        words(backend, &cell)
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The project, with what a cell for it is made from.
+struct Ground {
+    policy: Policy,
+    project: PathBuf,
+    env: Vec<(OsString, OsString)>,
+    watch: Watch,
+    kind: AgentKind,
+    isolation: Isolation,
+    /// For plans and what belongs to them; removed in the end.
+    _run: TempDir,
+}
+
+impl Ground {
+    fn open(common: &CommonArgs, args: &CellArgs) -> Result<Self, Complaint> {
+        let project = Project::open(common)?;
+        let loaded = project.settings(None, Vec::new())?;
+        let watch = Watch::install(|_| {}).map_err(|error| {
+            Complaint::new(ExitStatus::Incomplete, format!("cannot listen to signals: {error}"))
+        })?;
+        let repository = project.repository(&watch)?;
+        let layout = project.layout_in(&loaded, repository.as_ref())?;
+        layout.prepare_state().map_err(|error| complain_of_layout(&error))?;
+        let run = tempfile::Builder::new()
+            .prefix("sandbox-")
+            .tempdir_in(layout.state())
+            .map_err(|error| Complaint::input(format!("cannot write ralph's state: {error}")))?;
+        let mut policy = recipe::isolation(&loaded);
+        if let Some(network) = args.network {
+            let mode = network_mode(network);
+            policy.network.mode = mode;
+            policy.gates.network = mode;
+        }
+        if let Some(backend) = args.backend {
+            policy.backend = wanted(backend);
+        }
+        let site = isolation::Site {
+            project: &project.directory,
+            repository: repository.as_ref(),
+            state: layout.state(),
+            state_root: project.state_root(&loaded)?,
+            run: run.path(),
+            env: &project.env,
+            watch: &watch,
+        };
+        let agent = recipe::agent(&loaded, Role::Implement);
+        let kind = agent.map_or(AgentKind::Text, |agent| agents::program_kind(&agent));
+        let isolation = Isolation::of(&site, policy.clone(), &[kind], Vec::new())?;
+        let (env, project) = (project.env.clone(), project.directory.clone());
+        Ok(Self { policy, project, env, watch, kind, isolation, _run: run })
+    }
+
+    fn launcher(&self, tenant: TenantChoice) -> (Launcher, Variables) {
+        let (tenant, child) = match tenant {
+            TenantChoice::Agent => (Tenant::Agent, Child::Agent(self.kind)),
+            TenantChoice::Gate => {
+                (Tenant::Gate, Child::Gate(self.kind, self.policy.gates.credentials))
+            }
+            TenantChoice::Git => (Tenant::Git, Child::Gate(self.kind, Credentials::Withheld)),
+        };
+        match self.isolation.cage(tenant) {
+            Some(cage) => {
+                (Launcher::Caged(cage), environment::allowed(&self.env, child, &self.policy.env))
+            }
+            None => (Launcher::Direct, self.env.clone()),
+        }
+    }
+}
+
+fn wanted(choice: BackendChoice) -> Wanted {
+    match choice {
+        BackendChoice::Auto => Wanted::Auto,
+        BackendChoice::Native => Wanted::This(Backend::Native),
+        BackendChoice::Bwrap => Wanted::This(Backend::Bwrap),
+        BackendChoice::Landlock => Wanted::This(Backend::Landlock),
+        BackendChoice::None => Wanted::This(Backend::None),
+    }
+}
+
+fn network_mode(choice: NetworkChoice) -> NetworkMode {
+    match choice {
+        NetworkChoice::None => NetworkMode::None,
+        NetworkChoice::Host => NetworkMode::Host,
+        NetworkChoice::Proxy => NetworkMode::Proxy,
+    }
+}
+
+/// The places of a cell by what can be done with them.
+struct Sorted<'a> {
+    writable: Vec<&'a Path>,
+    scratch: Vec<&'a Path>,
+    protected: Vec<&'a Path>,
+    vacant: Vec<&'a Path>,
+    hidden: Vec<&'a Path>,
+    shown: Vec<&'a Path>,
+}
+
+impl<'a> Sorted<'a> {
+    fn of(cell: &'a Cell) -> Self {
+        let which = |wanted: fn(&Mount) -> bool| {
+            cell.mounts.iter().filter(|mount| wanted(mount)).map(Mount::path).collect()
+        };
+        Self {
+            writable: which(|mount| matches!(mount, Mount::Writable { .. })),
+            scratch: which(|mount| matches!(mount, Mount::Scratch { .. })),
+            protected: which(|mount| matches!(mount, Mount::Protected { .. })),
+            vacant: which(|mount| matches!(mount, Mount::Vacant { .. })),
+            hidden: which(|mount| matches!(mount, Mount::Hidden { .. })),
+            shown: which(|mount| matches!(mount, Mount::Shown { .. })),
+        }
+    }
+}
+
+fn words(backend: Backend, cell: &Cell) -> String {
+    let mut text = format!("Backend: {backend}\nNetwork: {}\n", network_words(&cell.network));
+    let sockets = match cell.unix_sockets {
+        UnixSockets::Deny => "none",
+        UnixSockets::Private => "only between processes inside",
+    };
+    let _ = writeln!(text, "Unix sockets: {sockets}");
+    let sorted = Sorted::of(cell);
+    for (heading, paths) in [
+        ("Writable", &sorted.writable),
+        ("Writable, empty at first and gone afterwards", &sorted.scratch),
+        ("Read-only in what is writable", &sorted.protected),
+        ("Kept free", &sorted.vacant),
+        ("Hidden", &sorted.hidden),
+        ("Visible in what is hidden", &sorted.shown),
+    ] {
+        if !paths.is_empty() {
+            let _ = writeln!(text, "\n{heading}:");
+            for path in paths {
+                let _ = writeln!(text, "  {}", path.display());
+            }
+        }
+    }
+    text.push_str("\nEverything else is read-only.\n");
+    for note in &cell.notes {
+        let _ = writeln!(text, "Note: {note}");
+    }
+    text
+}
+
+fn network_words(network: &Network) -> &'static str {
+    match network {
+        Network::None => "none",
+        Network::Host => "the host's",
+        Network::Proxy(_) => "what the proxy lets through",
+    }
+}
+
+fn facts(backend: Backend, cell: &Cell) -> Value {
+    let sorted = Sorted::of(cell);
+    json!({
+        "backend": backend,
+        "network": network_words(&cell.network),
+        "unixSockets": cell.unix_sockets,
+        "limits": cell.bounds,
+        "writable": sorted.writable,
+        "scratch": sorted.scratch,
+        "protected": sorted.protected,
+        "vacant": sorted.vacant,
+        "hidden": sorted.hidden,
+        "shown": sorted.shown,
+        "notes": cell.notes,
+    })
+}

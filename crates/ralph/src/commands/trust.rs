@@ -1,0 +1,149 @@
+//! `ralph trust`: lets a project loosen its isolation, after showing what that means.
+//!
+//! Not here: what counts as looser, and where the mark is kept.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use ralph_core::outcome::ExitStatus;
+use ralph_io::clock;
+use ralph_ui::safe::harmless;
+use serde_json::json;
+
+use crate::cli::{CommonArgs, TrustArgs};
+use crate::complaint::Complaint;
+use crate::project::Project;
+use crate::screen;
+use crate::trust::{Trust, Trusted};
+
+/// Runs the command.
+pub(crate) fn main(common: &CommonArgs, args: &TrustArgs) -> Result<ExitStatus, Complaint> {
+    if args.list {
+        let trust = Trust::read(|name| env::var_os(name))?;
+        screen::print_data(&if args.json { facts(&trust) } else { list(&trust) });
+        return Ok(ExitStatus::Complete);
+    }
+    let named = match &args.directory {
+        Some(directory) => common.project_dir.join(directory),
+        None => common.project_dir.clone(),
+    };
+    only_people_may()?;
+    if args.remove {
+        return remove(common, &named);
+    }
+    let project = Project::open(&CommonArgs { project_dir: named, ..common.clone() })?;
+    trust(common, &project, args)
+}
+
+/// Refuses agents: what is trusted is for people to say.
+fn only_people_may() -> Result<(), Complaint> {
+    match ["RALPH_RUN_ID", "RALPH_ACTIVE"].into_iter().find(|name| env::var_os(name).is_some()) {
+        Some(name) => Err(Complaint::input(format!(
+            "`ralph trust` is for people, and {name} says that this is the work of an agent"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn trust(
+    common: &CommonArgs,
+    project: &Project,
+    args: &TrustArgs,
+) -> Result<ExitStatus, Complaint> {
+    let loaded = project.settings_as_written(args.config.as_deref(), Vec::new())?;
+    let shown = project.directory.display();
+    let told = |text: &str| {
+        if !common.quiet {
+            screen::say(&harmless(text));
+        }
+    };
+    if loaded.loosenings.is_empty() {
+        told(&format!("The settings of {shown} loosen nothing: there is nothing to trust."));
+        return Ok(ExitStatus::Complete);
+    }
+    let indented = format!("  {}", project.listed(&loaded.loosenings).replace('\n', "\n  "));
+    let config = project.given_config(args.config.as_deref());
+    let subject = project.subject(config.as_deref());
+    let known = Trust::read(|name| env::var_os(name))?;
+    if known.refused(subject, &loaded.loosenings).is_empty() {
+        told(&format!("{shown} is trusted with all that its settings loosen:"));
+        told(&indented);
+        return Ok(ExitStatus::Complete);
+    }
+    // Said even when it is to be quiet: nobody accepts what was never shown.
+    screen::say(&harmless(&format!("The settings of {shown} loosen what holds otherwise:")));
+    screen::say(&harmless(&indented));
+    if !args.yes {
+        if !screen::can_ask() {
+            return Err(Complaint::input("nobody is here to be asked")
+                .hint("`ralph trust --yes` accepts what is shown above"));
+        }
+        if !screen::ask("Trust this project with it?") {
+            told("Nothing is changed.");
+            return Ok(ExitStatus::Incomplete);
+        }
+    }
+    // Read again: somebody may have taken their time to answer.
+    let now = project.settings_as_written(args.config.as_deref(), Vec::new())?;
+    if now.loosenings != loaded.loosenings {
+        return Err(Complaint::input("the settings have changed meanwhile")
+            .hint("look at them again with `ralph trust`"));
+    }
+    let mark = Trusted::new(subject, &loaded.loosenings, clock::now());
+    Trust::read(|name| env::var_os(name))?.mark(mark)?;
+    told(&format!("{shown} is trusted with it. `ralph trust --remove` takes it back."));
+    Ok(ExitStatus::Complete)
+}
+
+/// Takes the trust away. A directory that is gone is still known by its path.
+fn remove(common: &CommonArgs, named: &Path) -> Result<ExitStatus, Complaint> {
+    let path: PathBuf = named
+        .canonicalize()
+        .or_else(|_| std::path::absolute(named))
+        .unwrap_or_else(|_| named.to_owned());
+    let gone = Trust::read(|name| env::var_os(name))?.forget(&path)?;
+    let shown = path.display();
+    if gone == 0 {
+        return Err(Complaint::input(format!("`{shown}` is not trusted"))
+            .hint("`ralph trust --list` shows what is"));
+    }
+    if !common.quiet {
+        screen::say(&harmless(&format!("{shown} is no longer trusted.")));
+    }
+    Ok(ExitStatus::Complete)
+}
+
+fn list(trust: &Trust) -> String {
+    if trust.projects().is_empty() {
+        return "No project is trusted.\n".to_owned();
+    }
+    let mut text = String::new();
+    for project in trust.projects() {
+        text.push_str(&project.path.display().to_string());
+        if let Some(config) = &project.config {
+            text.push_str(&format!(" with {}", config.display()));
+        }
+        text.push('\n');
+        for (key, value) in &project.accepted {
+            text.push_str(&format!("  {key}: {value}\n"));
+        }
+    }
+    harmless(&text).into_owned()
+}
+
+fn facts(trust: &Trust) -> String {
+    let projects: Vec<_> = trust
+        .projects()
+        .iter()
+        .map(|it| {
+            json!({
+                "path": it.path,
+                "config": it.config,
+                "accepted": it.accepted,
+                "at": it.at,
+                "exists": it.path.is_dir(),
+            })
+        })
+        .collect();
+    format!("{:#}\n", json!({ "version": 1, "projects": projects }))
+}

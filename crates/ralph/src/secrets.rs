@@ -1,0 +1,65 @@
+//! The secrets of a run: what is masked in everything it writes, and what its journal left out.
+//!
+//! Not here: how secrets are found (`ralph_io::mask`).
+
+use std::ffi::OsString;
+
+use ralph_core::recipe::{AgentChoice, Recipe};
+use ralph_core::secret::MASK;
+use ralph_io::mask::Masker;
+
+use crate::complaint::Complaint;
+use crate::settings::types::Settings;
+
+/// Returns what masks the secrets of the environment, and of those that agents get.
+pub(crate) fn masker(env: &[(OsString, OsString)], recipe: &Recipe) -> Masker {
+    let agents = recipe.asked();
+    let given: Vec<(OsString, OsString)> = agents
+        .iter()
+        .flat_map(|agent| &agent.env)
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
+    let all = env.iter().chain(&given).map(|(name, value)| (name, value));
+    Masker::of_environment(all, [])
+}
+
+/// Puts the secrets of agents' environments back, which the journal does not hold: from the
+/// settings, or else from ralph's own environment.
+pub(crate) fn refill(
+    recipe: &mut Recipe,
+    settings: &Settings,
+    env: &[(OsString, OsString)],
+) -> Result<(), Complaint> {
+    let fill = |choice: &mut AgentChoice, role: &str| {
+        for (name, value) in choice.env.iter_mut().filter(|(_, value)| *value == MASK) {
+            *value = secret(settings, role, env, name).ok_or_else(|| {
+                Complaint::input(format!(
+                    "the run gave its agent the secret `{name}`, which its journal does not hold"
+                ))
+                .hint(format!("set `agent.env.{name}` in the settings, or export it"))
+            })?;
+        }
+        Ok(())
+    };
+    for (role, choice) in &mut recipe.agents {
+        fill(choice, role.name())?;
+    }
+    recipe.choices_mut().try_for_each(|choice| fill(choice, "agent"))
+}
+
+/// Looks for a secret: in the section of a role, in the one of all agents, in any, outside.
+fn secret(
+    settings: &Settings,
+    role: &str,
+    env: &[(OsString, OsString)],
+    name: &str,
+) -> Option<String> {
+    let sections = settings.agents.sections();
+    let own = sections.iter().filter(|(key, _)| *key == role).map(|(_, agent)| *agent);
+    let all = sections.iter().map(|(_, agent)| *agent);
+    let mut agents = own.chain([&settings.agent]).chain(all);
+    agents.find_map(|agent| agent.env.get(name)).cloned().or_else(|| {
+        let found = env.iter().find(|(own, _)| own == name);
+        found.and_then(|(_, value)| value.to_str()).map(str::to_owned)
+    })
+}

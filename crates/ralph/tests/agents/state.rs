@@ -1,0 +1,59 @@
+//! The directory that an agent has in a sandbox, in the hands of the real Claude Code: the login in
+//! it is found, and the user's own directory is left alone.
+
+use std::fs;
+
+use ralph_core::recipe::AgentKind;
+use ralph_io::agent_state;
+use ralph_testkit::models::Turn;
+use ralph_testkit::sealed::{Finished, Running};
+use serde_json::json;
+
+use crate::cli::Cli;
+use crate::stage::{DONE, Stage};
+
+/// Runs the CLI on a prompt with what was prepared for it, and no login in the environment.
+fn claude(stage: &Stage, prepared: &agent_state::Prepared) -> Finished {
+    let mut command = stage.sealed.command("claude");
+    command
+        .args(["-p", "Go."])
+        .env("DISABLE_AUTOUPDATER", "1")
+        .envs(stage.agent_env())
+        .env_remove("CLAUDE_CODE_OAUTH_TOKEN")
+        .envs(prepared.variables.iter().map(|(name, value)| (name, value)));
+    Running::start(command).wait()
+}
+
+#[test]
+fn claude_finds_its_login_in_a_directory_of_its_own() {
+    let turns = vec![Turn::says(DONE); 2];
+    let Some(stage) = Stage::new(Cli::Claude, |_| turns, &json!({})) else { return };
+    let home = stage.sealed.root().join("home");
+    let env = [("HOME".into(), home.clone().into())];
+    let prepare =
+        || agent_state::prepare(AgentKind::Claude, &env, &stage.sealed.state()).expect("prepared");
+    // Without one it asks nothing of the server.
+    let end = claude(&stage, &prepare());
+    assert_eq!(end.code, Some(1), "{}", end.stdout);
+    assert_eq!(stage.model.requests().len(), 0);
+    let login = json!({ "claudeAiOauth": {
+        "accessToken": "dummy",
+        "refreshToken": "dummy",
+        "expiresAt": 4_102_444_800_000_u64,
+        "scopes": ["user:inference", "user:profile"],
+        "subscriptionType": "max",
+    } });
+    fs::create_dir(home.join(".claude")).expect("a directory");
+    let file = home.join(".claude/.credentials.json");
+    fs::write(&file, login.to_string()).expect("written");
+    let prepared = prepare();
+    let end = claude(&stage, &prepared).expect_code(0);
+    assert!(end.stdout.contains(DONE), "{}", end.stdout);
+    assert!(!stage.model.requests().is_empty());
+    assert_eq!(prepared.return_credentials(), [], "nothing had to be refreshed");
+    assert_eq!(fs::read_to_string(&file).expect("there"), login.to_string());
+    let own = |path| fs::read_dir(path).expect("readable").count();
+    assert_eq!(own(home.join(".claude")), 1, "the user's directory holds the login alone");
+    assert!(!home.join(".claude.json").exists());
+    assert!(own(prepared.directory.clone()) > 1, "its state is in its own");
+}

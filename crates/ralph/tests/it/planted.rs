@@ -1,0 +1,152 @@
+//! Whatever an agent puts in the place of a file that ralph reads or writes: nothing hangs, no file
+//! elsewhere is read or changed, and the run goes on.
+
+use std::fs;
+use std::os::unix::net::UnixListener;
+
+use ralph_testkit::sealed::Sealed;
+use serde_json::{Value, json};
+
+use crate::repository;
+
+/// What lies outside of the project.
+const SECRET: &str = "words-of-a-file-elsewhere";
+
+/// What ralph reads or writes in a project, and what an agent can reach.
+const PLACES: [&str; 14] = [
+    "plan.json",
+    "progress.txt",
+    "prompt.md",
+    "AGENTS.md",
+    "base.md",
+    ".gitignore",
+    ".ralph/.gitignore",
+    ".ralph/prompts/implement.md",
+    ".ralph/implementation_plan.md",
+    ".ralph/state.md",
+    ".ralph/state.json",
+    ".ralph/logs/ralph.log",
+    ".ralph/handoffs/handoff-001.json",
+    ".ralph/context/compacted-latest.json",
+];
+
+/// Returns a shell command that puts something in a place.
+fn planting(shape: &str, place: &str, sealed: &Sealed) -> String {
+    let outside = sealed.root().join("outside").display().to_string();
+    let made = match shape {
+        "link" => format!("ln -s {outside}/secret {place}"),
+        "zero" => format!("ln -s /dev/zero {place}"),
+        "pipe" => format!("mkfifo {place}"),
+        "directory" => format!("mkdir {place}"),
+        "socket" => format!("ln {outside}/socket {place}"),
+        // What git sees is hashed as a whole, which is not what this is about.
+        // Without it git takes the runtime files for work, and hashes them all.
+        "huge" if place == ".ralph/.gitignore" => return "true".to_owned(),
+        "huge" if place.starts_with(".ralph/") && !place.contains("impl") => {
+            format!("truncate -s 10G {place}")
+        }
+        "huge" => format!("truncate -s 20M {place}"),
+        other => panic!("{other}"),
+    };
+    format!("rm -rf {place}; mkdir -p $(dirname {place}); {made}")
+}
+
+fn scene(shape: &str, places: &[&str]) -> Sealed {
+    let sealed = repository();
+    fs::create_dir(sealed.root().join("outside")).expect("a directory");
+    fs::write(sealed.root().join("outside/secret"), SECRET).expect("written");
+    let plants: Vec<String> = places.iter().map(|place| planting(shape, place, &sealed)).collect();
+    let handoff = json!({ "handoff": { "task_completed": { "summary": "Did it.", "fully_complete": true } } });
+    let calls = json!([
+        { "when": { "task": "a", "fileMissing": "a.txt" }, "do": [
+            { "run": { "command": format!("echo a > a.txt; {}", plants.join("; ")) } }, handoff
+        ] },
+        { "do": [{ "run": { "command": "echo $RALPH_TASK > $RALPH_TASK.txt" } }, handoff] }
+    ]);
+    sealed.script(&calls, &json!({ "review": { "enabled": false } }));
+    let task = |id: &str| {
+        json!({
+            "id": id, "title": id, "description": "Make it, see AGENTS.md.", "status": "pending", "acceptance_criteria": ["a"]
+        })
+    };
+    let list: Value = json!({ "project": "p", "tasks": [task("a"), task("b")] });
+    sealed.write("plan.json", &list.to_string());
+    sealed.write("progress.txt", "# Progress\n");
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed
+}
+
+#[track_caller]
+fn assert_untouched(sealed: &Sealed, shape: &str) {
+    let text = fs::read_to_string(sealed.root().join("outside/secret")).expect("there");
+    assert_eq!(text, SECRET, "{shape}: the file elsewhere was changed");
+    let left = fs::read_dir(sealed.root().join("outside")).expect("there").count();
+    assert!(left <= 2, "{shape}: something was written elsewhere");
+    for prompt in sealed.prompts() {
+        assert!(!prompt.contains(SECRET), "{shape}: {prompt}");
+    }
+    let report = sealed.ralph(&["report"]);
+    assert!(!report.stdout.contains(SECRET), "{shape}");
+    for event in sealed.events() {
+        assert!(!event.to_string().contains(SECRET), "{shape}: {event}");
+    }
+}
+
+#[test]
+fn nothing_in_the_place_of_a_file_stops_a_run_or_leads_it_astray() {
+    for shape in ["link", "zero", "pipe", "directory", "socket", "huge"] {
+        let sealed = scene(shape, &PLACES);
+        let _socket = UnixListener::bind(sealed.root().join("outside/socket")).expect("a socket");
+        let end = sealed.ralph(&["build"]);
+        // A link in a protected place fails the task; what comes after it does not.
+        assert!(matches!(end.code, Some(0 | 1)), "{shape}: {}", end.stderr);
+        assert_eq!(sealed.read("b.txt"), "b\n", "{shape}");
+        assert_untouched(&sealed, shape);
+    }
+}
+
+#[test]
+fn a_directory_that_became_a_link_leads_nowhere() {
+    for directory in [".ralph/logs", ".ralph/handoffs", ".ralph/prompts", "docs"] {
+        let sealed = scene("link", &[]);
+        let outside = sealed.root().join("outside");
+        let command = format!("rm -rf {directory}; ln -s {} {directory}", outside.display());
+        let calls = json!([{ "do": [{ "run": { "command": command } }, { "text": "Did it." }, { "claim": "DONE" }] }]);
+        sealed.script(&calls, &json!({ "gates": [{ "name": "g", "command": "echo fine" }] }));
+        sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+        assert_untouched(&sealed, directory);
+    }
+}
+
+#[test]
+fn a_prompt_file_that_became_a_link_ends_the_run_before_it_is_told() {
+    for shape in ["link", "zero", "pipe", "directory", "huge"] {
+        let sealed = scene("link", &[]);
+        let command = planting(shape, "base.md", &sealed);
+        let calls = json!([{ "do": [{ "run": { "command": command } }, { "text": "On it." }] }]);
+        sealed.script(&calls, &json!({}));
+        sealed.write("base.md", "Do it.");
+        let end = sealed.ralph(&["run", "--prompt-file", "base.md"]);
+        assert_ne!(end.code, Some(0), "{shape}: {}", end.stderr);
+        assert!(end.stderr.contains("base.md"), "{shape}: {}", end.stderr);
+        assert_eq!(sealed.prompts().len(), 1, "{shape}");
+        assert_untouched(&sealed, shape);
+    }
+}
+
+#[test]
+fn what_acts_by_itself_is_named_at_the_end() {
+    let sealed = scene("link", &[]);
+    let command = "mkdir -p .vscode; echo '{}' > .vscode/tasks.json; echo x > run.sh; chmod +x run.sh; echo x > src.txt";
+    let calls = json!([{ "do": [{ "run": { "command": command } }, { "text": "Did it." }, { "claim": "DONE" }] }]);
+    sealed.script(&calls, &json!({ "commit": "ralph" }));
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Agent"]);
+    let end = sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    assert!(end.stderr.contains("2 changed files act by themselves"), "{}", end.stderr);
+    let report = sealed.ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("- `.vscode/tasks.json`: editor settings"), "{report}");
+    assert!(report.contains("- `run.sh`: a new executable"), "{report}");
+    assert!(!report.contains("src.txt"), "{report}");
+}

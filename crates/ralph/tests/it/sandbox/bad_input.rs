@@ -1,0 +1,207 @@
+//! Machines and projects that are not as one would like them.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use ralph_testkit::sealed::{Running, Sealed};
+
+use super::{backends, script};
+use crate::{repository, sealed};
+
+/// Returns `ralph sandbox exec` for a command, to be changed.
+fn exec(sealed: &Sealed, backend: &str, words: &[&str]) -> Command {
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(["sandbox", "exec", "--backend", backend, "--network", "none", "--"]).args(words);
+    command
+}
+
+#[test]
+fn without_user_namespaces_the_native_backend_says_so() {
+    // In a user namespace of the test's own, further ones can be forbidden.
+    let sealed = sealed();
+    let ralph = env!("CARGO_BIN_EXE_ralph");
+    let body = format!(
+        "echo 0 > /proc/sys/user/max_user_namespaces && {ralph} sandbox exec --backend native \
+         --network none -- true"
+    );
+    let mut command = sealed.command("unshare");
+    command.args(["--user", "--map-root-user", "sh", "-c", &body]);
+    let ran = Running::start(command).wait();
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    for words in ["`native` does not work here", "no namespaces can be made", "hint:"] {
+        assert!(ran.stderr.contains(words), "no {words:?} in {}", ran.stderr);
+    }
+}
+
+#[test]
+fn without_namespaces_auto_takes_landlock() {
+    if !backends().contains(&"landlock") {
+        return;
+    }
+    let sealed = sealed();
+    let ralph = env!("CARGO_BIN_EXE_ralph");
+    let body = format!(
+        "echo 0 > /proc/sys/user/max_user_namespaces && {ralph} sandbox exec --backend auto \
+         --network none -- printenv RALPH_SANDBOX"
+    );
+    let mut command = sealed.command("unshare");
+    command.args(["--user", "--map-root-user", "sh", "-c", &body]);
+    let ran = Running::start(command).wait();
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "landlock\n"), "{}", ran.stderr);
+}
+
+#[test]
+fn bubblewrap_must_be_there_and_not_in_the_project() {
+    let sealed = sealed();
+    let mut command = exec(&sealed, "bwrap", &["true"]);
+    command.env("PATH", sealed.bin());
+    let ran = Running::start(command).wait();
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("`bwrap` is not on the PATH"), "{}", ran.stderr);
+    let planted = sealed.project().join("bwrap");
+    fs::write(&planted, "#!/bin/sh\nexit 0\n").expect("written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&planted, mode).expect("a mode");
+    let mut command = exec(&sealed, "bwrap", &["true"]);
+    command.env("PATH", sealed.project());
+    let ran = Running::start(command).wait();
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("lies in the project"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_bubblewrap_that_isolates_nothing_fails_its_trial() {
+    let sealed = sealed();
+    let pretender = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"\n";
+    sealed.program("bwrap", pretender);
+    let ran = script(&sealed, "bwrap", "echo ran > marker");
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("its walls failed their trial"), "{}", ran.stderr);
+    assert!(!sealed.project().join("marker").exists());
+}
+
+#[test]
+fn a_home_behind_a_link_is_hidden_all_the_same() {
+    for backend in backends() {
+        let sealed = sealed();
+        let (home, link) = (sealed.root().join("home"), sealed.root().join("link"));
+        fs::write(home.join("canary"), "canary").expect("written");
+        symlink(&home, &link).expect("a link");
+        for spelling in [&home, &link] {
+            let mut command = exec(
+                &sealed,
+                backend,
+                &["sh", "-c", "cat ~/canary || cat $0/canary", &spelling.to_string_lossy()],
+            );
+            command.env("HOME", &link);
+            let ran = Running::start(command).wait();
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{backend}");
+        }
+    }
+}
+
+#[test]
+fn a_project_in_the_home_is_open_and_what_is_beside_it_is_not() {
+    for backend in backends() {
+        let sealed = sealed();
+        let home = sealed.root().join("home");
+        fs::create_dir_all(home.join("work/project")).expect("a directory");
+        fs::write(home.join("work/canary"), "canary").expect("written");
+        let mut command =
+            exec(&sealed, backend, &["sh", "-c", "echo x > made; cat ../canary ../../canary"]);
+        command.current_dir(home.join("work/project"));
+        let ran = Running::start(command).wait();
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{backend}: {}", ran.stderr);
+        assert!(home.join("work/project/made").exists(), "{backend}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_project_that_is_too_much_is_refused() {
+    for (directory, words) in [
+        ("home", "it is your home directory"),
+        ("", "your home directory lies in it"),
+        ("/", "it is the whole machine"),
+    ] {
+        let sealed = sealed();
+        let mut command = exec(&sealed, "native", &["true"]);
+        command.current_dir(sealed.root().join(directory));
+        let ran = Running::start(command).wait();
+        assert_eq!(ran.code, Some(2), "{directory}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{directory}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_work_tree_whose_repository_is_elsewhere() {
+    for backend in backends() {
+        for (mode, expect) in [("ro", "refused"), ("agent", "committed")] {
+            let sealed = repository();
+            let tree = sealed.root().join("tree");
+            sealed.git(&["worktree", "add", "-q", &tree.to_string_lossy()]);
+            let body = "git status --short > /dev/null || exit 9; echo x > new && git add new && \
+                        git commit -qm New && echo committed || echo refused; \
+                        echo x > .git && echo swapped; \
+                        echo x > ../project/.git/hooks/planted && echo planted; true";
+            fs::create_dir_all(tree.join(".ralph")).expect("a directory");
+            fs::write(
+                tree.join(".ralph/settings.json"),
+                format!(r#"{{"sandbox": {{"git": "{mode}"}}}}"#),
+            )
+            .expect("written");
+            let mut command = exec(&sealed, backend, &["sh", "-c", body]);
+            command.current_dir(&tree);
+            let ran = Running::start(command).wait();
+            let open = match (backend, mode) {
+                ("landlock", "ro") => "refused\nswapped\n".to_owned(),
+                ("landlock", _) => "committed\nswapped\nplanted\n".to_owned(),
+                _ => format!("{expect}\n"),
+            };
+            assert_eq!((ran.code, ran.stdout), (Some(0), open), "{backend} {mode}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn temporary_files_and_files_are_bounded() {
+    for backend in backends() {
+        let sealed = sealed();
+        sealed.write(
+            ".ralph/settings.json",
+            r#"{"sandbox": {"limits": {"tmp": "1M", "file": "2M"}}}"#,
+        );
+        let body = "dd if=/dev/zero of=big bs=64k count=64 2> /dev/null; wc -c < big; \
+                    dd if=/dev/zero of=/tmp/big bs=64k count=64 2> /dev/null; wc -c < /tmp/big";
+        let ran = script(&sealed, backend, body);
+        let expect = if backend == "landlock" { "2097152\n" } else { "2097152\n1048576\n" };
+        assert_eq!(ran.stdout, expect, "{backend}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn processes_are_bounded() {
+    let program = "
+import os, sys, time
+started = 0
+try:
+    for _ in range(60):
+        if os.fork() == 0:
+            time.sleep(20)
+            os._exit(0)
+        started += 1
+except OSError:
+    pass
+print(started)
+";
+    for user in super::world::User::all() {
+        for backend in backends().into_iter().filter(|it| *it != "landlock") {
+            let world = super::world::World::new(user);
+            world.sealed.write("fork.py", program);
+            world.sealed.write(".ralph/settings.json", r#"{"sandbox": {"limits": {"pids": 24}}}"#);
+            let ran = world.inside(backend, &["/usr/bin/python3", "fork.py"]);
+            let started: u32 = ran.stdout.trim().parse().unwrap_or(u32::MAX);
+            assert!(started <= 24, "{backend} {user:?}: {started} {}", ran.stderr);
+        }
+    }
+}

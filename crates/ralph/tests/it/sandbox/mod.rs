@@ -1,0 +1,41 @@
+//! The sandbox, through the built binary: what gets out, what must work, how children end.
+
+mod attempts;
+mod bad_input;
+mod ends;
+mod escapes;
+mod proxied;
+mod runs;
+mod working;
+mod world;
+
+use ralph_testkit::sealed::{Finished, Sealed};
+
+/// The backends of this machine's kernel.
+const BACKENDS: [&str; 3] = ["native", "bwrap", "landlock"];
+
+/// Returns the backends that work here. In CI all must; elsewhere it is said what is left out.
+#[expect(clippy::print_stderr, reason = "what is left out must be seen")]
+fn backends() -> Vec<&'static str> {
+    let sealed = crate::sealed();
+    let works = |backend: &&str| {
+        let tried = inside(&sealed, backend, &["true"]);
+        if tried.code != Some(0) {
+            assert!(std::env::var_os("CI").is_none(), "{backend}: {}", tried.stderr);
+            eprintln!("LEFT OUT: the sandbox backend {backend}: {}", tried.stderr);
+        }
+        tried.code == Some(0)
+    };
+    BACKENDS.into_iter().filter(works).collect()
+}
+
+/// Runs a command in an agent's cell without a network.
+fn inside(sealed: &Sealed, backend: &str, command: &[&str]) -> Finished {
+    let words = ["sandbox", "exec", "--backend", backend, "--network", "none", "--"];
+    sealed.ralph(&[&words, command].concat())
+}
+
+/// Runs a shell script there.
+fn script(sealed: &Sealed, backend: &str, script: &str) -> Finished {
+    inside(sealed, backend, &["sh", "-c", script])
+}

@@ -1,0 +1,136 @@
+//! The one way out of a cell's network: a listener that is handed to the proxy outside.
+
+use std::io::{Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::thread;
+
+use ralph_core::sandbox::{GitAccess, Policy};
+use ralph_io::process::{Captured, Limits, Spawn, Stdin, Watch, capture};
+use ralph_io::sandbox::{Cage, Door, Finding, Handed, Places, Wall, probe};
+use ralph_testkit::sealed::Sealed;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+
+use crate::sealed;
+
+/// What a program inside does: it takes the proxy's word, and finds nothing else to talk to.
+const PROGRAM: &str = "
+import os, socket, sys
+host, port = os.environ['HTTPS_PROXY'].removeprefix('http://').split(':')
+with socket.create_connection((host, int(port)), timeout=5) as proxy:
+    sys.stdout.write(proxy.recv(64).decode())
+try:
+    socket.create_connection(('127.0.0.1', int(sys.argv[1])), timeout=2)
+    sys.exit(3)
+except OSError:
+    pass
+";
+
+fn places(sealed: &Sealed) -> Places {
+    let state = sealed.state().join("project");
+    std::fs::create_dir_all(state.join("run")).expect("a directory");
+    Places {
+        project: sealed.project(),
+        work_tree: sealed.project(),
+        history: Vec::new(),
+        run: state.join("run"),
+        state,
+        agent_state: Vec::new(),
+        home: Some(sealed.root().join("home")),
+        path: "/usr/bin".into(),
+        executable: env!("CARGO_BIN_EXE_ralph").into(),
+        opened: Vec::new(),
+    }
+}
+
+fn run(sealed: &Sealed, wall: Wall, door: Option<Door>, words: &[&str]) -> Captured {
+    let policy = Policy { git: GitAccess::Ro, ..Policy::default() };
+    let cage = Cage::new(wall, policy, places(sealed), door);
+    let spawn = Spawn {
+        program: "/usr/bin/python3".into(),
+        args: words.iter().map(Into::into).collect(),
+        cwd: sealed.project(),
+        env: Vec::new(),
+        stdin: Stdin::Null,
+        limits: Limits::default(),
+    };
+    let spawn = cage.launch(spawn, &Handed::default()).expect("launched");
+    capture(&spawn, &Watch::detached(), 4096)
+}
+
+/// Returns the walls that can be made here.
+fn walls(sealed: &Sealed) -> Vec<Wall> {
+    let env = vec![("PATH".into(), "/usr/bin:/bin".into())];
+    let ralph = Path::new(env!("CARGO_BIN_EXE_ralph"));
+    let kinds = super::backends();
+    ralph_core::sandbox::Backend::ALL
+        .into_iter()
+        .filter(|backend| kinds.contains(&backend.name()))
+        .filter_map(|it| match probe(it, ralph, &sealed.project(), &env, &Watch::detached()) {
+            Finding::Works(wall) => Some(wall),
+            Finding::Fails { .. } => None,
+        })
+        .collect()
+}
+
+/// Waits for one listener to be handed over, and says hello to whoever comes through it.
+fn greet(handover: &UnixListener) {
+    let (stream, _) = handover.accept().expect("a call");
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut said = [0; 64];
+    let mut pieces = [std::io::IoSliceMut::new(&mut said)];
+    let got = recvmsg(&stream, &mut pieces, &mut control, RecvFlags::CMSG_CLOEXEC);
+    assert_eq!(&said[..got.expect("a message").bytes], b"proxy\n");
+    let handed = control.drain().find_map(|message| {
+        if let RecvAncillaryMessage::ScmRights(mut files) = message { files.next() } else { None }
+    });
+    (&stream).write_all(b"ok\n").expect("answered");
+    let (mut inside, _) =
+        TcpListener::from(handed.expect("a listener")).accept().expect("a connection");
+    inside.write_all(b"hello").expect("said");
+    // The connection lasts as long as the cell, and nothing else comes through it.
+    assert_eq!((&stream).read(&mut [0; 1]).expect("the end"), 0);
+}
+
+#[test]
+fn the_proxy_takes_over_a_listener_and_is_all_that_can_be_reached() {
+    let sealed = sealed();
+    sealed.write("talk.py", PROGRAM);
+    let host = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let host = host.local_addr().expect("an address").port().to_string();
+    for (number, wall) in walls(&sealed).into_iter().enumerate() {
+        let path = sealed.root().join(format!("handover-{number}"));
+        let handover = UnixListener::bind(&path).expect("a socket");
+        let proxy = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let port = proxy.local_addr().expect("an address").port();
+        let greeter = match wall {
+            Wall::Native | Wall::Bwrap { .. } => thread::spawn(move || greet(&handover)),
+            Wall::Landlock => thread::spawn(move || {
+                let (mut inside, _): (TcpStream, _) = proxy.accept().expect("a connection");
+                inside.write_all(b"hello").expect("said");
+            }),
+        };
+        let door = Door { handover: path, forwards: Vec::new(), port };
+        let ran = run(&sealed, wall.clone(), Some(door), &["talk.py", &host]);
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.end.ending.is_success(), "{wall:?}: {}: {said}", ran.end.ending);
+        assert_eq!(ran.stdout, b"hello", "{wall:?}");
+        greeter.join().expect("greeted");
+    }
+}
+
+#[test]
+fn a_proxy_that_is_not_there_is_said() {
+    let sealed = sealed();
+    for wall in walls(&sealed).into_iter().filter(|wall| *wall != Wall::Landlock) {
+        let door = Door { handover: sealed.root().join("nobody"), forwards: Vec::new(), port: 1 };
+        let ran = run(&sealed, wall.clone(), Some(door), &["-c", "pass"]);
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        let reason = ralph_io::sandbox::not_started("python3", &ran.end.ending, &said);
+        let reason = reason.expect("it was not started").to_string();
+        assert!(reason.contains("cannot reach the proxy at"), "{wall:?}: {reason}");
+    }
+}

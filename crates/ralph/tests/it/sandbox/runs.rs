@@ -1,0 +1,148 @@
+//! Whole runs in a sandbox: agent, gates and git start inside, and what happened is told.
+
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+use serde_json::{Value, json};
+
+use super::backends;
+
+/// Runs ralph with a backend of the user's choice.
+fn ralph(sealed: &Sealed, backend: &str, words: &[&str]) -> Finished {
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command
+        .args(words)
+        .env("RALPH_SANDBOX_BACKEND", backend)
+        .env("MY_SECRET_TOKEN", "canary-of-the-environment");
+    Running::start(command).wait()
+}
+
+fn done() -> Value {
+    json!({ "text": "<response>DONE</response>" })
+}
+
+#[test]
+fn agent_gates_and_git_work_inside_and_reach_nothing_else() {
+    for backend in backends() {
+        let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+        std::fs::write(sealed.root().join("home/secret.txt"), "canary of the home")
+            .expect("written");
+        let outside = sealed.root().join("outside");
+        std::fs::create_dir(&outside).expect("a directory");
+        let outside = outside.display();
+        let probes = "{ echo x > $OUT/agent; } 2>/dev/null && touch agent-got-out; \
+                      cat ~/secret.txt > agent-read 2>/dev/null; \
+                      test -n \"$MY_SECRET_TOKEN\" && touch agent-knows; \
+                      ls $STATE > agent-saw 2>/dev/null; true";
+        let probes = probes.replace("$OUT", &outside.to_string());
+        let probes = probes.replace("$STATE", &sealed.state().join("..").display().to_string());
+        let gate = format!(
+            "test -f work.txt && ! {{ echo x > {outside}/gate; }} 2>/dev/null && \
+             ! {{ echo x > .ralph/settings.json; }} 2>/dev/null || test \"$RALPH_SANDBOX\" = landlock"
+        );
+        sealed.script(
+            &json!([{ "do": [
+                { "write": { "path": "work.txt", "text": "done\n" } },
+                { "run": { "command": probes } },
+                done(),
+            ] }]),
+            &json!({
+                "guardrails": [{ "command": gate }],
+                "scm": { "command": "git", "tasks": ["commit"] },
+            }),
+        );
+        let words = ["run", "-p", "Work.", "-m", "1", "--include-dirty"];
+        let end = ralph(&sealed, backend, &words);
+        assert_eq!(end.code, Some(0), "{backend}: {}{}", end.stdout, end.stderr);
+        assert_eq!(sealed.subjects().len(), 2, "{backend}");
+        for name in ["agent-got-out", "agent-knows"] {
+            assert!(!sealed.project().join(name).exists(), "{backend}: {name}");
+        }
+        assert!(!sealed.root().join("outside/agent").exists(), "{backend}");
+        assert!(!sealed.root().join("outside/gate").exists(), "{backend}");
+        assert!(!sealed.read("agent-read").contains("canary"), "{backend}");
+        assert!(!end.stderr.contains("no sandbox"), "{}", end.stderr);
+        let started = &sealed.events_of("run_started")[0];
+        assert_eq!(
+            started["recipe"]["sandbox"]["backend"],
+            json!({ "this": backend }),
+            "{started}"
+        );
+        assert_eq!(sealed.survivors(), [""; 0]);
+        assert_eq!(
+            sealed.git(&["status", "--short"]),
+            "",
+            "{backend}: nothing of the walls is left"
+        );
+    }
+}
+
+#[test]
+fn what_the_network_refused_is_told_in_the_end_and_in_the_report() {
+    for backend in backends() {
+        let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+        let ralph_itself = env!("CARGO_BIN_EXE_ralph");
+        let connect = format!(
+            "echo | {ralph_itself} __connect evil.example 443 > said 2>&1 || true; \
+             echo | {ralph_itself} __connect evil.example 443 >> said 2>&1 || true"
+        );
+        sealed.script(&json!([{ "do": [{ "run": { "command": connect } }, done()] }]), &json!({}));
+        let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
+        assert_eq!(end.code, Some(0), "{backend}: {}", end.stderr);
+        let words = "evil.example:443 refused: it is not on the list of allowed hosts (2 times)";
+        let warned = sealed.events_of("warned");
+        let said: Vec<&str> = warned.iter().filter_map(|event| event["text"].as_str()).collect();
+        assert!(said.iter().any(|text| text.contains(words)), "{backend}: {said:?}");
+        let report = ralph(&sealed, backend, &["report"]).stdout;
+        assert!(report.contains(words), "{backend}: {report}");
+        let said = sealed.read("said");
+        assert!(said.contains("sandbox refused a connection"), "{backend}: {said}");
+    }
+}
+
+#[test]
+fn a_run_without_walls_says_so_everywhere() {
+    let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+    sealed.script(&json!([{ "do": [done()] }]), &json!({}));
+    for (backend, words) in [
+        ("none", "there is no sandbox: agent and gates can do whatever you can"),
+        ("guard", "nothing but the command guard keeps the agent from the rest"),
+    ] {
+        let flag = format!("--sandbox={backend}");
+        let end = ralph(&sealed, "auto", &["run", "-p", "Work.", "-m", "1", &flag]);
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        let words_said: Vec<&str> = end.stderr.split_whitespace().collect();
+        assert!(words_said.join(" ").contains(words), "{}", end.stderr);
+        let report = ralph(&sealed, backend, &["report"]).stdout;
+        assert!(report.contains(words), "{report}");
+    }
+}
+
+#[test]
+fn a_backend_that_does_not_work_is_refused_before_anything_happens() {
+    let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+    sealed.script(&json!([{ "do": [done()] }]), &json!({}));
+    for backend in ["sbx", "container"] {
+        let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
+        assert_eq!(end.code, Some(2), "{backend}: {}", end.stderr);
+        assert!(end.stderr.contains("does not work here"), "{}", end.stderr);
+        assert!(end.stderr.contains("--no-sandbox"), "{}", end.stderr);
+    }
+    assert_eq!(sealed.runs().len(), 0, "no run was begun");
+}
+
+#[test]
+fn going_on_with_a_run_means_the_same_walls() {
+    for backend in backends() {
+        let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+        let probe = "{ echo x > ../outside.txt; } 2>/dev/null; echo $RALPH_SANDBOX >> walls; true";
+        sealed.script(
+            &json!([{ "do": [{ "run": { "command": probe } }, { "text": "More to do." }] }]),
+            &json!({}),
+        );
+        let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
+        assert_eq!(end.code, Some(1), "{backend}: {}", end.stderr);
+        let end = ralph(&sealed, "none", &["resume", "-m", "2"]);
+        assert_eq!(end.code, Some(1), "{backend}: {}", end.stderr);
+        assert!(!sealed.root().join("outside.txt").exists(), "{backend}");
+        assert_eq!(sealed.read("walls"), format!("{backend}\n").repeat(2), "{}", end.stderr);
+    }
+}

@@ -1,0 +1,260 @@
+//! Secrets: masked wherever ralph writes, and refused in commits.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use ralph_io::store::raw::RawReader;
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+use serde_json::{Value, json};
+
+use crate::repository;
+
+/// A secret in ralph's environment, and one in the agent's.
+const CANARY: &str = "canary+7f/3a91-of-ralph";
+const OTHER: &str = "sparrow-4711-of-agent";
+
+/// A token that is known by its shape.
+const TOKEN: &str = "ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5";
+
+fn ralph(sealed: &Sealed, words: &[&str]) -> Finished {
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(words).env("CANARY_TOKEN", CANARY);
+    Running::start(command).wait()
+}
+
+/// A shell command that prints the secrets in every encoding.
+const PRINTS: &str = "for s in \"$CANARY_TOKEN\" \"$OTHER_SECRET\"; do \
+     echo \"plain $s\"; printf %s \"$s\" | base64; printf x%s \"$s\" | base64; \
+     printf xx%s \"$s\" | base64; printf %s \"$s\" | od -An -v -tx1 | tr -d ' \\n'; echo; \
+     printf %s \"$s\" | sed 's|+|%2B|g;s|/|%2F|g'; done";
+
+/// What no file may hold: the secrets as they are, in base64, hexadecimal and in a URL.
+fn forbidden() -> Vec<String> {
+    let mut forms = Vec::new();
+    for secret in [CANARY, OTHER] {
+        forms.push(secret.to_owned());
+        let digits: Vec<String> = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+        forms.push(digits.concat());
+        forms.push(secret.replace('+', "%2B").replace('/', "%2F"));
+    }
+    // What `base64` prints of them, without the ends that depend on what is around.
+    forms.extend(
+        [
+            "Y2FuYXJ5KzdmLzNhOTEtb2YtcmFscG",
+            "NhbmFyeSs3Zi8zYTkxLW9mLXJhbHBo",
+            "Y2FuYXJ5KzdmLzNhOTEtb2Y",
+            "c3BhcnJvdy00NzExLW9mLWFnZW50",
+            "NwYXJyb3ctNDcxMS1vZi1hZ2Vud",
+            "zcGFycm93LTQ3MTEtb2YtYWdlbn",
+        ]
+        .map(str::to_owned),
+    );
+    forms.push(TOKEN.to_owned());
+    forms
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).expect("a directory").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        }
+        found.push(path);
+    }
+    found
+}
+
+/// Returns what a file says, raw streams included.
+fn content(path: &Path) -> String {
+    let mut bytes = fs::read(path).expect("readable");
+    if path.extension().is_some_and(|extension| extension == "zst") {
+        bytes.clear();
+        let mut reader = RawReader::open(path).expect("a stream");
+        reader.read_to_end(&mut bytes).expect("readable");
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[track_caller]
+fn assert_nothing_leaked(sealed: &Sealed, ends: &[&Finished]) {
+    let own = [sealed.project().join(".ralph"), sealed.state()];
+    let mut seen = 0;
+    for path in own.iter().flat_map(|place| files(place)).filter(|path| path.is_file()) {
+        if path.ends_with("settings.json") {
+            continue;
+        }
+        seen += 1;
+        let text = content(&path);
+        for form in forbidden() {
+            assert!(!text.contains(&form), "{} holds {form}", path.display());
+        }
+    }
+    assert!(seen > 5, "the run wrote {seen} files");
+    for end in ends {
+        for form in forbidden() {
+            assert!(!end.stderr.contains(&form), "stderr shows {form}");
+            assert!(!end.stdout.contains(&form), "stdout shows {form}");
+        }
+    }
+    for message in sealed.git(&["log", "--all", "--format=%B"]).lines() {
+        assert!(!forbidden().iter().any(|form| message.contains(form)), "{message}");
+    }
+}
+
+#[test]
+fn no_file_and_no_screen_shows_a_secret() {
+    let sealed = repository();
+    let says = format!("I found {CANARY}, {OTHER} and {TOKEN}.");
+    let handoff = json!({ "handoff": {
+        "task_completed": { "summary": says, "fully_complete": true },
+        "key_decisions": [{ "decision": says, "rationale": TOKEN }]
+    } });
+    let work = |further: Value| {
+        json!([
+            { "run": { "command": "echo work >> work.txt" } },
+            { "run": { "command": PRINTS, "show": "tool" } },
+            { "delta": ["Half of it: ", &CANARY[..9], &CANARY[9..]] },
+            { "stderr": &says },
+            { "text": &says },
+            further
+        ])
+    };
+    sealed.script(
+        &json!([{ "do": work(handoff) }]),
+        &json!({
+            "agent": { "command": "sim", "flags": [sealed.root().join("scenario.json")], "env": { "OTHER_SECRET": OTHER } },
+            "review": { "enabled": false },
+            "gates": [{ "name": "leaky", "command": format!("OTHER_SECRET={OTHER}; {PRINTS}; test $(wc -l < work.txt) -ge 2") }],
+        }),
+    );
+    let task = json!({ "id": "T1", "title": "One", "description": "Do it.", "status": "pending", "acceptance_criteria": ["a"] });
+    sealed.write("plan.json", &json!({ "project": "p", "tasks": [task] }).to_string());
+    sealed.write(".gitignore", "/.ralph/\n");
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+    let build = ralph(&sealed, &["build", "--verbose"]).expect_code(0);
+    let report = ralph(&sealed, &["report"]).expect_code(0);
+    let status = ralph(&sealed, &["status"]);
+    assert!(build.stderr.contains("***"), "{}", build.stderr);
+    assert!(sealed.prompts()[1].contains("plain ***"), "{}", sealed.prompts()[1]);
+    // The gate names its secret in the settings, which the journal repeats.
+    let journal = sealed.runs()[0].join("journal.jsonl");
+    let text = fs::read_to_string(&journal).expect("a journal");
+    fs::write(&journal, text.split_once('\n').expect("lines").1).expect("written");
+    assert_nothing_leaked(&sealed, &[&build, &report, &status]);
+}
+
+#[test]
+fn everything_a_run_writes_is_for_its_owner_only() {
+    let sealed = repository();
+    sealed.script(
+        &json!([{ "do": [{ "text": "Hello" }, { "claim": "DONE" }] }]),
+        &json!({ "gates": [{ "name": "g", "command": "echo checked" }] }),
+    );
+    ralph(&sealed, &["run", "-p", "base"]).expect_code(0);
+    // The index is git's, and lies in a directory that is closed to others.
+    let users = [".ralph/settings.json".to_owned(), "index".to_owned()];
+    let mut places = files(&sealed.state());
+    places.extend(files(&sealed.project().join(".ralph")));
+    places.push(sealed.state());
+    let is_ours = |path: &PathBuf| !users.iter().any(|name| path.ends_with(name));
+    for path in places.into_iter().filter(is_ours) {
+        let mode = fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", path.display());
+    }
+}
+
+#[test]
+fn the_secrets_of_an_agents_environment_are_not_in_the_journal_and_resume_has_them_again() {
+    let sealed = repository();
+    let settings = json!({
+        "agent": { "command": "sim", "flags": [sealed.root().join("scenario.json")], "env": { "OTHER_SECRET": OTHER, "PLAIN": "x" } },
+        "maximumIterations": 1,
+    });
+    let calls = json!([{ "do": [{ "run": { "command": "printf %s \"$OTHER_SECRET\" > seen.txt" } }, { "text": "Seen." }] }]);
+    sealed.script(&calls, &settings);
+    ralph(&sealed, &["run", "-p", "base"]).expect_code(1);
+    let started = &sealed.events_of("run_started")[0];
+    assert_eq!(started["recipe"]["agent"]["env"], json!({ "OTHER_SECRET": "***", "PLAIN": "x" }));
+    fs::remove_file(sealed.project().join("seen.txt")).expect("removed");
+    ralph(&sealed, &["resume", "--maximum-iterations", "2"]).expect_code(1);
+    assert_eq!(sealed.read("seen.txt"), OTHER);
+    sealed.script(&calls, &json!({}));
+    let end = ralph(&sealed, &["resume", "--maximum-iterations", "3"]).expect_code(2);
+    assert!(end.stderr.contains("OTHER_SECRET"), "{}", end.stderr);
+}
+
+fn staged(commit: &str, agent_commits: &str) -> (Sealed, Value) {
+    let sealed = repository();
+    sealed.write(".gitignore", "/.ralph/\n");
+    let clean = json!({ "when": { "promptContains": "hold secrets" }, "do": [
+        { "run": { "command": format!("git rm -q --cached config.py 2>/dev/null; echo 'key = env()' > config.py; {agent_commits}") } },
+        { "claim": "DONE" }
+    ] });
+    let calls = json!([
+        { "when": { "role": "message" }, "do": [{ "text": "Add it" }] },
+        clean,
+        { "do": [
+            { "run": { "command": format!("printf 'a\\nkey = \"%s\"\\n' \"$CANARY_TOKEN\" > config.py; {agent_commits}") } },
+            { "claim": "DONE" }
+        ] }
+    ]);
+    let settings = match commit {
+        "scm" => json!({ "scm": { "command": "git", "tasks": ["commit"] } }),
+        who => json!({ "commit": who }),
+    };
+    sealed.script(&calls, &settings);
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+    (sealed, calls)
+}
+
+#[test]
+fn work_with_a_secret_is_refused_fed_back_and_never_committed() {
+    for commit in ["ralph", "scm"] {
+        let (sealed, _) = staged(commit, "true");
+        let end = ralph(&sealed, &["run", "-p", "base"]).expect_code(0);
+        let told = sealed.prompts().into_iter().find(|it| it.contains("hold secrets"));
+        let told = told.expect("the agent is told");
+        assert!(told.contains("- config.py:2: a known secret"), "{told}");
+        assert!(!told.contains(CANARY));
+        let history = sealed.git(&["log", "-p", "--all", "--format=%H"]);
+        assert!(!history.contains(CANARY), "{commit}: {history}");
+        assert!(history.contains("+key = env()"), "{commit}: {}", end.stderr);
+    }
+}
+
+#[test]
+fn a_secret_in_the_agents_own_commit_is_named_and_completion_refused() {
+    let again = "git add -A && { git log -1 --format=%s | grep -q Mine && git commit -q --amend --no-edit || git commit -qm Mine; }";
+    let (sealed, _) = staged("agent", again);
+    ralph(&sealed, &["run", "-p", "base"]).expect_code(0);
+    let verdicts = sealed.events_of("judged");
+    assert_eq!(verdicts[0]["judgement"]["verdict"]["gates"], json!(["secrets"]));
+    let history = sealed.git(&["log", "-p", "--format=%H"]);
+    assert!(!history.contains(CANARY), "{history}");
+}
+
+#[test]
+fn shapes_may_be_allowed_in_some_files_and_known_values_in_none() {
+    let sealed = repository();
+    let text = |secret: &str| json!({ "write": { "path": "tests/fixture.txt", "text": secret } });
+    let calls = json!([
+        { "when": { "call": 1 }, "do": [text(TOKEN), { "claim": "DONE" }] },
+        { "do": [text(CANARY), { "claim": "DONE" }] }
+    ]);
+    sealed.write(".gitignore", "/.ralph/\n");
+    sealed.script(
+        &calls,
+        &json!({ "commit": "ralph", "secrets": { "allow": ["tests/**"] }, "maximumIterations": 1 }),
+    );
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+    ralph(&sealed, &["run", "-p", "base"]).expect_code(0);
+    assert_eq!(sealed.read("tests/fixture.txt"), TOKEN);
+    ralph(&sealed, &["run", "-p", "base"]).expect_code(1);
+    assert_eq!(sealed.subjects().len(), 3);
+}

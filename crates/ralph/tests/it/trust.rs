@@ -1,0 +1,471 @@
+//! What project settings may loosen, the user's own settings, and `ralph trust`.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::Stdio;
+
+use expect_test::{Expect, expect};
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::{Value, json};
+
+use crate::{done, run, sealed};
+
+/// A project that is done at once, with these sections in its settings.
+fn project(settings: &Value) -> Sealed {
+    let sealed = sealed().with_walls();
+    sealed.script(&done(), settings);
+    sealed
+}
+
+/// Writes the user's own settings.
+fn user(sealed: &Sealed, text: &str) {
+    let directory = sealed.root().join("home/.config/ralph");
+    fs::create_dir_all(&directory).expect("a directory");
+    fs::write(directory.join("settings.json"), text).expect("written");
+}
+
+fn with_variables(sealed: &Sealed, words: &[&str], variables: &[(&str, &str)]) -> Finished {
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(words).envs(variables.iter().copied());
+    Running::start(command).wait()
+}
+
+fn shown(sealed: &Sealed, text: &str) -> String {
+    text.replace(&sealed.root().display().to_string(), "ROOT")
+}
+
+/// Runs `ralph trust` on a terminal, answers, and returns the code and what was said.
+fn on_a_terminal(sealed: &Sealed, words: &[&str], answer: &str) -> (Option<i32>, String) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&master).expect("granted");
+    unlockpt(&master).expect("unlocked");
+    let name = ptsname(&master, Vec::new()).expect("a name").into_string().expect("text");
+    let end = || File::options().read(true).write(true).open(&name).expect("the other end");
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(words).stdin(Stdio::from(end())).stderr(Stdio::from(end())).stdout(Stdio::null());
+    let mut child = command.spawn().expect("it starts");
+    // The command holds the other end open as well.
+    drop(command);
+    let mut terminal = File::from(master);
+    let mut seen = Vec::new();
+    let mut buffer = [0; 4096];
+    let mut is_answered = false;
+    // Reading ends with an error once nobody holds the other end.
+    while let Ok(count @ 1..) = terminal.read(&mut buffer) {
+        seen.extend_from_slice(&buffer[..count]);
+        if !is_answered && seen.ends_with(b"[y/N] ") {
+            terminal.write_all(answer.as_bytes()).expect("answered");
+            is_answered = true;
+        }
+    }
+    let code = child.wait().expect("it ends").code();
+    (code, String::from_utf8_lossy(&seen).replace("\r\n", "\n"))
+}
+
+#[test]
+fn what_a_project_loosens_is_refused_with_key_place_and_both_ways_on() {
+    let sealed = project(&json!({
+        "sandbox": { "network": { "mode": "host", "allow": ["a.example"] }, "git": "ro" }
+    }));
+    let end = run(&sealed, &[]).expect_code(2);
+    expect![[r#"
+        error: The settings of this project loosen its isolation, and you do not trust it:
+          .ralph/settings.json:14:15: `sandbox.network.mode` asks for "host"; your bound is "proxy" (default)
+          .ralph/settings.json:15:16: `sandbox.network.allow` adds "a.example"; your bound is [] (default)
+        hint: `ralph trust` accepts it for this project
+        hint: or put it into your own settings, `ROOT/home/.config/ralph/settings.json`, for all projects
+    "#]]
+    .assert_eq(&shown(&sealed, &end.stderr));
+    assert!(sealed.runs().is_empty(), "nothing has begun");
+    // What starts nothing can be looked at.
+    for words in [&["status"][..], &["log"], &["report"], &["context"], &["resume", "--list"]] {
+        let said = sealed.ralph(words).stderr;
+        assert!(!said.contains("do not trust"), "{words:?}: {said}");
+    }
+    for words in [&["run", "-p", "x", "--dry-run"][..], &["resume"]] {
+        sealed.ralph(words).expect_code(2).expect_stderr("you do not trust it");
+    }
+}
+
+#[test]
+fn every_kind_of_loosening_is_refused_and_every_tightening_taken() {
+    for (section, is_refused) in [
+        (json!({ "backend": "none" }), true),
+        (json!({ "backend": "guard" }), true),
+        (json!({ "backend": "landlock" }), true),
+        (json!({ "backend": "auto" }), false),
+        (json!({ "fallback": "guard" }), true),
+        (json!({ "fallback": "stop" }), false),
+        (json!({ "git": "agent" }), true),
+        (json!({ "git": "clone" }), false),
+        (json!({ "git": "ro" }), false),
+        (json!({ "rw": ["~/.cache"] }), true),
+        (json!({ "rw": [] }), false),
+        (json!({ "home": [".ssh"] }), true),
+        (json!({ "env": ["AWS_*"] }), true),
+        (json!({ "ro": ["docs"], "hide": [".env"] }), false),
+        (json!({ "unixSockets": "private" }), true),
+        (json!({ "image": "theirs" }), true),
+        (json!({ "gates": { "network": "proxy" } }), true),
+        (json!({ "gates": { "credentials": true } }), true),
+        (json!({ "gates": { "network": "none", "credentials": false } }), false),
+        (json!({ "network": { "mode": "none", "deny": ["x.example"] } }), false),
+        (json!({ "network": { "allowPrivate": ["10.0.0.0/8"] } }), true),
+        (json!({ "limits": { "memory": "9G" } }), true),
+        (json!({ "limits": { "memory": "1G", "pids": 100 } }), false),
+    ] {
+        let sealed = project(&json!({ "sandbox": section }));
+        let end = run(&sealed, &["--dry-run"]);
+        let expect = if is_refused { 2 } else { 0 };
+        assert_eq!(end.code, Some(expect), "{section}: {}", end.stderr);
+        assert_eq!(end.stderr.contains("you do not trust it"), is_refused, "{section}");
+        // The local file and a given file of the project are no better.
+        let settings = json!({ "sandbox": section }).to_string();
+        sealed.script(&done(), &json!({}));
+        sealed.write(".ralph/settings.local.json", &settings);
+        assert_eq!(run(&sealed, &["--dry-run"]).code, Some(expect), "local: {section}");
+    }
+}
+
+#[test]
+fn a_project_does_not_choose_where_trusted_state_lies() {
+    let sealed = project(&json!({ "stateDir": ".ralph/state" }));
+    run(&sealed, &[]).expect_code(2).expect_stderr("`stateDir` asks for \".ralph/state\"");
+    user(&sealed, r#"{ "stateDir": ".ralph/state" }"#);
+    run(&sealed, &[]).expect_code(0);
+}
+
+#[test]
+fn flags_and_variables_are_the_users_own_word() {
+    let sealed = project(&json!({ "sandbox": { "backend": "none", "rw": ["/data"] } }));
+    run(&sealed, &[]).expect_code(2).expect_stderr("sandbox.backend");
+    // Without a sandbox there is nothing to loosen in it.
+    run(&sealed, &["--no-sandbox"]).expect_code(0);
+    let words = ["run", "-p", "base"];
+    with_variables(&sealed, &words, &[("RALPH_SANDBOX_BACKEND", "none")]).expect_code(0);
+}
+
+#[test]
+fn a_file_that_is_given_is_the_users_word_unless_it_lies_in_the_project() {
+    let sealed = sealed().with_walls();
+    sealed.script(&done(), &json!({ "sandbox": { "git": "agent" } }));
+    let text = sealed.read(".ralph/settings.json");
+    sealed.write("given.json", &text);
+    let outside = sealed.root().join("given.json");
+    fs::write(&outside, &text).expect("written");
+    let outside = outside.to_string_lossy().into_owned();
+    run(&sealed, &["--config", &outside]).expect_code(0);
+    let end = run(&sealed, &["--config", "given.json"]).expect_code(2);
+    assert!(end.stderr.contains("`ralph trust --config given.json`"), "{}", end.stderr);
+    symlink(&outside, sealed.project().join("link.json")).expect("a link");
+    run(&sealed, &["--config", "link.json"]).expect_code(2);
+    sealed.write("lines.conf", "RALPH_SANDBOX_GIT=agent\nAGENT_CLI=true\n");
+    let end = run(&sealed, &["--config", "lines.conf"]).expect_code(2);
+    assert!(end.stderr.contains("lines.conf:1:19: `sandbox.git` asks for"), "{}", end.stderr);
+    // Trust in one file is no trust in another.
+    sealed.ralph(&["trust", "--yes", "--config", "given.json"]).expect_code(0);
+    run(&sealed, &["--config", "given.json"]).expect_code(0);
+    run(&sealed, &[]).expect_code(2);
+}
+
+#[test]
+fn the_users_settings_are_a_layer_and_a_bound() {
+    let sealed = project(&json!({
+        "maximumIterations": 3,
+        "sandbox": { "network": { "allow": ["a.example"], "deny": ["y.example"] } }
+    }));
+    run(&sealed, &[]).expect_code(2);
+    user(
+        &sealed,
+        r#"{ "maximumIterations": 9, "commitPrefix": "mine",
+             "sandbox": { "network": { "allow": ["*.example"], "deny": ["x.example"] } } }"#,
+    );
+    let end = run(&sealed, &["--verbose"]).expect_code(0);
+    let said = shown(&sealed, &end.stderr);
+    for line in [
+        "Loading settings from ROOT/home/.config/ralph/settings.json",
+        "\"maximumIterations\": 3",
+        "\"commitPrefix\": \"mine\"",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    for closed in ["x.example", "y.example"] {
+        assert!(said.contains(closed), "what is closed stays closed: {said}");
+    }
+    // A stricter user bounds what used to be fine.
+    user(&sealed, r#"{ "sandbox": { "network": { "allow": ["b.example"], "mode": "none" } } }"#);
+    run(&sealed, &[]).expect_code(2).expect_stderr(r#"your bound is ["b.example"] ("#);
+}
+
+#[test]
+fn mistakes_in_the_users_settings_name_the_file() {
+    for (text, expect) in [
+        ("{ \"maxTurn\": 1 }", "ROOT/home/.config/ralph/settings.json:1:3: unknown key `maxTurn`"),
+        ("{ ", "ROOT/home/.config/ralph/settings.json:1:2: not valid JSON"),
+        ("", "ROOT/home/.config/ralph/settings.json: the file is empty"),
+    ] {
+        let sealed = project(&json!({}));
+        user(&sealed, text);
+        let end = run(&sealed, &[]).expect_code(2);
+        assert!(shown(&sealed, &end.stderr).contains(expect), "{text}: {}", end.stderr);
+    }
+    let sealed = project(&json!({}));
+    let place = sealed.root().join("home/.config/ralph/settings.json");
+    fs::create_dir_all(&place).expect("a directory");
+    run(&sealed, &[]).expect_code(2).expect_stderr("is a directory, not a settings file");
+    fs::remove_dir(&place).expect("removed");
+    symlink("nowhere", &place).expect("a link");
+    run(&sealed, &[]).expect_code(2).expect_stderr("cannot be read");
+    // The demo is not about the user's settings.
+    sealed.ralph(&["demo", "--fast"]).expect_code(0);
+}
+
+#[test]
+fn the_usual_variables_say_where_the_users_settings_are() {
+    let sealed = project(&json!({}));
+    let first = |variables: &[(&str, &str)]| {
+        let end = with_variables(&sealed, &["run", "-p", "base", "-V"], variables).expect_code(0);
+        let line = end.stderr.lines().find(|line| line.contains("Loading settings from"));
+        shown(&sealed, line.expect("a line").rsplit(' ').next().unwrap_or_default())
+    };
+    assert_eq!(first(&[]), "ROOT/project/.ralph/settings.json");
+    let other = sealed.root().join("other");
+    fs::create_dir_all(other.join("ralph")).expect("a directory");
+    fs::write(other.join("ralph/settings.json"), "{}").expect("written");
+    let moved = first(&[("XDG_CONFIG_HOME", &other.to_string_lossy())]);
+    assert_eq!(moved, "ROOT/other/ralph/settings.json");
+    // A home that is a link leads to the same.
+    user(&sealed, "{}");
+    let link = sealed.root().join("link");
+    symlink(sealed.root().join("home"), &link).expect("a link");
+    let linked = first(&[("HOME", &link.to_string_lossy())]);
+    assert_eq!(linked, "ROOT/link/.config/ralph/settings.json");
+}
+
+#[test]
+fn without_a_home_nothing_is_trusted_and_nothing_breaks() {
+    let sealed = project(&json!({ "sandbox": { "git": "agent" } }));
+    let homeless = |words: &[&str]| {
+        let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        command.args(words).env_remove("HOME").env_remove("XDG_STATE_HOME");
+        command.env("RALPH_STATE_DIR", sealed.root().join("state"));
+        Running::start(command).wait()
+    };
+    homeless(&["run", "-p", "x"])
+        .expect_code(2)
+        .expect_stderr("put it into your own settings, for");
+    homeless(&["trust", "--yes"]).expect_code(2).expect_stderr("no place for ralph's state");
+    sealed.script(&done(), &json!({ "sandbox": { "git": "ro" } }));
+    homeless(&["run", "-p", "x"]).expect_code(0);
+}
+
+#[test]
+fn trust_is_given_on_a_terminal_after_everything_was_shown() {
+    let sealed = project(&json!({ "sandbox": { "network": { "mode": "host" } } }));
+    let check = |seen: &str, expected: &Expect| expected.assert_eq(&shown(&sealed, seen));
+    let (code, seen) = on_a_terminal(&sealed, &["trust"], "n\n");
+    assert_eq!(code, Some(1), "{seen}");
+    check(
+        &seen,
+        &expect![[r#"
+            The settings of ROOT/project loosen what holds otherwise:
+              .ralph/settings.json:14:15: `sandbox.network.mode` asks for "host"; your bound is "proxy" (default)
+            Trust this project with it? [y/N] n
+            Nothing is changed.
+        "#]],
+    );
+    run(&sealed, &[]).expect_code(2);
+    let (code, seen) = on_a_terminal(&sealed, &["trust", "."], "y\n");
+    assert_eq!(code, Some(0), "{seen}");
+    run(&sealed, &[]).expect_code(0);
+    let file = sealed.state().join("trust.json");
+    let mode = fs::metadata(&file).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // Where there is nobody, nothing is accepted in silence.
+    fs::remove_file(&file).expect("removed");
+    let end = sealed.ralph(&["trust"]).expect_code(2).expect_stderr("`sandbox.network.mode`");
+    assert!(end.stderr.contains("ralph trust --yes"), "{}", end.stderr);
+    sealed.ralph(&["trust", "--yes", "--quiet"]).expect_code(0).expect_stderr("asks for \"host\"");
+    run(&sealed, &[]).expect_code(0);
+    sealed.ralph(&["trust"]).expect_code(0).expect_stderr("is trusted with all");
+}
+
+#[test]
+fn what_was_not_accepted_is_asked_about_again() {
+    let sealed = project(&json!({ "sandbox": { "rw": ["/data", "/more"] } }));
+    sealed.ralph(&["trust", "--yes"]).expect_code(0);
+    run(&sealed, &[]).expect_code(0);
+    for (section, code) in [
+        (json!({ "rw": ["/data"] }), 0),
+        (json!({ "rw": ["/data"], "git": "ro" }), 0),
+        (json!({ "rw": ["/data", "/etc"] }), 2),
+        (json!({ "rw": ["/data"], "git": "agent" }), 2),
+        (json!({ "backend": "none" }), 2),
+    ] {
+        sealed.script(&done(), &json!({ "sandbox": section }));
+        assert_eq!(run(&sealed, &[]).code, Some(code), "{section}");
+    }
+    // Another project at another place is another project.
+    let other = sealed.root().join("other");
+    fs::create_dir_all(other.join(".ralph")).expect("a directory");
+    let settings = json!({ "sandbox": { "rw": ["/data"] } }).to_string();
+    fs::write(other.join(".ralph/settings.json"), settings).expect("written");
+    let other = other.to_string_lossy().into_owned();
+    sealed.ralph(&["run", "-C", &other, "-p", "x"]).expect_code(2).expect_stderr("do not trust");
+}
+
+#[test]
+fn trust_is_listed_and_taken_back() {
+    let sealed = project(&json!({ "sandbox": { "git": "agent", "env": ["A", "B_*"] } }));
+    let list = |words: &[&str]| {
+        let end = sealed.ralph(&[&["trust", "--list"], words].concat()).expect_code(0);
+        shown(&sealed, &end.stdout)
+    };
+    assert_eq!(list(&[]), "No project is trusted.\n");
+    sealed.ralph(&["trust", "--remove"]).expect_code(2).expect_stderr("is not trusted");
+    sealed.ralph(&["trust", "--yes"]).expect_code(0);
+    expect![[r#"
+        ROOT/project
+          sandbox.env: ["A","B_*"]
+          sandbox.git: "agent"
+    "#]]
+    .assert_eq(&list(&[]));
+    let facts: Value = serde_json::from_str(&list(&["--json"])).expect("JSON");
+    let project = &facts["projects"][0];
+    assert_eq!(
+        (&project["path"], &project["accepted"]["sandbox.git"], &project["exists"]),
+        (&json!("ROOT/project"), &json!("agent"), &json!(true))
+    );
+    let parent = sealed.root().to_string_lossy().into_owned();
+    sealed.ralph(&["trust", "-C", &parent, "--remove", "project"]).expect_code(0);
+    assert_eq!(list(&[]), "No project is trusted.\n");
+    run(&sealed, &[]).expect_code(2);
+    // A directory that is gone is still known by its path.
+    sealed.ralph(&["trust", "--yes"]).expect_code(0);
+    let moved = sealed.root().join("moved");
+    fs::rename(sealed.project(), &moved).expect("moved");
+    let gone = sealed.project().to_string_lossy().into_owned();
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.current_dir(&moved).args(["trust", "--remove", &gone]);
+    Running::start(command).wait().expect_code(0);
+}
+
+#[test]
+fn nothing_to_trust_is_no_mark() {
+    let sealed = project(&json!({ "sandbox": { "git": "ro" } }));
+    sealed.ralph(&["trust", "--yes"]).expect_code(0).expect_stderr("there is nothing to trust");
+    assert!(!sealed.state().join("trust.json").exists());
+    // What init writes marks nothing and loosens nothing.
+    let fresh = crate::repository();
+    fresh.ralph(&["init", "--workflow", "prompt"]).expect_code(0);
+    fresh.ralph(&["trust"]).expect_code(0).expect_stderr("there is nothing to trust");
+    assert!(!fresh.state().join("trust.json").exists());
+}
+
+#[test]
+fn agents_cannot_trust_their_own_project() {
+    let sealed = project(&json!({ "sandbox": { "git": "agent" } }));
+    for name in ["RALPH_RUN_ID", "RALPH_ACTIVE"] {
+        let end = with_variables(&sealed, &["trust", "--yes"], &[(name, "x")]).expect_code(2);
+        assert!(end.stderr.contains(name), "{}", end.stderr);
+    }
+    assert!(!sealed.state().join("trust.json").exists());
+}
+
+#[test]
+fn a_damaged_list_trusts_nobody_and_says_what_to_do() {
+    let sealed = project(&json!({ "sandbox": { "git": "agent" } }));
+    fs::create_dir_all(sealed.state()).expect("a directory");
+    let file = sealed.state().join("trust.json");
+    for text in ["{", r#"{ "version": 99, "projects": [] }"#] {
+        fs::write(&file, text).expect("written");
+        for words in [&["run", "-p", "x"][..], &["trust", "--yes"], &["trust", "--list"]] {
+            let end = sealed.ralph(words).expect_code(2);
+            assert!(shown(&sealed, &end.stderr).contains("ROOT/state/ralph/trust.json"));
+        }
+        assert_eq!(fs::read_to_string(&file).expect("there"), text, "it is left alone");
+    }
+    // Who loosens nothing does not need it.
+    sealed.script(&done(), &json!({}));
+    run(&sealed, &[]).expect_code(0);
+}
+
+#[test]
+fn doctor_shows_whose_settings_hold() {
+    let sealed = project(&json!({ "sandbox": { "git": "agent", "limits": { "pids": 9 } } }));
+    let isolation = |code: i32| {
+        let end = sealed.ralph(&["doctor"]).expect_code(code);
+        let text = shown(&sealed, &end.stdout);
+        text.split_once("Isolation\n").expect("a section").1.to_owned()
+    };
+    expect![[r#"
+        ● you have no settings of your own
+            ROOT/home/.config/ralph/settings.json
+        ✘ the project's settings loosen its isolation, and you do not trust it
+            .ralph/settings.json:13:12: `sandbox.git` asks for "agent"; your bound is `not set` (default)
+            hint: `ralph trust` accepts it; else no run begins here
+        ✔ isolation is as built in, but for what is set
+            sandbox.git: "agent" (.ralph/settings.json:13:12)
+            sandbox.limits.pids: 9 (.ralph/settings.json:15:15)
+
+    "#]]
+    .assert_eq(&isolation(2));
+    user(&sealed, r#"{ "sandbox": { "network": { "mode": "none" } } }"#);
+    sealed.ralph(&["trust", "--yes"]).expect_code(0);
+    expect![[r#"
+        ✔ you have settings of your own
+            ROOT/home/.config/ralph/settings.json
+        ⚠ you trust this project to loosen its isolation
+            .ralph/settings.json:13:12: `sandbox.git` asks for "agent"; your bound is `not set` (default)
+        ✔ isolation is as built in, but for what is set
+            sandbox.git: "agent" (.ralph/settings.json:13:12)
+            sandbox.network.mode: "none" (ROOT/home/.config/ralph/settings.json:1:37)
+            sandbox.limits.pids: 9 (.ralph/settings.json:15:15)
+
+    "#]]
+    .assert_eq(&isolation(0));
+    let all = sealed.ralph(&["doctor", "--verbose"]).expect_code(0).stdout;
+    assert!(all.contains("sandbox.limits.output: \"64M\" (default)"), "{all}");
+    let facts = sealed.ralph(&["doctor", "--json"]).expect_code(0).stdout;
+    let facts: Value = serde_json::from_str(&facts).expect("JSON");
+    let force = facts["isolation"].as_array().expect("a list");
+    let mode = force.iter().find(|it| it["key"] == "sandbox.network.mode").expect("the key");
+    assert_eq!(mode["value"], "none");
+    let names: Vec<&str> = facts["checks"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|it| it["name"].as_str())
+        .collect();
+    assert!(names.contains(&"user-settings") && names.contains(&"trust"), "{names:?}");
+}
+
+#[test]
+fn init_says_that_the_users_settings_hold_too() {
+    let sealed = crate::repository();
+    user(&sealed, r#"{ "agent": { "command": "claude" } }"#);
+    let end = sealed.ralph(&["init", "--workflow", "prompt"]).expect_code(0);
+    let said = shown(&sealed, &end.stdout);
+    assert!(
+        said.contains("Your own settings hold here too: ROOT/home/.config/ralph/settings.json")
+    );
+    assert!(!said.contains("Name your agent"), "{said}");
+}
+
+#[test]
+fn the_flag_names_the_backend() {
+    let sealed = project(&json!({ "sandbox": { "backend": "native" } }));
+    for (words, expect) in [
+        (&[][..], "native"),
+        (&["--sandbox"], "auto"),
+        (&["--sandbox=landlock"], "landlock"),
+        (&["--sandbox=guard"], "guard"),
+        (&["--no-sandbox"], "none"),
+    ] {
+        let end = run(&sealed, &[&["--verbose", "--no-stream-agent-output"], words].concat());
+        let line = format!("\"backend\": \"{expect}\"");
+        assert!(end.stderr.contains(&line), "{words:?}: {}", end.stderr);
+    }
+}
