@@ -85,6 +85,7 @@ impl fmt::Display for Ending {
             Self::Signalled { signal } => write!(f, "killed by signal {signal}"),
             Self::TimedOut { limit: Limit::Hard, .. } => f.write_str("timed out"),
             Self::TimedOut { limit: Limit::Idle, .. } => f.write_str("idle for too long"),
+            Self::TimedOut { limit: Limit::Output, .. } => f.write_str("printed too much"),
             Self::Lingered { .. } => f.write_str("ended after its last result"),
             Self::Interrupted { .. } => f.write_str("interrupted"),
             Self::NotStarted { reason } => write!(f, "not started: {reason}"),
@@ -100,6 +101,8 @@ pub enum Limit {
     Hard,
     /// The time without a useful event.
     Idle,
+    /// What it may print.
+    Output,
 }
 
 /// What it took to end a child.

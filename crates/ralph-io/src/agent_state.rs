@@ -170,6 +170,18 @@ pub fn prepare(
     Ok(prepared)
 }
 
+/// Returns what the user's logins of an agent hold, for whoever must keep them out of sight.
+pub fn logins(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<Vec<u8>> {
+    let Some(belongings) = agents::belongings(kind) else { return Vec::new() };
+    let variable = |name: &str| {
+        let found = env.iter().find(|(it, value)| it == name && !value.is_empty());
+        found.map(|(_, value)| PathBuf::from(value))
+    };
+    let Some(place) = belongings.place.find(variable) else { return Vec::new() };
+    let files = belongings.credentials.iter().map(|credential| place.join(credential.file));
+    files.filter_map(|file| read_original(&file.canonicalize().ok()?)).collect()
+}
+
 /// The directory that takes the place of home, where an agent's directory cannot be moved.
 const HOME: &str = "home";
 

@@ -344,6 +344,7 @@ impl AgentCaller {
                     IdleWatch::Off => None,
                 },
                 linger: Some(LINGER.into()),
+                output: self.confined.as_ref().map(|confined| confined.output),
                 ..Limits::default()
             },
         }

@@ -29,6 +29,8 @@ pub struct Confined {
     pub state: PathBuf,
     /// The proxy that is their way out, where there is one.
     pub proxy: Option<Proxy>,
+    /// How many bytes one may print in a call.
+    pub output: u64,
 }
 
 /// What is ready for one call.

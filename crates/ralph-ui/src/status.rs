@@ -8,6 +8,7 @@ mod plan;
 
 use ralph_core::gate::GateStatus;
 use ralph_core::report::{Summary, TaskSummary};
+use ralph_core::sandbox::Backend;
 use ralph_core::task::Progress;
 
 use crate::safe;
@@ -42,6 +43,18 @@ pub fn describe(summary: &Summary, standing: &str, style: &Style) -> String {
     ));
     let cost = total.cost.map_or_else(|| "not reported".to_owned(), |cost| cost.to_string());
     text.push_str(&format!("Cost       {cost}, {} tokens\n", total.usage().tokens()));
+    if let Some(backend) = summary.sandbox {
+        let sandbox = match backend {
+            Backend::None => "none: agent and gates can do whatever you can".to_owned(),
+            Backend::Guard => "none: the command guard alone".to_owned(),
+            Backend::Sbx
+            | Backend::Native
+            | Backend::Bwrap
+            | Backend::Container
+            | Backend::Landlock => backend.to_string(),
+        };
+        text.push_str(&format!("Sandbox    {sandbox}\n"));
+    }
     text.push_str(&gates(summary));
     let by_agents = match summary.agent_commits {
         0 => String::new(),

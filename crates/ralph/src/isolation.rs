@@ -52,7 +52,11 @@ pub(crate) struct Isolation {
     cage: Option<Cage>,
     names: Vec<String>,
     way_out: Option<WayOut>,
+    output: u64,
 }
+
+/// What who signs commits must know.
+const UNSIGNED: &str = "commits are not signed: no key is in the sandbox; sign them afterwards";
 
 /// The proxy, with what must live as long as children use it.
 struct WayOut {
@@ -96,10 +100,19 @@ impl Isolation {
             None => (None, None),
         };
         let backend = wall.backend();
-        let names = policy.env.clone();
+        let (names, output) = (policy.env.clone(), policy.limits.output);
         let cage = Cage::new(wall, policy, places(site, opened)?, door);
         let cell = cage.cell(&Handed::default()).map_err(|error| complain(&error))?;
-        Ok(Self { backend, warnings: cell.notes, cage: Some(cage), names, way_out })
+        let mut warnings = cell.notes;
+        if site.repository.is_some_and(Repository::signs) {
+            warnings.push(UNSIGNED.to_owned());
+        }
+        Ok(Self { backend, warnings, cage: Some(cage), names, way_out, output })
+    }
+
+    /// Returns how many bytes a child may print, where that is bounded.
+    pub(crate) fn output(&self) -> Option<u64> {
+        self.cage.as_ref().map(|_| self.output)
     }
 
     /// Returns the cage for a tenant; nothing where there are no walls.
@@ -108,7 +121,14 @@ impl Isolation {
     }
 
     fn without(backend: Backend, warning: String) -> Self {
-        Self { backend, warnings: vec![warning], cage: None, names: Vec::new(), way_out: None }
+        Self {
+            backend,
+            warnings: vec![warning],
+            cage: None,
+            names: Vec::new(),
+            way_out: None,
+            output: 0,
+        }
     }
 
     /// Returns what agents are kept in.
@@ -119,6 +139,7 @@ impl Isolation {
             names: self.names.clone(),
             state: state.to_owned(),
             proxy: self.way_out.as_ref().map(|way_out| way_out.proxy.clone()),
+            output: self.output,
         })
     }
 

@@ -5,13 +5,15 @@
 use std::ffi::OsString;
 
 use ralph_core::recipe::{AgentChoice, Recipe};
-use ralph_core::secret::MASK;
+use ralph_core::secret::{MASK, known};
+use ralph_io::agent_state;
+use ralph_io::agents::program_kind;
 use ralph_io::mask::Masker;
 
 use crate::complaint::Complaint;
 use crate::settings::types::Settings;
 
-/// Returns what masks the secrets of the environment, and of those that agents get.
+/// Returns what masks the secrets of the environment, of those that agents get, and of their logins.
 pub(crate) fn masker(env: &[(OsString, OsString)], recipe: &Recipe) -> Masker {
     let agents = recipe.asked();
     let given: Vec<(OsString, OsString)> = agents
@@ -20,7 +22,10 @@ pub(crate) fn masker(env: &[(OsString, OsString)], recipe: &Recipe) -> Masker {
         .map(|(name, value)| (name.into(), value.into()))
         .collect();
     let all = env.iter().chain(&given).map(|(name, value)| (name, value));
-    Masker::of_environment(all, [])
+    let logins = agents.iter().flat_map(|agent| agent_state::logins(program_kind(agent), env));
+    let tokens = logins.filter_map(|login| serde_json::from_slice(&login).ok());
+    let tokens = tokens.flat_map(|login| known::of_credentials(&login));
+    Masker::of_environment(all, tokens)
 }
 
 /// Puts the secrets of agents' environments back, which the journal does not hold: from the

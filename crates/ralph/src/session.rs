@@ -299,7 +299,8 @@ fn connect(
     let (launcher, gate_env) = isolation.gates(&recipe, &env);
     let mut gates = CommandGates::new(desk.layout.clone(), gate_env, watch.clone(), &recipe.gates)
         .masking(masker.clone())
-        .launched_by(launcher);
+        .launched_by(launcher)
+        .printing_at_most(isolation.output());
     let cell = isolation.git(&env);
     let mut git = desk
         .git(&run, cell.clone())

@@ -17,6 +17,7 @@ use crate::planted::Planted;
 use crate::review::ReviewStatus;
 use crate::review::convergence::Divergence;
 use crate::run::RunState;
+use crate::sandbox::{Backend, Wanted};
 use crate::settle::{self, BLOCKED};
 use crate::task::{Progress, Task, TaskList, TaskStatus};
 use crate::units::{Millis, Timestamp};
@@ -66,6 +67,8 @@ pub struct Summary {
     pub total: Spent,
     /// How many iterations were allowed.
     pub maximum_iterations: u32,
+    /// What isolates agents and gates, where that is settled.
+    pub sandbox: Option<Backend>,
     /// The gates.
     pub gates: Vec<GateSummary>,
     /// Calls that were repeated because of a failure.
@@ -355,6 +358,10 @@ impl Report {
                 .collect(),
             total: total(state),
             maximum_iterations: state.last_iteration(),
+            sandbox: match state.recipe.sandbox.backend {
+                Wanted::This(backend) => Some(backend),
+                Wanted::Auto => None,
+            },
             gates: self.gates.iter().map(|(name, count)| self.gate(name, count)).collect(),
             retries: state.totals.retries,
             waits: WaitCount { waited: state.totals.waited, ..self.waits },

@@ -34,6 +34,8 @@ pub struct CommandGates {
     watch: Watch,
     masker: Masker,
     launcher: Launcher,
+    /// How many bytes one may print.
+    output: Option<u64>,
     /// The place of a gate among those whose logs would have the same name, from 1.
     places: BTreeMap<String, u32>,
 }
@@ -53,7 +55,15 @@ impl CommandGates {
             (gate.name.clone(), *place)
         });
         let places = places.collect();
-        Self { layout, env, watch, masker: Masker::default(), launcher: Launcher::Direct, places }
+        Self {
+            layout,
+            env,
+            watch,
+            masker: Masker::default(),
+            launcher: Launcher::Direct,
+            output: None,
+            places,
+        }
     }
 
     /// Returns the same, with secrets that reach neither a log nor a prompt.
@@ -66,6 +76,12 @@ impl CommandGates {
     #[must_use]
     pub fn launched_by(self, launcher: Launcher) -> Self {
         Self { launcher, ..self }
+    }
+
+    /// Returns the same, for gates that may print so many bytes.
+    #[must_use]
+    pub fn printing_at_most(self, output: Option<u64>) -> Self {
+        Self { output, ..self }
     }
 
     fn log_name(&self, order: &GateOrder<'_>) -> String {
@@ -105,6 +121,7 @@ impl Gates for CommandGates {
             limits: Limits {
                 soft: Some(gate.soft_limit.into()),
                 hard: Some(gate.hard_limit.into()),
+                output: self.output,
                 ..Limits::default()
             },
         };
@@ -216,7 +233,7 @@ fn note(gate: &Gate, end: &ChildEnd) -> Option<String> {
             Some(format!("[ralph] timed out after {}", gate.hard_limit))
         }
         ending @ (Ending::Signalled { .. }
-        | Ending::TimedOut { limit: Limit::Idle, .. }
+        | Ending::TimedOut { limit: Limit::Idle | Limit::Output, .. }
         | Ending::Lingered { .. }
         | Ending::Interrupted { .. }
         | Ending::NotStarted { .. }) => Some(format!("[ralph] {ending}")),

@@ -72,6 +72,12 @@ impl Repository {
         Self::discover_with(project, Commands::new(env, watch).within(patience))
     }
 
+    /// Returns whether the user signs commits.
+    pub fn signs(&self) -> bool {
+        let call = self.git(&["config", "--type=bool", "commit.gpgSign"]);
+        self.commands.run(call).is_ok_and(|ran| ran.stdout == b"true\n")
+    }
+
     /// Returns the same repository, with commands that are started in another way.
     #[must_use]
     pub fn launched_by(self, launcher: Launcher, env: Variables) -> Self {

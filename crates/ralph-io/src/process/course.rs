@@ -79,6 +79,7 @@ pub(super) struct Course {
     held_pipe: bool,
     ended: Option<(Cause, Force)>,
     exited_at: Option<Duration>,
+    printed: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +113,13 @@ impl Course {
             held_pipe: false,
             ended: None,
             exited_at: None,
+            printed: 0,
         }
+    }
+
+    /// Takes note of output, before it is said what was heard in it.
+    pub(super) fn count(&mut self, bytes: usize) {
+        self.printed = self.printed.saturating_add(bytes as u64);
     }
 
     /// Takes in what happened, looks at every timer, and says what to do.
@@ -255,6 +262,9 @@ impl Course {
 
     /// Returns when the child is to be ended if nothing changes, and why.
     fn deadline(&self) -> Option<(Duration, Cause)> {
+        if self.limits.output.is_some_and(|most| self.printed > most) {
+            return Some((Duration::ZERO, Cause::Limit(Limit::Output)));
+        }
         let hard = self.limits.hard;
         if let (Some(word), Some(linger)) = (self.final_word, self.limits.linger) {
             // The result is in hand: that the hard limit comes first does not spoil it.

@@ -35,7 +35,8 @@ pub enum Stdin {
     Open(Vec<u8>),
 }
 
-/// How long a child may take, in running time: pauses and suspends do not count.
+/// How long a child may take, in running time (pauses and suspends do not count), and how much it
+/// may print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Past this it is only noted.
@@ -50,6 +51,8 @@ pub struct Limits {
     pub drain: Duration,
     /// How long it may stay after its final word.
     pub linger: Option<Duration>,
+    /// How many bytes it may print; past them it is ended.
+    pub output: Option<u64>,
 }
 
 impl Default for Limits {
@@ -66,6 +69,7 @@ impl Default for Limits {
             grace: Duration::from_secs(5),
             drain: Duration::from_millis(500),
             linger: None,
+            output: None,
         }
     }
 }

@@ -9,8 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
-use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, NotStarted, SoftLimit};
-use ralph_core::units::Millis;
+use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, NotStarted};
 use rustix::process::{Pid, Signal};
 
 use super::course::{Action, Course, Heard, Input, RunningTime};
@@ -53,22 +52,13 @@ pub fn converse(
     sink: &mut dyn FnMut(Chunk<'_>, &mut Mouth) -> Heard,
 ) -> ChildEnd {
     if watch.stage() >= Stage::End {
-        return unstarted(Ending::Interrupted { force: Force::Terminated });
+        return ChildEnd::by(Ending::Interrupted { force: Force::Terminated });
     }
     let (events, received) = mpsc::sync_channel(pipes::EVENTS);
     let _listening = watch.listen(events.clone());
     match Leader::start(spawn, &events) {
         Ok(leader) => follow(spawn, watch, leader, &received, sink),
-        Err(reason) => unstarted(Ending::NotStarted { reason }),
-    }
-}
-
-fn unstarted(ending: Ending) -> ChildEnd {
-    ChildEnd {
-        ending,
-        ran: Millis::ZERO,
-        soft_limit: SoftLimit::Kept,
-        leftovers: Leftovers::default(),
+        Err(reason) => ChildEnd::by(Ending::NotStarted { reason }),
     }
 }
 
@@ -95,7 +85,12 @@ fn follow(
                     Input::Interrupted
                 } else {
                     let mouth = &mut leader.mouth;
-                    listen(events, course.patience(now), &mut |chunk| sink(chunk, mouth))
+                    let patience = course.patience(now);
+                    listen(events, patience, &mut |chunk| {
+                        let (Chunk::Stdout(bytes) | Chunk::Stderr(bytes)) = chunk;
+                        course.count(bytes.len());
+                        sink(chunk, mouth)
+                    })
                 };
                 now = running.advance(watch.clock());
             }

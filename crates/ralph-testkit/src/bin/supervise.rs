@@ -194,6 +194,7 @@ fn spawn(request: Request) -> io::Result<Spawn> {
             grace: span(request.grace).unwrap_or(default.grace),
             drain: span(request.drain).unwrap_or(default.drain),
             linger: span(request.linger),
+            output: None,
         },
     })
 }

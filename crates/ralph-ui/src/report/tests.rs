@@ -371,6 +371,7 @@ fn the_status_has_questions_on_top_and_a_line_for_each_task() {
         Iteration  9 of 20
         Ran        1m 22s
         Cost       $0.18, 9.9K tokens
+        Sandbox    none: agent and gates can do whatever you can
         Gates      8 run, 4 failed
         Last gates tests passed
         Commits    2

@@ -375,15 +375,16 @@ fn the_list_that_ralph_keeps_and_the_requirements_are_denied_to_the_agent() {
         .filter(|result| result["is_error"] == true)
         .map(|result| result["content"].as_str().unwrap_or_default())
         .collect();
-    let expected = [("task-file", LIST), ("requirements", PRD)].map(|(category, file)| {
-        let file = stage.sealed.project().join(file);
-        ["Write", "Edit"].map(|tool| {
-            format!(
-                "PreToolUse:{tool} hook error: ralph's guard ({category}): `{}` has the ",
-                file.display()
-            )
-        })
-    });
+    let expected =
+        [("loop.task-file", LIST), ("loop.requirements", PRD)].map(|(category, file)| {
+            let file = stage.sealed.project().join(file);
+            ["Write", "Edit"].map(|tool| {
+                format!(
+                    "PreToolUse:{tool} hook error: ralph's guard ({category}): `{}` has the ",
+                    file.display()
+                )
+            })
+        });
     let expected = expected.as_flattened();
     assert_eq!(refused.len(), expected.len(), "{refused:#?}");
     for (refused, expected) in refused.iter().zip(expected) {

@@ -268,8 +268,14 @@ fn doctor_tells_what_is_there_and_how_it_is_called() {
     assert!(codex["hints"][0].to_string().contains("@openai/codex"));
     let checks = facts["checks"].as_array().expect("a list");
     let names: Vec<&Value> = checks.iter().map(|check| &check["name"]).collect();
-    let expected = ["git", "repository", "state", "sleep", "hooks", "user-settings", "trust"];
+    let expected =
+        ["git", "repository", "state", "sleep", "hooks", "sandbox", "user-settings", "trust"];
     assert_eq!(names, expected);
+    let sandbox = checks.iter().find(|check| check["name"] == "sandbox").expect("a check");
+    assert_eq!(sandbox["title"], "runs are not isolated");
+    for backend in ["sbx", "native", "bwrap", "container", "landlock"] {
+        assert!(sandbox["details"].to_string().contains(&format!("{backend}: ")), "{sandbox}");
+    }
     assert_eq!(noted(&sealed, "argv"), "", "it was not asked");
     let end = sealed.ralph(&["doctor"]).expect_code(0);
     for text in ["claude 2.1.325 (agent, agents.fix)", "login: unknown", "schema output: enforced"]

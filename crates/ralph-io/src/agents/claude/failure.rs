@@ -188,7 +188,9 @@ impl ClaudeTranslator {
                     let class = retrying.api.class().unwrap_or(FailureClass::Overloaded);
                     Some(finish(class, &retrying.to_string(), evidence))
                 }
-                (Limit::Idle | Limit::Hard, _) => ending::imposed(ending, INSTALL_HINT),
+                (Limit::Idle | Limit::Hard | Limit::Output, _) => {
+                    ending::imposed(ending, INSTALL_HINT)
+                }
             },
             (Turn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
                 let words = ending::last_lines(evidence.stderr_tail);

@@ -103,7 +103,9 @@ impl ClineTranslator {
             }
             (Turn::Open, Ending::TimedOut { limit, .. }) => match (limit, &self.error) {
                 (Limit::Idle, Some(error)) => Some(error.failure(evidence)),
-                (Limit::Idle | Limit::Hard, _) => ending::imposed(ending, INSTALL_HINT),
+                (Limit::Idle | Limit::Hard | Limit::Output, _) => {
+                    ending::imposed(ending, INSTALL_HINT)
+                }
             },
             (Turn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
                 let words = stderr_words(evidence.stderr_tail);

@@ -47,7 +47,9 @@ impl CodexTranslator {
                     let class = class_of(words, evidence).unwrap_or(FailureClass::Overloaded);
                     Some(with_hint(class, words))
                 }
-                (Limit::Idle | Limit::Hard, _) => ending::imposed(ending, INSTALL_HINT),
+                (Limit::Idle | Limit::Hard | Limit::Output, _) => {
+                    ending::imposed(ending, INSTALL_HINT)
+                }
             },
             (Turn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
                 let words = self.last_words(evidence);

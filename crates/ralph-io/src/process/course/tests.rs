@@ -14,6 +14,7 @@ fn limits() -> Limits {
         grace: ms(50),
         drain: ms(20),
         linger: Some(ms(40)),
+        output: None,
     }
 }
 
@@ -131,6 +132,17 @@ fn an_interrupt_ends_a_running_child_once_and_spares_one_that_has_left() {
     let inputs = [(300, Quiet), (301, Interrupted), (302, Exited)];
     let ending = timed_out(Limit::Idle, Force::Terminated);
     check(limits(), &inputs, &[(300, Terminate)], &(ending, SoftLimit::Passed));
+}
+
+#[test]
+fn who_prints_more_than_it_may_is_ended() {
+    let mut course = Course::new(Limits { output: Some(10), ..limits() });
+    course.count(10);
+    assert_eq!(course.step(Hear(Useful), ms(1)), Action::Listen);
+    course.count(1);
+    assert_eq!(course.step(Hear(Useful), ms(2)), Terminate);
+    course.step(Exited, ms(3));
+    assert_eq!(course.ending(EXITED), timed_out(Limit::Output, Force::Terminated));
 }
 
 #[test]

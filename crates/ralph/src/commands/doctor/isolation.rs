@@ -1,16 +1,20 @@
-//! Whose settings hold for isolation: the user's file, what the project loosens, what is in force.
+//! Isolation: what enforces it here, whose settings hold, what the project loosens, what is in force.
 //!
-//! Not here: whether this machine can enforce any of it.
+//! Not here: enforcing it.
 
 use std::path::Path;
 
-use ralph_ui::checkup::{Detail, Finding, Health};
+use ralph_core::sandbox::Backend;
+use ralph_io::process::Watch;
+use ralph_io::sandbox::{Chosen, Finding, Surroundings, choose, look};
+use ralph_ui::checkup::{self, Detail, Health};
 use ralph_ui::view::Verbosity;
 use serde_json::{Value, json};
 
 use crate::complaint::Complaint;
 use crate::machine::Check;
 use crate::project::Project;
+use crate::recipe;
 use crate::settings::problem::Origin;
 use crate::settings::{Loaded, Loosening, bound};
 
@@ -37,7 +41,8 @@ impl Isolation {
         config: Option<&Path>,
     ) -> Result<Self, Complaint> {
         let refused = project.refused(config, loaded)?;
-        let checks = vec![user_settings(project), trust(project, loaded, &refused)];
+        let walls = walls(project, loaded)?;
+        let checks = vec![walls, user_settings(project), trust(project, loaded, &refused)];
         let settings = serde_json::to_value(&loaded.settings).unwrap_or_default();
         let in_force = bound::keys()
             .filter(|key| key.split('.').next().is_some_and(|top| settings.get(top).is_some()))
@@ -64,7 +69,7 @@ impl Isolation {
     }
 
     /// Returns everything for people: of the keys those that somebody set, or all.
-    pub(super) fn findings(self, project: &Project, verbosity: Verbosity) -> Vec<Finding> {
+    pub(super) fn findings(self, project: &Project, verbosity: Verbosity) -> Vec<checkup::Finding> {
         let is_shown =
             |it: &&InForce| verbosity == Verbosity::Verbose || it.origin != Origin::Default;
         let details: Vec<Detail> = self
@@ -82,9 +87,44 @@ impl Isolation {
             "isolation is as built in, but for what is set"
         };
         let title = title.to_owned();
-        let in_force = Finding { health: Health::Good, title, details, hints: Vec::new() };
+        let in_force = checkup::Finding { health: Health::Good, title, details, hints: Vec::new() };
         self.checks.into_iter().map(|check| check.finding).chain([in_force]).collect()
     }
+}
+
+/// Says what would isolate a run here, and in detail which backends work.
+fn walls(project: &Project, loaded: &Loaded) -> Result<Check, Complaint> {
+    const NAME: &str = "sandbox";
+    let around = Surroundings {
+        ralph: std::env::current_exe().unwrap_or_default(),
+        project: project.directory.clone(),
+        state_root: project.state_root(loaded)?,
+        env: project.env.clone(),
+        watch: Watch::detached(),
+    };
+    let policy = recipe::isolation(loaded);
+    let mut check = match choose(&policy, |backend| look(backend, &around)) {
+        Ok(Chosen::Enforced(wall)) => {
+            let title = format!("runs are isolated by the backend `{}`", wall.backend());
+            Check::new(NAME, Health::Good, title)
+        }
+        Ok(Chosen::Guard { .. }) => {
+            Check::new(NAME, Health::Doubtful, "the command guard alone stands before agents")
+        }
+        Ok(Chosen::Nothing) => Check::new(NAME, Health::Doubtful, "runs are not isolated"),
+        Err(refusal) => refusal
+            .hints()
+            .into_iter()
+            .fold(Check::new(NAME, Health::Bad, "no run begins: nothing isolates it"), Check::hint),
+    };
+    let enforced = Backend::ALL.into_iter().filter(|backend| backend.is_enforced());
+    check.finding.details.extend(enforced.map(|backend| {
+        Detail::Words(match look(backend, &around) {
+            Finding::Works(_) => format!("{backend}: works"),
+            Finding::Fails { why, .. } => format!("{backend}: {why}"),
+        })
+    }));
+    Ok(check)
 }
 
 fn user_settings(project: &Project) -> Check {

@@ -50,6 +50,7 @@ fn agent_gates_and_git_work_inside_and_reach_nothing_else() {
             }),
         );
         let words = ["run", "-p", "Work.", "-m", "1", "--include-dirty"];
+        sealed.git(&["config", "commit.gpgSign", "true"]);
         let end = ralph(&sealed, backend, &words);
         assert_eq!(end.code, Some(0), "{backend}: {}{}", end.stdout, end.stderr);
         assert_eq!(sealed.subjects().len(), 2, "{backend}");
@@ -60,6 +61,7 @@ fn agent_gates_and_git_work_inside_and_reach_nothing_else() {
         assert!(!sealed.root().join("outside/gate").exists(), "{backend}");
         assert!(!sealed.read("agent-read").contains("canary"), "{backend}");
         assert!(!end.stderr.contains("no sandbox"), "{}", end.stderr);
+        assert!(end.stderr.contains("commits are not signed"), "{}", end.stderr);
         let started = &sealed.events_of("run_started")[0];
         assert_eq!(
             started["recipe"]["sandbox"]["backend"],
@@ -96,6 +98,26 @@ fn what_the_network_refused_is_told_in_the_end_and_in_the_report() {
         let said = sealed.read("said");
         assert!(said.contains("sandbox refused a connection"), "{backend}: {said}");
     }
+}
+
+#[test]
+fn who_prints_without_end_is_ended() {
+    let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+    let backend = backends()[0];
+    let limits = json!({ "sandbox": { "limits": { "output": "100k" } }, "retries": { "max": 0 } });
+    let flood = json!({ "run": { "command": "yes | head -c 1000000", "show": "tool" } });
+    sealed.script(&json!([{ "do": [flood, done()] }]), &limits);
+    let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
+    assert_ne!(end.code, Some(0), "{}", end.stderr);
+    assert!(end.stderr.contains("printed too much"), "{}", end.stderr);
+    let mut gated = limits.clone();
+    gated["guardrails"] = json!([{ "command": "yes" }]);
+    sealed.script(&json!([{ "do": [done()] }]), &gated);
+    let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let log = sealed.events_of("gate_checked");
+    assert!(log.iter().any(|it| it.to_string().contains("printed too much")), "{log:?}");
+    assert_eq!(sealed.survivors(), [""; 0]);
 }
 
 #[test]
