@@ -166,10 +166,10 @@ impl Git {
 
     /// Writes the `.gitignore` files of a tree to a directory of their own.
     fn rules_of(&self, tree: &str) -> Result<tempfile::TempDir, VcsError> {
-        let directory = tempfile::tempdir_in(&self.directory).map_err(|error| VcsError {
-            message: format!("cannot write to `{}`: {error}", self.directory.display()),
+        let directory = tempfile::tempdir_in(&self.scratch).map_err(|error| VcsError {
+            message: format!("cannot write to `{}`: {error}", self.scratch.display()),
         })?;
-        let index = self.directory.join("index.scratch");
+        let index = self.scratch.join("index.scratch");
         let git = |args: &[&str]| self.repository.git(args).index(&index);
         let commands = &self.repository.commands;
         commands.output(git(&["read-tree", "--reset", tree]))?;
@@ -191,7 +191,7 @@ impl Git {
         message: &str,
     ) -> Result<String, VcsError> {
         let mut parents: Vec<String> = head.commit.iter().cloned().collect();
-        let index = self.repository.index_tree(&head.tree, &self.directory)?;
+        let index = self.repository.index_tree(&head.tree, &self.scratch)?;
         // What is in the work tree as well is lost only where staging itself is to be put back.
         let is_elsewhere = |index: &String| {
             [&head.tree, &target.index].contains(&index) || (index == now && target.place.is_some())

@@ -140,7 +140,7 @@ impl Git {
                     .any(|other| change.path == other.path && change.after != other.after)
             });
             if passed_over
-                && let Some(tree) = self.repository.index_tree(&now.tree, &self.directory)?
+                && let Some(tree) = self.repository.index_tree(&now.tree, &self.scratch)?
             {
                 let name = format!("refs/ralph/kept/{}/{}-index", mark.run, mark.iteration);
                 let message = format!("ralph: what was staged\n\n{}", trailers(mark));

@@ -143,7 +143,7 @@ impl Git {
         let beside = split_zero(&trailers)
             .flat_map(|text| text.split(|byte| *byte == b'\n'))
             .filter(|path| !path.is_empty());
-        let index = self.directory.join("index.scratch");
+        let index = self.scratch.join("index.scratch");
         let git = |args: &[&str]| self.repository.git(args).index(&index);
         commands.output(git(&["read-tree", "--reset", commit]))?;
         let remove = git(&["update-index", "--force-remove", "-z", "--stdin"]);

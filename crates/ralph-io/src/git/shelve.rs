@@ -84,7 +84,7 @@ impl Git {
         files: &[(String, String)],
     ) -> Result<(String, Vec<String>), VcsError> {
         let commands = &self.repository.commands;
-        let index = self.directory.join("index.scratch");
+        let index = self.scratch.join("index.scratch");
         let git = |args: &[&str]| self.repository.git(args).index(&index);
         let (mut tree, mut paths) = (work.to_owned(), Vec::new());
         for (path, text) in files {

@@ -95,7 +95,7 @@ impl Git {
         let mut changes = self.repository.diff_trees(&tree, &from)?;
         changes.retain(|change| is_taken(&change.path));
         // Not in the shadow, which would forget what it knows of the files.
-        let index = self.directory.join("index.scratch");
+        let index = self.scratch.join("index.scratch");
         let git = |args: &[&str]| self.repository.git(args).index(&index);
         let commands = &self.repository.commands;
         commands.output(git(&["read-tree", "--reset", &tree]))?;

@@ -20,6 +20,7 @@ use super::own_files::OwnFiles;
 use super::repository::Repository;
 use super::scan::Scan;
 use super::shadow::Shadow;
+use crate::store::layout::{GIT_SCRATCH, private_directories};
 
 /// How many checkpoints of a run have a ref. A task may be gone back from after many attempts;
 /// more than this many leave the tree to git's own two weeks of grace.
@@ -30,6 +31,9 @@ const CHECKPOINTS: u32 = 100;
 pub struct Git {
     pub(super) repository: Repository,
     pub(super) directory: PathBuf,
+    /// The part of it that git itself writes: indexes that are not the user's. Hooks and filters
+    /// that git runs can write there, so nothing in it is trusted.
+    pub(super) scratch: PathBuf,
     pub(super) shadow: Shadow,
     /// The locks that were there when the last checkpoint was noted. Others are the agent's.
     pub(super) locks: Vec<Lock>,
@@ -44,11 +48,15 @@ impl Git {
     /// Returns the repository for a run, whose directory takes the shadow index.
     pub fn new(repository: Repository, run_directory: impl Into<PathBuf>) -> Self {
         let directory = run_directory.into();
-        let shadow = Shadow::in_directory(&directory);
+        let scratch = directory.join(GIT_SCRATCH);
+        // What cannot be made is complained of by whoever writes there first.
+        let _ = private_directories(&scratch);
+        let shadow = Shadow::in_directory(&scratch);
         let locks = repository.locks();
         Self {
             repository,
             directory,
+            scratch,
             shadow,
             locks,
             scan: Scan::default(),
@@ -76,7 +84,7 @@ impl Git {
     /// Puts a checkpoint on a ref, so that git does not take it for garbage, and writes down
     /// what the port's own checkpoint has no room for.
     fn note(&self, mark: &Mark, head: &Head, tree: &str) -> Result<(), VcsError> {
-        let index = self.repository.index_tree(&head.tree, &self.directory)?;
+        let index = self.repository.index_tree(&head.tree, &self.scratch)?;
         let mut parents: Vec<String> = head.commit.iter().cloned().collect();
         if let Some(index) = index.as_ref().filter(|index| **index != head.tree) {
             parents.push(self.repository.commit_tree(index, &parents, "ralph: what was staged")?);

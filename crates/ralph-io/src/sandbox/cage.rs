@@ -18,7 +18,7 @@ use super::plan::Plan;
 use super::proxy::{PORT_INSIDE, proxy_variables};
 use super::{CELL_COMMAND, Cell, Door, Network, SANDBOX_VARIABLE, WALL_CODE, WALL_PREFIX, stubs};
 use crate::process::{Spawn, find_program};
-use crate::store::layout::private_directories;
+use crate::store::layout::{GIT_SCRATCH, private_directories};
 
 /// How children are started.
 #[derive(Debug, Clone)]
@@ -160,7 +160,8 @@ impl Cage {
     fn prepare(&self, handed: &Handed) -> std::io::Result<()> {
         match self.tenant {
             Tenant::Agent => private_directories(&self.places.state.join("hooks"))?,
-            Tenant::Gate | Tenant::Git => {}
+            Tenant::Git => private_directories(&self.places.run.join(GIT_SCRATCH))?,
+            Tenant::Gate => {}
         }
         match self.wall {
             Wall::Native | Wall::Bwrap { .. } => {}

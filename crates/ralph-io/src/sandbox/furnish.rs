@@ -11,7 +11,7 @@ use ralph_core::sandbox::{Credentials, GitAccess, NetworkMode, Policy, UnixSocke
 use super::cage::Handed;
 use super::home::{outermost, visible};
 use super::{Bounds, Cell, Counted, Door, Mount, Network, Stub};
-use crate::store::layout::PROJECT_DIRECTORY;
+use crate::store::layout::{GIT_SCRATCH, PROJECT_DIRECTORY};
 
 /// Where things lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -318,7 +318,8 @@ impl Room {
             protected.path(&path, if path.exists() { Absent::Fine } else { Absent::Keep });
         }
         match tenant {
-            Tenant::Git => {}
+            // Hooks and filters that git runs are not to be trusted with what makes git run them.
+            Tenant::Git => protected.levers(places),
             Tenant::Agent | Tenant::Gate => {
                 for (name, absent) in CONFIGURATION {
                     protected.path(&places.project.join(name), absent);
@@ -327,18 +328,7 @@ impl Room {
                 protected.directory(&own, &places.opened);
                 let link = places.work_tree.join(".git");
                 match (tenant, policy.git) {
-                    (Tenant::Agent, GitAccess::Agent) => {
-                        for directory in &places.history {
-                            for (name, absent) in GIT_LEVERS {
-                                protected.path(&directory.join(name), absent);
-                            }
-                            protected.beside(&directory.join("worktrees"), &places.history);
-                        }
-                        // A file that leads to the repository is one of the levers.
-                        if !link.is_dir() {
-                            protected.path(&link, Absent::Keep);
-                        }
-                    }
+                    (Tenant::Agent, GitAccess::Agent) => protected.levers(places),
                     (Tenant::Agent, GitAccess::Ro | GitAccess::Clone)
                     | (Tenant::Gate | Tenant::Git, _) => {
                         protected.path(&link, Absent::Keep);
@@ -420,7 +410,7 @@ impl Room {
                 Credentials::Withheld => {}
             },
             // Indexes of its own, which are not the user's.
-            Tenant::Git => open.push(places.run.clone()),
+            Tenant::Git => open.extend(real(&[places.run.join(GIT_SCRATCH)])),
         }
         self.show(shown);
         self.mounts.extend(outermost(open).into_iter().map(|path| Mount::Writable { path }));
@@ -460,6 +450,21 @@ struct Protected {
 }
 
 impl Protected {
+    /// Protects what makes git run programs.
+    fn levers(&mut self, places: &Places) {
+        for directory in &places.history {
+            for (name, absent) in GIT_LEVERS {
+                self.path(&directory.join(name), absent);
+            }
+            self.beside(&directory.join("worktrees"), &places.history);
+        }
+        // A file that leads to the repository is one of the levers.
+        let link = places.work_tree.join(".git");
+        if !link.is_dir() {
+            self.path(&link, Absent::Keep);
+        }
+    }
+
     fn path(&mut self, path: &Path, absent: Absent) {
         if let Ok(real) = path.canonicalize() {
             if real != path {

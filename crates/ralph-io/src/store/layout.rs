@@ -30,6 +30,9 @@ pub const RUNTIME_FILES: [&str; 12] = [
     "/state.md",
 ];
 
+/// What git itself writes of a run directory.
+pub const GIT_SCRATCH: &str = "git";
+
 /// The name of ralph's directory in a project.
 pub const PROJECT_DIRECTORY: &str = ".ralph";
 

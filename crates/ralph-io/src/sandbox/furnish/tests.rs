@@ -23,7 +23,7 @@ fn site() -> Site {
         "home/work/project/.git/objects/info",
         "home/work/project/.ralph/prompts",
         "home/work/project/.vscode",
-        "home/.local/state/ralph/project/run",
+        "home/.local/state/ralph/project/run/git",
         "home/.local/state/ralph/project/hooks",
         "home/.local/state/ralph/other",
         "agent",
@@ -143,8 +143,12 @@ fn a_gate_has_no_state_and_git_has_its_scratch_places() {
     let gate = listed(&site, &policy(), Tenant::Gate);
     assert!(!gate.contains("state") && !gate.contains("agent"), "{gate}");
     let git = listed(&site, &policy(), Tenant::Git);
-    assert!(git.contains("writable  home/.local/state/ralph/project/run\n"), "{git}");
-    assert!(!git.contains("protected") && !git.contains("vacant"), "{git}");
+    assert!(git.contains("writable  home/.local/state/ralph/project/run/git\n"), "{git}");
+    assert!(!git.contains("project/run\n"), "the journal is not among them: {git}");
+    // What git runs must not change what makes it run that.
+    for lever in ["hooks", "config"] {
+        assert!(git.contains(&format!("protected home/work/project/.git/{lever}\n")), "{git}");
+    }
 }
 
 #[test]

@@ -101,6 +101,36 @@ fn what_the_network_refused_is_told_in_the_end_and_in_the_report() {
 }
 
 #[test]
+fn what_a_hook_of_git_runs_reaches_neither_the_journal_nor_the_levers_of_git() {
+    for backend in backends().into_iter().filter(|backend| *backend != "landlock") {
+        let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+        let hook = sealed.project().join(".git/hooks/pre-commit");
+        std::fs::write(&hook, "#!/bin/sh\nsh ./check.sh\n").expect("written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&hook, mode).expect("a mode");
+        let config = sealed.read(".git/config");
+        let planted = format!(
+            "echo x >> .git/config; echo x > .git/hooks/planted; \
+             find {} -name journal.jsonl -exec sh -c 'echo garbage >> \"$1\"' - '{{}}' ';'; \
+             echo ran > hook-ran; exit 0\n",
+            sealed.state().display()
+        );
+        sealed.script(
+            &json!([{ "do": [{ "write": { "path": "check.sh", "text": planted } }, done()] }]),
+            &json!({ "scm": { "command": "git", "tasks": ["commit"] } }),
+        );
+        let words = ["run", "-p", "Work.", "-m", "1", "--include-dirty"];
+        let end = ralph(&sealed, backend, &words);
+        assert_eq!(end.code, Some(0), "{backend}: {}", end.stderr);
+        assert_eq!(sealed.subjects().len(), 2, "{backend}");
+        assert_eq!(sealed.read("hook-ran"), "ran\n", "{backend}: the hook ran");
+        assert_eq!(sealed.read(".git/config"), config, "{backend}");
+        assert!(!sealed.project().join(".git/hooks/planted").exists(), "{backend}");
+        assert!(!sealed.events().is_empty(), "{backend}: the journal is sound");
+    }
+}
+
+#[test]
 fn who_prints_without_end_is_ended() {
     let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
     let backend = backends()[0];
