@@ -20,6 +20,7 @@ pub mod claim;
 pub mod completion;
 pub mod context;
 pub mod context_alert;
+pub mod control;
 pub mod edits;
 pub mod engine;
 pub mod event;

@@ -6,6 +6,7 @@ mod context;
 pub(crate) mod memory;
 pub(crate) mod sandbox;
 mod tasks;
+mod texts;
 mod trust;
 
 use std::ffi::OsString;
@@ -17,7 +18,13 @@ use ralph_core::prompt::run::RunPrompt;
 
 pub(crate) use context::ContextArgs;
 pub(crate) use tasks::{TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs, TasksValidateArgs};
+pub(crate) use texts::WELCOME;
 pub(crate) use trust::TrustArgs;
+
+use texts::{
+    ARCHIVING, BUILDING, DOCTOR_CODES, EXIT_CODES, PLANNING, PLUGIN_CODES, SCAFFOLD, TEMPLATES,
+    TRUSTING,
+};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -40,82 +47,6 @@ pub(crate) struct Cli {
     #[arg(short = 'v', long = "version", action = ArgAction::Version)]
     version: Option<bool>,
 }
-
-const EXIT_CODES: &str = "\
-Exit codes:
-    0  the work is complete
-    1  it stopped before completion: iterations, time or cost used up
-    2  bad settings or arguments, or a prompt is missing
-    3  another run is active in this directory
-    4  the agent failed more often than its retries, or cannot run at all
-    5  a git operation failed
-  130  interrupted";
-
-const DOCTOR_CODES: &str = "\
-Exit codes:
-    0  every agent in the settings can be asked
-    2  there are mistakes in the settings, or they loosen what you did not accept
-    4  no agent is set, or one is not installed or cannot run";
-
-const PLANNING: &str = "\
-From specifications: the agent writes .ralph/implementation_plan.md, and says when it covers them all.
-From requirements: it writes ralph/tasks.json, which is then validated; mistakes go back to the agent
-until there are none, or the iterations are used up; then the file is what it was before.
-In both, whatever else it changes is put back.
-
-`workflow` in the settings says which it is. Where it does not, a task file or ralph/prd.md means a
-task list, and else a directory `specs` means specifications.";
-
-const BUILDING: &str = "\
-By an implementation plan, the agent chooses one open item in each iteration, does it, commits, and
-says when all is done. By a task list, ralph chooses, checks and commits.
-
-`workflow` in the settings says which it is. Where it does not, a task file or ralph/prd.md means a
-task list, and else .ralph/implementation_plan.md or a directory `specs` means a plan.";
-
-const TEMPLATES: &str = "\
-In the file ${NAME} is a variable: one of `vars` in the settings, or MODE, SPECS_DIR, PLAN_FILE, SIGNAL,
-ITERATION, MAX_ITERATIONS, GATES; $$ is a dollar. The file is read anew for each iteration. It must say
-that the agent is to answer <promise>COMPLETE</promise> when it is done; else the exit code is 1.";
-
-const ARCHIVING: &str = "\
-prd.md, tasks.json and progress.txt go to ralph-archive/<date>-<branch or label>/, with a summary of
-what became of the tasks. Archive and fresh documents are committed, and nothing else.";
-
-const SCAFFOLD: &str = "\
---workflow tasks writes ralph/prd.md, ralph/tasks.json, ralph/progress.txt, ralph/prompt.md, and
-.ralph/settings.json. What is there already stays.";
-
-const TRUSTING: &str = "\
-The settings of a project may tighten what you say of `sandbox` and `guard` in your own settings, or
-what is built in, but not loosen it: a repository that you cloned could switch the sandbox off. What
-you accept here, a project may ask for, and nothing more: a later change is asked about again.
-
-Exit codes:
-    0  the project is trusted with all that its settings loosen
-    1  you said no
-    2  nobody was there to be asked, or there are mistakes in the settings";
-
-const PLUGIN_CODES: &str = "\
-Exit codes:
-    0  done; validate: there are no mistakes
-    2  something is in the way, or there are mistakes
-    4  `claude` is there, but refused";
-
-/// What `ralph` alone prints.
-pub(crate) const WELCOME: &str = "\
-ralph drives any coding-agent CLI in a loop until the work is really done.
-
-Three commands to start with:
-
-  ralph demo                 watch a whole loop with the built-in scripted agent:
-                             no account, no network, about ten seconds
-  ralph run -p \"TEXT\"        loop your agent on a prompt until your guardrails pass
-                             and it says it is done
-  ralph resume               go on with a run that was interrupted
-
-ralph --help lists every command and option.
-";
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
