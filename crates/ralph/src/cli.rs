@@ -84,6 +84,7 @@ pub(crate) enum ColorChoice {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Loop a prompt until the guardrails pass and the agent gives the completion response.
     Run(RunArgs),
@@ -435,6 +436,7 @@ pub(crate) struct PluginArgs {
 
 /// What can be done with the plugin.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum PluginCommand {
     /// Write it out and tell Claude Code of it; runs of ralph do not need that.
     Install(PluginInstallArgs),

@@ -18,6 +18,7 @@ pub(crate) struct MemoryArgs {
 
 /// What `memory` can do.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum MemoryCommand {
     /// List everything that is remembered.
     Show,

@@ -29,6 +29,7 @@ A task file is JSON. Its form is told by its content:
 
 /// What `tasks` can do.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum TasksCommand {
     /// Show all tasks, how far they are, and which comes next.
     List,

@@ -48,6 +48,13 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
     {
         return hook::main(event);
     }
+    // Scripts, editors and package managers ask for nothing else, and ask often.
+    if let [_, flag] = words.as_slice()
+        && (flag == "--version" || flag == "-v")
+    {
+        screen::print_data(concat!("ralph ", env!("CARGO_PKG_VERSION"), "\n"));
+        return ExitCode::SUCCESS;
+    }
     // An agent waits for its servers before it begins.
     if let [_, command, server] = words.as_slice()
         && command == "mcp"
