@@ -11,6 +11,7 @@ mod expand;
 mod fold;
 mod parameter;
 mod parse;
+mod rounds;
 mod simple;
 mod walk;
 mod within;

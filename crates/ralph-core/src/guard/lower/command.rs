@@ -69,9 +69,11 @@ pub struct Command {
 pub struct Setting {
     /// Whether nobody waits for it.
     pub background: bool,
-    /// Whether it is in a loop without an end.
+    /// Whether it is in a loop without an end that nothing holds up.
     pub endless: bool,
-    /// Whether it calls the function that it is a part of.
+    /// Whether as many of it run at once as there is input.
+    pub at_once: bool,
+    /// Whether it calls the function, or runs the script, that it is a part of.
     pub recursive: bool,
 }
 
