@@ -5,7 +5,7 @@
 
 use brush_parser::ast::{self, AndOr, CompoundCommand, CompoundList, ExtendedTestExpr};
 
-use super::command::{Command, Setting};
+use super::command::{Command, Copies, Setting};
 use super::walk::Walker;
 use super::word::Word;
 
@@ -34,7 +34,7 @@ impl Walker {
         let is_held_up = within.iter().any(|command| holds_up(command, around));
         if rounds == Rounds::Endless && !is_held_up {
             for command in within {
-                command.setting.endless = true;
+                command.setting.copies = Copies::Endless;
             }
         }
     }
@@ -47,13 +47,15 @@ fn holds_up(command: &Command, around: Setting) -> bool {
     }
     match command.name() {
         "wait" | "read" | "break" | "exit" | "return" | "inotifywait" | "flock" => true,
-        "sleep" => {
-            let time = command.arguments().first().map(Word::raw).unwrap_or_default();
-            let seconds = time.trim_end_matches('s').parse::<f64>();
-            seconds.map_or(true, |seconds| seconds >= SHORTEST_SLEEP)
-        }
+        "sleep" => is_long(command.arguments().first().map(Word::raw).unwrap_or_default()),
         _ => false,
     }
+}
+
+/// Returns whether a time that `sleep` is given holds anything up. A unit such as `m` does.
+fn is_long(time: &str) -> bool {
+    let seconds = time.trim_end_matches('s').parse::<f64>();
+    seconds.map_or(true, |seconds| seconds >= SHORTEST_SLEEP)
 }
 
 /// Returns whether a condition is always true or always false, by its text and the commands that
@@ -104,6 +106,7 @@ fn said(command: &Command) -> Option<bool> {
             Some(left == right)
         }
         ("let", [expression]) => number(expression),
+        ("sleep", [time]) if !is_long(time) => Some(true),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::command::{Command, absolute};
+use super::command::{Command, Copies, absolute};
 use super::fold::{find_roots, name_of_found};
 use super::parse;
 use super::walk::Walker;
@@ -236,8 +236,9 @@ impl Walker {
         let flags = arguments.iter().take_while(|word| word.raw().starts_with('-')).count();
         let before = self.setting;
         let (stated, rest) = arguments.split_at(flags);
-        self.setting.at_once |=
-            name == "parallel" && is_without_bound(stated, &["-j", "--jobs", "-P"]);
+        if name == "parallel" && is_without_bound(stated, &["-j", "--jobs", "-P"]) {
+            self.setting.copies = Copies::AsInput;
+        }
         let rest = match (name, arguments.get(flags.saturating_sub(1)).map(Word::raw)) {
             ("watch", Some("-n" | "--interval")) | ("parallel", Some("-j" | "--jobs")) => {
                 rest.get(1..).unwrap_or_default()

@@ -1,6 +1,6 @@
 //! Wrappers: programs that run another program with the rest of their arguments.
 
-use super::command::{Command, program_name};
+use super::command::{Command, Copies, program_name};
 use super::walk::{MOST_ROUNDS, Walker};
 use super::word::Word;
 use crate::guard::arguments::Arguments;
@@ -77,7 +77,9 @@ impl Walker {
             command.wrappers.push(name.clone());
             if matches!(name.as_str(), "xargs" | "gxargs") {
                 flags.remove(0);
-                command.setting.at_once |= is_without_bound(&flags, &["-P", "--max-procs"]);
+                if is_without_bound(&flags, &["-P", "--max-procs"]) {
+                    command.setting.copies = Copies::AsInput;
+                }
                 return given_arguments(&command, &flags);
             }
         }

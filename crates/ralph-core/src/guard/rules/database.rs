@@ -305,7 +305,7 @@ fn words(statement: &str) -> Vec<&str> {
 /// Returns whether a statement has no condition, or one that every row fulfills.
 fn takes_all(words: &[&str]) -> bool {
     let condition = words.iter().position(|word| *word == "where");
-    condition.is_none_or(|at| matches!(words[at + 1..], ["true"] | ["1"] | ["1", "1"]))
+    condition.is_none_or(|at| matches!(words[at + 1..], ["true" | "1"] | ["1", "1"]))
 }
 
 /// Returns whether a table is for a while only, or another one takes its name afterwards.

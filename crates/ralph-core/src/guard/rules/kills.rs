@@ -21,8 +21,8 @@ pub(super) const RULES: &[Rule] = &[
         "kill" => targets(it.words()).iter().any(|word| matches!(*word, "1" | "-1" | "0")),
         "killall" | "pkill" | "skill" => {
             let names_none = patterns(it.words()).is_empty();
-            names_none && letters(it.words(), &['u', 'U', 'G', 't'])
-                || names_none && it.has(&["--user", "--euid", "--uid", "--group", "--terminal"])
+            let flags = ["--user", "--euid", "--uid", "--group", "--terminal"];
+            names_none && (letters(it.words(), &['u', 'U', 'G', 't']) || it.has(&flags))
                 || it.is(&["pkill"]) && (letters(it.words(), &['v']) || it.has(&["--inverse"]))
         }
         "slay" => !it.only_asks(),
@@ -112,12 +112,21 @@ fn lists_common(sources: &[&Command]) -> bool {
     let filtered = sources.iter().any(|source| {
         source.name() == "awk" && source.arguments().iter().any(|word| names_many(word.raw()))
     });
+    let of_a_user = sources.iter().any(|source| {
+        source.name() == "pgrep"
+            && patterns(source.arguments()).is_empty()
+            && letters(source.arguments(), &['u', 'U', 'G'])
+    });
     let everything = lists(&["ps"])
         && searched.is_empty()
         && !sources.iter().any(|source| {
             matches!(source.name(), "awk" | "sed") && source.arguments().iter().any(has_pattern)
         });
-    !narrowed && (everything || filtered || searched.iter().any(|pattern| is_common(pattern)))
+    !narrowed
+        && (everything
+            || of_a_user
+            || filtered
+            || searched.iter().any(|pattern| is_common(pattern)))
 }
 
 /// Returns whether a program of `awk` or `sed` takes only lines that fit something.

@@ -3,7 +3,7 @@
 use super::{Act, Check, Rule};
 use crate::guard::category::Category;
 use crate::guard::interpreter::{self, Deed};
-use crate::guard::lower::{Command, Word};
+use crate::guard::lower::{Command, Copies, Word};
 
 const fn rule(
     id: &'static str,
@@ -65,8 +65,10 @@ pub(super) const RULES: &[Rule] = &[
             let setting = it.command.setting;
             let is_piped = it.command.feeds.is_some() || !it.command.fed_by.is_empty();
             setting.recursive && (setting.background || is_piped)
-                || setting.endless && setting.background && !it.is(&["wait", "true", ":"])
-                || setting.at_once && is_fed_without_end(&it.sources())
+                || setting.copies == Copies::Endless
+                    && setting.background
+                    && !it.is(&["wait", "true", ":"])
+                || setting.copies == Copies::AsInput && is_fed_without_end(&it.sources())
                 || interpreter::code(it.name(), it.command)
                     .is_some_and(|code| interpreter::deeds(&code).contains(&Deed::Multiplies))
         },
@@ -391,7 +393,7 @@ fn is_fed_without_end(sources: &[&Command]) -> bool {
     let endless = |it: &&Command| {
         let device = |path: &str| path.starts_with("/dev/") && path != "/dev/null";
         it.name() == "yes"
-            || it.setting.endless
+            || it.setting.copies == Copies::Endless
             || it.name() == "seq" && it.arguments().iter().any(|word| word.raw() == "inf")
             || it.arguments().iter().any(|word| device(word.raw()))
     };
