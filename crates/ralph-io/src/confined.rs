@@ -13,7 +13,7 @@ use ralph_core::recipe::AgentKind;
 use crate::agent_state::{self, Prepared};
 use crate::agents::{self, CallContext};
 use crate::environment::{self, Child, Variables};
-use crate::process::Spawn;
+use crate::process::{Space, Spawn};
 use crate::sandbox::proxy::Proxy;
 use crate::sandbox::{Handed, Launcher, not_started};
 use crate::sim;
@@ -31,6 +31,8 @@ pub struct Confined {
     pub proxy: Option<Proxy>,
     /// How many bytes one may print in a call.
     pub output: u64,
+    /// How much of the disk one may take in a call.
+    pub space: Space,
 }
 
 /// What is ready for one call.

@@ -15,7 +15,7 @@ use ralph_io::agents;
 use ralph_io::confined::Confined;
 use ralph_io::environment::{self, Child, Variables};
 use ralph_io::git::Repository;
-use ralph_io::process::Watch;
+use ralph_io::process::{Space, Watch};
 use ralph_io::sandbox::proxy::{Handover, Proxy, Service};
 use ralph_io::sandbox::{
     Cage, Chosen, Door, FurnishError, Handed, Launcher, Places, Refusal, Surroundings, Tenant,
@@ -53,6 +53,7 @@ pub(crate) struct Isolation {
     names: Vec<String>,
     way_out: Option<WayOut>,
     output: u64,
+    space: Space,
 }
 
 /// What who signs commits must know.
@@ -101,18 +102,28 @@ impl Isolation {
         };
         let backend = wall.backend();
         let (names, output) = (policy.env.clone(), policy.limits.output);
-        let cage = Cage::new(wall, policy, places(site, opened)?, door);
+        let places = places(site, opened)?;
+        let mut roots = vec![places.project.clone()];
+        roots.extend(policy.rw.iter().map(|said| places.named(said)));
+        let kept = vec![places.state.clone()];
+        let space = Space::new(roots, policy.limits.growth, kept);
+        let cage = Cage::new(wall, policy, places, door);
         let cell = cage.cell(&Handed::default()).map_err(|error| complain(&error))?;
         let mut warnings = cell.notes;
         if site.repository.is_some_and(Repository::signs) {
             warnings.push(UNSIGNED.to_owned());
         }
-        Ok(Self { backend, warnings, cage: Some(cage), names, way_out, output })
+        Ok(Self { backend, warnings, cage: Some(cage), names, way_out, output, space })
     }
 
     /// Returns how many bytes a child may print, where that is bounded.
     pub(crate) fn output(&self) -> Option<u64> {
         self.cage.as_ref().map(|_| self.output)
+    }
+
+    /// Returns how much of the disk a child may take, where that is bounded.
+    pub(crate) fn space(&self) -> Option<Space> {
+        self.cage.as_ref().map(|_| self.space.clone())
     }
 
     /// Returns the cage for a tenant; nothing where there are no walls.
@@ -128,6 +139,7 @@ impl Isolation {
             names: Vec::new(),
             way_out: None,
             output: 0,
+            space: Space::new(Vec::new(), 0, Vec::new()),
         }
     }
 
@@ -140,6 +152,7 @@ impl Isolation {
             state: state.to_owned(),
             proxy: self.way_out.as_ref().map(|way_out| way_out.proxy.clone()),
             output: self.output,
+            space: self.space.clone(),
         })
     }
 

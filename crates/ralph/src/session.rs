@@ -300,7 +300,8 @@ fn connect(
     let mut gates = CommandGates::new(desk.layout.clone(), gate_env, watch.clone(), &recipe.gates)
         .masking(masker.clone())
         .launched_by(launcher)
-        .printing_at_most(isolation.output());
+        .printing_at_most(isolation.output())
+        .writing_at_most(isolation.space());
     let cell = isolation.git(&env);
     let mut git = desk
         .git(&run, cell.clone())

@@ -17,7 +17,7 @@ use ralph_core::vacuous::TestCount;
 use super::log::{LARGEST_LOG, Log};
 use crate::mask::{MaskStream, Masker};
 use crate::plain::Plain;
-use crate::process::{Chunk, Heard, Limits, Spawn, Stdin, Watch, supervise};
+use crate::process::{Chunk, Heard, Limits, Space, Spawn, Stdin, Watch, supervise};
 use crate::sandbox::Launcher;
 use crate::store::Layout;
 use crate::store::layout::PROJECT_DIRECTORY;
@@ -36,6 +36,7 @@ pub struct CommandGates {
     launcher: Launcher,
     /// How many bytes one may print.
     output: Option<u64>,
+    space: Option<Space>,
     /// The place of a gate among those whose logs would have the same name, from 1.
     places: BTreeMap<String, u32>,
 }
@@ -62,6 +63,7 @@ impl CommandGates {
             masker: Masker::default(),
             launcher: Launcher::Direct,
             output: None,
+            space: None,
             places,
         }
     }
@@ -82,6 +84,12 @@ impl CommandGates {
     #[must_use]
     pub fn printing_at_most(self, output: Option<u64>) -> Self {
         Self { output, ..self }
+    }
+
+    /// Returns the same, for gates that may take so much of the disk.
+    #[must_use]
+    pub fn writing_at_most(self, space: Option<Space>) -> Self {
+        Self { space, ..self }
     }
 
     fn log_name(&self, order: &GateOrder<'_>) -> String {
@@ -122,6 +130,7 @@ impl Gates for CommandGates {
                 soft: Some(gate.soft_limit.into()),
                 hard: Some(gate.hard_limit.into()),
                 output: self.output,
+                space: self.space.clone(),
                 ..Limits::default()
             },
         };
@@ -233,7 +242,10 @@ fn note(gate: &Gate, end: &ChildEnd) -> Option<String> {
             Some(format!("[ralph] timed out after {}", gate.hard_limit))
         }
         ending @ (Ending::Signalled { .. }
-        | Ending::TimedOut { limit: Limit::Idle | Limit::Output, .. }
+        | Ending::TimedOut {
+            limit: Limit::Idle | Limit::Output | Limit::Growth | Limit::Disk,
+            ..
+        }
         | Ending::Lingered { .. }
         | Ending::Interrupted { .. }
         | Ending::NotStarted { .. }) => Some(format!("[ralph] {ending}")),

@@ -17,6 +17,7 @@ use super::mouth::Mouth;
 use super::pipes::{self, Event};
 use super::program;
 use super::registry::{self, Kind, signal_group};
+use super::space::Gauge;
 use super::spawn::{Spawn, Stdin};
 use super::sweep::{Told, sweep};
 use super::watch::{Stage, Watch};
@@ -57,7 +58,10 @@ pub fn converse(
     let (events, received) = mpsc::sync_channel(pipes::EVENTS);
     let _listening = watch.listen(events.clone());
     match Leader::start(spawn, &events) {
-        Ok(leader) => follow(spawn, watch, leader, &received, sink),
+        Ok(leader) => {
+            let gauge = Gauge::start(spawn.limits.space.as_ref(), &events);
+            follow(spawn, watch, leader, (&received, &gauge), sink)
+        }
         Err(reason) => ChildEnd::by(Ending::NotStarted { reason }),
     }
 }
@@ -66,16 +70,19 @@ fn follow(
     spawn: &Spawn,
     watch: &Watch,
     mut leader: Leader,
-    events: &Receiver<Event>,
+    (events, gauge): (&Receiver<Event>, &Gauge),
     sink: &mut dyn FnMut(Chunk<'_>, &mut Mouth) -> Heard,
 ) -> ChildEnd {
-    let mut course = Course::new(spawn.limits);
+    let mut course = Course::new(spawn.limits.clone());
     let mut running = RunningTime::from(watch.clock());
     let mut now = running.advance(watch.clock());
     let mut processes = 0;
     let mut interrupted = false;
     let mut input = Input::Quiet;
     loop {
+        if let Some(limit) = gauge.passed() {
+            course.exceed(limit);
+        }
         match course.step(input, now) {
             Action::Listen => {
                 // Looked at before every wait, and not only when woken: a flood of output leaves

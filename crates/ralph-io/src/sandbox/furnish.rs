@@ -213,7 +213,7 @@ impl Places {
     }
 
     /// Returns the real path of something that the settings name.
-    fn named(&self, said: &str) -> PathBuf {
+    pub fn named(&self, said: &str) -> PathBuf {
         let path = match (said.strip_prefix("~/"), &self.home) {
             (Some(rest), Some(home)) => home.join(rest),
             (Some(_), None) | (None, _) => self.project.join(said),

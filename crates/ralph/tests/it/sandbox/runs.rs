@@ -153,6 +153,30 @@ fn who_prints_without_end_is_ended() {
 }
 
 #[test]
+fn who_fills_the_project_is_ended() {
+    let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+    let backend = backends()[0];
+    let limits = json!({ "sandbox": { "limits": { "growth": "4M" } }, "retries": { "max": 0 } });
+    // Small files, so that no limit on one of them is in the way.
+    let fill = "mkdir -p fill; for i in $(seq 64); do head -c 1000000 /dev/zero > fill/$i; done; \
+                sleep 60";
+    sealed.script(&json!([{ "do": [{ "run": { "command": fill } }, done()] }]), &limits);
+    let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
+    assert_ne!(end.code, Some(0), "{}", end.stderr);
+    assert!(end.stderr.contains("sandbox.limits.growth"), "{}", end.stderr);
+    assert!(ralph(&sealed, backend, &["report"]).stdout.contains("sandbox.limits.growth"));
+    std::fs::remove_dir_all(sealed.project().join("fill")).expect("removed");
+    let mut gated = limits.clone();
+    gated["guardrails"] = json!([{ "command": fill }]);
+    sealed.script(&json!([{ "do": [done()] }]), &gated);
+    let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let log = sealed.events_of("gate_checked");
+    assert!(log.iter().any(|it| it.to_string().contains("sandbox.limits.growth")), "{log:?}");
+    assert_eq!(sealed.survivors(), [""; 0]);
+}
+
+#[test]
 fn a_run_without_walls_says_so_everywhere() {
     let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
     sealed.script(&json!([{ "do": [done()] }]), &json!({}));
