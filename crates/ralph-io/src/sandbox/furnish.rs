@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ralph_core::sandbox::{Credentials, GitAccess, NetworkMode, Policy, UnixSockets};
 
 use super::cage::Handed;
-use super::home::{outermost, visible};
+use super::home::{linked, outermost, visible};
 use super::{Bounds, Cell, Counted, Door, Mount, Network, Stub};
 use crate::store::layout::{GIT_SCRATCH, PROJECT_DIRECTORY};
 
@@ -251,12 +251,13 @@ impl Room {
             }
         }
         let mut shown = vec![places.executable.clone()];
-        // Programs may be kept in a temporary place; a link does not lead to one.
+        // Programs may be kept in a temporary place, or be found through a link in one.
         let programs = std::env::split_paths(&places.path).filter(|it| it.is_absolute());
         shown.extend(programs.filter(|it| {
             let is_at_home = places.home.as_ref().is_some_and(|home| it.starts_with(home));
             !is_at_home && it.canonicalize().is_ok_and(|real| real == *it)
         }));
+        shown.extend(linked(places.home.as_deref(), &places.path));
         if let Some(home) = &places.home {
             self.mounts.push(Mount::Scratch { path: home.clone() });
             let (tools, secrets) = visible(home, &places.path);
