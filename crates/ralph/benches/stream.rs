@@ -12,6 +12,7 @@ mod samples;
 #[path = "stream/typed.rs"]
 mod typed;
 
+use std::borrow::Cow;
 use std::fs;
 use std::hint::black_box;
 use std::io;
@@ -27,6 +28,7 @@ use ralph_core::recipe::{AgentChoice, AgentKind};
 use ralph_core::text::{Excerpt, Truncate};
 use ralph_core::units::{Millis, Timestamp};
 use ralph_io::agents;
+use ralph_io::mask::Masker;
 use ralph_io::process::{Line, Lines};
 use ralph_ui::style::{Color, Marks, Motion, Style, Timestamps};
 use ralph_ui::time::WallClock;
@@ -56,7 +58,9 @@ fn main() {
 fn compare(sample: &samples::Sample, megabytes: usize) {
     let rounds = rounds(sample, megabytes);
     let baseline = sample.as_json();
-    let mut best = [Duration::MAX; 4];
+    let secrets = ["ANTHROPIC_API_KEY", "GITHUB_TOKEN", "DATABASE_PASSWORD"];
+    let masker = Masker::new(secrets.map(|name| format!("{name}-9f8e7d6c5b4a39281706")));
+    let mut best = [Duration::MAX; 6];
     for _ in 0..REPETITIONS {
         let times = [
             timed(|| {
@@ -68,12 +72,24 @@ fn compare(sample: &samples::Sample, megabytes: usize) {
             }),
             timed(|| (0..rounds).for_each(|_| typed::read(sample.kind, &baseline))),
             timed(|| (0..rounds).for_each(|_| typed::read_values(&baseline))),
+            timed(|| {
+                let mut mask = masker.stream();
+                for chunk in
+                    std::iter::repeat_n(&sample.unit, rounds).flat_map(|it| it.chunks(CHUNK))
+                {
+                    black_box(mask.feed(chunk));
+                }
+            }),
+            timed(|| {
+                let mut mask = masker.stream();
+                black_box(listen_through(sample, rounds, |chunk| mask.feed(chunk), |_| {}));
+            }),
         ];
         for (best, time) in best.iter_mut().zip(times) {
             *best = time.min(*best);
         }
     }
-    let [ours, shown, typed, values] = best.map(|time| time.as_secs_f64());
+    let [ours, shown, typed, values, alone, together] = best.map(|time| time.as_secs_f64());
     let bytes = f64::from(u32::try_from(sample.unit.len() * rounds / 1_000).unwrap_or(u32::MAX));
     println!(
         "{}: {:.2} x typed values, {:.2} x with the view, untyped values are {:.2} x typed \
@@ -86,21 +102,42 @@ fn compare(sample: &samples::Sample, megabytes: usize) {
         bytes / 1e3 / shown,
         bytes / 1e3 / typed,
     );
+    println!(
+        "{}: masking alone {:.0} MB/s, reading with it {:.0} MB/s, {:.2} x without",
+        sample.name,
+        bytes / 1e3 / alone,
+        bytes / 1e3 / together,
+        together / ours,
+    );
 }
 
 fn rounds(sample: &samples::Sample, megabytes: usize) -> usize {
     (megabytes * 1_000_000).div_ceil(sample.unit.len())
 }
 
-/// Reads the sample over and over, as a call to an agent does.
-fn listen(sample: &samples::Sample, rounds: usize, mut tell: impl FnMut(&AgentEvent)) -> Reading {
+/// Reads the sample over and over, as a call to an agent does, without masking.
+fn listen(sample: &samples::Sample, rounds: usize, tell: impl FnMut(&AgentEvent)) -> Reading {
+    listen_through(sample, rounds, unchanged, tell)
+}
+
+fn unchanged(bytes: &[u8]) -> Cow<'_, [u8]> {
+    Cow::Borrowed(bytes)
+}
+
+/// Reads the sample over and over, through something that changes what comes.
+fn listen_through(
+    sample: &samples::Sample,
+    rounds: usize,
+    mut change: impl for<'a> FnMut(&'a [u8]) -> Cow<'a, [u8]>,
+    mut tell: impl FnMut(&AgentEvent),
+) -> Reading {
     let mut translator = agents::translator(&request(sample.kind), Path::new("/project"));
     let mut reading = Reading::default();
     let mut tail = Excerpt::new(8_000, Truncate::Tail);
     let mut lines = Lines::default();
     for _ in 0..rounds {
         for chunk in sample.unit.chunks(CHUNK) {
-            lines.feed(chunk, |line| match line {
+            lines.feed(&change(chunk), |line| match line {
                 Line::Whole(line) => {
                     tail.feed(&line);
                     tail.feed("\n");
