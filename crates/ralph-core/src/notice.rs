@@ -223,8 +223,7 @@ fn ended(seq: u64, outcome: &Outcome) -> Option<News> {
         | Outcome::TasksLost { .. } => (Occasion::Failure, "stopped"),
         Outcome::Interrupted => return None,
     };
-    let detail =
-        if *outcome == Outcome::Complete { String::new() } else { outcome.to_string() };
+    let detail = if *outcome == Outcome::Complete { String::new() } else { outcome.to_string() };
     Some(News::new(format!("end-{seq}"), occasion, what, detail))
 }
 

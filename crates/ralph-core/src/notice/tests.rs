@@ -127,10 +127,7 @@ fn the_end_of_a_run_is_told_by_what_it_came_to() {
     let lost = || Outcome::GitFailed { message: "no".into() };
     for (outcome, expect) in [
         (Outcome::Complete, "end-4 finish ralph: shop: complete"),
-        (
-            Outcome::IterationsUsedUp { limit: 3 },
-            "end-4 budget ralph: shop: iterations used up",
-        ),
+        (Outcome::IterationsUsedUp { limit: 3 }, "end-4 budget ralph: shop: iterations used up"),
         (Outcome::BudgetUsedUp { exhausted }, "end-4 budget ralph: shop: budget used up"),
         (
             Outcome::LimitTooLong { resets_at: None, words: "x".into() },

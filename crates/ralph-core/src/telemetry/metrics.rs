@@ -95,24 +95,23 @@ pub(super) struct Meter {
 
 impl Meter {
     pub(super) fn iterated(&mut self, role: Role, verdict: &str, took: Millis) {
-        let labels = vec![
-            ("ralph.role", role.name().to_owned()),
-            ("ralph.verdict", verdict.to_owned()),
-        ];
+        let labels =
+            vec![("ralph.role", role.name().to_owned()), ("ralph.verdict", verdict.to_owned())];
         *self.iterations.entry(labels.clone()).or_default() += 1;
         add(&mut self.iteration_seconds, labels, SECONDS, seconds(took));
     }
 
     pub(super) fn checked(&mut self, gate: &str, status: &str, took: Millis) {
-        let labels = vec![
-            ("ralph.gate.name", gate.to_owned()),
-            ("ralph.gate.status", status.to_owned()),
-        ];
+        let labels =
+            vec![("ralph.gate.name", gate.to_owned()), ("ralph.gate.status", status.to_owned())];
         *self.gates.entry(labels.clone()).or_default() += 1;
         add(&mut self.gate_seconds, labels, SECONDS, seconds(took));
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "tokens and money of any real bill have 53 bits")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "tokens and money of any real bill have 53 bits"
+    )]
     pub(super) fn asked(
         &mut self,
         agent: AgentKind,
