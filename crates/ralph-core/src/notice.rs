@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Recorded, WaitReason};
+use crate::handoff::Blocked;
 use crate::ids::{RunId, TaskId};
 use crate::judge::Judgement;
 use crate::outcome::Outcome;
@@ -231,29 +232,23 @@ fn ended(seq: u64, outcome: &Outcome) -> Option<News> {
 fn judged(judgement: &Judgement, state: &RunState) -> Option<News> {
     let task = state.current.as_ref()?.task.clone()?;
     let failed = judgement.failed.as_ref();
-    let news = match failed.and_then(|failed| failed.gives_up.as_ref()) {
-        Some(why @ GiveUp::Blocked(blocked)) => News {
-            needs: Some(blocked.words()),
-            ..News::new(
-                format!("question-{task}"),
-                Occasion::Person,
-                format!("task {task} needs you"),
-                why.words(),
-            )
-        },
-        Some(why @ GiveUp::Stuck { .. }) => News::new(
+    // Whatever ended the attempts: somebody who asks for something gets an answer.
+    let asks = failed.and_then(|failed| failed.blocked.as_ref());
+    let news = match (failed.and_then(|failed| failed.gives_up.as_ref()), asks) {
+        (Some(GiveUp::Blocked(blocked)), _) | (Some(_), Some(blocked)) => question(&task, blocked),
+        (Some(why @ GiveUp::Stuck { .. }), None) => News::new(
             format!("given-up-{task}"),
             Occasion::Stuck,
             format!("task {task} is given up"),
             why.words(),
         ),
-        Some(why @ (GiveUp::AttemptsUsed { .. } | GiveUp::TimeUp)) => News::new(
+        (Some(why @ (GiveUp::AttemptsUsed { .. } | GiveUp::TimeUp)), None) => News::new(
             format!("given-up-{task}"),
             Occasion::Blocked,
             format!("task {task} is given up"),
             why.words(),
         ),
-        None => match (failed.map(|failed| failed.next), &judgement.divergence) {
+        (None, _) => match (failed.map(|failed| failed.next), &judgement.divergence) {
             (Some(Escalation::StrategyShift), _) => News::new(
                 format!("stuck-{task}"),
                 Occasion::Stuck,
@@ -273,6 +268,20 @@ fn judged(judgement: &Judgement, state: &RunState) -> Option<News> {
         },
     };
     Some(News { task: Some(task), ..news })
+}
+
+/// Says what a person is asked for.
+fn question(task: &TaskId, blocked: &Blocked) -> News {
+    let needs = blocked.words();
+    News {
+        needs: Some(needs.clone()),
+        ..News::new(
+            format!("question-{task}"),
+            Occasion::Person,
+            format!("task {task} needs you"),
+            format!("it {needs}"),
+        )
+    }
 }
 
 /// Says that a limit is waited for; once in an iteration, however often it is asked again.

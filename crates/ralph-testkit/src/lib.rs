@@ -3,5 +3,6 @@
 //! Not published. Not here: any decision of ralph's own; those are never faked.
 
 pub mod models;
+pub mod receiver;
 pub mod sealed;
 pub mod world;

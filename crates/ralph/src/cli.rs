@@ -4,6 +4,7 @@
 
 mod context;
 pub(crate) mod memory;
+pub(crate) mod notify;
 pub(crate) mod sandbox;
 mod tasks;
 mod texts;
@@ -22,8 +23,8 @@ pub(crate) use texts::WELCOME;
 pub(crate) use trust::TrustArgs;
 
 use texts::{
-    ARCHIVING, BUILDING, DOCTOR_CODES, EXIT_CODES, PLANNING, PLUGIN_CODES, SCAFFOLD, TEMPLATES,
-    TRUSTING,
+    ARCHIVING, BUILDING, DOCTOR_CODES, EXIT_CODES, NOTIFYING, PLANNING, PLUGIN_CODES, SCAFFOLD,
+    TEMPLATES, TRUSTING,
 };
 
 /// The whole command line.
@@ -130,6 +131,11 @@ pub(crate) enum Command {
     Memory(memory::MemoryArgs),
     /// Serve the knowledge graph of this project to an agent, over MCP on stdin and stdout.
     Mcp(memory::McpArgs),
+    /// Show who is told what happens in a run, or try it with a notice to every channel.
+    #[command(after_help = NOTIFYING)]
+    Notify(notify::NotifyArgs),
+    /// Send a run to an OpenTelemetry collector, after it is over.
+    Otel(notify::OtelArgs),
     /// Show what agents and gates of this project can reach, or run a command where they would.
     Sandbox(sandbox::SandboxArgs),
     /// Answer a hook of Claude Code, or explain what the guard makes of a command.
@@ -205,6 +211,9 @@ pub(crate) struct LimitArgs {
     /// Exit with 0 although the work is not complete when iterations or a budget are used up.
     #[arg(long)]
     pub(crate) allow_incomplete: bool,
+    /// Send spans and metrics to an OpenTelemetry collector.
+    #[arg(long)]
+    pub(crate) otel: bool,
 }
 
 /// Options of `prompt`.

@@ -429,6 +429,11 @@ impl Desk {
         Fanout::new(views)
     }
 
+    /// Returns a writer to the terminal that never waits.
+    pub(crate) fn terminal(&self) -> NonBlocking {
+        self.out.clone()
+    }
+
     /// Waits until the last line is written, but not for a terminal that does not read.
     pub(crate) fn finish(&self) {
         self.out.finish(LAST_WORDS);

@@ -26,6 +26,7 @@ mod secrets;
 mod session;
 mod settings;
 mod task_file;
+mod telling;
 mod templates;
 mod trust;
 mod workflow;

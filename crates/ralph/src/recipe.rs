@@ -343,9 +343,6 @@ pub(crate) fn isolation(loaded: &Loaded) -> Policy {
 /// Returns what is set and has no effect, for a warning.
 pub(crate) fn without_effect(loaded: &Loaded, recipe: &Recipe) -> Vec<String> {
     let mut warnings = Vec::new();
-    if loaded.is_set("notify") {
-        warnings.push("`notify` has no effect yet in this version".to_owned());
-    }
     if loaded.settings.memory.enabled == Some(true) && recipe.memory.is_none() {
         warnings.push("`memory.enabled` has no effect: only task lists have a memory".to_owned());
     }

@@ -34,6 +34,12 @@ pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
+/// Returns whether what is said on stderr is seen on a terminal.
+pub(crate) fn is_terminal() -> bool {
+    use std::io::IsTerminal as _;
+    io::stderr().is_terminal()
+}
+
 /// How this process talks to people.
 #[derive(Debug, Clone)]
 pub(crate) struct Screen {

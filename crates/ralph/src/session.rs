@@ -9,7 +9,7 @@ use ralph_core::active::Active;
 use ralph_core::engine::{Engine, EngineError, Start};
 use ralph_core::ids::RunId;
 use ralph_core::outcome::{ExitStatus, Outcome};
-use ralph_core::ports::{Ports, Vcs};
+use ralph_core::ports::{Ports, Ui, Vcs};
 use ralph_core::recipe::Recipe;
 use ralph_core::run::RunState;
 use ralph_core::sandbox::Wanted;
@@ -24,6 +24,7 @@ use ralph_io::process::{self, Guard, RUN_ID_VARIABLE};
 use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
 use ralph_io::store::draft::Draft;
 use ralph_io::store::{Journal, RunStore, journal, run_id};
+use ralph_ui::view::Fanout;
 
 use crate::canary;
 use crate::cli::CommonArgs;
@@ -36,6 +37,7 @@ use crate::project::{Project, complain_of_layout};
 use crate::remembering;
 use crate::secrets;
 use crate::settings::Loaded;
+use crate::telling::{self, Telling};
 
 /// The version of this binary.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -76,6 +78,7 @@ pub(crate) fn start(
 ) -> Result<ExitStatus, Complaint> {
     project.agents_are_there(&recipe)?;
     project.gates_are_there(&recipe)?;
+    let plan = telling::Plan::of(&project.env, loaded)?;
     let mut desk = Desk::open(common, project, loaded)?;
     desk.repository_is_there(&recipe)?;
     desk.keeps_list_of(&recipe);
@@ -107,15 +110,12 @@ pub(crate) fn start(
         isolation,
         masker: secrets::masker(&desk.env, &recipe),
         incomplete: wishes.incomplete,
+        plan,
     };
     let project = project.directory.clone();
     let start = Start { run, project, recipe, version: VERSION.to_owned() };
-    drive(&desk, journey, |ports| {
-        let mut engine = Engine::start(ports, start)?;
-        for warning in warnings {
-            engine.warn(warning)?;
-        }
-        engine.run()
+    drive(&desk, journey, |ports, telling| {
+        to_the_end(Engine::start(ports, start)?, warnings, telling)
     })
 }
 
@@ -128,6 +128,7 @@ pub(crate) fn resume(
     change: impl FnOnce(&Recipe) -> Result<Option<Recipe>, Complaint>,
     wishes: &Wishes,
 ) -> Result<ExitStatus, Complaint> {
+    let plan = telling::Plan::of(&project.env, loaded)?;
     let mut desk = Desk::open(common, project, loaded)?;
     let path = desk.layout.run(run).journal();
     let unreadable = |error| Complaint::of(ExitStatus::BadInput, &error);
@@ -170,14 +171,31 @@ pub(crate) fn resume(
         isolation,
         masker: secrets::masker(&desk.env, recipe),
         incomplete: wishes.incomplete,
+        plan,
     };
-    drive(&desk, journey, |ports| {
-        let mut engine = Engine::resume(ports, state, VERSION.to_owned(), changed)?;
-        for warning in warnings {
-            engine.warn(warning)?;
-        }
-        engine.run()
+    drive(&desk, journey, |ports, telling| {
+        telling.catch_up(&path);
+        let engine = Engine::resume(ports, state, VERSION.to_owned(), changed)?;
+        to_the_end(engine, warnings, telling)
     })
+}
+
+/// Runs the loop, and sees to it that everybody is told. Who could not be is a warning.
+fn to_the_end(
+    mut engine: Engine<'_>,
+    warnings: Vec<String>,
+    telling: &Telling,
+) -> Result<Outcome, EngineError> {
+    for warning in warnings {
+        engine.warn(warning)?;
+    }
+    let outcome = engine.run();
+    let untold = telling.finish();
+    let outcome = outcome?;
+    for warning in untold {
+        engine.warn(warning)?;
+    }
+    Ok(outcome)
 }
 
 /// Makes the sandbox of a run.
@@ -230,13 +248,14 @@ struct Journey {
     isolation: Isolation,
     masker: Masker,
     incomplete: Incomplete,
+    plan: telling::Plan,
 }
 
 /// Runs the engine, with everything around it that must not outlive the run.
 fn drive(
     desk: &Desk,
     mut journey: Journey,
-    engine: impl FnOnce(Ports<'_>) -> Result<Outcome, EngineError>,
+    engine: impl FnOnce(Ports<'_>, &Telling) -> Result<Outcome, EngineError>,
 ) -> Result<ExitStatus, Complaint> {
     let cannot = |what: &str, error: std::io::Error| {
         Complaint::new(ExitStatus::Incomplete, format!("cannot {what}: {error}"))
@@ -269,9 +288,10 @@ fn connect(
     desk: &Desk,
     journey: Journey,
     self_exe: PathBuf,
-    engine: impl FnOnce(Ports<'_>) -> Result<Outcome, EngineError>,
+    engine: impl FnOnce(Ports<'_>, &Telling) -> Result<Outcome, EngineError>,
 ) -> Result<Outcome, Complaint> {
-    let Journey { run, journal, before, recipe, isolation, masker, draft: _, incomplete } = journey;
+    let Journey { run, journal, before, recipe, isolation, masker, draft: _, incomplete, plan } =
+        journey;
     let mut env = desk.env.clone();
     let ours = [RUN_ID_VARIABLE, ACTIVE_VARIABLE, WINDOW_VARIABLE];
     env.retain(|(name, _)| !ours.iter().any(|ours| name == ours));
@@ -305,7 +325,7 @@ fn connect(
     let mut git = desk
         .git(&run, cell.clone())
         .map(|git| git.refusing(masker.clone(), recipe.secrets_allowed.clone()));
-    let mut none = NoRepository::new(project, env, watch.clone());
+    let mut none = NoRepository::new(project, env.clone(), watch.clone());
     if let Some((launcher, env)) = cell {
         none = none.launched_by(launcher, env);
     }
@@ -315,19 +335,22 @@ fn connect(
     };
     let files = desk.layout.run(&run);
     let (skills, prompts) = (desk.skills.clone(), desk.prompts.clone());
-    let mut ui = desk.views(incomplete, &masker);
+    let telling = Telling::begin(plan, desk, &env, &files, &masker);
+    let mut views: Vec<Box<dyn Ui>> = vec![Box::new(desk.views(incomplete, &masker))];
+    views.extend(telling.views());
+    let mut ui = Fanout::new(views);
     let mut store =
         RunStore::new(desk.layout.clone(), journal, files, skills, prompts).masking(masker);
     let mut clock = RunClock::new(watch.clone(), before);
-    engine(Ports {
+    let ports = Ports {
         agent: &mut agent,
         gates: &mut gates,
         vcs,
         store: &mut store,
         clock: &mut clock,
         ui: &mut ui,
-    })
-    .map_err(|error| {
+    };
+    engine(ports, &telling).map_err(|error| {
         Complaint::of(ExitStatus::Incomplete, &error)
             .hint("nothing is lost: `ralph resume` goes on once the journal can be written")
     })

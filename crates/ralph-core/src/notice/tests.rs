@@ -99,6 +99,18 @@ fn attempt(next: Escalation, gives_up: Option<GiveUp>) -> Event {
     judged_as(Some(failed), None)
 }
 
+/// The last attempt of a task, whose agent says that it needs something.
+fn asking_for(needs: &str) -> Event {
+    let Event::Judged { judgement } =
+        attempt(Escalation::None, Some(GiveUp::AttemptsUsed { limit: 1 }))
+    else {
+        unreachable!("an attempt is judged");
+    };
+    let blocked = Some(Blocked { needs: needs.into(), why: "none".into() });
+    let failed = judgement.failed.map(|failed| FailedAttempt { blocked, ..failed });
+    judged_as(failed, None)
+}
+
 fn judged_as(failed: Option<FailedAttempt>, divergence: Option<Divergence>) -> Event {
     Event::Judged {
         judgement: Box::new(Judgement {
@@ -172,6 +184,7 @@ fn a_task_that_does_not_go_well_is_told_once_for_each_reason() {
             "reviews-T1 stuck ralph: shop: reviews of task T1 do not converge",
         ),
         (judged_as(None, None), ""),
+        (asking_for("a key"), "question-T1 person ralph: shop: task T1 needs you"),
     ] {
         check(event, expect);
     }
@@ -217,7 +230,7 @@ fn a_notice_says_what_it_is_about_and_how_far_the_run_is() {
           "id": "question-T1",
           "occasion": "person",
           "title": "ralph: shop: task T1 needs you",
-          "message": "Write the parser. blocked: needs a key (none). 0 of 2 tasks done, 1 iteration, 1m 5s",
+          "message": "Write the parser. it needs a key (none). 0 of 2 tasks done, 1 iteration, 1m 5s",
           "facts": {
             "version": 1,
             "run": "r",

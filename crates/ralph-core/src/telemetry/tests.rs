@@ -226,13 +226,13 @@ fn figures_are_sums_and_histograms_since_the_run_began() {
             }
         })
         .collect();
-    expect_test::expect![[r#"
+    expect_test::expect![[r"
         ralph.iterations {iteration}: Int(1)
         ralph.gates {gate}: Int(1)
         ralph.cost USD: Double(0.25)
         ralph.iteration.duration s: 1x4
         ralph.gate.duration s: 1x0.4
         gen_ai.client.operation.duration s: 1x1
-        gen_ai.client.token.usage {token}: 1x130 1x5"#]]
+        gen_ai.client.token.usage {token}: 1x130 1x5"]]
     .assert_eq(&shown.join("\n"));
 }

@@ -21,15 +21,17 @@ impl Rest {
         self.changed.notify_all();
     }
 
-    /// Pauses, unless that would take too long: then it only waits for the end.
+    /// Pauses, unless it would last past the end: then there is nothing to wait for.
     pub(crate) fn pause(&self, span: Duration) -> Patience {
         let until = Instant::now() + span;
         let mut deadline = self.lock();
         loop {
-            let end = deadline.map_or(until, |deadline| until.min(deadline));
-            let left = end.saturating_duration_since(Instant::now());
+            if deadline.is_some_and(|deadline| until > deadline) {
+                return Patience::Gone;
+            }
+            let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return if end < until { Patience::Gone } else { Patience::Left };
+                return Patience::Left;
             }
             let woken = self.changed.wait_timeout(deadline, left);
             deadline = woken.unwrap_or_else(PoisonError::into_inner).0;

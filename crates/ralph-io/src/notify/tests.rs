@@ -26,7 +26,7 @@ fn events() -> Vec<(Recorded, RunState)> {
         journal: 1,
         version: "0".into(),
         run: RunId("r".into()),
-        project: "/work/shop".into(),
+        project: "/work/tulip-granite-9931".into(),
         recipe: Box::new(Recipe::new(Work::Prompt(PromptSource::Text("p".into())), agent)),
     };
     let ended = Event::RunEnded { outcome: Outcome::Complete };
@@ -64,7 +64,7 @@ fn command(script: &str, limit: Duration) -> Channel {
 fn what_was_delivered_is_not_told_again_by_a_resumed_run() {
     let directory = tempfile::tempdir().expect("a directory");
     let ledger = directory.path().join("notices.jsonl");
-    let masker = || Masker::new(["shop".to_owned()]);
+    let masker = || Masker::new(["tulip-granite-9931".to_owned()]);
     let (channel, heard) = terminal();
     let failing = command("echo no >&2; exit 3", Duration::from_secs(20));
     let mut notifier =

@@ -15,4 +15,5 @@ mod process;
 mod prompts;
 mod sim;
 mod tasks;
+mod telemetry;
 mod tidy;

@@ -77,3 +77,8 @@ Three commands to start with:
 
 ralph --help lists every command and option.
 ";
+
+/// Behind the help of `notify`.
+pub(super) const NOTIFYING: &str = "\
+Exit codes: 0 every channel took the notice, or nothing was tried; 1 one did not; 2 none is set,
+or bad settings";

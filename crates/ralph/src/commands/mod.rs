@@ -12,6 +12,8 @@ mod log;
 mod mcp;
 mod memory;
 mod network;
+mod notify;
+mod otel;
 mod plan;
 mod plugin;
 mod prompt;
@@ -113,6 +115,8 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
             Ok(code) => code,
             Err(complaint) => finish(&cli.common, Err(complaint)),
         },
+        Some(Command::Notify(args)) => finish(&cli.common, notify::main(&cli.common, &args)),
+        Some(Command::Otel(args)) => finish(&cli.common, otel::main(&cli.common, &args)),
         Some(Command::Doctor(args)) => finish(&cli.common, doctor::main(&cli.common, &args)),
         Some(Command::Demo(args)) => finish(&cli.common, demo::main(&cli.common, &args)),
     }

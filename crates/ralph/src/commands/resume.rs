@@ -28,8 +28,10 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
         let loaded = project.settings_as_written(args.config.as_deref(), Vec::new())?;
         return Ok(list(&project.state_root(&loaded)?));
     }
-    let loaded = project.settings(args.config.as_deref(), Vec::new())?;
-    limit_flags(&args.limits)?;
+    let mut flags = limit_flags(&args.limits)?;
+    // The others change the policies of the run, which are not in the settings any more.
+    flags.retain(|flag| flag.path.starts_with("otel."));
+    let loaded = project.settings(args.config.as_deref(), flags)?;
     let layout = project.layout(&loaded)?;
     let mut known = runs::runs(layout.state());
     // A run that was killed before its first event has never begun.

@@ -165,5 +165,8 @@ pub(super) fn limit_flags(limits: &LimitArgs) -> Result<Vec<FlagValue>, Complain
             .map_err(|error| Complaint::input(format!("--max-time: {error}")))?;
         set("--max-time", "budget.maxTime", json!(span));
     }
+    if limits.otel {
+        set("--otel", "otel.enabled", json!(true));
+    }
     Ok(flags)
 }

@@ -3,6 +3,8 @@
 //! Ranges of single values are in the types and checked by `check`. Not here: whether programs,
 //! files or hosts exist.
 
+mod telling;
+
 use std::collections::BTreeMap;
 
 use ralph_core::glob::Pattern;
@@ -23,7 +25,7 @@ pub(crate) fn check_sense(settings: &Settings) -> Vec<Finding> {
     check_gates(&settings.gates, &mut findings);
     check_timeouts(settings, &mut findings);
     check_scm(settings, &mut findings);
-    check_notify(settings, &mut findings);
+    findings.extend(telling::check(settings));
     check_guard(settings, &mut findings);
     findings
 }
@@ -180,16 +182,6 @@ fn check_scm(settings: &Settings, findings: &mut Vec<Finding>) {
     }
 }
 
-fn check_notify(settings: &Settings, findings: &mut Vec<Finding>) {
-    if let Some(webhook) = &settings.notify.webhook
-        && !webhook.starts_with("https://")
-        && !webhook.starts_with("http://")
-    {
-        let path = JsonPath::parse("notify.webhook");
-        findings.push(finding(path, "must begin with https:// or http://"));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,7 +205,6 @@ mod tests {
             "timeouts": {"test": {"soft": "5m", "hard": "4m"}, "idle": 0},
             "budget": {"maxTime": "0s"},
             "scm": {"tasks": ["commit", ""]},
-            "notify": {"webhook": "ftp://example.org"},
         }))
         .expect("well typed");
         let shown: Vec<String> = check_sense(&settings)
@@ -237,8 +228,7 @@ mod tests {
             timeouts.idle: Value("must be longer than 0")
             budget.maxTime: Value("must be longer than 0")
             scm.tasks: Value("needs `scm.command`, such as \"git\"")
-            scm.tasks[1]: Value("must not be blank")
-            notify.webhook: Value("must begin with https:// or http://")"#]]
+            scm.tasks[1]: Value("must not be blank")"#]]
         .assert_eq(&shown.join("\n"));
     }
 

@@ -19,6 +19,7 @@ mod landing;
 mod loops;
 mod memory;
 mod network;
+mod notify;
 mod other_agents;
 mod plan;
 mod planted;
@@ -36,6 +37,7 @@ mod status;
 mod streams;
 mod surroundings;
 mod tasks;
+mod telemetry;
 mod terminal;
 mod trust;
 
