@@ -29,6 +29,7 @@ pub(crate) struct OtelArgs {
 
 /// What can be done with telemetry.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum OtelCommand {
     /// Send the spans and metrics of a run.
     Export(OtelExportArgs),
