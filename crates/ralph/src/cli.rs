@@ -3,6 +3,7 @@
 //! Not here: what a command does, and settings that come from files.
 
 mod context;
+mod init;
 pub(crate) mod memory;
 pub(crate) mod sandbox;
 mod tasks;
@@ -17,6 +18,7 @@ use ralph_core::prompt::role::RolePrompt;
 use ralph_core::prompt::run::RunPrompt;
 
 pub(crate) use context::ContextArgs;
+pub(crate) use init::{InitArgs, WorkflowChoice};
 pub(crate) use tasks::{TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs, TasksValidateArgs};
 pub(crate) use texts::WELCOME;
 pub(crate) use trust::TrustArgs;
@@ -123,7 +125,7 @@ pub(crate) enum Command {
     Plugin(PluginArgs),
     /// Watch a complete loop in a throw-away repository with the built-in scripted agent.
     Demo(DemoArgs),
-    /// Make the documents and settings that a workflow needs.
+    /// Make the documents and settings that a workflow needs: by questions, or by what is found.
     #[command(after_help = SCAFFOLD)]
     Init(InitArgs),
     /// Show, search or draw what agents remember in the knowledge graph of this project.
@@ -470,34 +472,6 @@ pub(crate) struct DemoArgs {
     /// Leave out the pauses that are there for the eye.
     #[arg(long)]
     pub(crate) fast: bool,
-}
-
-/// Options of `init`.
-#[derive(Debug, Args)]
-pub(crate) struct InitArgs {
-    /// What the project works by: prompt, specs or tasks.
-    #[arg(long, value_name = "WORKFLOW", hide_possible_values = true)]
-    pub(crate) workflow: Option<WorkflowChoice>,
-    /// What is to be built, in a few words [default: the name of the directory].
-    #[arg(long, value_name = "FEATURE", requires = "workflow")]
-    pub(crate) name: Option<String>,
-    /// Write documents anew that are there; the old ones are kept beside them as .bak.
-    #[arg(long, requires = "workflow")]
-    pub(crate) force: bool,
-    /// Print what settings files may contain, as a JSON Schema.
-    #[arg(long, conflicts_with = "workflow")]
-    pub(crate) print_schema: bool,
-}
-
-/// A workflow that a project can be made ready for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WorkflowChoice {
-    /// One prompt, again and again.
-    Prompt,
-    /// A specs folder with its implementation plan.
-    Specs,
-    /// A task list.
-    Tasks,
 }
 
 /// `ralph hook`.

@@ -23,7 +23,7 @@ use ralph_io::store::layout::{self, Layout, LayoutError};
 
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
-use crate::settings::{self, Files, FlagValue, Loaded, Loosening};
+use crate::settings::{self, Files, FlagValue, Loaded, Loosening, Sources};
 use crate::trust::{Subject, Trust};
 
 /// A project directory.
@@ -82,12 +82,23 @@ impl Project {
         config: Option<&Path>,
         flags: Vec<FlagValue>,
     ) -> Result<Loaded, Complaint> {
-        self.load(self.user_settings().as_deref(), config, flags)
+        self.load(self.user_settings().as_deref(), config, flags, self.env.clone())
+    }
+
+    /// Reads what the files of the project say by themselves.
+    pub(crate) fn settings_of_project(&self) -> Result<Loaded, Complaint> {
+        self.load(None, None, Vec::new(), Vec::new())
+    }
+
+    /// Returns what holds without any file, for settings with mistakes that are to be replaced.
+    pub(crate) fn settings_without_files(&self) -> Result<Loaded, Complaint> {
+        settings::load(Sources::default().with_environment(self.env.clone()))
+            .map_err(|error| Complaint::input(error.to_string()))
     }
 
     /// Reads the settings without the user's own: for a project that only shows something.
     pub(crate) fn settings_alone(&self) -> Result<Loaded, Complaint> {
-        self.load(None, None, Vec::new())
+        self.load(None, None, Vec::new(), self.env.clone())
     }
 
     fn load(
@@ -95,13 +106,14 @@ impl Project {
         user: Option<&Path>,
         config: Option<&Path>,
         flags: Vec<FlagValue>,
+        env: Vec<(OsString, OsString)>,
     ) -> Result<Loaded, Complaint> {
         let config = config.map(|path| self.directory.join(path));
         let files = Files { user, project: &self.directory, config: config.as_deref() };
         settings::read_sources(files)
             .and_then(|mut sources| {
                 sources.flags = flags;
-                settings::load(sources.with_environment(self.env.clone()))
+                settings::load(sources.with_environment(env))
             })
             .map_err(|error| {
                 let mistakes = self.seen_from_here(&error.to_string());

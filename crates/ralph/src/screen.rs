@@ -34,6 +34,23 @@ pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
+/// Asks a question on stdout, and returns the line that is typed; nothing at the end of input.
+pub(crate) fn ask_for_line(question: &str) -> Option<String> {
+    use std::io::BufRead as _;
+    print_data(question);
+    let mut line = Vec::new();
+    // A terminal that is gone is the end of input too, and so is a line that never ended.
+    let _ = io::stdin().lock().read_until(b'\n', &mut line);
+    let line = line.strip_suffix(b"\n")?;
+    Some(String::from_utf8_lossy(line).into_owned())
+}
+
+/// Returns whether somebody types at a terminal.
+pub(crate) fn is_typed() -> bool {
+    use std::io::IsTerminal as _;
+    io::stdin().is_terminal()
+}
+
 /// How this process talks to people.
 #[derive(Debug, Clone)]
 pub(crate) struct Screen {

@@ -44,8 +44,17 @@ prd.md, tasks.json and progress.txt go to ralph-archive/<date>-<branch or label>
 what became of the tasks. Archive and fresh documents are committed, and nothing else.";
 
 pub(super) const SCAFFOLD: &str = "\
---workflow tasks writes ralph/prd.md, ralph/tasks.json, ralph/progress.txt, ralph/prompt.md, and
-.ralph/settings.json. What is there already stays.";
+Without --yes, --workflow or --from it asks on a terminal, and writes only after the last answer.
+Otherwise it asks nothing: the agent is the first one that is installed, and the gates are what the
+project's own files name for its tests, lint and types. What is there already stays.
+
+--from reads the project of another loop (prd.json, fix_plan.md, a shell script around an agent) and
+writes what ralph needs beside it; nothing of it is changed.
+
+Exit codes:
+    0  written, or you kept the settings that were there
+    2  no terminal to ask on, nothing to migrate from, or something is in the way
+  130  Ctrl-C or the end of input at a question: nothing is written";
 
 pub(super) const TRUSTING: &str = "\
 The settings of a project may tighten what you say of `sandbox` and `guard` in your own settings, or
@@ -71,9 +80,9 @@ Three commands to start with:
 
   ralph demo                 watch a whole loop with the built-in scripted agent:
                              no account, no network, about ten seconds
-  ralph run -p \"TEXT\"        loop your agent on a prompt until your guardrails pass
+  ralph init                 get a project ready: a few questions, then settings
+  ralph run -p \"TEXT\"        loop your agent on a prompt until your gates pass
                              and it says it is done
-  ralph resume               go on with a run that was interrupted
 
 ralph --help lists every command and option.
 ";

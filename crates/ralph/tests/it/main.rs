@@ -18,6 +18,7 @@ mod init;
 mod landing;
 mod loops;
 mod memory;
+mod migrating;
 mod network;
 mod other_agents;
 mod plan;
@@ -38,6 +39,8 @@ mod surroundings;
 mod tasks;
 mod terminal;
 mod trust;
+mod typing;
+mod wizard;
 
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
