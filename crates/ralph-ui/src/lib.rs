@@ -18,6 +18,7 @@ pub mod checkup;
 mod ending;
 pub mod explanation;
 pub mod graph;
+pub mod guide;
 pub mod json;
 mod lines;
 mod memory;

@@ -3,6 +3,7 @@
 //! Not here: what a command does, and settings that come from files.
 
 mod context;
+mod guidance;
 mod init;
 pub(crate) mod memory;
 pub(crate) mod sandbox;
@@ -18,14 +19,15 @@ use ralph_core::prompt::role::RolePrompt;
 use ralph_core::prompt::run::RunPrompt;
 
 pub(crate) use context::ContextArgs;
+pub(crate) use guidance::{CompletionsArgs, HelpArgs, ManArgs, explained, whole};
 pub(crate) use init::{InitArgs, WorkflowChoice};
 pub(crate) use tasks::{TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs, TasksValidateArgs};
 pub(crate) use texts::WELCOME;
 pub(crate) use trust::TrustArgs;
 
 use texts::{
-    ARCHIVING, BUILDING, DOCTOR_CODES, EXIT_CODES, PLANNING, PLUGIN_CODES, SCAFFOLD, TEMPLATES,
-    TRUSTING,
+    ARCHIVING, BUILDING, COMPLETING, DOCTOR_CODES, EXIT_CODES, PLANNING, PLUGIN_CODES, SCAFFOLD,
+    TEMPLATES, TOPICS, TRUSTING,
 };
 
 /// The whole command line.
@@ -36,7 +38,6 @@ use texts::{
     about = "Drives any coding-agent CLI in a loop until the work is really done",
     disable_version_flag = true,
     disable_help_subcommand = true,
-    args_conflicts_with_subcommands = true,
     max_term_width = 100,
     after_help = EXIT_CODES
 )]
@@ -128,6 +129,14 @@ pub(crate) enum Command {
     /// Make the documents and settings that a workflow needs: by questions, or by what is found.
     #[command(after_help = SCAFFOLD)]
     Init(InitArgs),
+    /// Explain a topic or a command.
+    #[command(after_help = TOPICS)]
+    Help(HelpArgs),
+    /// Print what makes a shell complete the words of ralph: commands, options, tasks, runs.
+    #[command(after_help = COMPLETING)]
+    Completions(CompletionsArgs),
+    /// Print the manual page of ralph, or write those of all commands into a directory.
+    Man(ManArgs),
     /// Show, search or draw what agents remember in the knowledge graph of this project.
     Memory(memory::MemoryArgs),
     /// Serve the knowledge graph of this project to an agent, over MCP on stdin and stdout.

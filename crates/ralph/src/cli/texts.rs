@@ -10,7 +10,10 @@ Exit codes:
     3  another run is active in this directory
     4  the agent failed more often than its retries, or cannot run at all
     5  a git operation failed
-  130  interrupted";
+  130  interrupted
+
+`ralph help TOPIC` explains: cost, exit-codes, files, gates, overnight, prompts, sandbox, settings,
+tasks, variables. `ralph help COMMAND` shows the options of a command.";
 
 pub(super) const DOCTOR_CODES: &str = "\
 Exit codes:
@@ -56,6 +59,17 @@ Exit codes:
     2  no terminal to ask on, nothing to migrate from, or something is in the way
   130  Ctrl-C or the end of input at a question: nothing is written";
 
+pub(super) const TOPICS: &str = "\
+Topics: cost, exit-codes, files, gates, overnight, prompts, sandbox, settings, tasks, variables.";
+
+pub(super) const COMPLETING: &str = "\
+To have it in every new shell:
+  bash        echo 'source <(ralph completions bash)' >> ~/.bashrc
+  zsh         echo 'source <(ralph completions zsh)' >> ~/.zshrc
+  fish        echo 'ralph completions fish | source' >> ~/.config/fish/config.fish
+  elvish      echo 'eval (ralph completions elvish | slurp)' >> ~/.elvish/rc.elv
+  powershell  ralph completions powershell | Out-String | Invoke-Expression    (in $PROFILE)";
+
 pub(super) const TRUSTING: &str = "\
 The settings of a project may tighten what you say of `sandbox` and `guard` in your own settings, or
 what is built in, but not loosen it: a repository that you cloned could switch the sandbox off. What
@@ -84,5 +98,5 @@ Three commands to start with:
   ralph run -p \"TEXT\"        loop your agent on a prompt until your gates pass
                              and it says it is done
 
-ralph --help lists every command and option.
+ralph help lists every command, and explains topics.
 ";

@@ -2,13 +2,16 @@
 
 mod archive;
 mod build;
+mod completions;
 mod context;
 mod demo;
 mod doctor;
 mod dry_run;
+mod help;
 mod hook;
 mod init;
 mod log;
+mod man;
 mod mcp;
 mod memory;
 mod network;
@@ -34,7 +37,7 @@ use ralph_core::outcome::ExitStatus;
 use ralph_io::sandbox::{WALL_CODE, WALL_PREFIX};
 
 use crate::cli::memory::McpServer;
-use crate::cli::{Cli, Command, WELCOME};
+use crate::cli::{self, Cli, Command, WELCOME};
 use crate::complaint::Complaint;
 use crate::screen::{self, Screen};
 
@@ -69,9 +72,15 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
             WALL_CODE.into()
         });
     }
+    // A shell asks what a word could be.
+    if words.get(1).is_some_and(|word| word == "--")
+        && let Some(code) = completions::answer(&words)
+    {
+        return code;
+    }
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(&cli::explained(error)),
     };
     match cli.command {
         None => {
@@ -88,6 +97,9 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
             }
         }
         Some(Command::Archive(args)) => finish(&cli.common, archive::main(&cli.common, &args)),
+        Some(Command::Help(args)) => finish(&cli.common, help::main(&cli.common, &args)),
+        Some(Command::Completions(args)) => finish(&cli.common, completions::main(&args)),
+        Some(Command::Man(args)) => finish(&cli.common, man::main(&cli.common, &args)),
         Some(Command::Init(args)) => finish(&cli.common, init::main(&cli.common, &args)),
         Some(Command::Plan(args)) => finish(&cli.common, plan::main(&cli.common, &args)),
         Some(Command::Prompt(args)) => finish(&cli.common, prompt::main(&cli.common, &args)),

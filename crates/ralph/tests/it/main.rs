@@ -13,6 +13,7 @@ mod custom;
 mod dialects;
 mod examples;
 mod failures;
+mod guidance;
 mod hook;
 mod init;
 mod landing;
