@@ -14,6 +14,7 @@ mod dialects;
 mod examples;
 mod failures;
 mod guidance;
+mod guides;
 mod hook;
 mod init;
 mod landing;
