@@ -109,8 +109,10 @@ impl Room {
         self.confined.launcher.launch_with(spawn, &self.handed)
     }
 
-    /// Returns what an end means: one of the walls is not the agent's.
+    /// Returns what an end means: one of the walls is not the agent's. What the agent wrote can be
+    /// read then.
     pub(crate) fn seen(&self, end: ChildEnd, stderr: &str) -> ChildEnd {
+        self.confined.launcher.fetch();
         match not_started(&self.program, &end.ending, stderr) {
             Some(reason) => ChildEnd { ending: Ending::NotStarted { reason }, ..end },
             None => end,

@@ -9,7 +9,6 @@ mod tasks;
 mod texts;
 mod trust;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -147,15 +146,6 @@ pub(crate) enum Command {
         host: String,
         /// Its port.
         port: u16,
-    },
-    /// The proxy's end in a container, and a command beside it.
-    #[command(name = "__bridge", hide = true)]
-    Bridge {
-        /// The directory with the proxy's sockets.
-        directory: PathBuf,
-        /// The command and its arguments.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
-        command: Vec<OsString>,
     },
     /// The guard's own process.
     #[command(name = "__guard", hide = true)]

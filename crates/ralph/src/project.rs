@@ -244,6 +244,20 @@ impl Project {
         Ok(())
     }
 
+    /// Returns the programs that a run needs where it is isolated, if that is not this machine.
+    pub(crate) fn programs_of(recipe: &Recipe) -> Vec<&str> {
+        let asked = recipe.asked().into_iter().filter(|agent| agent.kind != AgentKind::Sim);
+        let mut programs: Vec<&str> = asked.map(|agent| agent.command.as_str()).collect();
+        programs.extend(recipe.gates.iter().filter_map(|gate| match &gate.check {
+            Check::Command(command) => plain_program(command),
+            Check::Agent(_) => None,
+        }));
+        programs.push("sh");
+        programs.sort_unstable();
+        programs.dedup();
+        programs
+    }
+
     /// Returns the file of a program on the `PATH`.
     pub(crate) fn find_program(&self, name: &str) -> Result<PathBuf, NotStarted> {
         process::find_program(&self.program(name))

@@ -21,6 +21,7 @@ use ralph_io::gates::CommandGates;
 use ralph_io::git::NoRepository;
 use ralph_io::mask::Masker;
 use ralph_io::process::{self, Guard, RUN_ID_VARIABLE};
+use ralph_io::sandbox::{Chosen, Ground, Wall};
 use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
 use ralph_io::store::draft::Draft;
 use ralph_io::store::{Journal, RunStore, journal, run_id};
@@ -74,26 +75,48 @@ pub(crate) fn start(
     recipe: Recipe,
     wishes: &Wishes,
 ) -> Result<ExitStatus, Complaint> {
-    project.agents_are_there(&recipe)?;
-    project.gates_are_there(&recipe)?;
+    let is_open = isolation::may_be_elsewhere(&recipe.sandbox, &project.env);
+    if !is_open {
+        project.agents_are_there(&recipe)?;
+        project.gates_are_there(&recipe)?;
+    }
     let mut desk = Desk::open(common, project, loaded)?;
     desk.repository_is_there(&recipe)?;
     desk.keeps_list_of(&recipe);
     desk.nothing_is_under_way(&recipe)?;
     desk.tree_is_clean(&recipe, wishes.dirty)?;
-    isolation::look_for(&site(&desk, project, loaded, desk.layout.state())?, &recipe)?;
-    let recipe = equipped(project, recipe, Asking::Programs(&desk.watch));
+    let chosen = {
+        let site = site(&desk, project, loaded, desk.layout.state())?;
+        let chosen = isolation::look_for(&site, &recipe)?;
+        match isolation::ground(&chosen) {
+            Ground::Machine if is_open => {
+                project.agents_are_there(&recipe)?;
+                project.gates_are_there(&recipe)?;
+            }
+            Ground::Machine => {}
+            Ground::Image => {
+                let mut programs = Project::programs_of(&recipe);
+                programs.extend(site.repository.map(|_| "git"));
+                isolation::image_has(&site, &recipe, &chosen, &programs)?;
+            }
+        }
+        chosen
+    };
+    let ground = isolation::ground(&chosen);
+    let recipe = equipped(project, recipe, asking(ground, &desk));
     canary::sings(&desk, &recipe)?;
     let (run, files) =
         run_id::begin(&desk.layout, clock::now()).map_err(|error| complain_of_layout(&error))?;
     let journal = Journal::create(&files.journal())
         .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
+    let recipe = remembering::with_memory(&desk.layout, &run, recipe);
+    let mut recipe = remembering::with_servers(project, &files, recipe)?;
+    // A run that cannot be isolated after all has not begun: nothing of it stays.
+    let isolation = isolate(&desk, project, loaded, &run, &recipe, chosen)
+        .inspect_err(|_| drop(std::fs::remove_dir_all(files.path())))?;
     desk.set_aside(&run, wishes.dirty)?;
     desk.unshelve(&run, wishes.shelf.as_ref())?;
     desk.begin_draft(&run, &recipe)?;
-    let recipe = remembering::with_memory(&desk.layout, &run, recipe);
-    let mut recipe = remembering::with_servers(project, &files, recipe)?;
-    let isolation = isolate(&desk, project, loaded, &run, &recipe)?;
     // Going on with the run later must not mean less.
     recipe.sandbox.backend = Wanted::This(isolation.backend);
     let mut warnings = desk.warnings(loaded, &recipe);
@@ -138,13 +161,23 @@ pub(crate) fn resume(
     belongs_here(&state, project)?;
     let changed = change(&state.recipe)?;
     let wanted = changed.as_ref().unwrap_or(&state.recipe);
-    project.agents_are_there(wanted)?;
+    let chosen = {
+        let site = site(&desk, project, loaded, desk.layout.state())?;
+        isolation::look_for(&site, wanted)?
+    };
+    let ground = isolation::ground(&chosen);
+    match ground {
+        Ground::Machine => project.agents_are_there(wanted)?,
+        // What is missing inside is said by the first call.
+        Ground::Image => {}
+    }
     // The agents may have been updated since.
-    let equipped = equipped(project, wanted.clone(), Asking::Programs(&desk.watch));
+    let equipped = equipped(project, wanted.clone(), asking(ground, &desk));
     let equipped = remembering::with_servers(project, &desk.layout.run(run), equipped)?;
     let changed = (equipped != state.recipe).then_some(equipped);
     let recipe = changed.as_ref().unwrap_or(&state.recipe);
-    let isolation = isolate(&desk, project, loaded, run, recipe)?;
+    let isolation = isolate(&desk, project, loaded, run, recipe, chosen)?;
+    isolation.sweep(&desk.watch);
     canary::sings(&desk, recipe)?;
     desk.repository_is_there(recipe)?;
     desk.keeps_list_of(recipe);
@@ -187,9 +220,18 @@ fn isolate(
     loaded: &Loaded,
     run: &RunId,
     recipe: &Recipe,
+    chosen: Chosen<Wall>,
 ) -> Result<Isolation, Complaint> {
     let files = desk.layout.run(run);
-    Isolation::begin(&site(desk, project, loaded, files.path())?, recipe)
+    Isolation::begin(&site(desk, project, loaded, files.path())?, recipe, chosen)
+}
+
+/// Returns whom to ask for the versions of agents: only those of this machine can be.
+fn asking(ground: Ground, desk: &Desk) -> Asking<'_> {
+    match ground {
+        Ground::Machine => Asking::Programs(&desk.watch),
+        Ground::Image => Asking::Nobody,
+    }
 }
 
 fn site<'a>(

@@ -8,7 +8,6 @@
 //! Not here: what to run, with which environment, and what an end means. Callers build a
 //! [`Spawn`] and judge the `ChildEnd`.
 
-mod beside;
 mod capture;
 mod companion;
 mod course;
@@ -26,7 +25,6 @@ mod sweep;
 mod tree;
 mod watch;
 
-pub use beside::run_beside;
 pub use capture::{Captured, Cut, capture};
 pub use companion::Companion;
 pub use course::Heard;

@@ -81,12 +81,6 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Guard { run }) => ralph_io::process::guard::main(&run),
         Some(Command::Sim { scenario }) => sim(&scenario),
         Some(Command::Connect { host, port }) => finish(&cli.common, network::connect(&host, port)),
-        Some(Command::Bridge { directory, command }) => {
-            match network::bridge(&directory, &command) {
-                Ok(code) => code,
-                Err(complaint) => finish(&cli.common, Err(complaint)),
-            }
-        }
         Some(Command::Archive(args)) => finish(&cli.common, archive::main(&cli.common, &args)),
         Some(Command::Init(args)) => finish(&cli.common, init::main(&cli.common, &args)),
         Some(Command::Plan(args)) => finish(&cli.common, plan::main(&cli.common, &args)),

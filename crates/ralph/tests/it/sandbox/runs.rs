@@ -172,12 +172,11 @@ fn a_run_without_walls_says_so_everywhere() {
 fn a_backend_that_does_not_work_is_refused_before_anything_happens() {
     let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
     sealed.script(&json!([{ "do": [done()] }]), &json!({}));
-    for backend in ["sbx", "container"] {
-        let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
-        assert_eq!(end.code, Some(2), "{backend}: {}", end.stderr);
-        assert!(end.stderr.contains("does not work here"), "{}", end.stderr);
-        assert!(end.stderr.contains("--no-sandbox"), "{}", end.stderr);
-    }
+    // A machine may have the one or the other; it has no image.
+    let end = ralph(&sealed, "container", &["run", "-p", "Work.", "-m", "1"]);
+    assert_eq!(end.code, Some(2), "{}", end.stderr);
+    assert!(end.stderr.contains("does not work here"), "{}", end.stderr);
+    assert!(end.stderr.contains("--no-sandbox"), "{}", end.stderr);
     assert_eq!(sealed.runs().len(), 0, "no run was begun");
 }
 
