@@ -10,6 +10,7 @@ pub mod bounded;
 pub mod caller;
 pub mod clock;
 pub mod confined;
+pub mod control;
 pub mod environment;
 pub mod formats;
 pub mod gates;
