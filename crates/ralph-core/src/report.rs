@@ -13,7 +13,7 @@ pub use counts::{GateCount, Latest, Spent, TokenCount, WaitCount};
 pub use summary::{
     AmendmentNote, AutoApproved, CommitNote, Diverging, FailedTask, GateSummary, OpenIteration,
     Question, ReviewReading, Reviews, RoleSummary, ShelvedNote, Stuck, Summary, TaskSummary,
-    questions,
+    WishNote, questions,
 };
 
 use crate::checklist::Counts;
@@ -43,6 +43,7 @@ pub struct Report {
     plan: Option<Counts>,
     kept: Latest<String>,
     shelved: Latest<ShelvedNote>,
+    wishes: Latest<WishNote>,
     commits: Latest<CommitNote>,
     warnings: Latest<String>,
 }
@@ -154,12 +155,27 @@ impl Report {
             }
             Event::Landed { landed } => self.landed(task, landed),
             Event::IterationEnded { .. } => self.amended(before),
+            Event::Wished { asked, refused } => {
+                self.wishes.push(WishNote {
+                    at: asked.at,
+                    by: asked.by.clone(),
+                    wish: asked.wish.clone(),
+                    refused: refused.clone(),
+                });
+            }
+            Event::TaskSkipped { task, branch, commit, by: _ } => {
+                if let (Some(branch), Some(commit)) = (branch.clone(), commit.clone()) {
+                    let (task, commit) = (Some(task.clone()), commit.0);
+                    self.shelved.push(ShelvedNote { task, branch, commit });
+                }
+            }
             Event::Warned { text } => self.warnings.push(text.clone()),
             Event::RunStarted { .. }
             | Event::TasksWritten
             | Event::BaselineStarted { .. }
             | Event::Checkpointed { .. }
             | Event::Judged { .. }
+            | Event::Paused
             | Event::RunEnded { .. } => {}
         }
     }

@@ -12,7 +12,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use ralph_core::control::{Asked, LONGEST_NOTE, Wish, WishId};
+use ralph_core::control::{Asked, Found, LONGEST_NOTE, Wish, WishId};
 use ralph_core::text;
 use ralph_core::units::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -113,44 +113,24 @@ pub fn waiting(run_directory: &Path) -> Vec<Asked> {
         .collect()
 }
 
-/// Something in the inbox.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// A wish.
-    Wish(Asked),
-    /// Something that is none; told once.
-    Junk {
-        /// What it is called.
-        name: String,
-        /// What is wrong with it.
-        why: String,
-    },
-}
-
 /// The inbox of a run, for the run itself.
 #[derive(Debug)]
 pub struct Inbox {
     directory: PathBuf,
     /// When the directory was last changed, if there was nothing new in it since.
     quiet: Option<SystemTime>,
-    /// What was told already.
-    junk: BTreeSet<String>,
+    /// What was told already, or is done with and cannot be removed.
+    passed_over: BTreeSet<String>,
 }
 
 impl Inbox {
     /// Returns the inbox of a run, by its directory.
     pub fn new(run_directory: &Path) -> Self {
-        Self { directory: inbox(run_directory), quiet: None, junk: BTreeSet::new() }
-    }
-
-    /// Returns whether something may have come. One look at the directory when nothing has.
-    pub fn has_mail(&self) -> bool {
-        let Ok(metadata) = fs::symlink_metadata(&self.directory) else { return false };
-        self.quiet.is_none() || self.quiet != changed(&metadata)
+        Self { directory: inbox(run_directory), quiet: None, passed_over: BTreeSet::new() }
     }
 
     /// Returns the wishes that are there, oldest first, and what is not one. They stay until they
-    /// are [done with](Self::done_with).
+    /// are [done with](Self::done_with). One look at the directory when nothing has come.
     pub fn take(&mut self) -> Vec<Found> {
         let Ok(metadata) = fs::symlink_metadata(&self.directory) else { return Vec::new() };
         let changed = changed(&metadata);
@@ -172,14 +152,20 @@ impl Inbox {
 
     /// Removes a wish that is in the journal.
     pub fn done_with(&mut self, id: &WishId) {
-        // One that cannot be removed is known again by its id.
-        let _ = fs::remove_file(self.directory.join(file_name(id)));
+        let name = file_name(id);
+        if fs::remove_file(self.directory.join(&name)).is_err() {
+            // One that cannot be removed is not taken again.
+            self.passed_over.insert(name);
+        }
     }
 
     fn open(&mut self, name: String) -> Option<Found> {
         let Some(id) = id_of(&name) else {
             return self.junk(name, "its name is not that of a wish");
         };
+        if self.passed_over.contains(&name) {
+            return None;
+        }
         let path = self.directory.join(&name);
         let bytes = match bounded::read_file(&path, LARGEST_FILE + 1) {
             Ok(bytes) => bytes,
@@ -197,7 +183,7 @@ impl Inbox {
     }
 
     fn junk(&mut self, name: String, why: &str) -> Option<Found> {
-        self.junk.insert(name.clone()).then(|| Found::Junk { name, why: why.to_owned() })
+        self.passed_over.insert(name.clone()).then(|| Found::Junk { name, why: why.to_owned() })
     }
 }
 

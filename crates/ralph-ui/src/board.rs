@@ -180,7 +180,7 @@ pub(crate) fn judged<W: Write>(
             (Mark::Fail, Paint::Bad, format!("Task {task}: says it is blocked, needs {needs}"))
         }
         // That is about no task.
-        Verdict::Compacted { .. } => return false,
+        Verdict::Skipped { .. } | Verdict::Compacted { .. } => return false,
     };
     page.say(mark, paint, &text);
     if let Some(divergence) = &judgement.divergence {

@@ -33,4 +33,6 @@ pub mod tasks;
 pub mod time;
 mod verbose;
 pub mod view;
+mod waits;
+mod wishes;
 pub mod writer;

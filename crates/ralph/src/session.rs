@@ -17,6 +17,7 @@ use ralph_core::units::Millis;
 use ralph_io::awake::Awake;
 use ralph_io::caller::{AgentCaller, HookNews};
 use ralph_io::clock::{self, RunClock};
+use ralph_io::control::Inbox;
 use ralph_io::gates::CommandGates;
 use ralph_io::git::NoRepository;
 use ralph_io::mask::Masker;
@@ -318,7 +319,8 @@ fn connect(
     let mut ui = desk.views(incomplete, &masker);
     let mut store =
         RunStore::new(desk.layout.clone(), journal, files, skills, prompts).masking(masker);
-    let mut clock = RunClock::new(watch.clone(), before);
+    let inbox = Inbox::new(desk.layout.run(&run).path());
+    let mut clock = RunClock::new(watch.clone(), before).listening(inbox);
     engine(Ports {
         agent: &mut agent,
         gates: &mut gates,

@@ -5,6 +5,7 @@ use crate::active::Active;
 use crate::attempt::{self, AttemptLog};
 use crate::capability::Support;
 use crate::context::SectionCost;
+use crate::control::held;
 use crate::event::{Checkpoint, Event, Purpose, TreeId};
 use crate::gate::{Check, Gate, GateKind};
 use crate::handoff::{Handoff, read};
@@ -40,8 +41,12 @@ impl Engine<'_> {
         }
         // What joins every prompt of this agent takes some of the room.
         let bare = self.request(ask, purpose.clone(), String::new(), moment);
+        let notes = self.current(|current| current.notes.clone()).unwrap_or_default();
+        let notes = if purpose == Purpose::Work { notes } else { Vec::new() };
         let reserved = self.with_instructions(bare)?.prompt.chars().count();
+        let reserved = reserved + held::length(&notes);
         let (prompt, budget) = self.prompt(&purpose, size, reserved, moment)?;
+        let prompt = held::with_notes(prompt, &notes);
         let request = self.request(ask, purpose.clone(), prompt, moment);
         let request = self.with_instructions(request)?;
         self.record(Event::Asked {

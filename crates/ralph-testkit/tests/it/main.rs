@@ -7,6 +7,7 @@
 )]
 
 mod active;
+mod control;
 mod engine;
 mod keeper;
 mod memory;
