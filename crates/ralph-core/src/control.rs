@@ -13,7 +13,7 @@ use crate::run::RunState;
 use crate::task::TaskStatus;
 use crate::units::Timestamp;
 
-pub use held::{Control, Note, Pause, SkipAsked, with_notes};
+pub use held::{Control, Note, Pause, SkipAsked, takes_notes, with_notes};
 
 /// A note takes part in one prompt, whole: this many characters are a page and a half. What is
 /// longer belongs into a file that the note names.
@@ -116,6 +116,17 @@ pub fn refusal(state: &RunState, wish: &Wish) -> Option<String> {
     Some(said.to_owned())
 }
 
+/// Returns the state that follows once what waits in the inbox is heard.
+pub fn expected(state: &RunState, waiting: &[Asked]) -> RunState {
+    let mut state = state.clone();
+    for asked in waiting {
+        if !state.control.has_heard(&asked.id) && refusal(&state, &asked.wish).is_none() {
+            state.control.hear(asked, asked.at);
+        }
+    }
+    state
+}
+
 fn refusal_to_skip(state: &RunState, task: &TaskId) -> Option<String> {
     match state.recipe.work {
         Work::Tasks(_) => {}
@@ -133,3 +144,6 @@ fn refusal_to_skip(state: &RunState, task: &TaskId) -> Option<String> {
         None => Some("there is no such task".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests;

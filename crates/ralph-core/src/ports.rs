@@ -101,8 +101,8 @@ impl Request {
 
 /// Runs gates.
 pub trait Gates {
-    /// Runs one gate.
-    fn check(&mut self, order: &GateOrder<'_>) -> GateResult;
+    /// Runs one gate. Calls `tick` about once a second with how long it has been running.
+    fn check(&mut self, order: &GateOrder<'_>, tick: &mut dyn FnMut(Millis)) -> GateResult;
 }
 
 /// One run of a gate.
@@ -463,6 +463,13 @@ pub trait Ui {
 pub enum Activity<'a> {
     /// A gate is about to run.
     Gate(&'a Gate),
+    /// A gate is running.
+    GateRuns {
+        /// The gate.
+        gate: &'a Gate,
+        /// How long it has been running.
+        ran: Millis,
+    },
     /// The run pauses until somebody says to go on.
     Paused {
         /// Since when.

@@ -16,8 +16,10 @@ pub use crate::asking::{Asking, AskingEnd, PromptSize};
 use crate::board::{Board, FileState, Turn};
 use crate::claim::ClaimFile;
 use crate::context::Calibration;
-use crate::control::Control;
-use crate::event::{Checkpoint, Event, History, Landed, Observation, Recorded, TreeId, WaitReason};
+use crate::control::{self, Control};
+use crate::event::{
+    Checkpoint, Event, History, Landed, Observation, Purpose, Recorded, TreeId, WaitReason,
+};
 use crate::failure::{Failure, FailureClass};
 use crate::gate::{GateResult, GateStatus};
 use crate::handoff::Handoff;
@@ -267,7 +269,7 @@ impl RunState {
                     board.begin(task);
                 }
                 let open = Iteration::new(*iteration, *role, task.clone(), recorded);
-                self.current = Some(Iteration { notes: self.control.notes_for(*role), ..open });
+                self.current = Some(open);
             }
             Event::Waiting { reason, until: _ } => {
                 self.waiting_since = (*reason == WaitReason::UsageLimit).then_some(recorded.at);
@@ -318,6 +320,9 @@ impl RunState {
                 self.totals.asks += 1;
                 self.calibration.ask(*prompt_chars);
                 current.asks = ask.0;
+                if *purpose == Purpose::Work && control::takes_notes(current.role) {
+                    current.notes.append(&mut self.control.notes);
+                }
                 current.asking_mut(purpose).pending = Some(*ask);
             }
             Event::Replied { ask, reply } => self.replied(current, *ask, reply, recorded.at),

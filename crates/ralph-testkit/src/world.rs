@@ -284,8 +284,9 @@ impl Agent for Shared {
 
 impl Gates for Shared {
     /// A gate's command is a word that must occur in the tree.
-    fn check(&mut self, order: &GateOrder<'_>) -> GateResult {
+    fn check(&mut self, order: &GateOrder<'_>, tick: &mut dyn FnMut(Millis)) -> GateResult {
         self.step();
+        tick(Millis(1_000));
         let command = order.gate.check.label().to_owned();
         let is_green = self.0.borrow().tree.contains(&command);
         self.step();

@@ -14,6 +14,7 @@
 
 mod board;
 pub mod budget;
+pub mod canvas;
 pub mod checkup;
 mod ending;
 pub mod explanation;
@@ -21,6 +22,7 @@ pub mod graph;
 pub mod json;
 mod lines;
 mod memory;
+mod next;
 mod page;
 pub mod problem;
 pub mod report;

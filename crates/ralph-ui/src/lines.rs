@@ -76,10 +76,12 @@ impl Lines {
                     page.add(0, Paint::Dim, &format!("Compacting what was handed over: {why}"));
                 }
                 board::begun(page, state);
-                wishes::handed_over(page, state);
             }
             Event::Checkpointed { checkpoint } => checkpointed(page, checkpoint, state),
-            Event::Asked { ask, purpose, agent, .. } => asked(page, *ask, purpose, *agent),
+            Event::Asked { ask, purpose, agent, .. } => {
+                asked(page, *ask, purpose, *agent);
+                wishes::handed_over(page, purpose, state);
+            }
             Event::Replied { reply, .. } => replied(page, reply, state),
             Event::Waiting { until, reason } => {
                 self.announced = Some(until.since(recorded.at));
@@ -110,6 +112,7 @@ impl Lines {
     pub(crate) fn doing<W: Write>(&mut self, page: &mut Page<W>, activity: &Activity<'_>) {
         match activity {
             Activity::Gate(gate) => gate_started(page, gate),
+            Activity::GateRuns { gate, ran } => waits::still_running(page, gate, *ran),
             Activity::Paused { since } => wishes::still_paused(page, *since),
             Activity::Waiting { until, reason, left } => {
                 waits::still_waiting(page, &mut self.announced, *until, *reason, *left);
@@ -327,12 +330,7 @@ fn failed<W: Write>(page: &mut Page<W>, failure: &Failure) {
 }
 
 fn gate_started<W: Write>(page: &mut Page<W>, gate: &Gate) {
-    let name = words(page, &gate.name);
-    let text = if gate.name == gate.check.label() {
-        format!("Gate {name}: running")
-    } else {
-        format!("Gate {name}: running {}", words(page, gate.check.label()))
-    };
+    let text = waits::running(page, gate);
     match page.style().motion {
         Motion::Rewrites => page.pass(Mark::Busy, &text),
         Motion::Appends => page.say(Mark::Busy, Paint::Dim, &text),

@@ -138,7 +138,7 @@ impl Remarks {
 pub(crate) fn doing<W: Write>(page: &mut Page<W>, activity: &Activity<'_>) {
     match activity {
         Activity::Gate(gate) => running(page, gate),
-        Activity::Paused { .. } | Activity::Waiting { .. } => {}
+        Activity::GateRuns { .. } | Activity::Paused { .. } | Activity::Waiting { .. } => {}
     }
 }
 

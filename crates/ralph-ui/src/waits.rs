@@ -1,14 +1,15 @@
-//! Waits of a run, as lines and as a countdown.
+//! Waits of a run, as lines and as a countdown, and gates that take their time.
 //!
 //! Not here: pauses that somebody asked for, which `wishes` tells of.
 
 use std::io::Write;
 
 use ralph_core::event::WaitReason;
+use ralph_core::gate::Gate;
 use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp};
 
-use crate::lines::open_question;
+use crate::lines::{open_question, words};
 use crate::page::Page;
 use crate::style::{Mark, Motion, Paint};
 use crate::time;
@@ -76,6 +77,32 @@ pub(crate) fn still_waiting<W: Write>(
                 let text = format!("{words}: still waiting, goes on at {at} (in {left})");
                 page.say(Mark::Busy, Paint::Dim, &text);
             }
+        }
+    }
+}
+
+/// Returns what is said of a gate that runs.
+pub(crate) fn running<W: Write>(page: &Page<W>, gate: &Gate) -> String {
+    let name = words(page, &gate.name);
+    if gate.name == gate.check.label() {
+        format!("Gate {name}: running")
+    } else {
+        format!("Gate {name}: running {}", words(page, gate.check.label()))
+    }
+}
+
+/// Shows on a terminal how long a gate has been running, with a sign that it moves.
+pub(crate) fn still_running<W: Write>(page: &mut Page<W>, gate: &Gate, ran: Millis) {
+    const SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
+    match page.style().motion {
+        Motion::Appends => {}
+        Motion::Rewrites => {
+            let seconds = ran.0 / 1000;
+            let turn = SPINNER[usize::try_from(seconds % 4).unwrap_or(0)];
+            let long = time::countdown(Millis(seconds * 1000));
+            // The time comes first: a long command is cut, and not the time.
+            let text = format!("{turn} {long} {}", running(page, gate));
+            page.pass(Mark::Busy, &text);
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::io::Write;
 
 use ralph_core::control::Wish;
-use ralph_core::event::Event;
+use ralph_core::event::{Event, Purpose};
 use ralph_core::run::RunState;
 use ralph_core::units::Timestamp;
 
@@ -67,10 +67,10 @@ pub(crate) fn told(event: &Event) -> Option<String> {
     }
 }
 
-/// Tells that notes join the prompts of the iteration that just began.
-pub(crate) fn handed_over<W: Write>(page: &mut Page<W>, state: &RunState) {
+/// Tells that notes joined a prompt.
+pub(crate) fn handed_over<W: Write>(page: &mut Page<W>, purpose: &Purpose, state: &RunState) {
     let notes = state.current.as_ref().map_or(0, |current| current.notes.len());
-    if notes > 0 {
+    if notes > 0 && *purpose == Purpose::Work {
         let text = format!("{notes} note{} of yours joins the prompt", plural(notes));
         let text = if notes > 1 { text.replace("joins", "join") } else { text };
         page.add(0, Paint::Dim, &text);

@@ -3,6 +3,7 @@
 //! Not here: what a command does, and settings that come from files.
 
 mod context;
+pub(crate) mod control;
 pub(crate) mod memory;
 pub(crate) mod sandbox;
 mod tasks;
@@ -22,8 +23,8 @@ pub(crate) use texts::WELCOME;
 pub(crate) use trust::TrustArgs;
 
 use texts::{
-    ARCHIVING, BUILDING, DOCTOR_CODES, EXIT_CODES, PLANNING, PLUGIN_CODES, SCAFFOLD, TEMPLATES,
-    TRUSTING,
+    ARCHIVING, BUILDING, DOCTOR_CODES, EXIT_CODES, GOING_ON, NOTING, PAUSING, PLANNING,
+    PLUGIN_CODES, RESUMING, SCAFFOLD, STOPPING, TEMPLATES, TRUSTING,
 };
 
 /// The whole command line.
@@ -98,7 +99,22 @@ pub(crate) enum Command {
     #[command(after_help = BUILDING)]
     Build(BuildArgs),
     /// Go on with an interrupted or crashed run exactly where its journal ends.
+    #[command(after_help = RESUMING)]
     Resume(ResumeArgs),
+    /// Ask the active run to pause after its current step; files may be edited meanwhile.
+    #[command(after_help = PAUSING)]
+    Pause(control::HaltArgs),
+    /// Let a paused run go on.
+    #[command(after_help = GOING_ON)]
+    Go(control::GoArgs),
+    /// Ask the active run to stop after its current step, like Ctrl-C; it can be resumed.
+    #[command(after_help = STOPPING)]
+    Stop(control::HaltArgs),
+    /// Leave a task of the active run out; work on it so far is kept on a branch.
+    Skip(control::SkipArgs),
+    /// Tell the next agent of the active run something, once.
+    #[command(after_help = NOTING)]
+    Note(control::NoteArgs),
     /// Show where the run of this directory stands.
     Status(StatusArgs),
     /// Show the journal of a run.
@@ -376,16 +392,32 @@ pub(crate) struct StatusArgs {
     /// Print facts as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Follow it until the run ends: drawn in place on a terminal, else again when it changed.
+    #[arg(long)]
+    pub(crate) watch: bool,
 }
 
 /// Options of `log`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
 pub(crate) struct LogArgs {
     /// The run; without it, the last one of this directory.
     pub(crate) run: Option<String>,
     /// Go on as long as the run is active.
     #[arg(long)]
     pub(crate) follow: bool,
+    /// With --follow: also wait while the run is not active, and go on when it is resumed.
+    #[arg(long, requires = "follow")]
+    pub(crate) forever: bool,
+    /// Show only this iteration.
+    #[arg(long, value_name = "N")]
+    pub(crate) iteration: Option<u32>,
+    /// Show only what is about this task.
+    #[arg(long, value_name = "ID", conflicts_with = "raw")]
+    pub(crate) task: Option<String>,
+    /// Show only what happened since: 90s, 10m, 2h, 3d, a time such as 23:15, or a date.
+    #[arg(long, value_name = "TIME", conflicts_with = "raw")]
+    pub(crate) since: Option<String>,
     /// Print the events as they are in the journal, one JSON object a line.
     #[arg(long, conflicts_with = "raw")]
     pub(crate) json: bool,

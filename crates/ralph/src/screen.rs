@@ -128,8 +128,20 @@ pub(crate) fn say(line: &str) {
 
 /// Prints data on stdout. A reader that has gone away is no error.
 pub(crate) fn print_data(text: &str) {
+    let _ = try_printing(text);
+}
+
+/// Prints data on stdout, for those who go on only as long as somebody reads it.
+pub(crate) fn try_printing(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+/// Returns how many lines the terminal behind stdout has.
+pub(crate) fn rows() -> usize {
+    /// As terminals have always been.
+    const USUAL: usize = 24;
+    ralph_io::terminal::rows(io::stdout()).filter(|rows| *rows > 0).unwrap_or(USUAL)
 }
 
 /// Warns on stderr.

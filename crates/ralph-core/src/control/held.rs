@@ -119,16 +119,14 @@ impl Control {
         self.pause = Pause::No;
         self.stop = None;
     }
+}
 
-    /// Hands over the notes to an iteration that begins, if its agent is the one to tell.
-    pub(crate) fn notes_for(&mut self, role: Role) -> Vec<Note> {
-        match role {
-            Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix => {
-                std::mem::take(&mut self.notes)
-            }
-            // Those change nothing, so the note would be lost on them.
-            Role::Review | Role::Compact | Role::Message => Vec::new(),
-        }
+/// Returns whether an agent in a role is told what people noted. Those that change nothing are
+/// not: the note would be lost on them.
+pub fn takes_notes(role: Role) -> bool {
+    match role {
+        Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix => true,
+        Role::Review | Role::Compact | Role::Message => false,
     }
 }
 

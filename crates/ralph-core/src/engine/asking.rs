@@ -6,6 +6,7 @@ use crate::attempt::{self, AttemptLog};
 use crate::capability::Support;
 use crate::context::SectionCost;
 use crate::control::held;
+use crate::control::{Note, takes_notes};
 use crate::event::{Checkpoint, Event, Purpose, TreeId};
 use crate::gate::{Check, Gate, GateKind};
 use crate::handoff::{Handoff, read};
@@ -41,8 +42,7 @@ impl Engine<'_> {
         }
         // What joins every prompt of this agent takes some of the room.
         let bare = self.request(ask, purpose.clone(), String::new(), moment);
-        let notes = self.current(|current| current.notes.clone()).unwrap_or_default();
-        let notes = if purpose == Purpose::Work { notes } else { Vec::new() };
+        let notes = self.notes(&purpose);
         let reserved = self.with_instructions(bare)?.prompt.chars().count();
         let reserved = reserved + held::length(&notes);
         let (prompt, budget) = self.prompt(&purpose, size, reserved, moment)?;
@@ -65,6 +65,17 @@ impl Engine<'_> {
         let ui = &mut *self.ports.ui;
         let reply = self.ports.agent.ask(&request, &mut |event| ui.hear(event));
         self.replied(ask, reply)
+    }
+
+    /// Returns what people want the agent to know: what an earlier call of the iteration was told,
+    /// and what has come since.
+    fn notes(&self, purpose: &Purpose) -> Vec<Note> {
+        let Some(current) = self.state.current.as_ref().filter(|_| *purpose == Purpose::Work)
+        else {
+            return Vec::new();
+        };
+        let new = if takes_notes(current.role) { &self.state.control.notes[..] } else { &[] };
+        current.notes.iter().chain(new).cloned().collect()
     }
 
     /// Records a reply, and what it warns of.

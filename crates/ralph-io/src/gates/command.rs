@@ -6,18 +6,20 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ralph_core::child::{ChildEnd, Ending, Limit};
 use ralph_core::gate::{Gate, GateResult, GateStatus, empty_run, log_name};
 use ralph_core::ports::{GateOrder, Gates};
 use ralph_core::stuck::{ErrorHasher, FailingChecks};
 use ralph_core::text::Excerpt;
+use ralph_core::units::Millis;
 use ralph_core::vacuous::TestCount;
 
 use super::log::{LARGEST_LOG, Log};
 use crate::mask::{MaskStream, Masker};
 use crate::plain::Plain;
-use crate::process::{Chunk, Heard, Limits, Spawn, Stdin, Watch, supervise};
+use crate::process::{Chunk, Heard, Limits, Spawn, Stdin, Watch, supervise_telling};
 use crate::sandbox::Launcher;
 use crate::store::Layout;
 use crate::store::layout::PROJECT_DIRECTORY;
@@ -99,7 +101,7 @@ impl CommandGates {
 }
 
 impl Gates for CommandGates {
-    fn check(&mut self, order: &GateOrder<'_>) -> GateResult {
+    fn check(&mut self, order: &GateOrder<'_>, tick: &mut dyn FnMut(Millis)) -> GateResult {
         let gate = order.gate;
         let command = order.command;
         let name = self.log_name(order);
@@ -131,7 +133,10 @@ impl Gates for CommandGates {
             Heard::Useful
         };
         let end = match self.launcher.launch(spawn) {
-            Ok(spawn) => supervise(&spawn, &self.watch, &mut hear),
+            Ok(spawn) => {
+                let mut tick = |ran: Duration| tick(ran.into());
+                supervise_telling(&spawn, &self.watch, &mut hear, &mut tick)
+            }
             Err(reason) => ChildEnd::by(Ending::NotStarted { reason }),
         };
         self.launcher.clear();

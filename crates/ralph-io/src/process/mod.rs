@@ -36,7 +36,7 @@ pub use lines::{Line, Lines};
 pub use mouth::{Mouth, Unheard};
 pub use program::find as find_program;
 pub use spawn::{Limits, Spawn, Stdin};
-pub use supervise::{Chunk, converse, supervise};
+pub use supervise::{Chunk, converse, supervise, supervise_telling};
 pub use sweep::sweep_run;
 pub use watch::{Stage, Watch, Woken};
 

@@ -382,5 +382,10 @@ fn the_status_has_questions_on_top_and_a_line_for_each_task() {
         ✘ T3  failed  Send the mail (2 of 5 attempts failed, $0.04)
 
         T1 was approved at the cap of reviews: look at it by hand
-    "#]].assert_eq(&crate::status::describe(&night(), "not complete", &style));
+    "#]].assert_eq(&crate::status::describe(
+        &night(),
+        &crate::status::Ahead::default(),
+        "not complete",
+        &style
+    ));
 }

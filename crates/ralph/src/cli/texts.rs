@@ -77,3 +77,24 @@ Three commands to start with:
 
 ralph --help lists every command and option.
 ";
+
+pub(super) const RESUMING: &str = "\
+For a run that is not active any more. One that is only paused goes on with `ralph go`; asked to
+resume it, this command says so to it as well.";
+
+pub(super) const PAUSING: &str = "\
+An answer of an agent is checked and landed first. `ralph go` goes on, `ralph stop` stops. Pauses take
+no running time. Exit code 1 where no run is active.";
+
+pub(super) const GOING_ON: &str = "\
+For a run that was paused and is still there. One that ended, or crashed, goes on with `ralph resume`.
+Exit code 1 where no run is active, or it is not paused.";
+
+pub(super) const STOPPING: &str = "\
+The run ends with exit code 130, as after the first Ctrl-C: what is under way finishes first. `ralph
+resume` goes on. Exit code 1 where no run is active.";
+
+pub(super) const NOTING: &str = "\
+The note joins the next prompt of an agent at work, as a section of its own, and that one only. At most
+4000 characters; what is longer belongs into a file that the note names. Exit code 1 where no run is
+active.";

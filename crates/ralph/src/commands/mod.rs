@@ -3,6 +3,7 @@
 mod archive;
 mod build;
 mod context;
+mod control;
 mod demo;
 mod doctor;
 mod dry_run;
@@ -101,6 +102,11 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Hook(args)) => hook::main(&args.event),
         Some(Command::Run(args)) => finish(&cli.common, run::main(&cli.common, &args)),
         Some(Command::Build(args)) => finish(&cli.common, build::main(&cli.common, &args)),
+        Some(Command::Pause(args)) => finish(&cli.common, control::pause(&cli.common, &args)),
+        Some(Command::Go(args)) => finish(&cli.common, control::go(&cli.common, &args)),
+        Some(Command::Stop(args)) => finish(&cli.common, control::stop(&cli.common, &args)),
+        Some(Command::Skip(args)) => finish(&cli.common, control::skip(&cli.common, &args)),
+        Some(Command::Note(args)) => finish(&cli.common, control::note(&cli.common, &args)),
         Some(Command::Resume(args)) => finish(&cli.common, resume::main(&cli.common, &args)),
         Some(Command::Status(args)) => finish(&cli.common, status::main(&cli.common, &args)),
         Some(Command::Log(args)) => finish(&cli.common, log::main(&cli.common, &args)),

@@ -9,6 +9,7 @@ use ralph_core::units::{Tokens, UsdMicros};
 use ralph_io::store::layout::list_projects;
 use ralph_io::store::runs::{self, RunSummary};
 
+use super::control;
 use super::dry_run;
 use super::run::limit_flags;
 use crate::cli::{CommonArgs, LimitArgs, ResumeArgs};
@@ -37,6 +38,9 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
     let chosen = choose(&known, args.run.as_deref())?;
     if args.dry_run {
         return dry_run::resume(&layout, &chosen);
+    }
+    if control::goes_on(common, &layout, &chosen)? {
+        return Ok(ExitStatus::Complete);
     }
     let dirty = match (args.include_dirty, args.set_aside) {
         (true, _) => DirtyPlan::Include,

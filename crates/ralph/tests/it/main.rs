@@ -9,6 +9,7 @@ mod bad_input;
 mod build;
 mod claude;
 mod compaction;
+mod control;
 mod custom;
 mod dialects;
 mod examples;
