@@ -108,8 +108,10 @@ fn planted(state: &RunState) -> String {
 /// Returns what decides what may be typed next.
 fn facts<'a>(outcome: &'a Outcome, state: &'a RunState) -> Facts<'a> {
     let failed = match (outcome, &state.board) {
+        // The report has them for every task.
         (Outcome::TasksLeft { failed, .. }, Some(board)) => failed
             .iter()
+            .take(1)
             .map(|task| {
                 let given_up = board.given_up.get(task);
                 FailedWork {

@@ -332,6 +332,7 @@ fn the_page_says_what_needs_a_person_first() {
         ralph build --task T3 --from-shelf  # go on from that
         ralph build --task T3 --fresh  # try it afresh
         ralph tasks show T1  # what the last review still wanted
+        git log -n 2  # see the commits of this run
         ralph log 20261114-231500-k3f9  # everything that happened
         ```
     "#]].assert_eq(&markdown(&night()));

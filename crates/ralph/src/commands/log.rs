@@ -56,6 +56,13 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Co
         // Looked at before the journal: what is written in between is seen in the next round.
         let is_active = Lock::look(layout.state()).is_some();
         while let Some((recorded, text)) = tail.next_event().map_err(|error| unreadable(&error))? {
+            // A journal that does not fold can still be printed.
+            if args.json && !filter.wants_place() {
+                if filter.shows(&recorded, None) {
+                    is_read &= screen::try_printing(&format!("{text}\n")).is_ok();
+                }
+                continue;
+            }
             let before = state.as_ref().and_then(Place::of);
             let now = match state.take() {
                 None => RunState::begin(&recorded),
@@ -111,6 +118,11 @@ impl Filter {
         };
         let task = args.task.as_ref().map(|task| TaskId(task.trim().to_owned()));
         Ok(Self { iteration: args.iteration, task, since })
+    }
+
+    /// Returns whether it matters where in the run an event happened.
+    fn wants_place(&self) -> bool {
+        self.iteration.is_some() || self.task.is_some()
     }
 
     /// Returns whether an event is shown that happened at a place.
