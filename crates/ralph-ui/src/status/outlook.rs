@@ -32,7 +32,7 @@ pub struct Ahead {
 impl Outlook<'_> {
     /// Returns what lies ahead.
     pub fn ahead(&self) -> Ahead {
-        Ahead { asked: self.asked(), rest: board::rest(self.state) }
+        Ahead { asked: self.asked(), rest: self.rest() }
     }
 
     /// Returns whether an active run pauses or waits, as the end of a sentence.
@@ -56,6 +56,11 @@ impl Outlook<'_> {
         let until = asking.not_before?;
         let left = until.since((self.clock.now)());
         (left > Millis::ZERO).then_some((until, left))
+    }
+
+    /// A run that has ended takes no longer.
+    fn rest(&self) -> Option<Millis> {
+        self.state.outcome.as_ref().map_or_else(|| board::rest(self.state), |_| None)
     }
 
     fn asked(&self) -> Vec<String> {
@@ -95,7 +100,7 @@ impl Outlook<'_> {
             "skipsAsked": skips,
             "notes": notes,
             "waitingUntil": self.waits_until().map(|(until, _)| until),
-            "restMs": board::rest(self.state),
+            "restMs": self.rest(),
         })
     }
 }
