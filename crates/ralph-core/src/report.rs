@@ -1,11 +1,12 @@
 //! The account of a run: a fold over its journal that counts what the state forgets.
 //!
-//! It holds something for each task, role and gate, and the last of what has no end, never
-//! something for each event. [`Report::summary`] is what people and programs are told. Not here:
+//! It holds something for each task, role and gate, a series that thins itself out, and the last of
+//! what has no end, never something for each event. [`Report::summary`] is what people and programs are told. Not here:
 //! how it is written.
 
 mod counts;
 mod summary;
+pub mod timeline;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ pub use summary::{
     Question, ReviewReading, Reviews, RoleSummary, ShelvedNote, Stuck, Summary, TaskSummary,
     WishNote, questions,
 };
+pub use timeline::Timeline;
 
 use crate::checklist::Counts;
 use crate::event::{Event, Landed, Recorded};
@@ -24,6 +26,9 @@ use crate::reading::Reply;
 use crate::run::{FoldError, RunState};
 use crate::settle;
 use crate::units::{Millis, Timestamp};
+
+/// What warnings about the network of a sandbox begin with.
+pub const REFUSED_CONNECTION: &str = "the sandbox's network: ";
 
 /// The account of a run so far.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +51,8 @@ pub struct Report {
     wishes: Latest<WishNote>,
     commits: Latest<CommitNote>,
     warnings: Latest<String>,
+    refused: Latest<String>,
+    timeline: Timeline,
 }
 
 /// What is counted for a task.
@@ -72,6 +79,11 @@ impl Report {
         self.state.as_ref()
     }
 
+    /// Returns the iterations so far, one after the other.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
     /// Returns what the gates said in the last iteration so far.
     pub fn last_gates(&self) -> &[GateResult] {
         &self.last_gates
@@ -85,7 +97,13 @@ impl Report {
             Some(mut state) => {
                 self.pass_time(&state, recorded.ran);
                 self.count(&state, recorded);
+                let is_over = matches!(recorded.event, Event::IterationEnded { .. });
+                let closed = is_over.then(|| state.current.clone()).flatten();
                 state.apply(recorded)?;
+                if let Some(closed) = closed {
+                    let left = timeline::left(&state, self.plan.map(|plan| plan.open));
+                    self.timeline.end(&closed, recorded, left);
+                }
                 self.state = Some(state);
             }
         }
@@ -121,6 +139,8 @@ impl Report {
             }
             Event::IterationStarted { role, task, iteration: _ } => {
                 self.last_gates.clear();
+                let left = timeline::left(before, self.plan.map(|plan| plan.open));
+                self.timeline.begin(left);
                 self.accounts(task.as_ref(), *role).for_each(|spent| spent.iterations += 1);
             }
             Event::Asked { role, .. } => self.asked = Some(*role),
@@ -169,7 +189,12 @@ impl Report {
                     self.shelved.push(ShelvedNote { task, branch, commit });
                 }
             }
-            Event::Warned { text } => self.warnings.push(text.clone()),
+            Event::Warned { text } => {
+                if let Some(refused) = text.strip_prefix(REFUSED_CONNECTION) {
+                    self.refused.push(refused.to_owned());
+                }
+                self.warnings.push(text.clone());
+            }
             Event::RunStarted { .. }
             | Event::TasksWritten
             | Event::BaselineStarted { .. }
@@ -181,6 +206,7 @@ impl Report {
     }
 
     fn replied(&mut self, task: Option<&TaskId>, role: Role, reply: &Reply) {
+        self.timeline.replied(reply.usage);
         for spent in self.accounts(task, role) {
             spent.asks += 1;
             spent.add(reply.usage);

@@ -9,6 +9,7 @@ use ralph_core::child::{ChildEnd, Ending, NotStarted};
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::Request;
 use ralph_core::recipe::AgentKind;
+use ralph_core::report::REFUSED_CONNECTION;
 
 use crate::agent_state::{self, Prepared};
 use crate::agents::{self, CallContext};
@@ -124,7 +125,7 @@ impl Room {
         let refused = refused.into_iter().map(|refusal| {
             let remedy = refusal.reason.remedy(&refusal.host, refusal.port);
             let remedy = remedy.map(|remedy| format!("; to allow it, {remedy}"));
-            format!("the sandbox's network: {refusal}{}", remedy.unwrap_or_default())
+            format!("{REFUSED_CONNECTION}{refusal}{}", remedy.unwrap_or_default())
         });
         let notices = self.prepared.return_credentials();
         refused.chain(notices.iter().map(ToString::to_string)).collect()

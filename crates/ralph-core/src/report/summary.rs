@@ -98,6 +98,8 @@ pub struct Summary {
     pub kept: Latest<String>,
     /// Warnings.
     pub warnings: Latest<String>,
+    /// Connections that the sandbox refused; they are among the warnings as well.
+    pub refused: Latest<String>,
     /// What was changed that acts by itself later on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub planted: Vec<Planted>,
@@ -393,6 +395,7 @@ impl Report {
             wishes: self.wishes.clone(),
             kept: self.kept.clone(),
             warnings: self.warnings.clone(),
+            refused: self.refused.clone(),
             planted: state.planted.iter().cloned().collect(),
         })
     }
