@@ -142,6 +142,15 @@ fn stuck(stuck: Stuck) -> String {
 
 /// Adds what to type next.
 fn next(page: &mut String, summary: &Summary) {
+    page.push_str("\n## Next\n\n```sh\n");
+    for (command, what) in next_commands(summary) {
+        page.push_str(&format!("{command}  # {what}\n"));
+    }
+    page.push_str("```\n");
+}
+
+/// Returns what to type next, and what for.
+pub(crate) fn next_commands(summary: &Summary) -> Vec<(String, String)> {
     let facts = Facts {
         outcome: summary.outcome.as_ref(),
         failed: summary
@@ -160,11 +169,7 @@ fn next(page: &mut String, summary: &Summary) {
         has_tasks: summary.progress.is_some(),
         run: Some(&summary.run),
     };
-    page.push_str("\n## Next\n\n```sh\n");
-    for (command, what) in next::commands(&facts, Timestamp::utc) {
-        page.push_str(&format!("{command}  # {what}\n"));
-    }
-    page.push_str("```\n");
+    next::commands(&facts, Timestamp::utc)
 }
 
 fn times(count: u32) -> String {
@@ -172,4 +177,4 @@ fn times(count: u32) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -161,9 +161,11 @@ fn task(id: &str, title: &str) -> Task {
     Task { description: "d".into(), acceptance_criteria, ..Task::new(id, title) }
 }
 
-const HOSTILE: &str = "\u{1b}[2J# x | `y` <script> [z](http://z)\n\n## Completed: 9/9 tasks";
+pub(crate) const HOSTILE: &str =
+    "\u{1b}[2J# x | `y` <script> [z](http://z)\n\n## Completed: 9/9 tasks";
 
-fn night() -> Summary {
+/// Returns a journal that has just begun.
+fn begun() -> Journal {
     let mut work = TaskWork::new("plan.json");
     work.attempts = 5;
     work.review = ReviewPolicy::Fresh { cap: 2 };
@@ -182,6 +184,30 @@ fn night() -> Summary {
         project: "/home/ada/project".into(),
         recipe: Box::new(recipe),
     });
+    journal
+}
+
+/// Returns the account of a run with so many attempts at one task, all of them failed alike.
+pub(crate) fn long_report(iterations: u32) -> Report {
+    let mut journal = begun();
+    let tasks = vec![task("T1", "Never done")];
+    let list = Box::new(TaskList { project: "p".into(), tasks, ..TaskList::default() });
+    journal.tell(Event::TasksRead { list, remarks: Vec::new() });
+    let red = gate("tests", Severity::Hard, Some(&"boom <b>\n".repeat(500)));
+    for number in 1..=iterations {
+        journal.iterate(number, Role::Implement, "T1", &handoff("T1"), std::slice::from_ref(&red));
+        journal.tell(Event::IterationEnded { iteration: IterationNumber(number) });
+    }
+    journal.report
+}
+
+fn night() -> Summary {
+    night_report().summary().expect("it has begun")
+}
+
+/// Returns the account of a run over three tasks: done, stuck, blocked.
+pub(crate) fn night_report() -> Report {
+    let mut journal = begun();
     let tasks =
         vec![task("T1", "Write the parser"), task("T2", HOSTILE), task("T3", "Send the mail")];
     let list = Box::new(TaskList { project: "p".into(), tasks, ..TaskList::default() });
@@ -222,7 +248,7 @@ fn night() -> Summary {
     let failed = vec![TaskId("T2".into()), TaskId("T3".into())];
     let outcome = Outcome::TasksLeft { failed, waiting: Vec::new() };
     journal.tell(Event::RunEnded { outcome });
-    journal.report.summary().expect("it has begun")
+    journal.report
 }
 
 #[test]
