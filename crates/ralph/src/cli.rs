@@ -6,6 +6,7 @@ mod context;
 pub(crate) mod control;
 pub(crate) mod memory;
 pub(crate) mod sandbox;
+mod serve;
 mod tasks;
 mod texts;
 mod trust;
@@ -18,13 +19,14 @@ use ralph_core::prompt::role::RolePrompt;
 use ralph_core::prompt::run::RunPrompt;
 
 pub(crate) use context::ContextArgs;
+pub(crate) use serve::ServeArgs;
 pub(crate) use tasks::{TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs, TasksValidateArgs};
 pub(crate) use texts::WELCOME;
 pub(crate) use trust::TrustArgs;
 
 use texts::{
     ARCHIVING, BUILDING, DOCTOR_CODES, EXIT_CODES, GOING_ON, NOTING, PAUSING, PLANNING,
-    PLUGIN_CODES, RESUMING, SCAFFOLD, STOPPING, TEMPLATES, TRUSTING,
+    PLUGIN_CODES, RESUMING, SCAFFOLD, SERVING, STOPPING, TEMPLATES, TRUSTING,
 };
 
 /// The whole command line.
@@ -121,6 +123,9 @@ pub(crate) enum Command {
     Log(LogArgs),
     /// Give the account of a run: what was done, what failed and why, what it took.
     Report(ReportArgs),
+    /// Show runs live in a browser on this machine, with buttons to pause, stop and steer them.
+    #[command(after_help = SERVING)]
+    Serve(ServeArgs),
     /// Show what the next prompt would be and what each of its sections costs; start nothing.
     Context(ContextArgs),
     /// List, show, add and mend the tasks of a task file, in either of its forms.
@@ -434,6 +439,9 @@ pub(crate) struct ReportArgs {
     /// Print facts as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a page with charts and diffs that needs nothing but a browser; - is stdout.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 /// Options of `archive`.

@@ -47,6 +47,11 @@ pub(super) const SCAFFOLD: &str = "\
 --workflow tasks writes ralph/prd.md, ralph/tasks.json, ralph/progress.txt, ralph/prompt.md, and
 .ralph/settings.json. What is there already stays.";
 
+pub(super) const SERVING: &str = "\
+The address holds a secret: whoever has it may see the runs and stop them. It works on this machine
+only; over SSH, forward the same port: ssh -L 7777:127.0.0.1:7777 HOST, and --port 7777 there.
+Ctrl-C ends it. Runs do not notice whether somebody looks on.";
+
 pub(super) const TRUSTING: &str = "\
 The settings of a project may tighten what you say of `sandbox` and `guard` in your own settings, or
 what is built in, but not loosen it: a repository that you cloned could switch the sandbox off. What

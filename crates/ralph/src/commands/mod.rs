@@ -13,6 +13,7 @@ mod log;
 mod mcp;
 mod memory;
 mod network;
+mod pages;
 mod plan;
 mod plugin;
 mod prompt;
@@ -20,6 +21,7 @@ mod report;
 mod resume;
 mod run;
 mod sandbox;
+mod serve;
 mod specs;
 mod status;
 mod tasks;
@@ -111,6 +113,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Status(args)) => finish(&cli.common, status::main(&cli.common, &args)),
         Some(Command::Log(args)) => finish(&cli.common, log::main(&cli.common, &args)),
         Some(Command::Report(args)) => finish(&cli.common, report::main(&cli.common, &args)),
+        Some(Command::Serve(args)) => finish(&cli.common, serve::main(&cli.common, &args)),
         Some(Command::Context(args)) => finish(&cli.common, context::main(&cli.common, &args)),
         Some(Command::Tasks(args)) => finish(&cli.common, tasks::main(&cli.common, &args)),
         Some(Command::Trust(args)) => finish(&cli.common, trust::main(&cli.common, &args)),

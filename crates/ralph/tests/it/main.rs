@@ -30,6 +30,7 @@ mod repository;
 mod resume;
 mod sandbox;
 mod secrets;
+mod serve;
 mod session_log;
 mod signals;
 mod specs;
