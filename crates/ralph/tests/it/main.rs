@@ -6,6 +6,7 @@ mod acp;
 mod agents;
 mod archive;
 mod bad_input;
+mod browser;
 mod build;
 mod claude;
 mod compaction;
