@@ -38,7 +38,7 @@ pub use program::find as find_program;
 pub use spawn::{Limits, Spawn, Stdin};
 pub use supervise::{Chunk, converse, supervise, supervise_telling};
 pub use sweep::sweep_run;
-pub use watch::{Stage, Watch, Woken};
+pub use watch::{Halt, Stage, Watch, Woken};
 
 /// The environment variable that every descendant of a run carries, with the run's id.
 pub const RUN_ID_VARIABLE: &str = "RALPH_RUN_ID";
