@@ -33,6 +33,7 @@ mod stream;
 pub mod style;
 pub mod tasks;
 pub mod time;
+pub mod tui;
 mod verbose;
 pub mod view;
 mod waits;
