@@ -9,6 +9,8 @@
 
 #[path = "stream/samples.rs"]
 mod samples;
+#[path = "stream/slow.rs"]
+mod slow;
 #[path = "stream/typed.rs"]
 mod typed;
 
@@ -17,11 +19,12 @@ use std::hint::black_box;
 use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ralph_core::event::Purpose;
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
-use ralph_core::ports::{Request, Ui as _};
+use ralph_core::ports::{Request, Ui};
 use ralph_core::reading::{AgentEvent, Reading};
 use ralph_core::recipe::{AgentChoice, AgentKind};
 use ralph_core::text::{Excerpt, Truncate};
@@ -30,7 +33,10 @@ use ralph_io::agents;
 use ralph_io::process::{Line, Lines};
 use ralph_ui::style::{Color, Marks, Motion, Style, Timestamps};
 use ralph_ui::time::WallClock;
+use ralph_ui::tui::{FullScreen, ScreenLink, Setup};
 use ralph_ui::view::{AgentStream, TerminalView, Verbosity, ViewOptions};
+
+use slow::Pace;
 
 /// What a full pipe gives at once.
 const CHUNK: usize = 64 * 1024;
@@ -51,6 +57,48 @@ fn main() {
         let [short, long] = [20, megabytes].map(|size| peak_of(name, size));
         println!("{name}: {short:.1} MiB at most for 20 MB, {long:.1} MiB for {megabytes} MB");
     }
+    beside_a_screen(&samples::of(samples::NAMES[0]), megabytes.min(50));
+}
+
+/// Says how many events a second are heard with a full screen, and with the plain view.
+fn beside_a_screen(sample: &samples::Sample, megabytes: usize) {
+    let rounds = rounds(sample, megabytes);
+    let paces = [None, Some(Pace::Quick), Some(Pace::Slow), Some(Pace::Stopped)];
+    let mut best = [0.0; 4];
+    for _ in 0..REPETITIONS {
+        for (best, pace) in best.iter_mut().zip(paces) {
+            let mut heard = 0_u32;
+            let mut view: Box<dyn Ui + Send> = match pace {
+                None => Box::new(view()),
+                Some(pace) => Box::new(screen(pace)),
+            };
+            let time = timed(|| {
+                black_box(listen(sample, rounds, |event| {
+                    heard += 1;
+                    view.hear(event);
+                }));
+            });
+            // Leaving a terminal that hangs is waited for, but that is not what is measured.
+            thread::spawn(move || drop(view));
+            *best = f64::max(*best, f64::from(heard) / time.as_secs_f64());
+        }
+    }
+    let [plain, quick, slow, stopped] = best;
+    println!(
+        "{}: {plain:.0} events/s in plain lines, {quick:.0} on a screen, {slow:.0} on a slow one, \
+         {stopped:.0} on one that has stopped",
+        sample.name
+    );
+}
+
+fn screen(pace: Pace) -> impl Ui + Send {
+    let setup = Setup {
+        device: Box::new(slow::Terminal(pace)),
+        send: Box::new(|_| Ok(())),
+        screen: ScreenLink::default(),
+        options: options(),
+    };
+    FullScreen::start(setup, |screen| screen, view())
 }
 
 fn compare(sample: &samples::Sample, megabytes: usize) {
@@ -118,7 +166,11 @@ fn listen(sample: &samples::Sample, rounds: usize, mut tell: impl FnMut(&AgentEv
 }
 
 fn view() -> TerminalView<io::Sink> {
-    let options = ViewOptions {
+    TerminalView::new(io::sink(), options())
+}
+
+fn options() -> ViewOptions {
+    ViewOptions {
         style: Style {
             color: Color::Ansi,
             marks: Marks::Emoji,
@@ -131,8 +183,7 @@ fn view() -> TerminalView<io::Sink> {
         verbosity: Verbosity::Normal,
         agent_stream: AgentStream::Shown,
         clock: WallClock::system(|| Timestamp(0)),
-    };
-    TerminalView::new(io::sink(), options)
+    }
 }
 
 /// Reads one sample in this process, and prints the most memory it held.

@@ -9,6 +9,7 @@ pub(crate) mod sandbox;
 mod tasks;
 mod texts;
 mod trust;
+mod tui;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub(crate) use context::ContextArgs;
 pub(crate) use tasks::{TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs, TasksValidateArgs};
 pub(crate) use texts::WELCOME;
 pub(crate) use trust::TrustArgs;
+pub(crate) use tui::TuiArgs;
 
 use texts::{
     ARCHIVING, BUILDING, DOCTOR_CODES, EXIT_CODES, GOING_ON, NOTING, PAUSING, PLANNING,
@@ -332,6 +334,8 @@ pub(crate) struct StartArgs {
     /// Ask the agent for its final text only, and do not show its work.
     #[arg(long)]
     pub(crate) no_stream_agent_output: bool,
+    #[command(flatten)]
+    pub(crate) tui: TuiArgs,
     /// Read settings from this file instead of .ralph/settings.json.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -372,6 +376,8 @@ pub(crate) struct ResumeArgs {
     pub(crate) list: bool,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) tui: TuiArgs,
     /// Read the place of the state from this settings file instead of .ralph/settings.json.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -424,6 +430,9 @@ pub(crate) struct LogArgs {
     /// Print what the agent itself wrote.
     #[arg(long, conflicts_with = "follow")]
     pub(crate) raw: bool,
+    /// Show the run again on a full screen; with --follow, one that is going on.
+    #[arg(long, conflicts_with_all = ["json", "raw"])]
+    pub(crate) tui: bool,
 }
 
 /// Options of `report`.

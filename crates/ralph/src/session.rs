@@ -316,7 +316,7 @@ fn connect(
     };
     let files = desk.layout.run(&run);
     let (skills, prompts) = (desk.skills.clone(), desk.prompts.clone());
-    let mut ui = desk.views(incomplete, &masker);
+    let mut ui = desk.views(&run, incomplete, &masker);
     let mut store =
         RunStore::new(desk.layout.clone(), journal, files, skills, prompts).masking(masker);
     let inbox = Inbox::new(desk.layout.run(&run).path());

@@ -24,6 +24,7 @@ use ralph_ui::view::{AgentStream, TerminalView, ViewOptions};
 use crate::cli::{CommonArgs, LogArgs};
 use crate::complaint::Complaint;
 use crate::project::Project;
+use crate::recording::{self, Follow};
 use crate::screen::{self, Screen};
 
 /// A person does not see a shorter delay.
@@ -47,6 +48,10 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Co
         agent_stream: AgentStream::Hidden,
         clock: WallClock::system(clock::now),
     };
+    if args.tui {
+        let follow = if args.follow { Follow::Yes } else { Follow::No };
+        return recording::show(&layout, &run, options, follow);
+    }
     let mut view = TerminalView::new(screen::stdout(), options);
     let unreadable = |error: &dyn std::error::Error| Complaint::of(ExitStatus::BadInput, error);
     let mut tail = Tail::open(&files.journal()).map_err(|error| unreadable(&error))?;

@@ -29,7 +29,8 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
         let loaded = project.settings_as_written(args.config.as_deref(), Vec::new())?;
         return Ok(list(&project.state_root(&loaded)?));
     }
-    let loaded = project.settings(args.config.as_deref(), Vec::new())?;
+    let flags = args.tui.flags().into_iter().collect();
+    let loaded = project.settings(args.config.as_deref(), flags)?;
     limit_flags(&args.limits)?;
     let layout = project.layout(&loaded)?;
     let mut known = runs::runs(layout.state());

@@ -107,6 +107,9 @@ pub(super) fn start_flags(args: &StartArgs) -> Result<Vec<FlagValue>, Complaint>
     } else if args.stream_agent_output {
         set("--stream-agent-output", "streamAgentOutput", json!(true));
     }
+    if let Some(flag) = args.tui.flags() {
+        set(&flag.name, &flag.path, flag.value);
+    }
     match (&args.sandbox, args.no_sandbox) {
         (Some(backend), _) => set("--sandbox", "sandbox.backend", json!(backend)),
         (None, true) => set("--no-sandbox", "sandbox.backend", json!("none")),

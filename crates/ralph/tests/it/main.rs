@@ -39,6 +39,7 @@ mod surroundings;
 mod tasks;
 mod terminal;
 mod trust;
+mod tui;
 
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};

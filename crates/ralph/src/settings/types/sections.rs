@@ -278,6 +278,8 @@ pub(crate) struct Ui {
     pub(crate) max_output_lines: u32,
     /// How many characters of a tool's output are shown.
     pub(crate) max_output_chars: u32,
+    /// Whether runs are shown on a full screen.
+    pub(crate) tui: bool,
 }
 
 impl Default for Ui {
@@ -287,6 +289,7 @@ impl Default for Ui {
             timestamps: false,
             max_output_lines: 3,
             max_output_chars: 400,
+            tui: false,
         }
     }
 }
