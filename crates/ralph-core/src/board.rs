@@ -119,6 +119,25 @@ impl Board {
         }
     }
 
+    /// Leaves a task out.
+    pub(crate) fn skip(&mut self, id: &TaskId, by: Option<&str>, branch: Option<&str>) {
+        let Some(task) = self.list.task(id) else { return };
+        for change in settle::skipped(task, by, branch) {
+            // The task is there, so the change fits.
+            let _ = self.list.apply(&change);
+        }
+        self.forget(id);
+        self.file = FileState::Behind;
+    }
+
+    /// Forgets what is remembered of a task that is over.
+    fn forget(&mut self, task: &TaskId) {
+        self.logs.remove(task);
+        self.work.remove(task);
+        self.wanted.remove(task);
+        self.complaints.remove(task);
+    }
+
     /// Takes over a list that was edited.
     pub(crate) fn take_over(&mut self, list: TaskList) {
         self.logs.retain(|id, _| list.task(id).is_some());
@@ -180,10 +199,7 @@ impl Board {
         match status {
             Some(TaskStatus::Pending | TaskStatus::InProgress) => {}
             Some(TaskStatus::Done | TaskStatus::Failed | TaskStatus::Skipped) | None => {
-                self.logs.remove(task);
-                self.work.remove(task);
-                self.wanted.remove(task);
-                self.complaints.remove(task);
+                self.forget(task);
             }
         }
         self.file = written;

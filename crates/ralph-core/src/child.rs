@@ -86,6 +86,10 @@ impl fmt::Display for Ending {
             Self::TimedOut { limit: Limit::Hard, .. } => f.write_str("timed out"),
             Self::TimedOut { limit: Limit::Idle, .. } => f.write_str("idle for too long"),
             Self::TimedOut { limit: Limit::Output, .. } => f.write_str("printed too much"),
+            Self::TimedOut { limit: Limit::Growth, .. } => {
+                f.write_str("wrote more to the disk than `sandbox.limits.growth` allows")
+            }
+            Self::TimedOut { limit: Limit::Disk, .. } => f.write_str("the disk was nearly full"),
             Self::Lingered { .. } => f.write_str("ended after its last result"),
             Self::Interrupted { .. } => f.write_str("interrupted"),
             Self::NotStarted { reason } => write!(f, "not started: {reason}"),
@@ -103,6 +107,10 @@ pub enum Limit {
     Idle,
     /// What it may print.
     Output,
+    /// What it may add to the project, and to whatever else it may write to.
+    Growth,
+    /// What must stay free on the disk.
+    Disk,
 }
 
 /// What it took to end a child.

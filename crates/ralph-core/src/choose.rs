@@ -10,10 +10,12 @@ mod landing;
 
 use crate::asking::{Asking, AskingEnd, PromptSize};
 use crate::board::{Board, FileState, Turn};
-use crate::event::{Purpose, WaitReason};
+use crate::control::{Pause, SkipAsked};
+use crate::event::{Checkpoint, Purpose, WaitReason};
 use crate::failure::{Failure, FailureClass, Patience};
 use crate::gate::{GateStatus, Severity};
 use crate::ids::{AskNumber, IterationNumber, Role, TaskId};
+use crate::judge::Verdict;
 use crate::outcome::{Outcome, Waits};
 use crate::ports::{Depth, Moment, StopWish};
 use crate::recipe::{BaselinePolicy, OnFailure, Recipe, TaskWork, Work};
@@ -133,20 +135,77 @@ pub enum Step {
     Rollback,
     /// Put the work on a branch of its own, and go back to where it began.
     Shelve,
+    /// Leave a task out, between two iterations.
+    Skip {
+        /// The wish.
+        skip: SkipAsked,
+        /// Whether attempts at it left something in the work tree.
+        left: LeftWork,
+    },
+    /// Wait until somebody says to go on.
+    Rest,
     /// Close the iteration.
     EndIteration(IterationNumber),
     /// End the run.
     Finish(Outcome),
 }
 
+/// Whether attempts at a task left something in the work tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftWork {
+    /// They did.
+    Some,
+    /// They did not.
+    None,
+}
+
 /// Chooses the next step.
 pub fn next(state: &RunState, moment: Moment) -> Step {
-    match (moment.stop, &state.current) {
-        (StopWish::Stop, _) if state.completeness == Completeness::Open => {
-            Step::Finish(Outcome::Interrupted)
+    let is_open = state.completeness == Completeness::Open;
+    if is_open && (moment.stop == StopWish::Stop || state.control.stop.is_some()) {
+        return Step::Finish(Outcome::Interrupted);
+    }
+    let step = match &state.current {
+        None => between(state, moment),
+        Some(current) => within(state, current, moment),
+    };
+    match state.control.pause {
+        Pause::Asked { .. } | Pause::Since { .. } if may_rest(state, &step) => Step::Rest,
+        Pause::No | Pause::Asked { .. } | Pause::Since { .. } => step,
+    }
+}
+
+/// Returns whether a run may pause before a step. What is changed in the tree then must be
+/// nobody's fault and get past nobody: an answer is checked and landed before.
+fn may_rest(state: &RunState, step: &Step) -> bool {
+    let is_unanswered = state.current.as_ref().is_none_or(|current| current.work.end.is_none());
+    match step {
+        Step::BeginBaseline | Step::Baseline { .. } | Step::Begin { .. } | Step::Checkpoint(_) => {
+            true
         }
-        (_, None) => between(state, moment),
-        (_, Some(current)) => within(state, current, moment),
+        Step::Ask { .. } | Step::Wait { .. } => is_unanswered,
+        Step::ReadTasks
+        | Step::WriteTasks
+        | Step::Recover { .. }
+        | Step::SeePlan
+        | Step::Observe
+        | Step::Check { .. }
+        | Step::Hear { .. }
+        | Step::Reuse { .. }
+        | Step::Refuse { .. }
+        | Step::RefuseLeaks
+        | Step::RefuseMeddling
+        | Step::Judge
+        | Step::WriteList
+        | Step::Survey
+        | Step::Commit { .. }
+        | Step::Scm { .. }
+        | Step::Rollback
+        | Step::Shelve
+        | Step::Skip { .. }
+        | Step::Rest
+        | Step::EndIteration(_)
+        | Step::Finish(_) => false,
     }
 }
 
@@ -159,6 +218,9 @@ fn between(state: &RunState, moment: Moment) -> Step {
     }
     if let (Work::Tasks(_), None) = (&state.recipe.work, &state.board) {
         return Step::ReadTasks;
+    }
+    if let (Some(skip), Some(board)) = (state.control.skips.first(), &state.board) {
+        return Step::Skip { skip: skip.clone(), left: left_work(state, board, &skip.task) };
     }
     if is_file_behind(state) {
         return Step::WriteTasks;
@@ -189,6 +251,20 @@ fn between(state: &RunState, moment: Moment) -> Step {
         Some(_) | None => {
             Step::Begin { iteration: IterationNumber(state.iterations + 1), role, task }
         }
+    }
+}
+
+/// Returns whether attempts at a task left something that has not landed. Where nobody looked,
+/// they may have.
+fn left_work(state: &RunState, board: &Board, task: &TaskId) -> LeftWork {
+    let last = board.logs.get(task).and_then(|log| log.recent.last());
+    match (last, &state.base) {
+        (Some(last), Some(Checkpoint::Git { tree, .. }))
+            if last.tree != *tree || tree.is_none() =>
+        {
+            LeftWork::Some
+        }
+        (_, _) => LeftWork::None,
     }
 }
 
@@ -263,6 +339,9 @@ fn baseline(state: &RunState) -> Option<Step> {
 
 /// Chooses within an iteration: checkpoint, ask, check, judge, land, close.
 fn within(state: &RunState, current: &Iteration, moment: Moment) -> Step {
+    if let Some(step) = skipping(state, current, moment) {
+        return step;
+    }
     if current.checkpoint.is_none() {
         if is_file_behind(state) {
             return Step::WriteTasks;
@@ -285,6 +364,23 @@ fn within(state: &RunState, current: &Iteration, moment: Moment) -> Step {
         None => Step::Judge,
         Some(judgement) => landing::land(state, current, judgement, moment)
             .unwrap_or(Step::EndIteration(current.number)),
+    }
+}
+
+/// Chooses the next step of an iteration whose task a person left out. One that is judged
+/// already lands first.
+fn skipping(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
+    let is_wanted = current.task.as_ref().is_some_and(|task| state.control.skip_of(task).is_some());
+    match &current.judgement {
+        Some(judgement) if matches!(judgement.verdict, Verdict::Skipped { .. }) => Some(
+            landing::land(state, current, judgement, moment)
+                .unwrap_or(Step::EndIteration(current.number)),
+        ),
+        None if is_wanted && current.observed.is_none() && current.role != Role::Review => {
+            Some(Step::Observe)
+        }
+        None if is_wanted => Some(Step::Judge),
+        Some(_) | None => None,
     }
 }
 

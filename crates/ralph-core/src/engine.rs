@@ -3,12 +3,14 @@
 //! One short function over six ports: look at the moment, choose the next step, do it, and
 //! record what came of it. Everything that decides is pure and lives elsewhere in this crate;
 //! everything that acts is behind a port. The steps that take more than a few lines are in
-//! `asking`, `checking`, `compacting` and `tasks`; what prompts are set in is read in `framing`, the plan of an
-//! agent is looked after in `planned`.
+//! `asking`, `checking`, `compacting` and `tasks`; what people ask of the run is heard in
+//! `control`, what prompts are set in is read in `framing`, the plan of an agent is looked after in
+//! `planned`.
 
 mod asking;
 mod checking;
 mod compacting;
+mod control;
 mod framing;
 mod planned;
 mod tasks;
@@ -127,6 +129,7 @@ impl<'a> Engine<'a> {
         let mut engine = Self { state, ports, heed: framing::Heed::default() };
         let is_changed = recipe.is_some();
         engine.record(Event::RunResumed { version, recipe: recipe.map(Box::new) })?;
+        engine.hear_old_wishes()?;
         if is_changed {
             engine.warn_of_agents()?;
         }
@@ -154,6 +157,7 @@ impl<'a> Engine<'a> {
     /// Runs the loop to its end.
     pub fn run(&mut self) -> Result<Outcome, EngineError> {
         loop {
+            self.hear_wishes()?;
             let moment = self.ports.clock.moment();
             let step = choose::next(&self.state, moment);
             match self.take(step, moment) {
@@ -233,6 +237,8 @@ impl<'a> Engine<'a> {
                 self.record(Event::Landed { landed: Landed::RolledBack { kept } })?;
             }
             Step::Shelve => self.shelve(moment)?,
+            Step::Skip { skip, left } => self.skip(skip, left)?,
+            Step::Rest => self.rest()?,
             Step::EndIteration(iteration) => {
                 self.publish_memory(iteration)?;
                 self.record(Event::IterationEnded { iteration })?;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::Claim;
 use crate::context::SectionCost;
+use crate::control::Asked;
 use crate::gate::GateResult;
 use crate::handoff::FileTouched;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
@@ -167,6 +168,27 @@ pub enum Event {
     IterationEnded {
         /// Its number.
         iteration: IterationNumber,
+    },
+    /// Somebody asked something of the run.
+    Wished {
+        /// What.
+        asked: Asked,
+        /// Why nothing comes of it, if nothing does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<String>,
+    },
+    /// The run waits until somebody says to go on.
+    Paused,
+    /// A task was left out between two iterations, because a person wished so.
+    TaskSkipped {
+        /// The task.
+        task: TaskId,
+        /// Who wished so, where that is known.
+        by: Option<String>,
+        /// The branch that keeps its work, if there was any.
+        branch: Option<String>,
+        /// The commit of that branch.
+        commit: Option<CommitId>,
     },
     /// Something a person should know.
     Warned {

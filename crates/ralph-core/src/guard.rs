@@ -28,7 +28,9 @@ use crate::task::Keeper;
 
 pub use access::{Access, Mode, accesses};
 pub use category::Category;
-pub use lower::{Command, Lowered, Redirect, RedirectMode, Setting, Start, Trouble, Word, lower};
+pub use lower::{
+    Command, Copies, Lowered, Redirect, RedirectMode, Setting, Start, Trouble, Word, lower,
+};
 pub use place::{Extent, Placed, Spot, lexical};
 pub use policy::{Decision, GuardMode, Policy};
 pub use rules::{Rule, rule, rules};

@@ -13,6 +13,8 @@ mod task;
 use serde::{Deserialize, Serialize};
 
 use crate::amend::Amended;
+use crate::control::SkipAsked;
+use crate::event::Checkpoint;
 use crate::failure::Failure;
 use crate::gate::{self, FailAction, GateResult};
 use crate::handoff::{Blocked, Handoff};
@@ -125,6 +127,11 @@ pub enum Verdict {
         /// What it wants to be mended; empty if nothing.
         feedback: String,
     },
+    /// A person left the task out.
+    Skipped {
+        /// Who, where that is known.
+        by: Option<String>,
+    },
     /// Handoffs were compacted into a memory.
     Compacted {
         /// Why.
@@ -162,8 +169,12 @@ impl Feedback {
     }
 }
 
-/// Judges the open iteration. Nothing while its question is still open.
+/// Judges the open iteration. Nothing while its question is still open, unless a person wants its
+/// task to be left out.
 pub fn judge(state: &RunState, current: &Iteration) -> Option<Judgement> {
+    if let Some(skip) = current.task.as_ref().and_then(|task| state.control.skip_of(task)) {
+        return Some(skipped(state, current, skip));
+    }
     let end = current.work.end.as_ref()?;
     if current.role == Role::Compact {
         return Some(compact::judge(state, end));
@@ -184,6 +195,18 @@ pub fn judge(state: &RunState, current: &Iteration) -> Option<Judgement> {
             AskingEnd::Answered(reply) => prompt::judge(state, current, reply),
         },
     })
+}
+
+/// Judges an iteration on a task that a person left out. Work that it would leave behind is put
+/// aside; what is reviewed is committed already.
+fn skipped(state: &RunState, current: &Iteration, skip: &SkipAsked) -> Judgement {
+    let has_work =
+        current.observation().is_some_and(|seen| seen.more_files > 0 || !seen.files.is_empty());
+    let landing = match (&state.base, has_work && current.role != Role::Review) {
+        (Some(Checkpoint::Git { .. }), true) => Landing::Shelve,
+        (Some(_) | None, _) => Landing::Keep,
+    };
+    Judgement::new(Verdict::Skipped { by: skip.by.clone() }, landing, Vec::new())
 }
 
 /// Judges an iteration that brought no answer. That is not the work's fault, so nothing is

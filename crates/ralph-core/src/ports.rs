@@ -8,6 +8,7 @@ use crate::active::Active;
 use crate::amend::Amended;
 use crate::answer;
 use crate::capability::SchemaOutput;
+use crate::control::{Found, WishId};
 use crate::event::{Changes, Checkpoint, CommitId, Event, Purpose, Recorded, TreeId};
 pub use crate::event::{OBSERVED_FILES, Observation};
 use crate::gate::{Gate, GateResult, Severity};
@@ -100,8 +101,8 @@ impl Request {
 
 /// Runs gates.
 pub trait Gates {
-    /// Runs one gate.
-    fn check(&mut self, order: &GateOrder<'_>) -> GateResult;
+    /// Runs one gate. Calls `tick` about once a second with how long it has been running.
+    fn check(&mut self, order: &GateOrder<'_>, tick: &mut dyn FnMut(Millis)) -> GateResult;
 }
 
 /// One run of a gate.
@@ -414,9 +415,15 @@ pub trait Clock {
     /// Looks at the time and at the user's wishes.
     fn moment(&mut self) -> Moment;
 
-    /// Waits until a moment of the wall clock, or until the user wants to stop. Calls `tick`
-    /// about once a second with the time left.
+    /// Waits until a moment of the wall clock, or until the user wants to stop or asks something.
+    /// Calls `tick` about once a second with the time left.
     fn wait(&mut self, until: Timestamp, tick: &mut dyn FnMut(Millis));
+
+    /// Returns what people asked of the run and it is not done with, oldest first.
+    fn wishes(&mut self) -> Vec<Found>;
+
+    /// Forgets a wish that is in the journal.
+    fn done_with(&mut self, id: &WishId);
 }
 
 /// A look at the time and at the user's wishes.
@@ -456,6 +463,18 @@ pub trait Ui {
 pub enum Activity<'a> {
     /// A gate is about to run.
     Gate(&'a Gate),
+    /// A gate is running.
+    GateRuns {
+        /// The gate.
+        gate: &'a Gate,
+        /// How long it has been running.
+        ran: Millis,
+    },
+    /// The run pauses until somebody says to go on.
+    Paused {
+        /// Since when.
+        since: Timestamp,
+    },
     /// The run waits, with this much time left.
     Waiting {
         /// Until when.

@@ -1,11 +1,12 @@
 //! The account of a run: a fold over its journal that counts what the state forgets.
 //!
-//! It holds something for each task, role and gate, and the last of what has no end, never
-//! something for each event. [`Report::summary`] is what people and programs are told. Not here:
+//! It holds something for each task, role and gate, a series that thins itself out, and the last of
+//! what has no end, never something for each event. [`Report::summary`] is what people and programs are told. Not here:
 //! how it is written.
 
 mod counts;
 mod summary;
+pub mod timeline;
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,9 @@ pub use counts::{GateCount, Latest, Spent, TokenCount, WaitCount};
 pub use summary::{
     AmendmentNote, AutoApproved, CommitNote, Diverging, FailedTask, GateSummary, OpenIteration,
     Question, ReviewReading, Reviews, RoleSummary, ShelvedNote, Stuck, Summary, TaskSummary,
-    questions,
+    WishNote, questions,
 };
+pub use timeline::Timeline;
 
 use crate::checklist::Counts;
 use crate::event::{Event, Landed, Recorded};
@@ -24,6 +26,9 @@ use crate::reading::Reply;
 use crate::run::{FoldError, RunState};
 use crate::settle;
 use crate::units::{Millis, Timestamp};
+
+/// What warnings about the network of a sandbox begin with.
+pub const REFUSED_CONNECTION: &str = "the sandbox's network: ";
 
 /// The account of a run so far.
 #[derive(Debug, Clone, Default)]
@@ -43,8 +48,11 @@ pub struct Report {
     plan: Option<Counts>,
     kept: Latest<String>,
     shelved: Latest<ShelvedNote>,
+    wishes: Latest<WishNote>,
     commits: Latest<CommitNote>,
     warnings: Latest<String>,
+    refused: Latest<String>,
+    timeline: Timeline,
 }
 
 /// What is counted for a task.
@@ -71,6 +79,11 @@ impl Report {
         self.state.as_ref()
     }
 
+    /// Returns the iterations so far, one after the other.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
     /// Returns what the gates said in the last iteration so far.
     pub fn last_gates(&self) -> &[GateResult] {
         &self.last_gates
@@ -84,7 +97,13 @@ impl Report {
             Some(mut state) => {
                 self.pass_time(&state, recorded.ran);
                 self.count(&state, recorded);
+                let is_over = matches!(recorded.event, Event::IterationEnded { .. });
+                let closed = is_over.then(|| state.current.clone()).flatten();
                 state.apply(recorded)?;
+                if let Some(closed) = closed {
+                    let left = timeline::left(&state, self.plan.map(|plan| plan.open));
+                    self.timeline.end(&closed, recorded, left);
+                }
                 self.state = Some(state);
             }
         }
@@ -120,6 +139,8 @@ impl Report {
             }
             Event::IterationStarted { role, task, iteration: _ } => {
                 self.last_gates.clear();
+                let left = timeline::left(before, self.plan.map(|plan| plan.open));
+                self.timeline.begin(left);
                 self.accounts(task.as_ref(), *role).for_each(|spent| spent.iterations += 1);
             }
             Event::Asked { role, .. } => self.asked = Some(*role),
@@ -154,17 +175,38 @@ impl Report {
             }
             Event::Landed { landed } => self.landed(task, landed),
             Event::IterationEnded { .. } => self.amended(before),
-            Event::Warned { text } => self.warnings.push(text.clone()),
+            Event::Wished { asked, refused } => {
+                self.wishes.push(WishNote {
+                    at: asked.at,
+                    by: asked.by.clone(),
+                    wish: asked.wish.clone(),
+                    refused: refused.clone(),
+                });
+            }
+            Event::TaskSkipped { task, branch, commit, by: _ } => {
+                if let (Some(branch), Some(commit)) = (branch.clone(), commit.clone()) {
+                    let (task, commit) = (Some(task.clone()), commit.0);
+                    self.shelved.push(ShelvedNote { task, branch, commit });
+                }
+            }
+            Event::Warned { text } => {
+                if let Some(refused) = text.strip_prefix(REFUSED_CONNECTION) {
+                    self.refused.push(refused.to_owned());
+                }
+                self.warnings.push(text.clone());
+            }
             Event::RunStarted { .. }
             | Event::TasksWritten
             | Event::BaselineStarted { .. }
             | Event::Checkpointed { .. }
             | Event::Judged { .. }
+            | Event::Paused
             | Event::RunEnded { .. } => {}
         }
     }
 
     fn replied(&mut self, task: Option<&TaskId>, role: Role, reply: &Reply) {
+        self.timeline.replied(reply.usage);
         for spent in self.accounts(task, role) {
             spent.asks += 1;
             spent.add(reply.usage);

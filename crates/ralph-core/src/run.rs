@@ -3,6 +3,8 @@
 //! It holds one iteration and some totals, so it stays small however long the run is. Not
 //! here: what to do next, which `choose` decides from this state.
 
+mod closing;
+mod controlled;
 mod iteration;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,13 +16,15 @@ pub use crate::asking::{Asking, AskingEnd, PromptSize};
 use crate::board::{Board, FileState, Turn};
 use crate::claim::ClaimFile;
 use crate::context::Calibration;
-use crate::event::{Checkpoint, Event, History, Landed, Observation, Recorded, TreeId, WaitReason};
+use crate::control::{self, Control};
+use crate::event::{
+    Checkpoint, Event, History, Landed, Observation, Purpose, Recorded, TreeId, WaitReason,
+};
 use crate::failure::{Failure, FailureClass};
 use crate::gate::{GateResult, GateStatus};
 use crate::handoff::Handoff;
 use crate::ids::{AskNumber, Role, RunId};
-use crate::judge::{Feedback, Judgement, Verdict};
-use crate::memory::since::Attempted;
+use crate::judge::Feedback;
 use crate::memory::{self, Memory, Since, Trigger};
 use crate::outcome::Outcome;
 use crate::planted::{MOST_PLANTED, Planted};
@@ -28,7 +32,6 @@ use crate::reading::{Reply, Usage};
 use crate::recipe::{CommitPolicy, Recipe};
 use crate::review;
 use crate::scm;
-use crate::settle;
 use crate::task::Task;
 use crate::units::{Millis, Timestamp};
 
@@ -94,6 +97,9 @@ pub struct RunState {
     pub totals: Totals,
     /// Since when the run waits for a usage limit, if it does.
     pub waiting_since: Option<Timestamp>,
+    /// What was asked of it and is not done yet.
+    #[serde(default)]
+    pub control: Control,
     /// How the run ended the last time, if it is not running.
     pub outcome: Option<Outcome>,
 }
@@ -138,6 +144,9 @@ pub struct Totals {
     pub passed: u32,
     /// Time spent in waiting for usage limits.
     pub waited: Millis,
+    /// Time spent in pauses that somebody asked for.
+    #[serde(default)]
+    pub paused: Millis,
     /// Processes that had to be ended after their parent was gone.
     pub leftovers: u32,
     /// Warnings given.
@@ -189,6 +198,7 @@ impl RunState {
             completeness: Completeness::Open,
             totals: Totals::default(),
             waiting_since: None,
+            control: Control::default(),
             outcome: None,
         })
     }
@@ -230,6 +240,7 @@ impl RunState {
                 if let Some(recipe) = recipe {
                     self.recipe = (**recipe).clone();
                 }
+                self.control.begin_anew();
             }
             Event::TasksRead { list, remarks: _ } => match &mut self.board {
                 Some(board) => board.take_over((**list).clone()),
@@ -262,6 +273,9 @@ impl RunState {
             }
             Event::Waiting { reason, until: _ } => {
                 self.waiting_since = (*reason == WaitReason::UsageLimit).then_some(recorded.at);
+            }
+            Event::Wished { .. } | Event::Paused | Event::TaskSkipped { .. } => {
+                self.controlled(recorded);
             }
             Event::Warned { .. } => self.totals.warnings += 1,
             Event::IterationEnded { .. } => self.close(recorded.at),
@@ -306,6 +320,9 @@ impl RunState {
                 self.totals.asks += 1;
                 self.calibration.ask(*prompt_chars);
                 current.asks = ask.0;
+                if *purpose == Purpose::Work && control::takes_notes(current.role) {
+                    current.notes.append(&mut self.control.notes);
+                }
                 current.asking_mut(purpose).pending = Some(*ask);
             }
             Event::Replied { ask, reply } => self.replied(current, *ask, reply, recorded.at),
@@ -355,6 +372,9 @@ impl RunState {
             | Event::BaselineChecked { .. }
             | Event::IterationStarted { .. }
             | Event::Waiting { .. }
+            | Event::Wished { .. }
+            | Event::Paused
+            | Event::TaskSkipped { .. }
             | Event::Warned { .. }
             | Event::IterationEnded { .. }
             | Event::RunEnded { .. } => {}
@@ -443,91 +463,6 @@ impl RunState {
                 self.green.insert(result.gate.clone(), tree);
             }
             (GateStatus::Failed, _) | (_, None) => {}
-        }
-    }
-
-    /// Closes the open iteration: what it leaves is feedback, a changed list and, at best,
-    /// completion.
-    fn close(&mut self, at: Timestamp) {
-        self.last_ended = Some(at);
-        let ran = self.ran_in_iteration();
-        let Some(current) = self.current.take() else {
-            return;
-        };
-        if current.role == Role::Compact {
-            return self.close_compaction(current);
-        }
-        if let (Some(board), Some(work), Some(task)) =
-            (&mut self.board, self.recipe.task_work(), &current.task)
-        {
-            let settled = settle::settle(work, board.log(task).failed, &board.list, &current);
-            board.settle(work, settled, &current, ran);
-        }
-        let refusal = current.refusal();
-        // What nobody committed after the agent is work all the same.
-        if let (Some(Judgement { verdict: Verdict::Passed { .. }, .. }), None) =
-            (&current.judgement, &refusal)
-        {
-            self.note_work(&current);
-        }
-        let Some(judgement) = current.judgement else {
-            return;
-        };
-        if let (Some(_), Role::Implement | Role::Fix) = (&self.recipe.memory, current.role) {
-            let has_passed =
-                matches!(&judgement.verdict, Verdict::Complete | Verdict::Passed { .. })
-                    && refusal.is_none();
-            let attempted = if has_passed { Attempted::Passed } else { Attempted::Otherwise };
-            self.since.coded(current.number, judgement.handoff.as_deref(), attempted);
-        }
-        self.feedback = judgement.feedback;
-        self.doubted = judgement.doubted;
-        if let Some(handoff) = judgement.handoff {
-            self.handoffs.push(*handoff);
-            let surplus = self.handoffs.len().saturating_sub(HANDOFFS);
-            self.handoffs.drain(..surplus);
-        }
-        match (judgement.verdict, refusal) {
-            (
-                Verdict::Complete | Verdict::Passed { .. } | Verdict::Reviewed { .. },
-                Some(refusal),
-            ) => {
-                self.feedback.push(refusal);
-            }
-            (Verdict::Complete, None) => {
-                self.totals.passed += 1;
-                self.completeness = Completeness::Complete;
-                self.base = None;
-            }
-            (Verdict::Passed { .. } | Verdict::Reviewed { .. }, None) => {
-                self.totals.passed += 1;
-                self.base = None;
-            }
-            (
-                Verdict::GatesFailed { .. }
-                | Verdict::AttemptFailed { .. }
-                | Verdict::NothingChanged
-                | Verdict::NotHandedIn { .. }
-                | Verdict::Blocked { .. }
-                | Verdict::Compacted { .. },
-                _,
-            ) => {}
-        }
-    }
-
-    /// Closes a compaction: what it leaves is a memory, or nothing. All else stays what it was.
-    fn close_compaction(&mut self, current: Iteration) {
-        let trigger = self.trigger();
-        let next = self.next_coding().map(|task| task.id.clone());
-        match current.judgement.and_then(|judgement| judgement.compacted) {
-            Some(compacted) => {
-                self.memory = Some(Box::new(compacted.memory));
-                self.since.compacted(current.number, next.as_ref());
-                // The memory stands for all but the last of them.
-                let surplus = self.handoffs.len().saturating_sub(1);
-                self.handoffs.drain(..surplus);
-            }
-            None => self.since.failed(trigger, next.as_ref()),
         }
     }
 

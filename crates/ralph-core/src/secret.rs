@@ -77,7 +77,7 @@ fn mask(name: &str, value: &Value) -> Value {
             .into(),
         Value::Array(items) => mask_list(name, items),
         Value::String(text) if !text.is_empty() && is_secret_name(name) => MASK.into(),
-        Value::String(text) if name == "webhook" => mask_webhook(text).into(),
+        Value::String(text) if name == "url" => mask_webhook(text).into(),
         Value::String(text) => mask_text(text).0.into(),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
@@ -271,7 +271,7 @@ mod tests {
                           "-H", "Authorization: Bearer abc", "sk-ant-1234567890abcdef"],
             },
             "vars": {"DATABASE_URL": "postgres://me:pw@db/x?sslkey=1", "NAME": "ralph"},
-            "notify": {"webhook": "https://u:p@hooks.example.org/services/T0/B0/XYZ?x=1"},
+            "notify": {"webhook": {"url": "https://u:p@hooks.example.org/services/T0/B0/XYZ?x=1"}},
             "budget": {"maxTokens": 5},
         }));
         assert_eq!(
@@ -284,7 +284,7 @@ mod tests {
                               "--auth-token *** --v", "-H", "Authorization: *** ***", "***"],
                 },
                 "vars": {"DATABASE_URL": "postgres://***@db/x?sslkey=***", "NAME": "ralph"},
-                "notify": {"webhook": "https://hooks.example.org/***"},
+                "notify": {"webhook": {"url": "https://hooks.example.org/***"}},
                 "budget": {"maxTokens": 5},
             })
         );
@@ -304,7 +304,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_masking_panic(text in "\\PC*|[a-z=:/@?& -]*") {
-            let _ = masked(&json!({"webhook": &text, "flags": [&text], "x": &text, text.clone(): &text}));
+            let _ = masked(&json!({"url": &text, "flags": [&text], "x": &text, text.clone(): &text}));
         }
     }
 }

@@ -11,11 +11,11 @@ use crate::board::FileState;
 use crate::event::Landed;
 use crate::handoff::Blocked;
 use crate::ids::TaskId;
-use crate::judge::Judgement;
+use crate::judge::{Judgement, Verdict};
 use crate::recipe::TaskWork;
 use crate::run::Iteration;
 use crate::stuck::{ErrorHasher, Escalation};
-use crate::task::{Keeper, TaskChange, TaskList, TaskStatus};
+use crate::task::{Keeper, Task, TaskChange, TaskList, TaskStatus};
 
 /// A failed attempt as the judgement sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +86,11 @@ pub fn settle(work: &TaskWork, log_failed: u32, list: &TaskList, current: &Itera
     let (Some(judgement), Some(task)) = (&current.judgement, &current.task) else {
         return Settled { changes: Vec::new(), attempt: None, written: FileState::InStep };
     };
+    if let (Verdict::Skipped { by }, Some(task)) = (&judgement.verdict, list.task(task)) {
+        let changes = skipped(task, by.as_deref(), shelved(current));
+        let written = written(work, current, &changes, false);
+        return Settled { changes, attempt: None, written };
+    }
     let refusal = refusal(current);
     let attempt = match (&judgement.failed, refusal) {
         (Some(failed), _) => Some(failed.clone()),
@@ -165,8 +170,33 @@ fn refused(
 }
 
 fn given_up(current: &Iteration, task: &TaskId, why: &GiveUp, attempts: u32) -> Vec<TaskChange> {
-    let branch = current.landed.iter().find_map(|landed| match landed {
-        Landed::Shelved { branch, .. } => Some(branch),
+    let place = place(shelved(current));
+    vec![
+        TaskChange::SetStatus { task: task.clone(), status: TaskStatus::Failed },
+        TaskChange::SetAttempts { task: task.clone(), attempts },
+        TaskChange::SetNotes { task: task.clone(), notes: format!("{}{place}", why.words()) },
+    ]
+}
+
+/// Returns what becomes of a task that a person leaves out.
+pub(crate) fn skipped(task: &Task, by: Option<&str>, branch: Option<&str>) -> Vec<TaskChange> {
+    let id = || task.id.clone();
+    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
+    let notes = format!("skipped{by}{}", place(branch));
+    let mut changes = vec![
+        TaskChange::SetStatus { task: id(), status: TaskStatus::Skipped },
+        TaskChange::SetNotes { task: id(), notes },
+    ];
+    if task.review.status.is_open() {
+        changes.push(TaskChange::SetReview { task: id(), review: task.review.put_by() });
+    }
+    changes
+}
+
+/// Returns the branch that an iteration put its work on.
+fn shelved(current: &Iteration) -> Option<&str> {
+    current.landed.iter().find_map(|landed| match landed {
+        Landed::Shelved { branch, .. } => Some(branch.as_str()),
         Landed::Surveyed { .. }
         | Landed::Committed { .. }
         | Landed::NothingToCommit
@@ -174,13 +204,11 @@ fn given_up(current: &Iteration, task: &TaskId, why: &GiveUp, attempts: u32) -> 
         | Landed::ScmRan { .. }
         | Landed::ListWritten
         | Landed::RolledBack { .. } => None,
-    });
-    let place = branch.map(|branch| format!("; its work is on {branch}")).unwrap_or_default();
-    vec![
-        TaskChange::SetStatus { task: task.clone(), status: TaskStatus::Failed },
-        TaskChange::SetAttempts { task: task.clone(), attempts },
-        TaskChange::SetNotes { task: task.clone(), notes: format!("{}{place}", why.words()) },
-    ]
+    })
+}
+
+fn place(branch: Option<&str>) -> String {
+    branch.map(|branch| format!("; its work is on {branch}")).unwrap_or_default()
 }
 
 /// The file is in step if it was written after the last thing that decides what it says, or if

@@ -161,7 +161,7 @@ impl fmt::Display for UsdMicros {
         if self.0 > 0 && self.0 < 10_000 {
             write!(f, "${}.{:04}", self.0 / 1_000_000, self.0 % 1_000_000 / 100)
         } else {
-            let cents = (self.0 + 5_000) / 10_000;
+            let cents = self.0.saturating_add(5_000) / 10_000;
             write!(f, "${}.{:02}", cents / 100, cents % 100)
         }
     }
@@ -210,6 +210,7 @@ mod tests {
         let shown = [0.0, 0.0003, 0.05, 5.756, f64::NAN, -1.0]
             .map(|dollars| UsdMicros::from_dollars(dollars).to_string());
         assert_eq!(shown, ["$0.00", "$0.0003", "$0.05", "$5.76", "$0.00", "$0.00"]);
+        assert_eq!(UsdMicros(u64::MAX).to_string(), "$18446744073709.55");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use ralph_core::capability::{McpServers, Support};
-use ralph_core::child::{ChildEnd, Ending, Force, NotStarted};
+use ralph_core::child::{ChildEnd, Ending, Force, Limit, NotStarted};
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::{Agent, Request};
 use ralph_core::reading::{AgentEvent, Reading, Reply, ResultStatus};
@@ -182,8 +182,10 @@ impl Agent for AgentCaller {
             let _ = keep(&self.files.end(iteration, ask), &text);
         }
         let warning = self.hooks_missing(request, &listener.translator);
+        let overrun = overrun(&end.ending);
         let mut reply = listener.into_reply(end, &self.zone);
         reply.warnings.extend(warning);
+        reply.warnings.extend(overrun.map(str::to_owned));
         reply.warnings.extend(room.into_iter().flat_map(Room::leave));
         reply
     }
@@ -345,9 +347,29 @@ impl AgentCaller {
                 },
                 linger: Some(LINGER.into()),
                 output: self.confined.as_ref().map(|confined| confined.output),
+                space: self.confined.as_ref().map(|confined| confined.space.clone()),
                 ..Limits::default()
             },
         }
+    }
+}
+
+/// Returns what people should know of a disk that an agent has filled: trying again does not help.
+fn overrun(ending: &Ending) -> Option<&'static str> {
+    match ending {
+        Ending::TimedOut { limit: Limit::Growth, .. } => Some(
+            "the agent wrote more to the disk than `sandbox.limits.growth` allows and was ended; \
+             what it wrote is still there",
+        ),
+        Ending::TimedOut { limit: Limit::Disk, .. } => {
+            Some("the disk was nearly full, so the agent was ended; make room for it")
+        }
+        Ending::TimedOut { limit: Limit::Hard | Limit::Idle | Limit::Output, .. }
+        | Ending::Exited { .. }
+        | Ending::Signalled { .. }
+        | Ending::Lingered { .. }
+        | Ending::Interrupted { .. }
+        | Ending::NotStarted { .. } => None,
     }
 }
 

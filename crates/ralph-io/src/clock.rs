@@ -1,14 +1,22 @@
-//! The clock port: the time of day, running time, and the user's wish to stop.
+//! The clock port: the time of day, running time, and what the user wishes.
 //!
 //! The only place that reads the clock. Not here: limits of single children, which the
-//! supervisor keeps.
+//! supervisor keeps, and how wishes come, which is `control`'s.
 
 use std::time::{Duration, SystemTime};
 
+use ralph_core::control::{Found, WishId};
 use ralph_core::ports::{Clock, Moment, StopWish};
 use ralph_core::units::{Millis, Timestamp};
 
+use crate::control::Inbox;
 use crate::process::{Stage, Watch};
+
+/// How often a wait looks for wishes: a person does not notice it, and it costs one `stat`.
+const LOOK_FOR_WISHES: Duration = Duration::from_millis(200);
+
+/// How often a wait tells what is left.
+const TELL: Duration = Duration::from_secs(1);
 
 /// Returns the time of day.
 pub fn now() -> Timestamp {
@@ -27,12 +35,27 @@ pub struct RunClock {
     before: Millis,
     /// Time this process has spent waiting.
     waited: Duration,
+    inbox: Option<Inbox>,
+    /// What was found in it while waiting.
+    found: Vec<Found>,
 }
 
 impl RunClock {
     /// Returns a clock that goes on from `before`.
     pub fn new(watch: Watch, before: Millis) -> Self {
-        Self { watch, before, waited: Duration::ZERO }
+        Self { watch, before, waited: Duration::ZERO, inbox: None, found: Vec::new() }
+    }
+
+    /// Returns the same, with an inbox that wishes come through.
+    #[must_use]
+    pub fn listening(self, inbox: Inbox) -> Self {
+        Self { inbox: Some(inbox), ..self }
+    }
+
+    fn look_for_wishes(&mut self) {
+        if let (Some(inbox), []) = (&mut self.inbox, self.found.as_slice()) {
+            self.found = inbox.take();
+        }
     }
 }
 
@@ -52,19 +75,44 @@ impl Clock for RunClock {
     /// Follows the time of day, which goes on while the machine sleeps: a limit that resets at
     /// three is over at three.
     fn wait(&mut self, until: Timestamp, tick: &mut dyn FnMut(Millis)) {
-        let begun = self.watch.running();
-        self.watch.wait_until(&mut || {
+        let watch = self.watch.clone();
+        let begun = watch.running();
+        let mut told: Option<Duration> = None;
+        watch.wait_until(&mut || {
             let left = until.since(now());
-            tick(left);
-            (left > Millis::ZERO).then(|| left.into())
+            let running = watch.running();
+            // A tick may come early by the turn of a wait; a countdown must not skip a second.
+            let is_due =
+                |told: Duration| running.saturating_sub(told) + LOOK_FOR_WISHES / 2 >= TELL;
+            if left == Millis::ZERO || told.is_none_or(is_due) {
+                told = Some(running);
+                tick(left);
+            }
+            self.look_for_wishes();
+            let goes_on = left > Millis::ZERO && self.found.is_empty();
+            goes_on.then(|| Duration::from(left).min(LOOK_FOR_WISHES))
         });
         self.waited += self.watch.running().saturating_sub(begun);
+    }
+
+    fn wishes(&mut self) -> Vec<Found> {
+        self.look_for_wishes();
+        std::mem::take(&mut self.found)
+    }
+
+    fn done_with(&mut self, id: &WishId) {
+        if let Some(inbox) = &mut self.inbox {
+            inbox.done_with(id);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ralph_core::control::Wish;
+
     use super::*;
+    use crate::control::send_as;
 
     #[test]
     fn a_wait_is_no_running_time() {
@@ -74,6 +122,21 @@ mod tests {
         assert_eq!(told.last(), Some(&Millis::ZERO));
         let ran = clock.moment().ran;
         assert!((1_000..1_055).contains(&ran.0), "{ran:?}");
+    }
+
+    #[test]
+    fn a_wish_ends_a_wait_and_is_there_until_it_is_done_with() {
+        let run = tempfile::tempdir().expect("a directory");
+        let mut clock =
+            RunClock::new(Watch::detached(), Millis::ZERO).listening(Inbox::new(run.path()));
+        assert_eq!(clock.wishes(), []);
+        let id = send_as(run.path(), &Wish::GoOn, None).expect("sent");
+        clock.wait(Timestamp(i64::MAX), &mut |_| {});
+        let found = clock.wishes();
+        let [Found::Wish(asked)] = found.as_slice() else { panic!("one wish: {found:?}") };
+        assert_eq!(asked.id, id);
+        clock.done_with(&id);
+        assert_eq!(clock.wishes(), []);
     }
 
     #[test]

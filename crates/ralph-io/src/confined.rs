@@ -9,11 +9,12 @@ use ralph_core::child::{ChildEnd, Ending, NotStarted};
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::Request;
 use ralph_core::recipe::AgentKind;
+use ralph_core::report::REFUSED_CONNECTION;
 
 use crate::agent_state::{self, Prepared};
 use crate::agents::{self, CallContext};
 use crate::environment::{self, Child, Variables};
-use crate::process::Spawn;
+use crate::process::{Space, Spawn};
 use crate::sandbox::proxy::Proxy;
 use crate::sandbox::{Handed, Launcher, not_started};
 use crate::sim;
@@ -31,6 +32,8 @@ pub struct Confined {
     pub proxy: Option<Proxy>,
     /// How many bytes one may print in a call.
     pub output: u64,
+    /// How much of the disk one may take in a call.
+    pub space: Space,
 }
 
 /// What is ready for one call.
@@ -109,8 +112,10 @@ impl Room {
         self.confined.launcher.launch_with(spawn, &self.handed)
     }
 
-    /// Returns what an end means: one of the walls is not the agent's.
+    /// Returns what an end means: one of the walls is not the agent's. What the agent wrote can be
+    /// read then.
     pub(crate) fn seen(&self, end: ChildEnd, stderr: &str) -> ChildEnd {
+        self.confined.launcher.fetch();
         match not_started(&self.program, &end.ending, stderr) {
             Some(reason) => ChildEnd { ending: Ending::NotStarted { reason }, ..end },
             None => end,
@@ -124,7 +129,7 @@ impl Room {
         let refused = refused.into_iter().map(|refusal| {
             let remedy = refusal.reason.remedy(&refusal.host, refusal.port);
             let remedy = remedy.map(|remedy| format!("; to allow it, {remedy}"));
-            format!("the sandbox's network: {refusal}{}", remedy.unwrap_or_default())
+            format!("{REFUSED_CONNECTION}{refusal}{}", remedy.unwrap_or_default())
         });
         let notices = self.prepared.return_credentials();
         refused.chain(notices.iter().map(ToString::to_string)).collect()

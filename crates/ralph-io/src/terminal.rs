@@ -1,10 +1,159 @@
-//! What the system says of a terminal.
+//! The terminal: its size, and taking all of it for a screen.
 //!
-//! Not here: anything that is printed.
+//! Keys come one by one and are not echoed, but Ctrl-C and Ctrl-Z stay the signals that they are
+//! elsewhere. Not here: anything that is printed.
 
-use std::os::fd::AsFd;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp,
+    tcgetwinsize, tcsetattr,
+};
 
 /// Returns the columns of the terminal behind a stream, if it is one.
 pub fn columns(stream: impl AsFd) -> Option<usize> {
-    rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col))
+    tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col))
+}
+
+/// A terminal with somebody in front of it. Clones mean the same one.
+#[derive(Debug, Clone)]
+pub struct Console {
+    input: Arc<OwnedFd>,
+    output: Arc<File>,
+    /// How the terminal was before it was taken.
+    before: Arc<Mutex<Option<Termios>>>,
+}
+
+/// What came of waiting for keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// There are some.
+    Some,
+    /// There are none.
+    None,
+    /// The terminal has vanished.
+    Gone,
+}
+
+/// Nobody types faster, and pastes come in pieces.
+const PIECE: usize = 4096;
+
+/// How long a terminal that takes no output is waited for when it is given back.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+impl Console {
+    /// Returns the terminal behind stdin and a stream to write to; none where either is no
+    /// terminal.
+    pub fn behind(stream: impl AsFd) -> io::Result<Option<Self>> {
+        let output = File::from(stream.as_fd().try_clone_to_owned()?);
+        if !io::stdin().is_terminal() || !output.is_terminal() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            input: Arc::new(io::stdin().as_fd().try_clone_to_owned()?),
+            output: Arc::new(output),
+            before: Arc::default(),
+        }))
+    }
+
+    /// Returns whether this process may change the terminal: one in the background would be
+    /// stopped for it.
+    pub fn is_ours(&self) -> bool {
+        // A terminal that is not the controlling one has no foreground.
+        tcgetpgrp(&*self.input).map_or(true, |group| group == rustix::process::getpgrp())
+    }
+
+    /// Takes the terminal, and writes `words` to it.
+    pub fn take(&self, words: &[u8]) -> io::Result<()> {
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        if before.is_none() {
+            let usual = tcgetattr(&*self.input)?;
+            let mut raw = usual.clone();
+            raw.local_modes &= !(LocalModes::ICANON | LocalModes::ECHO | LocalModes::IEXTEN);
+            raw.input_modes &= !(InputModes::ICRNL | InputModes::IXON);
+            raw.special_codes[SpecialCodeIndex::VMIN] = 1;
+            raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+            tcsetattr(&*self.input, OptionalActions::Now, &raw)?;
+            *before = Some(usual);
+        }
+        drop(before);
+        self.write(words)
+    }
+
+    /// Gives the terminal back as it was, and writes `words` to it before. Does nothing if it is
+    /// not taken, and never hangs.
+    pub fn give_back(&self, words: &[u8]) {
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(before) = before else { return };
+        // A terminal that takes no output gets its modes back all the same.
+        if is_ready(&*self.output, PollFlags::OUT, LAST_WORDS) == Ok(PollFlags::OUT) {
+            let _ = self.write(words);
+        }
+        let _ = tcsetattr(&*self.input, OptionalActions::Now, &before);
+    }
+
+    /// Returns columns and rows, where they are known.
+    pub fn size(&self) -> Option<(u16, u16)> {
+        let size = tcgetwinsize(&*self.output).ok()?;
+        (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+    }
+
+    /// Waits for keys as long as `patience`, and puts their bytes behind `keys`.
+    pub fn read(&self, patience: Duration, keys: &mut Vec<u8>) -> Keys {
+        match is_ready(&*self.input, PollFlags::IN, patience) {
+            Ok(ready) if ready.contains(PollFlags::IN) => {}
+            Ok(ready) if ready.is_empty() => return Keys::None,
+            Err(rustix::io::Errno::INTR) => return Keys::None,
+            Ok(_) | Err(_) => return Keys::Gone,
+        }
+        let mut piece = [0; PIECE];
+        match rustix::io::read(&*self.input, &mut piece) {
+            Ok(0) => Keys::Gone,
+            Ok(count) => {
+                keys.extend_from_slice(&piece[..count]);
+                Keys::Some
+            }
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Keys::None,
+            Err(_) => Keys::Gone,
+        }
+    }
+
+    /// Writes everything, waiting where another program made the terminal non-blocking.
+    pub fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match (&*self.output).write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // Woken when there is room, or at the latest in a moment.
+                    let _ = is_ready(&*self.output, PollFlags::OUT, LAST_WORDS);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits until a stream is ready; nothing if it is not by then.
+fn is_ready(
+    stream: impl AsFd,
+    wanted: PollFlags,
+    patience: Duration,
+) -> Result<PollFlags, rustix::io::Errno> {
+    let mut polled = [PollFd::new(&stream, wanted)];
+    let patience = Timespec::try_from(patience).map_err(|_| rustix::io::Errno::INVAL)?;
+    poll(&mut polled, Some(&patience))?;
+    Ok(polled[0].revents())
+}
+
+/// Returns the lines of the terminal behind a stream, if it is one.
+pub fn rows(stream: impl AsFd) -> Option<usize> {
+    rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_row))
 }

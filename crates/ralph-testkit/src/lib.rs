@@ -2,6 +2,8 @@
 //!
 //! Not published. Not here: any decision of ralph's own; those are never faked.
 
+pub mod browser;
 pub mod models;
+pub mod receiver;
 pub mod sealed;
 pub mod world;

@@ -341,6 +341,16 @@ impl Running {
         self.child.id()
     }
 
+    /// Waits for the next line of stdout.
+    #[track_caller]
+    pub fn next_line(&mut self) -> String {
+        let line = self.stdout.recv_timeout(PATIENCE);
+        line.unwrap_or_else(|_| {
+            self.heard.extend(self.stderr.try_iter());
+            panic!("it printed no further line:\n{}", self.heard)
+        })
+    }
+
     /// Waits until stderr has said something.
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) {

@@ -2,6 +2,8 @@
 //! of trees, a journal in memory, a clock that jumps. It can die at any port call, before or
 //! after the call has its effect, and what was durable survives.
 
+mod time;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{self, AssertUnwindSafe};
@@ -10,6 +12,7 @@ use std::rc::Rc;
 
 use ralph_core::active::Active;
 use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_core::control::Asked;
 use ralph_core::engine::{Engine, EngineError, Start};
 use ralph_core::event::{Changes, Checkpoint, CommitId, Event, History, Recorded, TreeId};
 use ralph_core::failure::{Failure, FailureClass};
@@ -21,15 +24,15 @@ use ralph_core::memory::Compacted;
 use ralph_core::outcome::Outcome;
 use ralph_core::plan::{Loss, PlanCopy, PlanLook};
 use ralph_core::ports::{
-    Activity, Agent, Clock, CommitOrder, CommitResult, Depth, GateOrder, Gates, Mark, Moment,
-    Observation, Ports, PromptError, Request, ScmResult, ShelveOrder, Shelved, StopWish, Store,
-    StoreError, Survey, TasksError, TasksFound, Ui, Vcs, VcsError, View,
+    Agent, CommitOrder, CommitResult, Depth, GateOrder, Gates, Mark, Observation, Ports,
+    PromptError, Request, ScmResult, ShelveOrder, Shelved, Store, StoreError, Survey, TasksError,
+    TasksFound, Vcs, VcsError, View,
 };
 use ralph_core::reading::{AgentEvent, Reply, Usage};
 use ralph_core::recipe::Recipe;
 use ralph_core::run::RunState;
 use ralph_core::task::TaskList;
-use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
+use ralph_core::units::{Millis, Tokens, UsdMicros};
 
 /// What a scripted agent does when it is asked.
 #[derive(Debug, Clone)]
@@ -97,6 +100,8 @@ pub struct World {
     pub hook: Option<String>,
     /// The user wants to stop once the clock shows this.
     pub stop_at: Option<i64>,
+    /// What people ask of the run; each wish is there once the clock shows its time.
+    pub inbox: Vec<Asked>,
     /// The port call to die at, counted over the whole test; odd ones die after the effect.
     pub die_at: Option<u64>,
     /// Port calls so far, twice: before and after each effect.
@@ -149,6 +154,7 @@ impl Shared {
             plan_copy: None,
             hook: None,
             stop_at: None,
+            inbox: Vec::new(),
             die_at: None,
             calls: 0,
             keeping: None,
@@ -278,8 +284,9 @@ impl Agent for Shared {
 
 impl Gates for Shared {
     /// A gate's command is a word that must occur in the tree.
-    fn check(&mut self, order: &GateOrder<'_>) -> GateResult {
+    fn check(&mut self, order: &GateOrder<'_>, tick: &mut dyn FnMut(Millis)) -> GateResult {
         self.step();
+        tick(Millis(1_000));
         let command = order.gate.check.label().to_owned();
         let is_green = self.0.borrow().tree.contains(&command);
         self.step();
@@ -561,39 +568,4 @@ impl Store for Shared {
         }
         Ok(())
     }
-}
-
-impl Clock for Shared {
-    fn moment(&mut self) -> Moment {
-        let world = self.0.borrow();
-        Moment {
-            now: Timestamp(world.now),
-            ran: Millis(world.ran),
-            stop: if world.stop_at.is_some_and(|at| world.now >= at) {
-                StopWish::Stop
-            } else {
-                StopWish::GoOn
-            },
-        }
-    }
-
-    fn wait(&mut self, until: Timestamp, tick: &mut dyn FnMut(Millis)) {
-        self.step();
-        tick(Millis(1));
-        let mut world = self.0.borrow_mut();
-        let left = u64::try_from(until.0 - world.now).unwrap_or(0);
-        world.waited += left;
-        world.now = world.now.max(until.0);
-    }
-}
-
-impl Ui for Shared {
-    fn tell(&mut self, _recorded: &Recorded, state: &RunState) {
-        let folded = RunState::fold(&self.0.borrow().journal).expect("a journal of ours folds");
-        assert_eq!(&folded, state, "the fold of the journal is the state");
-    }
-
-    fn hear(&mut self, _event: &AgentEvent) {}
-
-    fn doing(&mut self, _activity: &Activity<'_>) {}
 }

@@ -180,7 +180,7 @@ pub(crate) fn judged<W: Write>(
             (Mark::Fail, Paint::Bad, format!("Task {task}: says it is blocked, needs {needs}"))
         }
         // That is about no task.
-        Verdict::Compacted { .. } => return false,
+        Verdict::Skipped { .. } | Verdict::Compacted { .. } => return false,
     };
     page.say(mark, paint, &text);
     if let Some(divergence) = &judgement.divergence {
@@ -209,13 +209,17 @@ pub(crate) fn progress(state: &RunState) -> Option<String> {
     if progress.failed > 0 {
         text.push_str(&format!(", {} failed", progress.failed));
     }
-    let left = estimate(&board.list, state);
-    if left > 0 && state.iterations > 0 {
-        let each = state.ran.0 / u64::from(state.iterations);
-        let rest = Millis(each.saturating_mul(left as u64));
+    if let Some(rest) = rest(state) {
         text.push_str(&format!(", about {rest} to go"));
     }
     Some(text)
+}
+
+/// Returns how long the rest of the list takes at this run's own pace, if all goes well.
+pub(crate) fn rest(state: &RunState) -> Option<Millis> {
+    let left = estimate(&state.board.as_ref()?.list, state);
+    let each = state.ran.0.checked_div(u64::from(state.iterations))?;
+    (left > 0).then(|| Millis(each.saturating_mul(left as u64)))
 }
 
 /// Tells at the end what waits for a person.

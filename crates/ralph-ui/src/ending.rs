@@ -4,15 +4,14 @@
 
 use std::io::Write;
 
-use ralph_core::budget::Exhausted;
 use ralph_core::outcome::Outcome;
 use ralph_core::recipe::CommitPolicy;
 use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp};
 
 use crate::lines::words;
+use crate::next::{self, Facts, FailedWork};
 use crate::page::Page;
-use crate::report::next_for;
 use crate::safe;
 use crate::stream::{plural, tokens};
 use crate::style::{Mark, Paint};
@@ -45,7 +44,7 @@ pub(crate) fn tell<W: Write>(
         let hint = words(page, hint);
         page.add(2, Paint::None, &format!("hint: {hint}"));
     }
-    let commands = next_commands(page, outcome, now, state);
+    let commands = next::commands(&facts(outcome, state), |at| page.clock().minutes(at, now));
     let widest = commands.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
     for (command, what) in commands {
         page.add(2, Paint::None, &format!("{command:widest$}  {what}"));
@@ -106,64 +105,36 @@ fn planted(state: &RunState) -> String {
     format!("{count} changed {act}, look before you use them: {}{more}", names.join(", "))
 }
 
-/// Returns what may be typed next, and what it is good for.
-fn next_commands<W: Write>(
-    page: &Page<W>,
-    outcome: &Outcome,
-    now: Timestamp,
-    state: &RunState,
-) -> Vec<(String, String)> {
-    let resume = |flags: &str, what: &str| (format!("ralph resume{flags}"), what.to_owned());
-    let first = match outcome {
-        Outcome::Complete | Outcome::TasksLeft { .. } => None,
-        Outcome::IterationsUsedUp { limit } => {
-            let more = limit.saturating_mul(2);
-            Some(resume(&format!(" -m {more}"), "go on with more iterations"))
-        }
-        Outcome::BudgetUsedUp { exhausted } => Some(match exhausted {
-            Exhausted::Cost { .. } => resume(" --max-cost USD", "go on with more money"),
-            Exhausted::Time { .. } => resume(" --max-time DURATION", "go on with more time"),
-            Exhausted::Tokens { .. } => resume(" --max-tokens N", "go on with more tokens"),
-        }),
-        Outcome::LimitTooLong { resets_at: Some(at), .. } => {
-            let at = page.clock().minutes(*at, now);
-            Some(resume("", &format!("go on, once the limit has reset at {at}")))
-        }
-        Outcome::LimitTooLong { resets_at: None, .. } => {
-            Some(resume("", "go on, once the limit has reset"))
-        }
-        Outcome::AgentFailed { .. }
-        | Outcome::NoCommitMessage
-        | Outcome::ScmFailed { .. }
-        | Outcome::GitFailed { .. }
-        | Outcome::BaselineBroken { .. }
-        | Outcome::TasksLost { .. }
-        | Outcome::PromptLost { .. } => Some(resume("", "go on, once that is mended")),
-        Outcome::PlanMissing => Some(("ralph plan".to_owned(), "make the plan".to_owned())),
-        Outcome::Interrupted => Some(resume("", "go on where it stopped")),
-    };
-    let mut commands: Vec<_> = first.into_iter().collect();
-    if let (Outcome::TasksLeft { failed, .. }, Some(board)) = (outcome, &state.board) {
+/// Returns what decides what may be typed next.
+fn facts<'a>(outcome: &'a Outcome, state: &'a RunState) -> Facts<'a> {
+    let failed = match (outcome, &state.board) {
         // The report has them for every task.
-        let about = failed.first().map(|task| {
-            let given_up = board.given_up.get(task);
-            let branch = given_up.and_then(|given_up| given_up.branch.as_deref());
-            next_for(task, branch, given_up.and_then(|given_up| given_up.onto.as_deref()))
-        });
-        let about = about.into_iter().flatten();
-        commands.extend(about.map(|(command, what)| (command, what.to_owned())));
+        (Outcome::TasksLeft { failed, .. }, Some(board)) => failed
+            .iter()
+            .take(1)
+            .map(|task| {
+                let given_up = board.given_up.get(task);
+                FailedWork {
+                    task,
+                    branch: given_up.and_then(|it| it.branch.as_deref()),
+                    onto: given_up.and_then(|it| it.onto.as_deref()),
+                }
+            })
+            .collect(),
+        (_, _) => Vec::new(),
+    };
+    let own = match state.recipe.landing.commit {
+        CommitPolicy::Agent => 0,
+        CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::Nobody => state.totals.commits,
+    };
+    Facts {
+        outcome: Some(outcome),
+        failed,
+        approved_at_cap: Vec::new(),
+        commits: own,
+        agent_commits: state.totals.commits - own,
+        started: state.started,
+        has_tasks: state.board.is_some(),
+        run: None,
     }
-    if state.totals.commits > 0 && state.recipe.landing.commit == CommitPolicy::Agent {
-        let since = state.started.utc();
-        let command = format!("git log --since={since}");
-        commands.push((command, "see the commits of this run".to_owned()));
-    } else if state.totals.commits > 0 {
-        let command = format!("git log -n {}", state.totals.commits);
-        commands.push((command, "see the commits of this run".to_owned()));
-    }
-    if state.board.is_some() {
-        commands.push(("ralph report".to_owned(), "read the account of the run".to_owned()));
-    }
-    commands.push(("ralph log".to_owned(), "read what happened".to_owned()));
-    commands
 }

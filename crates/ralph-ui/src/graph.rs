@@ -12,6 +12,7 @@ use ralph_core::graph::{Entity, Graph, Relation, Selection};
 
 pub use self::picture::{Drawing, draw};
 
+use crate::html::escape;
 use crate::safe;
 use crate::style::{Paint, Style};
 
@@ -134,22 +135,6 @@ fn name(text: &str) -> String {
 
 fn name_of(text: &str) -> String {
     safe::one_line(text, LONGEST_NAME, "…")
-}
-
-/// Returns a text that is nothing but text in a page or a picture.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            character => escaped.push(character),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use ralph_core::ports::Activity;
 use ralph_core::reading::Reply;
 use ralph_core::recipe::{AgentKind, Completion, Recipe};
 use ralph_core::run::{Asking, Iteration, RunState};
-use ralph_core::units::{Millis, Timestamp};
+use ralph_core::units::Millis;
 
 use crate::board;
 use crate::memory;
@@ -24,8 +24,8 @@ use crate::page::Page;
 use crate::safe;
 use crate::stream::{self, plural};
 use crate::style::{Mark, Motion, Paint};
-use crate::time;
 use crate::view::Verbosity;
+use crate::{waits, wishes};
 
 /// What the lines to come depend on.
 #[derive(Debug, Default)]
@@ -39,8 +39,6 @@ pub(crate) struct Lines {
 const WORDS_CHARS: usize = 500;
 /// As much of an id as git shows.
 const SHORT_ID: usize = 7;
-/// In a log, a wait of five hours is worth thirty lines and no more.
-const WAIT_LINE_EVERY: Millis = Millis::from_mins(10);
 
 impl Lines {
     /// Tells of an event, as far as it is of interest at this verbosity.
@@ -80,11 +78,14 @@ impl Lines {
                 board::begun(page, state);
             }
             Event::Checkpointed { checkpoint } => checkpointed(page, checkpoint, state),
-            Event::Asked { ask, purpose, agent, .. } => asked(page, *ask, purpose, *agent),
+            Event::Asked { ask, purpose, agent, .. } => {
+                asked(page, *ask, purpose, *agent);
+                wishes::handed_over(page, purpose, state);
+            }
             Event::Replied { reply, .. } => replied(page, reply, state),
             Event::Waiting { until, reason } => {
                 self.announced = Some(until.since(recorded.at));
-                waiting(page, *until, *reason, recorded.at, state);
+                waits::waiting(page, *until, *reason, recorded.at, state);
             }
             Event::TasksRead { list, remarks } => board::read(page, list, remarks, state),
             Event::BaselineStarted { .. } => {
@@ -99,6 +100,9 @@ impl Lines {
             Event::Judged { judgement } => judged(page, judgement, state),
             Event::Landed { landed } => tell_landed(page, landed, state),
             Event::IterationEnded { iteration } => iteration_ended(page, *iteration, state),
+            Event::Wished { .. } | Event::Paused | Event::TaskSkipped { .. } => {
+                wishes::tell(page, &recorded.event);
+            }
             Event::Warned { text } => warn(page, text),
             Event::RunEnded { outcome } => crate::ending::tell(page, outcome, recorded.at, state),
         }
@@ -108,39 +112,10 @@ impl Lines {
     pub(crate) fn doing<W: Write>(&mut self, page: &mut Page<W>, activity: &Activity<'_>) {
         match activity {
             Activity::Gate(gate) => gate_started(page, gate),
+            Activity::GateRuns { gate, ran } => waits::still_running(page, gate, *ran),
+            Activity::Paused { since } => wishes::still_paused(page, *since),
             Activity::Waiting { until, reason, left } => {
-                self.still_waiting(page, *until, *reason, *left);
-            }
-        }
-    }
-
-    /// A live countdown on a terminal; elsewhere a line now and then.
-    fn still_waiting<W: Write>(
-        &mut self,
-        page: &mut Page<W>,
-        until: Timestamp,
-        reason: WaitReason,
-        left: Millis,
-    ) {
-        let words = match reason {
-            WaitReason::UsageLimit => "Usage limit",
-            WaitReason::Retry => "Retry",
-            WaitReason::Delay => "Pause",
-        };
-        let clock = page.clock();
-        let at = clock.minutes(until, (clock.now)());
-        match page.style().motion {
-            Motion::Rewrites => {
-                let text = format!("{words}: goes on at {at}, in {}", time::countdown(left));
-                page.pass(Mark::Busy, &text);
-            }
-            Motion::Appends => {
-                let announced = *self.announced.get_or_insert(left);
-                if announced.0.saturating_sub(left.0) >= WAIT_LINE_EVERY.0 {
-                    self.announced = Some(left);
-                    let text = format!("{words}: still waiting, goes on at {at} (in {left})");
-                    page.say(Mark::Busy, Paint::Dim, &text);
-                }
+                waits::still_waiting(page, &mut self.announced, *until, *reason, *left);
             }
         }
     }
@@ -159,7 +134,10 @@ fn tell_quietly<W: Write>(page: &mut Page<W>, recorded: &Recorded, state: &RunSt
             child_ended(page, &reply.end, "the agent");
         }
         Event::Waiting { until, reason: WaitReason::UsageLimit } => {
-            waiting(page, *until, WaitReason::UsageLimit, recorded.at, state);
+            waits::waiting(page, *until, WaitReason::UsageLimit, recorded.at, state);
+        }
+        Event::Wished { .. } | Event::Paused | Event::TaskSkipped { .. } => {
+            wishes::tell(page, &recorded.event);
         }
         Event::RunEnded { outcome } => crate::ending::tell_briefly(page, outcome),
         Event::RunStarted { .. }
@@ -320,7 +298,7 @@ fn replied<W: Write>(page: &mut Page<W>, reply: &Reply, state: &RunState) {
 
 /// Returns the question that calls are made for: the verdict of a gate once the work has been
 /// answered, a commit message once it has been judged.
-fn open_question(current: &Iteration) -> &Asking {
+pub(crate) fn open_question(current: &Iteration) -> &Asking {
     match (&current.judgement, &current.work.end) {
         (Some(_), _) => &current.message,
         (None, Some(_)) if current.gate != Asking::default() => &current.gate,
@@ -351,45 +329,8 @@ fn failed<W: Write>(page: &mut Page<W>, failure: &Failure) {
     }
 }
 
-fn waiting<W: Write>(
-    page: &mut Page<W>,
-    until: Timestamp,
-    reason: WaitReason,
-    now: Timestamp,
-    state: &RunState,
-) {
-    let at = page.clock().minutes(until, now);
-    let left = until.since(now);
-    match reason {
-        WaitReason::UsageLimit => page.say(
-            Mark::Busy,
-            Paint::Warn,
-            &format!("Usage limit: waiting until {at} (in {left}); this counts against nothing"),
-        ),
-        WaitReason::Retry => {
-            let asking = state.current.as_ref().map(open_question);
-            let count = asking.map_or(1, |asking| asking.failures);
-            let why = asking
-                .and_then(|asking| asking.last_failure.as_ref())
-                .map(|failure| format!(", because of: {}", failure.class.name()))
-                .unwrap_or_default();
-            let max = state.recipe.retries.max;
-            let text = format!("Retry {count} of {max} in {left}{why}");
-            page.say(Mark::Again, Paint::Warn, &text);
-        }
-        WaitReason::Delay => {
-            page.say(Mark::Busy, Paint::Dim, &format!("Pausing {left} before the next iteration"));
-        }
-    }
-}
-
 fn gate_started<W: Write>(page: &mut Page<W>, gate: &Gate) {
-    let name = words(page, &gate.name);
-    let text = if gate.name == gate.check.label() {
-        format!("Gate {name}: running")
-    } else {
-        format!("Gate {name}: running {}", words(page, gate.check.label()))
-    };
+    let text = waits::running(page, gate);
     match page.style().motion {
         Motion::Rewrites => page.pass(Mark::Busy, &text),
         Motion::Appends => page.say(Mark::Busy, Paint::Dim, &text),
@@ -507,6 +448,9 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
         }
         Verdict::Reviewed { verdict, .. } => {
             (Mark::Step, Paint::Act, format!("Review: {}", verdict.name()))
+        }
+        Verdict::Skipped { .. } => {
+            (Mark::Back, Paint::Warn, "The task is left out, as was asked".to_owned())
         }
         Verdict::Compacted { trigger } => {
             (Mark::Pass, Paint::Good, memory::told(judgement, *trigger))

@@ -8,14 +8,13 @@ pub mod archive;
 mod markdown;
 mod sections;
 
-use ralph_core::ids::TaskId;
 use ralph_core::outcome::Outcome;
 use ralph_core::report::{Stuck, Summary};
 use ralph_core::task::Progress;
+use ralph_core::units::Timestamp;
 
-use crate::safe;
+use crate::next::{self, Facts, FailedWork};
 use crate::stream::plural;
-use crate::verbose::quoted;
 use markdown::{code, plain};
 
 /// Returns the account of a run as Markdown.
@@ -141,53 +140,36 @@ fn stuck(stuck: Stuck) -> String {
     format!("Yes (same error {}x{shifts})", stuck.alike)
 }
 
-/// Adds what to type next. Text of others stands in it only quoted for a shell.
+/// Adds what to type next.
 fn next(page: &mut String, summary: &Summary) {
-    let mut commands: Vec<(String, &str)> = Vec::new();
-    for task in &summary.failed {
-        commands.extend(next_for(&task.id, task.branch.as_deref(), task.onto.as_deref()));
-    }
-    // Tasks that failed stay failed, so that going on would end at once.
-    let is_over = matches!(summary.outcome, Some(Outcome::Complete | Outcome::TasksLeft { .. }));
-    if !is_over {
-        commands.push(("ralph resume".to_owned(), "go on where it stopped"));
-    }
-    for task in &summary.auto_approved {
-        let show = format!("ralph tasks show {}", word(&task.id.0));
-        commands.push((show, "what the last review still wanted"));
-    }
-    commands.push((format!("ralph log {}", word(&summary.run.0)), "everything that happened"));
     page.push_str("\n## Next\n\n```sh\n");
-    for (command, what) in commands {
+    for (command, what) in next_commands(summary) {
         page.push_str(&format!("{command}  # {what}\n"));
     }
     page.push_str("```\n");
 }
 
-/// Returns what may be done about a task that failed.
-pub(crate) fn next_for(
-    task: &TaskId,
-    branch: Option<&str>,
-    onto: Option<&str>,
-) -> Vec<(String, &'static str)> {
-    let id = word(&task.0);
-    match branch {
-        Some(branch) => {
-            let branch = word(branch);
-            let onto = onto.map_or_else(|| "HEAD".to_owned(), word);
-            vec![
-                (format!("git diff {onto}...{branch}"), "see what was tried"),
-                (format!("ralph build --task {id} --from-shelf"), "go on from that"),
-                (format!("ralph build --task {id} --fresh"), "try it afresh"),
-            ]
-        }
-        None => vec![(format!("ralph build --task {id}"), "try it again")],
-    }
-}
-
-/// Returns a name as a shell would need it, on one line.
-fn word(name: &str) -> String {
-    quoted(&safe::one_line(name, 300, ""))
+/// Returns what to type next, and what for.
+pub(crate) fn next_commands(summary: &Summary) -> Vec<(String, String)> {
+    let facts = Facts {
+        outcome: summary.outcome.as_ref(),
+        failed: summary
+            .failed
+            .iter()
+            .map(|task| FailedWork {
+                task: &task.id,
+                branch: task.branch.as_deref(),
+                onto: task.onto.as_deref(),
+            })
+            .collect(),
+        approved_at_cap: summary.auto_approved.iter().map(|task| &task.id).collect(),
+        commits: summary.commits.count,
+        agent_commits: summary.agent_commits,
+        started: summary.started,
+        has_tasks: summary.progress.is_some(),
+        run: Some(&summary.run),
+    };
+    next::commands(&facts, Timestamp::utc)
 }
 
 fn times(count: u32) -> String {
@@ -195,4 +177,4 @@ fn times(count: u32) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

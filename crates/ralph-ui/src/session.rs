@@ -18,6 +18,7 @@ use ralph_core::units::{Millis, Timestamp};
 
 use crate::safe;
 use crate::time::WallClock;
+use crate::wishes;
 use crate::writer::Swallow;
 
 /// How wide the rules between the blocks are.
@@ -259,6 +260,7 @@ impl<W: Write> SessionLog<W> {
             Verdict::Reviewed { verdict, .. } => {
                 Status::Good(format!("reviewed: {}", verdict.name()))
             }
+            Verdict::Skipped { .. } => Status::Failed("skipped".to_owned()),
             Verdict::Compacted { .. } => Status::Good("compacted".to_owned()),
         };
     }
@@ -348,6 +350,11 @@ impl<W: Write> Ui for SessionLog<W> {
             Event::Warned { text } => {
                 let line = format!("[warning] {}", safe::harmless(text));
                 self.line(&line);
+            }
+            Event::Wished { .. } | Event::Paused | Event::TaskSkipped { .. } => {
+                if let Some(line) = wishes::told(&recorded.event) {
+                    self.line(&format!("[asked of the run] {}", safe::harmless(&line)));
+                }
             }
             Event::Claimed { claim } => {
                 for violation in &claim.refused {

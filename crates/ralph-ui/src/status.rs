@@ -4,6 +4,7 @@
 //! Not here: whether it is active, which only the lock says.
 
 mod commits;
+mod outlook;
 mod plan;
 
 use ralph_core::gate::GateStatus;
@@ -17,13 +18,14 @@ use crate::style::{Paint, Style};
 use crate::tasks;
 
 pub use commits::{CommitLine, last_commits};
+pub use outlook::{Ahead, Outlook};
 pub use plan::{Extent, PlanStanding, plan};
 
 /// A line of a terminal or two.
 const LONGEST: usize = 200;
 
 /// Returns where a run stands.
-pub fn describe(summary: &Summary, standing: &str, style: &Style) -> String {
+pub fn describe(summary: &Summary, ahead: &Ahead, standing: &str, style: &Style) -> String {
     let mut text = String::new();
     for question in &summary.questions {
         let line = format!("{} {}", tasks::name(&question.task), line(&question.needs));
@@ -41,6 +43,9 @@ pub fn describe(summary: &Summary, standing: &str, style: &Style) -> String {
         summary.maximum_iterations,
         total.ran
     ));
+    for asked in &ahead.asked {
+        text.push_str(&format!("{}      {asked}\n", style.paint(Paint::Warn, "Asked")));
+    }
     let cost = total.cost.map_or_else(|| "not reported".to_owned(), |cost| cost.to_string());
     text.push_str(&format!("Cost       {cost}, {} tokens\n", total.usage().tokens()));
     if let Some(backend) = summary.sandbox {
@@ -75,7 +80,8 @@ pub fn describe(summary: &Summary, standing: &str, style: &Style) -> String {
     }
     if let Some(Progress { done, total, failed, .. }) = summary.progress {
         let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-        text.push_str(&format!("Tasks      {done} of {total} done{failed}\n\n"));
+        let rest = ahead.rest.map(|rest| format!(", about {rest} to go")).unwrap_or_default();
+        text.push_str(&format!("Tasks      {done} of {total} done{failed}{rest}\n\n"));
         text.push_str(&table(&summary.tasks, style));
     }
     for task in &summary.auto_approved {

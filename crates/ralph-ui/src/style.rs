@@ -321,7 +321,7 @@ pub(crate) enum Mark {
 }
 
 impl Mark {
-    fn forms(self) -> (&'static str, &'static str) {
+    pub(crate) fn forms(self) -> (&'static str, &'static str) {
         match self {
             Self::Tool => ("⏺", "*"),
             Self::Ok => ("✅", "[OK]"),

@@ -70,6 +70,9 @@ impl Remarks {
             | Event::Observed { .. }
             | Event::Landed { .. }
             | Event::IterationEnded { .. }
+            | Event::Wished { .. }
+            | Event::Paused
+            | Event::TaskSkipped { .. }
             | Event::Warned { .. }
             | Event::RunEnded { .. } => {}
         }
@@ -122,6 +125,9 @@ impl Remarks {
             | Event::GateChecked { .. }
             | Event::Judged { .. }
             | Event::Landed { .. }
+            | Event::Wished { .. }
+            | Event::Paused
+            | Event::TaskSkipped { .. }
             | Event::Warned { .. }
             | Event::RunEnded { .. } => {}
         }
@@ -132,7 +138,7 @@ impl Remarks {
 pub(crate) fn doing<W: Write>(page: &mut Page<W>, activity: &Activity<'_>) {
     match activity {
         Activity::Gate(gate) => running(page, gate),
-        Activity::Waiting { .. } => {}
+        Activity::GateRuns { .. } | Activity::Paused { .. } | Activity::Waiting { .. } => {}
     }
 }
 
@@ -189,6 +195,7 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
         | Verdict::NotHandedIn { .. }
         | Verdict::Blocked { .. }
         | Verdict::Reviewed { .. }
+        | Verdict::Skipped { .. }
         | Verdict::Compacted { .. } => "not looked at; the task list decides".to_owned(),
     };
     remark(page, &format!("Completion: {text}"));

@@ -123,6 +123,9 @@ impl<W: Write> Ui for TerminalView<W> {
             | Event::Judged { .. }
             | Event::Landed { .. }
             | Event::IterationEnded { .. }
+            | Event::Wished { .. }
+            | Event::Paused
+            | Event::TaskSkipped { .. }
             | Event::Warned { .. } => {}
         }
         match self.verbosity {

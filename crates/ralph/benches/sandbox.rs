@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ralph_core::sandbox::{Backend, GitAccess, Policy};
 use ralph_io::process::{Limits, Spawn, Stdin, Watch, capture};
-use ralph_io::sandbox::{Cage, Finding, Launcher, Places, Tenant, probe};
+use ralph_io::sandbox::{Cage, Finding, Launcher, Places, Surroundings, Tenant, probe};
 use ralph_testkit::sealed::Sealed;
 
 const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
@@ -24,8 +24,9 @@ fn main() {
     let mut launchers = vec![("directly", Launcher::Direct)];
     for backend in [Backend::Native, Backend::Bwrap, Backend::Landlock] {
         let env = vec![("PATH".into(), "/usr/bin:/bin".into())];
-        match probe(backend, Path::new(RALPH), &sealed.project(), &env, &Watch::detached()) {
-            Finding::Works(wall) => {
+        let around = Surroundings::of_the_kernel(Path::new(RALPH), &sealed.project(), env);
+        match probe(backend, &around) {
+            Finding::Works((wall, _)) => {
                 let cage = Cage::new(wall, policy(), places(&sealed), None);
                 launchers.push((backend.name(), Launcher::Caged(cage.with_tenant(Tenant::Git))));
             }

@@ -9,28 +9,36 @@
 
 #[path = "stream/samples.rs"]
 mod samples;
+#[path = "stream/slow.rs"]
+mod slow;
 #[path = "stream/typed.rs"]
 mod typed;
 
+use std::borrow::Cow;
 use std::fs;
 use std::hint::black_box;
 use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ralph_core::event::Purpose;
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
-use ralph_core::ports::{Request, Ui as _};
+use ralph_core::ports::{Request, Ui};
 use ralph_core::reading::{AgentEvent, Reading};
 use ralph_core::recipe::{AgentChoice, AgentKind};
 use ralph_core::text::{Excerpt, Truncate};
 use ralph_core::units::{Millis, Timestamp};
 use ralph_io::agents;
+use ralph_io::mask::Masker;
 use ralph_io::process::{Line, Lines};
 use ralph_ui::style::{Color, Marks, Motion, Style, Timestamps};
 use ralph_ui::time::WallClock;
+use ralph_ui::tui::{FullScreen, ScreenLink, Setup};
 use ralph_ui::view::{AgentStream, TerminalView, Verbosity, ViewOptions};
+
+use slow::Pace;
 
 /// What a full pipe gives at once.
 const CHUNK: usize = 64 * 1024;
@@ -51,12 +59,56 @@ fn main() {
         let [short, long] = [20, megabytes].map(|size| peak_of(name, size));
         println!("{name}: {short:.1} MiB at most for 20 MB, {long:.1} MiB for {megabytes} MB");
     }
+    beside_a_screen(&samples::of(samples::NAMES[0]), megabytes.min(50));
+}
+
+/// Says how many events a second are heard with a full screen, and with the plain view.
+fn beside_a_screen(sample: &samples::Sample, megabytes: usize) {
+    let rounds = rounds(sample, megabytes);
+    let paces = [None, Some(Pace::Quick), Some(Pace::Slow), Some(Pace::Stopped)];
+    let mut best = [0.0; 4];
+    for _ in 0..REPETITIONS {
+        for (best, pace) in best.iter_mut().zip(paces) {
+            let mut heard = 0_u32;
+            let mut view: Box<dyn Ui + Send> = match pace {
+                None => Box::new(view()),
+                Some(pace) => Box::new(screen(pace)),
+            };
+            let time = timed(|| {
+                black_box(listen(sample, rounds, |event| {
+                    heard += 1;
+                    view.hear(event);
+                }));
+            });
+            // Leaving a terminal that hangs is waited for, but that is not what is measured.
+            thread::spawn(move || drop(view));
+            *best = f64::max(*best, f64::from(heard) / time.as_secs_f64());
+        }
+    }
+    let [plain, quick, slow, stopped] = best;
+    println!(
+        "{}: {plain:.0} events/s in plain lines, {quick:.0} on a screen, {slow:.0} on a slow one, \
+         {stopped:.0} on one that has stopped",
+        sample.name
+    );
+}
+
+fn screen(pace: Pace) -> impl Ui + Send {
+    let setup = Setup {
+        device: Box::new(slow::Terminal(pace)),
+        send: Box::new(|_| Ok(())),
+        screen: ScreenLink::default(),
+        options: options(),
+    };
+    FullScreen::start(setup, |screen| screen, view())
 }
 
 fn compare(sample: &samples::Sample, megabytes: usize) {
     let rounds = rounds(sample, megabytes);
     let baseline = sample.as_json();
-    let mut best = [Duration::MAX; 4];
+    let secrets = ["ANTHROPIC_API_KEY", "GITHUB_TOKEN", "DATABASE_PASSWORD"];
+    let masker = Masker::new(secrets.map(|name| format!("{name}-9f8e7d6c5b4a39281706")));
+    let mut best = [Duration::MAX; 6];
     for _ in 0..REPETITIONS {
         let times = [
             timed(|| {
@@ -68,12 +120,24 @@ fn compare(sample: &samples::Sample, megabytes: usize) {
             }),
             timed(|| (0..rounds).for_each(|_| typed::read(sample.kind, &baseline))),
             timed(|| (0..rounds).for_each(|_| typed::read_values(&baseline))),
+            timed(|| {
+                let mut mask = masker.stream();
+                for chunk in
+                    std::iter::repeat_n(&sample.unit, rounds).flat_map(|it| it.chunks(CHUNK))
+                {
+                    black_box(mask.feed(chunk));
+                }
+            }),
+            timed(|| {
+                let mut mask = masker.stream();
+                black_box(listen_through(sample, rounds, |chunk| mask.feed(chunk), |_| {}));
+            }),
         ];
         for (best, time) in best.iter_mut().zip(times) {
             *best = time.min(*best);
         }
     }
-    let [ours, shown, typed, values] = best.map(|time| time.as_secs_f64());
+    let [ours, shown, typed, values, alone, together] = best.map(|time| time.as_secs_f64());
     let bytes = f64::from(u32::try_from(sample.unit.len() * rounds / 1_000).unwrap_or(u32::MAX));
     println!(
         "{}: {:.2} x typed values, {:.2} x with the view, untyped values are {:.2} x typed \
@@ -86,21 +150,42 @@ fn compare(sample: &samples::Sample, megabytes: usize) {
         bytes / 1e3 / shown,
         bytes / 1e3 / typed,
     );
+    println!(
+        "{}: masking alone {:.0} MB/s, reading with it {:.0} MB/s, {:.2} x without",
+        sample.name,
+        bytes / 1e3 / alone,
+        bytes / 1e3 / together,
+        together / ours,
+    );
 }
 
 fn rounds(sample: &samples::Sample, megabytes: usize) -> usize {
     (megabytes * 1_000_000).div_ceil(sample.unit.len())
 }
 
-/// Reads the sample over and over, as a call to an agent does.
-fn listen(sample: &samples::Sample, rounds: usize, mut tell: impl FnMut(&AgentEvent)) -> Reading {
+/// Reads the sample over and over, as a call to an agent does, without masking.
+fn listen(sample: &samples::Sample, rounds: usize, tell: impl FnMut(&AgentEvent)) -> Reading {
+    listen_through(sample, rounds, unchanged, tell)
+}
+
+fn unchanged(bytes: &[u8]) -> Cow<'_, [u8]> {
+    Cow::Borrowed(bytes)
+}
+
+/// Reads the sample over and over, through something that changes what comes.
+fn listen_through(
+    sample: &samples::Sample,
+    rounds: usize,
+    mut change: impl for<'a> FnMut(&'a [u8]) -> Cow<'a, [u8]>,
+    mut tell: impl FnMut(&AgentEvent),
+) -> Reading {
     let mut translator = agents::translator(&request(sample.kind), Path::new("/project"));
     let mut reading = Reading::default();
     let mut tail = Excerpt::new(8_000, Truncate::Tail);
     let mut lines = Lines::default();
     for _ in 0..rounds {
         for chunk in sample.unit.chunks(CHUNK) {
-            lines.feed(chunk, |line| match line {
+            lines.feed(&change(chunk), |line| match line {
                 Line::Whole(line) => {
                     tail.feed(&line);
                     tail.feed("\n");
@@ -118,7 +203,11 @@ fn listen(sample: &samples::Sample, rounds: usize, mut tell: impl FnMut(&AgentEv
 }
 
 fn view() -> TerminalView<io::Sink> {
-    let options = ViewOptions {
+    TerminalView::new(io::sink(), options())
+}
+
+fn options() -> ViewOptions {
+    ViewOptions {
         style: Style {
             color: Color::Ansi,
             marks: Marks::Emoji,
@@ -131,8 +220,7 @@ fn view() -> TerminalView<io::Sink> {
         verbosity: Verbosity::Normal,
         agent_stream: AgentStream::Shown,
         clock: WallClock::system(|| Timestamp(0)),
-    };
-    TerminalView::new(io::sink(), options)
+    }
 }
 
 /// Reads one sample in this process, and prints the most memory it held.

@@ -3,13 +3,18 @@
 //! Not here: what a command does, and settings that come from files.
 
 mod context;
+pub(crate) mod control;
+mod guidance;
+mod init;
 pub(crate) mod memory;
+pub(crate) mod notify;
 pub(crate) mod sandbox;
+mod serve;
 mod tasks;
 mod texts;
 mod trust;
+mod tui;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -17,12 +22,17 @@ use ralph_core::prompt::role::RolePrompt;
 use ralph_core::prompt::run::RunPrompt;
 
 pub(crate) use context::ContextArgs;
+pub(crate) use guidance::{CompletionsArgs, HelpArgs, ManArgs, explained, whole};
+pub(crate) use init::{InitArgs, WorkflowChoice};
+pub(crate) use serve::ServeArgs;
 pub(crate) use tasks::{TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs, TasksValidateArgs};
 pub(crate) use texts::WELCOME;
 pub(crate) use trust::TrustArgs;
+pub(crate) use tui::TuiArgs;
 
 use texts::{
-    ARCHIVING, BUILDING, DOCTOR_CODES, EXIT_CODES, PLANNING, PLUGIN_CODES, SCAFFOLD, TEMPLATES,
+    ARCHIVING, BUILDING, COMPLETING, DOCTOR_CODES, EXIT_CODES, GOING_ON, NOTIFYING, NOTING,
+    PAUSING, PLANNING, PLUGIN_CODES, RESUMING, SCAFFOLD, SERVING, STOPPING, TEMPLATES, TOPICS,
     TRUSTING,
 };
 
@@ -34,7 +44,6 @@ use texts::{
     about = "Drives any coding-agent CLI in a loop until the work is really done",
     disable_version_flag = true,
     disable_help_subcommand = true,
-    args_conflicts_with_subcommands = true,
     max_term_width = 100,
     after_help = EXIT_CODES
 )]
@@ -98,13 +107,31 @@ pub(crate) enum Command {
     #[command(after_help = BUILDING)]
     Build(BuildArgs),
     /// Go on with an interrupted or crashed run exactly where its journal ends.
+    #[command(after_help = RESUMING)]
     Resume(ResumeArgs),
+    /// Ask the active run to pause after its current step; files may be edited meanwhile.
+    #[command(after_help = PAUSING)]
+    Pause(control::HaltArgs),
+    /// Let a paused run go on.
+    #[command(after_help = GOING_ON)]
+    Go(control::GoArgs),
+    /// Ask the active run to stop after its current step, like Ctrl-C; it can be resumed.
+    #[command(after_help = STOPPING)]
+    Stop(control::HaltArgs),
+    /// Leave a task of the active run out; work on it so far is kept on a branch.
+    Skip(control::SkipArgs),
+    /// Tell the next agent of the active run something, once.
+    #[command(after_help = NOTING)]
+    Note(control::NoteArgs),
     /// Show where the run of this directory stands.
     Status(StatusArgs),
     /// Show the journal of a run.
     Log(LogArgs),
     /// Give the account of a run: what was done, what failed and why, what it took.
     Report(ReportArgs),
+    /// Show runs live in a browser on this machine, with buttons to pause, stop and steer them.
+    #[command(after_help = SERVING)]
+    Serve(ServeArgs),
     /// Show what the next prompt would be and what each of its sections costs; start nothing.
     Context(ContextArgs),
     /// List, show, add and mend the tasks of a task file, in either of its forms.
@@ -123,13 +150,26 @@ pub(crate) enum Command {
     Plugin(PluginArgs),
     /// Watch a complete loop in a throw-away repository with the built-in scripted agent.
     Demo(DemoArgs),
-    /// Make the documents and settings that a workflow needs.
+    /// Make the documents and settings that a workflow needs: by questions, or by what is found.
     #[command(after_help = SCAFFOLD)]
     Init(InitArgs),
+    /// Explain a topic or a command.
+    #[command(after_help = TOPICS)]
+    Help(HelpArgs),
+    /// Print what makes a shell complete the words of ralph: commands, options, tasks, runs.
+    #[command(after_help = COMPLETING)]
+    Completions(CompletionsArgs),
+    /// Print the manual page of ralph, or write those of all commands into a directory.
+    Man(ManArgs),
     /// Show, search or draw what agents remember in the knowledge graph of this project.
     Memory(memory::MemoryArgs),
     /// Serve the knowledge graph of this project to an agent, over MCP on stdin and stdout.
     Mcp(memory::McpArgs),
+    /// Show who is told what happens in a run, or try it with a notice to every channel.
+    #[command(after_help = NOTIFYING)]
+    Notify(notify::NotifyArgs),
+    /// Send a run to an OpenTelemetry collector, after it is over.
+    Otel(notify::OtelArgs),
     /// Show what agents and gates of this project can reach, or run a command where they would.
     Sandbox(sandbox::SandboxArgs),
     /// Answer a hook of Claude Code, or explain what the guard makes of a command.
@@ -147,15 +187,6 @@ pub(crate) enum Command {
         host: String,
         /// Its port.
         port: u16,
-    },
-    /// The proxy's end in a container, and a command beside it.
-    #[command(name = "__bridge", hide = true)]
-    Bridge {
-        /// The directory with the proxy's sockets.
-        directory: PathBuf,
-        /// The command and its arguments.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
-        command: Vec<OsString>,
     },
     /// The guard's own process.
     #[command(name = "__guard", hide = true)]
@@ -205,6 +236,9 @@ pub(crate) struct LimitArgs {
     /// Exit with 0 although the work is not complete when iterations or a budget are used up.
     #[arg(long)]
     pub(crate) allow_incomplete: bool,
+    /// Send spans and metrics to an OpenTelemetry collector.
+    #[arg(long)]
+    pub(crate) otel: bool,
 }
 
 /// Options of `prompt`.
@@ -316,6 +350,8 @@ pub(crate) struct StartArgs {
     /// Ask the agent for its final text only, and do not show its work.
     #[arg(long)]
     pub(crate) no_stream_agent_output: bool,
+    #[command(flatten)]
+    pub(crate) tui: TuiArgs,
     /// Read settings from this file instead of .ralph/settings.json.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -356,6 +392,8 @@ pub(crate) struct ResumeArgs {
     pub(crate) list: bool,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) tui: TuiArgs,
     /// Read the place of the state from this settings file instead of .ralph/settings.json.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -376,22 +414,41 @@ pub(crate) struct StatusArgs {
     /// Print facts as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Follow it until the run ends: drawn in place on a terminal, else again when it changed.
+    #[arg(long)]
+    pub(crate) watch: bool,
 }
 
 /// Options of `log`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
 pub(crate) struct LogArgs {
     /// The run; without it, the last one of this directory.
     pub(crate) run: Option<String>,
     /// Go on as long as the run is active.
     #[arg(long)]
     pub(crate) follow: bool,
+    /// With --follow: also wait while the run is not active, and go on when it is resumed.
+    #[arg(long, requires = "follow")]
+    pub(crate) forever: bool,
+    /// Show only this iteration.
+    #[arg(long, value_name = "N")]
+    pub(crate) iteration: Option<u32>,
+    /// Show only what is about this task.
+    #[arg(long, value_name = "ID", conflicts_with = "raw")]
+    pub(crate) task: Option<String>,
+    /// Show only what happened since: 90s, 10m, 2h, 3d, a time such as 23:15, or a date.
+    #[arg(long, value_name = "TIME", conflicts_with = "raw")]
+    pub(crate) since: Option<String>,
     /// Print the events as they are in the journal, one JSON object a line.
     #[arg(long, conflicts_with = "raw")]
     pub(crate) json: bool,
     /// Print what the agent itself wrote.
     #[arg(long, conflicts_with = "follow")]
     pub(crate) raw: bool,
+    /// Show the run again on a full screen; with --follow, one that is going on.
+    #[arg(long, conflicts_with_all = ["json", "raw"])]
+    pub(crate) tui: bool,
 }
 
 /// Options of `report`.
@@ -402,6 +459,9 @@ pub(crate) struct ReportArgs {
     /// Print facts as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a page with charts and diffs that needs nothing but a browser; - is stdout.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 /// Options of `archive`.
@@ -470,34 +530,6 @@ pub(crate) struct DemoArgs {
     /// Leave out the pauses that are there for the eye.
     #[arg(long)]
     pub(crate) fast: bool,
-}
-
-/// Options of `init`.
-#[derive(Debug, Args)]
-pub(crate) struct InitArgs {
-    /// What the project works by: prompt, specs or tasks.
-    #[arg(long, value_name = "WORKFLOW", hide_possible_values = true)]
-    pub(crate) workflow: Option<WorkflowChoice>,
-    /// What is to be built, in a few words [default: the name of the directory].
-    #[arg(long, value_name = "FEATURE", requires = "workflow")]
-    pub(crate) name: Option<String>,
-    /// Write documents anew that are there; the old ones are kept beside them as .bak.
-    #[arg(long, requires = "workflow")]
-    pub(crate) force: bool,
-    /// Print what settings files may contain, as a JSON Schema.
-    #[arg(long, conflicts_with = "workflow")]
-    pub(crate) print_schema: bool,
-}
-
-/// A workflow that a project can be made ready for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WorkflowChoice {
-    /// One prompt, again and again.
-    Prompt,
-    /// A specs folder with its implementation plan.
-    Specs,
-    /// A task list.
-    Tasks,
 }
 
 /// `ralph hook`.

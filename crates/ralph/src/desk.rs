@@ -23,12 +23,14 @@ use ralph_io::store::{Layout, Lock, LockError, files};
 use ralph_ui::session::SessionLog;
 use ralph_ui::style::Style;
 use ralph_ui::time::WallClock;
+use ralph_ui::tui::{Aside, FullScreen, ScreenLink, Setup};
 use ralph_ui::view::{AgentStream, Fanout, SHUTTING_DOWN, TerminalView, Verbosity, ViewOptions};
 use ralph_ui::writer::NonBlocking;
 
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
 use crate::documents::{DIRECTORY, DOCUMENTS};
+use crate::full_screen;
 use crate::project::{Project, complain_of_layout};
 use crate::recipe::{self, SPECS_DIR};
 use crate::screen::{self, Screen};
@@ -89,6 +91,9 @@ pub(crate) struct Desk {
     /// Where the project's own templates of prompts are.
     pub(crate) prompts: PathBuf,
     screen: Screen,
+    /// Whether the run is to be shown on a full screen.
+    wants_tui: bool,
+    full_screen: ScreenLink,
     out: NonBlocking,
     repository: Option<Repository>,
     agent_stream: AgentStream,
@@ -107,11 +112,13 @@ impl Desk {
         let cannot = |what: &str, error: std::io::Error| {
             Complaint::new(ExitStatus::Incomplete, format!("cannot {what}: {error}"))
         };
-        let out = NonBlocking::start(screen::stderr())
+        let full_screen = ScreenLink::default();
+        let out = NonBlocking::start(Aside::new(full_screen.clone(), screen::stderr()))
             .map_err(|error| cannot("start a thread", error))?;
-        let voice = out.clone();
-        let watch = Watch::install(move |stage| announce(&voice, stage))
+        let (voice, shown) = (out.clone(), full_screen.clone());
+        let watch = Watch::install(move |stage| announce(&voice, &shown, stage))
             .map_err(|error| cannot("watch for signals", error))?;
+        full_screen::make_room(&watch, &full_screen);
         let repository = project.repository(&watch)?;
         let layout = project.layout_in(loaded, repository.as_ref())?;
         layout.prepare_state().map_err(|error| complain_of_layout(&error))?;
@@ -132,6 +139,8 @@ impl Desk {
             context_window: settings.context.window,
             prompts: settings.prompts_dir.clone().into(),
             screen: Screen::new(common, &settings.ui),
+            wants_tui: settings.ui.tui,
+            full_screen,
             out,
             repository,
             agent_stream: if settings.stream_agent_output {
@@ -397,7 +406,12 @@ impl Desk {
     }
 
     /// Returns the views of a run: the terminal's, and the log in the project.
-    pub(crate) fn views(&self, incomplete: Incomplete, masker: &Masker) -> Fanout<'static> {
+    pub(crate) fn views(
+        &self,
+        run: &RunId,
+        incomplete: Incomplete,
+        masker: &Masker,
+    ) -> Fanout<'static> {
         let options = |style: Style, verbosity, agent_stream| ViewOptions {
             style,
             verbosity,
@@ -407,11 +421,11 @@ impl Desk {
         let style = self.screen.style.clone();
         let options_here = options(style, self.screen.verbosity, self.agent_stream);
         let mut terminal =
-            TerminalView::new(MaskWriter::new(masker, self.out.clone()), options_here);
+            TerminalView::new(MaskWriter::new(masker, self.out.clone()), options_here.clone());
         for remark in &self.remarks {
             terminal.remark(remark);
         }
-        let mut views: Vec<Box<dyn Ui>> = vec![Box::new(terminal)];
+        let mut views = vec![self.on_terminal(run, masker, options_here, terminal)];
         // Lost logs are no reason to stop; the journal has everything.
         if let Ok(log) = files::open_log(&self.layout) {
             let style = self.screen.style.for_log();
@@ -429,6 +443,34 @@ impl Desk {
         Fanout::new(views)
     }
 
+    /// Returns a writer to the terminal that never waits.
+    pub(crate) fn terminal(&self) -> NonBlocking {
+        self.out.clone()
+    }
+
+    /// Returns the view of the terminal: the plain one, or a screen with the plain one behind it.
+    fn on_terminal(
+        &self,
+        run: &RunId,
+        masker: &Masker,
+        options: ViewOptions,
+        plain: TerminalView<MaskWriter<NonBlocking>>,
+    ) -> Box<dyn Ui> {
+        if !self.wants_tui {
+            return Box::new(plain);
+        }
+        let device = match full_screen::device(screen::stderr()) {
+            Ok(device) => device,
+            Err(why) => {
+                self.out.say(&format!("warning: no full screen: {why}; going on line by line"));
+                return Box::new(plain);
+            }
+        };
+        let send = full_screen::sender(self.layout.run(run).path());
+        let setup = Setup { device, send, screen: self.full_screen.clone(), options };
+        Box::new(FullScreen::start(setup, |screen| MaskWriter::new(masker, screen), plain))
+    }
+
     /// Waits until the last line is written, but not for a terminal that does not read.
     pub(crate) fn finish(&self) {
         self.out.finish(LAST_WORDS);
@@ -436,12 +478,20 @@ impl Desk {
 }
 
 /// Says that a signal was heard.
-fn announce(out: &NonBlocking, stage: Stage) {
+fn announce(out: &NonBlocking, screen: &ScreenLink, stage: Stage) {
     match stage {
         Stage::Running => {}
-        Stage::Finish => out.say(SHUTTING_DOWN),
-        Stage::End => out.say("Received a second signal, ending what is running..."),
+        Stage::Finish => {
+            screen.stops_after_this_step();
+            out.say(SHUTTING_DOWN);
+        }
+        Stage::End => {
+            screen.stops_now();
+            out.say("Received a second signal, ending what is running...");
+        }
         Stage::Leave => {
+            full_screen::give_back();
+            screen.is_left();
             out.say("Received a third signal, leaving at once.");
             out.finish(LAST_WORDS);
         }

@@ -1,26 +1,84 @@
-//! Finds out from a project's own files how it is checked: tests, lint, types.
+//! Reads what a project and this machine say of themselves: build files, and agents on the `PATH`.
 //!
-//! What it finds is a proposal, so it reads little and guesses nothing. Not here: whether the
-//! commands succeed.
+//! Of a project little is read, and never more than its first levels. Not here: what the files
+//! say, which is the core's to tell.
 
-use std::fs::File;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use ralph_core::checks::{self, Found, READ, Tree};
+use ralph_core::recipe::AgentKind;
+use ralph_core::version::Version;
+use ralph_io::process::Watch;
+use ralph_io::versions::{Place, Versions, cache_directory};
 
-use crate::settings::types::gate::GateKind;
+use crate::project::Project;
 
 /// Build files are some kilobytes; of a larger one the beginning is enough.
 const LARGEST: u64 = 1 << 20;
 
-/// A command that checks a project.
+/// Parts of a project are `backend/` or `packages/web/`, no deeper.
+const DEEPEST: usize = 2;
+
+/// What a directory holds beyond this says nothing more about it.
+const MOST_ENTRIES: usize = 4000;
+
+/// Enough for the parts of any project, and quick on any disk.
+const MOST_DIRECTORIES: usize = 200;
+
+/// Directories that hold what others wrote.
+const PASSED_OVER: [&str; 8] =
+    ["node_modules", "target", "vendor", "dist", "build", "venv", "third_party", "testdata"];
+
+/// Files that are looked for in a directory of their own.
+const FURTHER: [&str; 2] = [".config/nextest.toml", "bin/rails"];
+
+/// The agents that ralph knows by name, the ones that it can ask the most of first.
+pub(crate) const AGENTS: [AgentKind; 9] = [
+    AgentKind::Claude,
+    AgentKind::Codex,
+    AgentKind::Gemini,
+    AgentKind::Opencode,
+    AgentKind::Copilot,
+    AgentKind::Qwen,
+    AgentKind::Cline,
+    AgentKind::Amp,
+    AgentKind::Pi,
+];
+
+/// An agent on the `PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// What it checks.
-    pub(crate) kind: GateKind,
-    /// The command.
-    pub(crate) command: String,
+pub(crate) struct Installed {
+    /// Its command.
+    pub(crate) command: &'static str,
+    /// What it says its version is.
+    pub(crate) version: Option<Version>,
+    /// Its file.
+    pub(crate) path: PathBuf,
+}
+
+impl Installed {
+    /// Returns its name with its version.
+    pub(crate) fn told(&self) -> String {
+        match &self.version {
+            Some(version) => format!("{} {version}", self.command),
+            None => self.command.to_owned(),
+        }
+    }
+}
+
+/// Returns the agents that are installed, best first.
+pub(crate) fn agents(project: &Project, watch: &Watch) -> Vec<Installed> {
+    let mut versions = Versions::open(cache_directory(|name| std::env::var_os(name)));
+    let place = Place { directory: &project.directory, env: &project.env, watch };
+    let found = AGENTS.into_iter().filter_map(|kind| {
+        let command = kind.name();
+        let path = project.find_program(command).ok()?;
+        Some(Installed { command, version: versions.of(command, place), path })
+    });
+    found.collect()
 }
 
 /// Returns the commands that check a project, in the words alone.
@@ -28,112 +86,55 @@ pub(crate) fn verify_commands(project: &Path) -> Vec<String> {
     gates(project).into_iter().map(|found| found.command).collect()
 }
 
-/// Returns the commands that check a project. Its Makefile is its own word on that; without one,
-/// the usual commands of its tools are taken.
+/// Returns the commands that check a project, and which file says so.
 pub(crate) fn gates(project: &Path) -> Vec<Found> {
-    let by_make = make(project);
-    if !by_make.is_empty() {
-        return by_make;
+    checks::checks(&tree(project))
+}
+
+fn tree(project: &Path) -> Tree {
+    let mut tree = Tree { above: above(project), ..Tree::default() };
+    let mut directories = vec![(String::new(), 0)];
+    let mut seen = 0;
+    while let Some((path, depth)) = directories.pop() {
+        seen += 1;
+        if seen > MOST_DIRECTORIES {
+            break;
+        }
+        let entries = fs::read_dir(project.join(&path)).into_iter().flatten().flatten();
+        for entry in entries.take(MOST_ENTRIES) {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let inner = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_directory {
+                let is_open = !name.starts_with('.') && !PASSED_OVER.contains(&name.as_str());
+                if is_open && depth < DEEPEST {
+                    directories.push((inner, depth + 1));
+                }
+            } else if entry.path().is_file() {
+                let is_read = READ.contains(&name.as_str());
+                let text = if is_read { read(&entry.path()) } else { Some(String::new()) };
+                tree.files.extend(text.map(|text| (inner, text)));
+            }
+        }
     }
-    [cargo(project), node(project), go(project), python(project)].concat()
+    let further = FURTHER.into_iter().filter(|path| project.join(path).is_file());
+    tree.files.extend(further.map(|path| (path.to_owned(), String::new())));
+    tree
 }
 
-fn test(command: String) -> Found {
-    Found { kind: GateKind::Test, command }
-}
-
-fn lint(command: String) -> Found {
-    Found { kind: GateKind::Lint, command }
-}
-
-/// Returns a command that runs a script or target of this name.
-fn named(name: &str, command: String) -> Found {
-    match name {
-        "test" | "check" => test(command),
-        _ => lint(command),
-    }
-}
-
-fn make(project: &Path) -> Vec<Found> {
-    let names = ["GNUmakefile", "makefile", "Makefile"];
-    let Some(text) = names.iter().find_map(|name| read(project, name)) else { return Vec::new() };
-    let has = |target: &str| {
-        text.lines().any(|line| {
-            let rest = line.strip_prefix(target).map(str::trim_start);
-            rest.is_some_and(|rest| rest.starts_with(':') && !rest.starts_with(":="))
-        })
+/// Returns the names of files above a project, up to the top of its repository.
+fn above(project: &Path) -> BTreeSet<String> {
+    let Some(top) = project.ancestors().position(|it| it.join(".git").exists()) else {
+        return BTreeSet::new();
     };
-    // `check` is what runs everything, by an old custom.
-    let targets: &[&str] = if has("check") { &["check"] } else { &["test", "lint", "typecheck"] };
-    let targets = targets.iter().filter(|it| has(it));
-    targets.map(|target| named(target, format!("make {target}"))).collect()
+    let directories = project.ancestors().skip(1).take(top);
+    let entries = directories.flat_map(|it| fs::read_dir(it).into_iter().flatten().flatten());
+    let files = entries.take(MOST_ENTRIES).filter(|entry| entry.path().is_file());
+    files.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-fn cargo(project: &Path) -> Vec<Found> {
-    let Some(manifest) = read(project, "Cargo.toml") else { return Vec::new() };
-    let is_workspace = manifest.lines().any(|line| line.trim() == "[workspace]");
-    let all = if is_workspace { " --workspace" } else { "" };
-    let mut commands = vec![test(format!("cargo test{all}"))];
-    let has_lints = manifest.contains("lints]") || manifest.contains("lints.clippy]");
-    if has_lints || read(project, "clippy.toml").is_some() {
-        commands.push(lint(format!("cargo clippy{all} --all-targets")));
-    }
-    commands
-}
-
-fn node(project: &Path) -> Vec<Found> {
-    let manifest: Option<Value> =
-        read(project, "package.json").and_then(|text| serde_json::from_str(&text).ok());
-    let Some(manifest) = manifest else { return Vec::new() };
-    let locks = [
-        ("pnpm-lock.yaml", "pnpm"),
-        ("yarn.lock", "yarn"),
-        ("bun.lock", "bun"),
-        ("bun.lockb", "bun"),
-    ];
-    let runner = locks.iter().find(|(lock, _)| project.join(lock).is_file());
-    let runner = runner.map_or("npm", |(_, runner)| runner);
-    let is_real = |script: &&str| {
-        let command = manifest["scripts"][*script].as_str().unwrap_or_default();
-        // npm writes this one itself where there are no tests.
-        !command.trim().is_empty() && !command.contains("no test specified")
-    };
-    let scripts = ["test", "lint", "typecheck", "type-check", "check-types"];
-    let scripts = scripts.iter().filter(|it| is_real(it));
-    scripts.map(|script| named(script, format!("{runner} run {script}"))).collect()
-}
-
-fn go(project: &Path) -> Vec<Found> {
-    match read(project, "go.mod") {
-        Some(_) => vec![test("go test ./...".to_owned()), lint("go vet ./...".to_owned())],
-        None => Vec::new(),
-    }
-}
-
-fn python(project: &Path) -> Vec<Found> {
-    let Some(manifest) = read(project, "pyproject.toml") else { return Vec::new() };
-    let prefix = if project.join("uv.lock").is_file() {
-        "uv run "
-    } else if project.join("poetry.lock").is_file() {
-        "poetry run "
-    } else {
-        ""
-    };
-    let command = |command: &str| format!("{prefix}{command}");
-    let tools = [
-        ("pytest", test(command("pytest"))),
-        ("[tool.ruff", lint(command("ruff check ."))),
-        ("[tool.mypy", lint(command("mypy ."))),
-    ];
-    tools.into_iter().filter(|(sign, _)| manifest.contains(sign)).map(|(_, found)| found).collect()
-}
-
-/// Reads the beginning of an ordinary file of the project.
-fn read(project: &Path, name: &str) -> Option<String> {
-    let path = project.join(name);
-    if !path.is_file() {
-        return None;
-    }
+/// Reads the beginning of a file.
+fn read(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(LARGEST).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -143,68 +144,56 @@ fn read(project: &Path, name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn write(project: &Path, files: &[(&str, &str)]) {
+        for (name, text) in files {
+            let path = project.join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            fs::write(path, text).expect("written");
+        }
+    }
+
     #[track_caller]
     fn check(files: &[(&str, &str)], expect: &[&str]) {
         let project = tempfile::tempdir().expect("a directory");
-        for (name, text) in files {
-            std::fs::write(project.path().join(name), text).expect("written");
-        }
+        write(project.path(), files);
         assert_eq!(verify_commands(project.path()), expect, "{files:?}");
     }
 
     #[test]
-    fn projects_say_how_they_are_checked() {
+    fn trees_are_read_as_far_as_they_say_something() {
         check(&[], &[]);
         check(&[("Cargo.toml", "[package]\nname = \"a\"\n")], &["cargo test"]);
+        check(&[("Cargo.toml", ""), (".config/nextest.toml", "")], &["cargo nextest run"]);
         check(
-            &[("Cargo.toml", "[workspace]\n[workspace.lints.clippy]\n")],
-            &["cargo test --workspace", "cargo clippy --workspace --all-targets"],
+            &[("services/api/go.mod", "")],
+            &["cd services/api && go test ./...", "cd services/api && go vet ./..."],
         );
-        let scripts = r#"{"scripts": {"test": "vitest", "lint": "eslint .", "build": "x"}}"#;
-        check(&[("package.json", scripts)], &["npm run test", "npm run lint"]);
-        check(
-            &[("package.json", scripts), ("pnpm-lock.yaml", "")],
-            &["pnpm run test", "pnpm run lint"],
-        );
-        let fresh = r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
-        check(&[("package.json", fresh)], &[]);
-        check(&[("package.json", "{ broken")], &[]);
-        check(&[("go.mod", "module a\n")], &["go test ./...", "go vet ./..."]);
-        let python = "[tool.pytest.ini_options]\n[tool.ruff]\n";
-        check(&[("pyproject.toml", python)], &["pytest", "ruff check ."]);
-        check(
-            &[("pyproject.toml", python), ("uv.lock", "")],
-            &["uv run pytest", "uv run ruff check ."],
-        );
-        check(
-            &[("Cargo.toml", "[package]\n"), ("go.mod", "")],
-            &["cargo test", "go test ./...", "go vet ./..."],
-        );
+        check(&[("a/b/c/go.mod", ""), ("node_modules/x/go.mod", ""), (".x/go.mod", "")], &[]);
+        check(&[("Gemfile", ""), ("bin/rails", "")], &["bin/rails test"]);
     }
 
     #[test]
-    fn tests_are_told_from_the_rest() {
+    fn what_lies_above_is_seen_up_to_the_top_of_the_repository() {
+        let root = tempfile::tempdir().expect("a directory");
+        let package = r#"{"scripts": {"test": "vitest run"}}"#;
+        write(
+            root.path(),
+            &[
+                ("bun.lock", ""),
+                ("in/.git/HEAD", ""),
+                ("in/yarn.lock", ""),
+                ("in/packages/a/package.json", package),
+            ],
+        );
+        assert_eq!(verify_commands(&root.path().join("in/packages/a")), ["yarn run test"]);
+        fs::remove_file(root.path().join("in/yarn.lock")).expect("removed");
+        assert_eq!(verify_commands(&root.path().join("in/packages/a")), ["npm run test"]);
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_a_build_file_is_not_waited_for() {
         let project = tempfile::tempdir().expect("a directory");
-        let write = |name: &str, text: &str| {
-            std::fs::write(project.path().join(name), text).expect("written");
-        };
-        let kinds = || gates(project.path()).iter().map(|it| it.kind).collect::<Vec<_>>();
-        write("package.json", r#"{"scripts": {"test": "vitest", "check-types": "tsc"}}"#);
-        write("go.mod", "module a\n");
-        let (test, lint) = (GateKind::Test, GateKind::Lint);
-        assert_eq!(kinds(), [test, lint, test, lint]);
-        write("Makefile", "check:\n\tx\n");
-        assert_eq!(kinds(), [test]);
-    }
-
-    #[test]
-    fn a_makefile_is_the_projects_own_word() {
-        let cargo = ("Cargo.toml", "[package]\n");
-        check(
-            &[cargo, ("Makefile", "test: build\n\tx\nlint :\n\ty\n")],
-            &["make test", "make lint"],
-        );
-        check(&[cargo, ("Makefile", "test:\n\ncheck: test\n")], &["make check"]);
-        check(&[cargo, ("Makefile", "test := 1\ntests:\n.PHONY: test\n")], &["cargo test"]);
+        fs::create_dir(project.path().join("Cargo.toml")).expect("a directory");
+        assert_eq!(verify_commands(project.path()), Vec::<String>::new());
     }
 }

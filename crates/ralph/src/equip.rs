@@ -19,6 +19,8 @@ pub(crate) enum Asking<'a> {
     Programs(&'a Watch),
     /// Nothing is started.
     Memory,
+    /// The programs are elsewhere; they are taken for the newest.
+    Nobody,
 }
 
 /// Finds out which versions of the agents are installed and what they can do.
@@ -32,13 +34,13 @@ pub(crate) fn equip<'a>(
     for agent in agents {
         let watch = match asking {
             Asking::Programs(watch) => watch,
-            Asking::Memory => &unwatched,
+            Asking::Memory | Asking::Nobody => &unwatched,
         };
         let place = Place { directory: &project.directory, env: &project.env, watch };
         agent.version = match (has_version(agent.kind), asking) {
             (true, Asking::Programs(_)) => versions.of(&agent.command, place),
             (true, Asking::Memory) => versions.remembered(&agent.command, place),
-            (false, _) => None,
+            (true, Asking::Nobody) | (false, _) => None,
         };
         agent.capabilities = agents::capabilities(agent.kind, agent.version);
         if let Some(selectors) = &agent.selectors {
@@ -65,7 +67,7 @@ fn history(project: &Project, asking: Asking<'_>) -> Vec<PathBuf> {
     let unwatched = Watch::detached();
     let watch = match asking {
         Asking::Programs(watch) => watch,
-        Asking::Memory => &unwatched,
+        Asking::Memory | Asking::Nobody => &unwatched,
     };
     let repository = project.repository(watch).ok().flatten();
     repository.map(|repository| repository.history_directories()).unwrap_or_default()

@@ -10,19 +10,21 @@ use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::{AgentKind, Recipe};
 use ralph_core::sandbox::model_hosts::model_hosts;
 use ralph_core::sandbox::reach::{Misread, Reach};
-use ralph_core::sandbox::{Backend, Credentials, NetworkMode, Policy};
+use ralph_core::sandbox::{Backend, Credentials, NetworkMode, Policy, Wanted};
 use ralph_io::agents;
 use ralph_io::confined::Confined;
 use ralph_io::environment::{self, Child, Variables};
 use ralph_io::git::Repository;
-use ralph_io::process::Watch;
+use ralph_io::process::{Space, Watch};
 use ralph_io::sandbox::proxy::{Handover, Proxy, Service};
+use ralph_io::sandbox::sbx;
 use ralph_io::sandbox::{
-    Cage, Chosen, Door, FurnishError, Handed, Launcher, Places, Refusal, Surroundings, Tenant,
-    Wall, choose, look,
+    Bounds, Cage, Chosen, Counted, Door, FurnishError, Ground, Handed, Launcher, NoLodging, Places,
+    Refusal, Surroundings, Tenant, Wall, choose, look,
 };
 
 use crate::complaint::Complaint;
+use crate::project::Project;
 use crate::remembering::MEMORY_FILE;
 
 /// Where things lie that a sandbox has to do with.
@@ -53,10 +55,15 @@ pub(crate) struct Isolation {
     names: Vec<String>,
     way_out: Option<WayOut>,
     output: u64,
+    space: Space,
 }
 
 /// What who signs commits must know.
 const UNSIGNED: &str = "commits are not signed: no key is in the sandbox; sign them afterwards";
+
+/// What the user of a VM must know.
+const SHARED_WHOLE: &str = "the VM shares the project whole: what is protected or hidden in it is not \
+                            so inside and is only checked afterwards, and gates have the agent's network";
 
 /// The proxy, with what must live as long as children use it.
 struct WayOut {
@@ -66,20 +73,34 @@ struct WayOut {
 }
 
 impl Isolation {
-    /// Finds what enforces the isolation that a run is to have, and makes it ready.
-    pub(crate) fn begin(site: &Site<'_>, recipe: &Recipe) -> Result<Self, Complaint> {
-        let kinds: Vec<AgentKind> = recipe.asked().into_iter().map(agents::program_kind).collect();
-        Self::of(site, tightened(recipe), &kinds, opened(recipe))
+    /// Makes ready what enforces the isolation of a run.
+    pub(crate) fn begin(
+        site: &Site<'_>,
+        recipe: &Recipe,
+        chosen: Chosen<Wall>,
+    ) -> Result<Self, Complaint> {
+        let mut isolation =
+            Self::of(site, tightened(recipe), &kinds(recipe), opened(recipe), chosen)?;
+        if isolation.cage.is_some() && site.repository.is_some_and(Repository::signs) {
+            isolation.warnings.push(UNSIGNED.to_owned());
+        }
+        if isolation.backend == Backend::Sbx {
+            let mut programs = Project::programs_of(recipe);
+            programs.extend(site.repository.map(|_| "git"));
+            isolation.cage.as_ref().map_or(Ok(()), |cage| has(cage, &programs, site.watch))?;
+        }
+        Ok(isolation)
     }
 
-    /// Finds what enforces a policy for agents of these kinds, and makes it ready.
+    /// Makes ready what enforces a policy for agents of these kinds.
     pub(crate) fn of(
         site: &Site<'_>,
         policy: Policy,
         kinds: &[AgentKind],
         opened: Vec<PathBuf>,
+        chosen: Chosen<Wall>,
     ) -> Result<Self, Complaint> {
-        let wall = match chosen(site, &policy)? {
+        let wall = match chosen {
             Chosen::Enforced(wall) => wall,
             Chosen::Guard { instead_of } => {
                 let mut warning = "nothing but the command guard keeps the agent from the rest of \
@@ -95,24 +116,51 @@ impl Isolation {
                 return Ok(Self::without(Backend::None, warning.to_owned()));
             }
         };
-        let (door, way_out) = match way_out(site, &policy, kinds)? {
+        let reach = reach(site, &policy, kinds)?;
+        let (door, way_out) = match way_out(site, &policy, &reach)? {
             Some((door, way_out)) => (Some(door), Some(way_out)),
             None => (None, None),
         };
         let backend = wall.backend();
         let (names, output) = (policy.env.clone(), policy.limits.output);
-        let cage = Cage::new(wall, policy, places(site, opened)?, door);
+        let network = policy.network.mode;
+        let places = places(site, opened)?;
+        let mut roots = vec![places.project.clone()];
+        roots.extend(policy.rw.iter().map(|said| places.named(said)));
+        let kept = vec![places.state.clone()];
+        let space = Space::new(roots, policy.limits.growth, kept);
+        let cage = Cage::new(wall, policy, places, door);
         let cell = cage.cell(&Handed::default()).map_err(|error| complain(&error))?;
+        let cage = cage.move_in(network, &reach, site.watch).map_err(|error| not_lodged(&error))?;
         let mut warnings = cell.notes;
-        if site.repository.is_some_and(Repository::signs) {
-            warnings.push(UNSIGNED.to_owned());
+        match backend {
+            Backend::Sbx => warnings.push(SHARED_WHOLE.to_owned()),
+            Backend::Native
+            | Backend::Bwrap
+            | Backend::Container
+            | Backend::Landlock
+            | Backend::Guard
+            | Backend::None => {}
         }
-        Ok(Self { backend, warnings, cage: Some(cage), names, way_out, output })
+        Ok(Self { backend, warnings, cage: Some(cage), names, way_out, output, space })
+    }
+
+    /// Removes what a run left that was killed.
+    pub(crate) fn sweep(&self, watch: &Watch) {
+        if let Some(cage) = &self.cage {
+            cage.clear();
+            cage.sweep(watch);
+        }
     }
 
     /// Returns how many bytes a child may print, where that is bounded.
     pub(crate) fn output(&self) -> Option<u64> {
         self.cage.as_ref().map(|_| self.output)
+    }
+
+    /// Returns how much of the disk a child may take, where that is bounded.
+    pub(crate) fn space(&self) -> Option<Space> {
+        self.cage.as_ref().map(|_| self.space.clone())
     }
 
     /// Returns the cage for a tenant; nothing where there are no walls.
@@ -128,6 +176,7 @@ impl Isolation {
             names: Vec::new(),
             way_out: None,
             output: 0,
+            space: Space::new(Vec::new(), 0, Vec::new()),
         }
     }
 
@@ -140,6 +189,7 @@ impl Isolation {
             state: state.to_owned(),
             proxy: self.way_out.as_ref().map(|way_out| way_out.proxy.clone()),
             output: self.output,
+            space: self.space.clone(),
         })
     }
 
@@ -177,6 +227,36 @@ impl Isolation {
     }
 }
 
+impl Drop for Isolation {
+    /// Nothing of the walls outlives a run, however it ended.
+    fn drop(&mut self) {
+        if let Some(cage) = &self.cage {
+            cage.clear();
+            // Signals are over by now, and would end this at once.
+            cage.move_out(&Watch::detached());
+        }
+    }
+}
+
+/// Returns the kinds of agents that a run asks.
+fn kinds(recipe: &Recipe) -> Vec<AgentKind> {
+    recipe.asked().into_iter().map(agents::program_kind).collect()
+}
+
+fn has(cage: &Cage, programs: &[&str], watch: &Watch) -> Result<(), Complaint> {
+    let missing = cage.missing(programs, watch);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
+    let place = match cage.wall() {
+        Wall::Container(container) => format!("the image `{}`", container.image),
+        Wall::Native | Wall::Bwrap { .. } | Wall::Sbx(_) | Wall::Landlock => "the VM".to_owned(),
+    };
+    let message = format!("{} was not found in {place}", names.join(", "));
+    Err(Complaint::input(message).hint(format!("install it in {place}")))
+}
+
 /// Returns the policy with what the run itself protects.
 fn tightened(recipe: &Recipe) -> Policy {
     let mut policy = recipe.sandbox.clone();
@@ -203,26 +283,83 @@ fn opened(recipe: &Recipe) -> Vec<PathBuf> {
     plan.into_iter().chain(recipe.draft.clone()).chain(memory).collect()
 }
 
-/// Refuses a run that nothing here can isolate as it is to be.
-pub(crate) fn look_for(site: &Site<'_>, recipe: &Recipe) -> Result<(), Complaint> {
-    chosen(site, &recipe.sandbox).map(drop)
+/// Returns what is to isolate a run, or refuses it where nothing here can.
+pub(crate) fn look_for(site: &Site<'_>, recipe: &Recipe) -> Result<Chosen<Wall>, Complaint> {
+    chosen(site, &recipe.sandbox, &kinds(recipe))
+}
+
+/// Refuses programs that an image does not have, before a run begins in it.
+pub(crate) fn image_has(
+    site: &Site<'_>,
+    recipe: &Recipe,
+    chosen: &Chosen<Wall>,
+    programs: &[&str],
+) -> Result<(), Complaint> {
+    match chosen {
+        Chosen::Enforced(wall @ Wall::Container(_)) => {
+            let places = places(site, Vec::new())?;
+            let cage = Cage::new(wall.clone(), without_network(&recipe.sandbox), places, None);
+            has(&cage, programs, site.watch)
+        }
+        Chosen::Enforced(_) | Chosen::Guard { .. } | Chosen::Nothing => Ok(()),
+    }
+}
+
+fn without_network(policy: &Policy) -> Policy {
+    let mut policy = policy.clone();
+    policy.network.mode = NetworkMode::None;
+    policy.gates.network = NetworkMode::None;
+    policy
+}
+
+/// Returns where the programs of a run are to be found.
+pub(crate) fn ground(chosen: &Chosen<Wall>) -> Ground {
+    match chosen {
+        Chosen::Enforced(wall) => wall.ground(),
+        Chosen::Guard { .. } | Chosen::Nothing => Ground::Machine,
+    }
+}
+
+/// Returns whether the programs of a run may be found elsewhere than on this machine.
+pub(crate) fn may_be_elsewhere(policy: &Policy, env: &[(OsString, OsString)]) -> bool {
+    match policy.backend {
+        Wanted::This(Backend::Container | Backend::Sbx) => true,
+        Wanted::This(
+            Backend::Native | Backend::Bwrap | Backend::Landlock | Backend::Guard | Backend::None,
+        ) => false,
+        Wanted::Auto => policy.image.is_some() || sbx::may_be_there(env),
+    }
 }
 
 /// Returns the backend for a policy.
-fn chosen(site: &Site<'_>, policy: &Policy) -> Result<Chosen<Wall>, Complaint> {
-    let around = surroundings(site)?;
-    choose(policy, |backend| look(backend, &around)).map_err(|refusal| refused(&refusal))
-}
-
-/// Returns what looking at a backend needs.
-fn surroundings(site: &Site<'_>) -> Result<Surroundings, Complaint> {
-    Ok(Surroundings {
+pub(crate) fn chosen(
+    site: &Site<'_>,
+    policy: &Policy,
+    kinds: &[AgentKind],
+) -> Result<Chosen<Wall>, Complaint> {
+    let around = Surroundings {
         ralph: own_executable()?,
         project: site.project.to_owned(),
         state_root: site.state_root.clone(),
         env: site.env.to_vec(),
         watch: site.watch.clone(),
-    })
+        image: policy.image.clone(),
+        kinds: kinds.to_vec(),
+        bounds: bounds(policy),
+    };
+    choose(policy, |backend| look(backend, &around)).map_err(|refusal| refused(&refusal))
+}
+
+/// Returns what a whole VM may use.
+pub(crate) fn bounds(policy: &Policy) -> Bounds {
+    let limits = &policy.limits;
+    Bounds {
+        pids: limits.pids,
+        counted: Counted::Together,
+        memory: limits.memory,
+        tmp: limits.tmp,
+        file: limits.file,
+    }
 }
 
 fn refused(refusal: &Refusal) -> Complaint {
@@ -268,21 +405,34 @@ pub(crate) fn complain(error: &FurnishError) -> Complaint {
     }
 }
 
+/// Says why there is no VM to run in.
+fn not_lodged(error: &NoLodging) -> Complaint {
+    match error {
+        NoLodging::Furnish(error) => complain(error),
+        NoLodging::Vm(_) | NoLodging::Share(_) => Complaint::of(ExitStatus::BadInput, error)
+            .hint("`sbx ls` and `sbx policy ls` show what is there; --sandbox=native does without"),
+    }
+}
+
+/// Returns the hosts that agents of these kinds may reach.
+fn reach(site: &Site<'_>, policy: &Policy, kinds: &[AgentKind]) -> Result<Reach, Complaint> {
+    let own: Vec<String> = kinds.iter().flat_map(|kind| endpoints(*kind, site.env)).collect();
+    let hosts = kinds.iter().flat_map(|kind| model_hosts(*kind).iter().copied());
+    let hosts: Vec<&str> = hosts.chain(own.iter().map(String::as_str)).collect();
+    Reach::read(&policy.network, &hosts).map_err(|misread| misread_hosts(&misread))
+}
+
 /// Starts the proxy, where the network goes through one.
 fn way_out(
     site: &Site<'_>,
     policy: &Policy,
-    kinds: &[AgentKind],
+    reach: &Reach,
 ) -> Result<Option<(Door, WayOut)>, Complaint> {
     let modes = [policy.network.mode, policy.gates.network];
     if !modes.contains(&NetworkMode::Proxy) {
         return Ok(None);
     }
-    let own: Vec<String> = kinds.iter().flat_map(|kind| endpoints(*kind, site.env)).collect();
-    let hosts = kinds.iter().flat_map(|kind| model_hosts(*kind).iter().copied());
-    let hosts: Vec<&str> = hosts.chain(own.iter().map(String::as_str)).collect();
-    let reach = Reach::read(&policy.network, &hosts).map_err(|misread| misread_hosts(&misread))?;
-    let proxy = Proxy::new(reach);
+    let proxy = Proxy::new(reach.clone());
     let cannot = |error: std::io::Error| {
         let message = format!("the sandbox's proxy cannot be started: {error}");
         Complaint::new(ExitStatus::Incomplete, message)

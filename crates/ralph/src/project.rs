@@ -23,7 +23,7 @@ use ralph_io::store::layout::{self, Layout, LayoutError};
 
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
-use crate::settings::{self, Files, FlagValue, Loaded, Loosening};
+use crate::settings::{self, Files, FlagValue, Loaded, Loosening, Sources};
 use crate::trust::{Subject, Trust};
 
 /// A project directory.
@@ -82,12 +82,23 @@ impl Project {
         config: Option<&Path>,
         flags: Vec<FlagValue>,
     ) -> Result<Loaded, Complaint> {
-        self.load(self.user_settings().as_deref(), config, flags)
+        self.load(self.user_settings().as_deref(), config, flags, self.env.clone())
+    }
+
+    /// Reads what the files of the project say by themselves.
+    pub(crate) fn settings_of_project(&self) -> Result<Loaded, Complaint> {
+        self.load(None, None, Vec::new(), Vec::new())
+    }
+
+    /// Returns what holds without any file, for settings with mistakes that are to be replaced.
+    pub(crate) fn settings_without_files(&self) -> Result<Loaded, Complaint> {
+        settings::load(Sources::default().with_environment(self.env.clone()))
+            .map_err(|error| Complaint::input(error.to_string()))
     }
 
     /// Reads the settings without the user's own: for a project that only shows something.
     pub(crate) fn settings_alone(&self) -> Result<Loaded, Complaint> {
-        self.load(None, None, Vec::new())
+        self.load(None, None, Vec::new(), self.env.clone())
     }
 
     fn load(
@@ -95,13 +106,14 @@ impl Project {
         user: Option<&Path>,
         config: Option<&Path>,
         flags: Vec<FlagValue>,
+        env: Vec<(OsString, OsString)>,
     ) -> Result<Loaded, Complaint> {
         let config = config.map(|path| self.directory.join(path));
         let files = Files { user, project: &self.directory, config: config.as_deref() };
         settings::read_sources(files)
             .and_then(|mut sources| {
                 sources.flags = flags;
-                settings::load(sources.with_environment(self.env.clone()))
+                settings::load(sources.with_environment(env))
             })
             .map_err(|error| {
                 let mistakes = self.seen_from_here(&error.to_string());
@@ -242,6 +254,20 @@ impl Project {
             }
         }
         Ok(())
+    }
+
+    /// Returns the programs that a run needs where it is isolated, if that is not this machine.
+    pub(crate) fn programs_of(recipe: &Recipe) -> Vec<&str> {
+        let asked = recipe.asked().into_iter().filter(|agent| agent.kind != AgentKind::Sim);
+        let mut programs: Vec<&str> = asked.map(|agent| agent.command.as_str()).collect();
+        programs.extend(recipe.gates.iter().filter_map(|gate| match &gate.check {
+            Check::Command(command) => plain_program(command),
+            Check::Agent(_) => None,
+        }));
+        programs.push("sh");
+        programs.sort_unstable();
+        programs.dedup();
+        programs
     }
 
     /// Returns the file of a program on the `PATH`.

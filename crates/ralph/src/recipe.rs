@@ -34,10 +34,13 @@ use crate::documents::PROGRESS;
 use crate::settings::types::{agent as agents_in, gate as gates_in, sections};
 use crate::settings::{Loaded, Settings};
 
-pub(crate) use specs::{PLAN_FILE, for_specs, for_template};
+pub(crate) use specs::{ITERATIONS as SPECS_ITERATIONS, PLAN_FILE, for_specs, for_template};
 
 /// The limit of iterations of a prompt when neither flags nor settings name one.
 pub(crate) const PROMPT_ITERATIONS: u32 = 10;
+
+/// What `ralph build` does by a task list, where nothing says otherwise.
+pub(crate) const TASK_ITERATIONS: u32 = 15;
 
 /// Every role.
 const ROLES: [Role; 8] = [
@@ -140,7 +143,7 @@ pub(crate) fn for_tasks(
             workflow: "tasks",
             work: Work::Tasks(work),
             role: Role::Implement,
-            iterations: list.max_iterations.unwrap_or(15),
+            iterations: list.max_iterations.unwrap_or(TASK_ITERATIONS),
             completion_response: "COMPLETE",
             commit,
             baseline: sections::Baseline::Note,
@@ -343,9 +346,6 @@ pub(crate) fn isolation(loaded: &Loaded) -> Policy {
 /// Returns what is set and has no effect, for a warning.
 pub(crate) fn without_effect(loaded: &Loaded, recipe: &Recipe) -> Vec<String> {
     let mut warnings = Vec::new();
-    if loaded.is_set("notify") {
-        warnings.push("`notify` has no effect yet in this version".to_owned());
-    }
     if loaded.settings.memory.enabled == Some(true) && recipe.memory.is_none() {
         warnings.push("`memory.enabled` has no effect: only task lists have a memory".to_owned());
     }

@@ -75,7 +75,7 @@ pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<Writt
     Ok(written)
 }
 
-/// Adds a line to a file of lines, unless it is there. Returns whether it was added.
+/// Adds a line to a `.gitignore`, unless it is there. Returns whether it was added.
 pub(crate) fn add_line(path: &Path, line: &str) -> Result<Written, Complaint> {
     let refused =
         |error: io::Error| Complaint::input(format!("cannot write `{}`: {error}", path.display()));
@@ -85,13 +85,27 @@ pub(crate) fn add_line(path: &Path, line: &str) -> Result<Written, Complaint> {
         Ok(_) => return Ok(Written::Kept),
         Err(_) => Vec::new(),
     };
-    if text.split(|byte| *byte == b'\n').any(|known| known.trim_ascii() == line.as_bytes()) {
+    if is_covered(&text, line) {
         return Ok(Written::Kept);
     }
     let gap = if text.is_empty() || text.ends_with(b"\n") { "" } else { "\n" };
     let mut file = OpenOptions::new().append(true).create(true).open(path).map_err(refused)?;
     file.write_all(format!("{gap}{line}\n").as_bytes()).map_err(refused)?;
     Ok(Written::New)
+}
+
+/// Returns whether a `.gitignore` says a line already.
+pub(crate) fn has_line(path: &Path, line: &str) -> bool {
+    fs::read(path).is_ok_and(|text| is_covered(&text, line))
+}
+
+/// Returns whether a line is there, with or without its slash, or one for all such files.
+fn is_covered(text: &[u8], line: &str) -> bool {
+    let plain = line.trim_start_matches('/');
+    let all = plain.rsplit('/').next().unwrap_or(plain);
+    text.split(|byte| *byte == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .any(|known| [line, plain, all].iter().any(|it| it.as_bytes() == known))
 }
 
 /// Returns the first name for a backup that nothing has: `a.bak`, then `a.2.bak`.

@@ -34,6 +34,29 @@ pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
+/// Returns whether what is said on stderr is seen on a terminal.
+pub(crate) fn is_terminal() -> bool {
+    use std::io::IsTerminal as _;
+    io::stderr().is_terminal()
+}
+
+/// Asks a question on stdout, and returns the line that is typed; nothing at the end of input.
+pub(crate) fn ask_for_line(question: &str) -> Option<String> {
+    use std::io::BufRead as _;
+    print_data(question);
+    let mut line = Vec::new();
+    // A terminal that is gone is the end of input too, and so is a line that never ended.
+    let _ = io::stdin().lock().read_until(b'\n', &mut line);
+    let line = line.strip_suffix(b"\n")?;
+    Some(String::from_utf8_lossy(line).into_owned())
+}
+
+/// Returns whether somebody types at a terminal.
+pub(crate) fn is_typed() -> bool {
+    use std::io::IsTerminal as _;
+    io::stdin().is_terminal()
+}
+
 /// How this process talks to people.
 #[derive(Debug, Clone)]
 pub(crate) struct Screen {
@@ -128,8 +151,20 @@ pub(crate) fn say(line: &str) {
 
 /// Prints data on stdout. A reader that has gone away is no error.
 pub(crate) fn print_data(text: &str) {
+    let _ = try_printing(text);
+}
+
+/// Prints data on stdout, for those who go on only as long as somebody reads it.
+pub(crate) fn try_printing(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+/// Returns how many lines the terminal behind stdout has.
+pub(crate) fn rows() -> usize {
+    /// As terminals have always been.
+    const USUAL: usize = 24;
+    ralph_io::terminal::rows(io::stdout()).filter(|rows| *rows > 0).unwrap_or(USUAL)
 }
 
 /// Warns on stderr.

@@ -9,7 +9,7 @@ use ralph_core::active::Active;
 use ralph_core::engine::{Engine, EngineError, Start};
 use ralph_core::ids::RunId;
 use ralph_core::outcome::{ExitStatus, Outcome};
-use ralph_core::ports::{Ports, Vcs};
+use ralph_core::ports::{Ports, Ui, Vcs};
 use ralph_core::recipe::Recipe;
 use ralph_core::run::RunState;
 use ralph_core::sandbox::Wanted;
@@ -17,13 +17,16 @@ use ralph_core::units::Millis;
 use ralph_io::awake::Awake;
 use ralph_io::caller::{AgentCaller, HookNews};
 use ralph_io::clock::{self, RunClock};
+use ralph_io::control::Inbox;
 use ralph_io::gates::CommandGates;
 use ralph_io::git::NoRepository;
 use ralph_io::mask::Masker;
 use ralph_io::process::{self, Guard, RUN_ID_VARIABLE};
+use ralph_io::sandbox::{Chosen, Ground, Wall};
 use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
 use ralph_io::store::draft::Draft;
 use ralph_io::store::{Journal, RunStore, journal, run_id};
+use ralph_ui::view::Fanout;
 
 use crate::canary;
 use crate::cli::CommonArgs;
@@ -36,6 +39,7 @@ use crate::project::{Project, complain_of_layout};
 use crate::remembering;
 use crate::secrets;
 use crate::settings::Loaded;
+use crate::telling::{self, Telling};
 
 /// The version of this binary.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -74,26 +78,49 @@ pub(crate) fn start(
     recipe: Recipe,
     wishes: &Wishes,
 ) -> Result<ExitStatus, Complaint> {
-    project.agents_are_there(&recipe)?;
-    project.gates_are_there(&recipe)?;
+    let is_open = isolation::may_be_elsewhere(&recipe.sandbox, &project.env);
+    if !is_open {
+        project.agents_are_there(&recipe)?;
+        project.gates_are_there(&recipe)?;
+    }
+    let plan = telling::Plan::of(&project.env, loaded)?;
     let mut desk = Desk::open(common, project, loaded)?;
     desk.repository_is_there(&recipe)?;
     desk.keeps_list_of(&recipe);
     desk.nothing_is_under_way(&recipe)?;
     desk.tree_is_clean(&recipe, wishes.dirty)?;
-    isolation::look_for(&site(&desk, project, loaded, desk.layout.state())?, &recipe)?;
-    let recipe = equipped(project, recipe, Asking::Programs(&desk.watch));
+    let chosen = {
+        let site = site(&desk, project, loaded, desk.layout.state())?;
+        let chosen = isolation::look_for(&site, &recipe)?;
+        match isolation::ground(&chosen) {
+            Ground::Machine if is_open => {
+                project.agents_are_there(&recipe)?;
+                project.gates_are_there(&recipe)?;
+            }
+            Ground::Machine => {}
+            Ground::Image => {
+                let mut programs = Project::programs_of(&recipe);
+                programs.extend(site.repository.map(|_| "git"));
+                isolation::image_has(&site, &recipe, &chosen, &programs)?;
+            }
+        }
+        chosen
+    };
+    let ground = isolation::ground(&chosen);
+    let recipe = equipped(project, recipe, asking(ground, &desk));
     canary::sings(&desk, &recipe)?;
     let (run, files) =
         run_id::begin(&desk.layout, clock::now()).map_err(|error| complain_of_layout(&error))?;
     let journal = Journal::create(&files.journal())
         .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
+    let recipe = remembering::with_memory(&desk.layout, &run, recipe);
+    let mut recipe = remembering::with_servers(project, &files, recipe)?;
+    // A run that cannot be isolated after all has not begun: nothing of it stays.
+    let isolation = isolate(&desk, project, loaded, &run, &recipe, chosen)
+        .inspect_err(|_| drop(std::fs::remove_dir_all(files.path())))?;
     desk.set_aside(&run, wishes.dirty)?;
     desk.unshelve(&run, wishes.shelf.as_ref())?;
     desk.begin_draft(&run, &recipe)?;
-    let recipe = remembering::with_memory(&desk.layout, &run, recipe);
-    let mut recipe = remembering::with_servers(project, &files, recipe)?;
-    let isolation = isolate(&desk, project, loaded, &run, &recipe)?;
     // Going on with the run later must not mean less.
     recipe.sandbox.backend = Wanted::This(isolation.backend);
     let mut warnings = desk.warnings(loaded, &recipe);
@@ -107,15 +134,12 @@ pub(crate) fn start(
         isolation,
         masker: secrets::masker(&desk.env, &recipe),
         incomplete: wishes.incomplete,
+        plan,
     };
     let project = project.directory.clone();
     let start = Start { run, project, recipe, version: VERSION.to_owned() };
-    drive(&desk, journey, |ports| {
-        let mut engine = Engine::start(ports, start)?;
-        for warning in warnings {
-            engine.warn(warning)?;
-        }
-        engine.run()
+    drive(&desk, journey, |ports, telling| {
+        to_the_end(Engine::start(ports, start)?, warnings, telling)
     })
 }
 
@@ -128,6 +152,7 @@ pub(crate) fn resume(
     change: impl FnOnce(&Recipe) -> Result<Option<Recipe>, Complaint>,
     wishes: &Wishes,
 ) -> Result<ExitStatus, Complaint> {
+    let plan = telling::Plan::of(&project.env, loaded)?;
     let mut desk = Desk::open(common, project, loaded)?;
     let path = desk.layout.run(run).journal();
     let unreadable = |error| Complaint::of(ExitStatus::BadInput, &error);
@@ -138,13 +163,23 @@ pub(crate) fn resume(
     belongs_here(&state, project)?;
     let changed = change(&state.recipe)?;
     let wanted = changed.as_ref().unwrap_or(&state.recipe);
-    project.agents_are_there(wanted)?;
+    let chosen = {
+        let site = site(&desk, project, loaded, desk.layout.state())?;
+        isolation::look_for(&site, wanted)?
+    };
+    let ground = isolation::ground(&chosen);
+    match ground {
+        Ground::Machine => project.agents_are_there(wanted)?,
+        // What is missing inside is said by the first call.
+        Ground::Image => {}
+    }
     // The agents may have been updated since.
-    let equipped = equipped(project, wanted.clone(), Asking::Programs(&desk.watch));
+    let equipped = equipped(project, wanted.clone(), asking(ground, &desk));
     let equipped = remembering::with_servers(project, &desk.layout.run(run), equipped)?;
     let changed = (equipped != state.recipe).then_some(equipped);
     let recipe = changed.as_ref().unwrap_or(&state.recipe);
-    let isolation = isolate(&desk, project, loaded, run, recipe)?;
+    let isolation = isolate(&desk, project, loaded, run, recipe, chosen)?;
+    isolation.sweep(&desk.watch);
     canary::sings(&desk, recipe)?;
     desk.repository_is_there(recipe)?;
     desk.keeps_list_of(recipe);
@@ -170,14 +205,31 @@ pub(crate) fn resume(
         isolation,
         masker: secrets::masker(&desk.env, recipe),
         incomplete: wishes.incomplete,
+        plan,
     };
-    drive(&desk, journey, |ports| {
-        let mut engine = Engine::resume(ports, state, VERSION.to_owned(), changed)?;
-        for warning in warnings {
-            engine.warn(warning)?;
-        }
-        engine.run()
+    drive(&desk, journey, |ports, telling| {
+        telling.catch_up(&path);
+        let engine = Engine::resume(ports, state, VERSION.to_owned(), changed)?;
+        to_the_end(engine, warnings, telling)
     })
+}
+
+/// Runs the loop, and sees to it that everybody is told. Who could not be is a warning.
+fn to_the_end(
+    mut engine: Engine<'_>,
+    warnings: Vec<String>,
+    telling: &Telling,
+) -> Result<Outcome, EngineError> {
+    for warning in warnings {
+        engine.warn(warning)?;
+    }
+    let outcome = engine.run();
+    let untold = telling.finish();
+    let outcome = outcome?;
+    for warning in untold {
+        engine.warn(warning)?;
+    }
+    Ok(outcome)
 }
 
 /// Makes the sandbox of a run.
@@ -187,9 +239,18 @@ fn isolate(
     loaded: &Loaded,
     run: &RunId,
     recipe: &Recipe,
+    chosen: Chosen<Wall>,
 ) -> Result<Isolation, Complaint> {
     let files = desk.layout.run(run);
-    Isolation::begin(&site(desk, project, loaded, files.path())?, recipe)
+    Isolation::begin(&site(desk, project, loaded, files.path())?, recipe, chosen)
+}
+
+/// Returns whom to ask for the versions of agents: only those of this machine can be.
+fn asking(ground: Ground, desk: &Desk) -> Asking<'_> {
+    match ground {
+        Ground::Machine => Asking::Programs(&desk.watch),
+        Ground::Image => Asking::Nobody,
+    }
 }
 
 fn site<'a>(
@@ -230,13 +291,14 @@ struct Journey {
     isolation: Isolation,
     masker: Masker,
     incomplete: Incomplete,
+    plan: telling::Plan,
 }
 
 /// Runs the engine, with everything around it that must not outlive the run.
 fn drive(
     desk: &Desk,
     mut journey: Journey,
-    engine: impl FnOnce(Ports<'_>) -> Result<Outcome, EngineError>,
+    engine: impl FnOnce(Ports<'_>, &Telling) -> Result<Outcome, EngineError>,
 ) -> Result<ExitStatus, Complaint> {
     let cannot = |what: &str, error: std::io::Error| {
         Complaint::new(ExitStatus::Incomplete, format!("cannot {what}: {error}"))
@@ -269,9 +331,10 @@ fn connect(
     desk: &Desk,
     journey: Journey,
     self_exe: PathBuf,
-    engine: impl FnOnce(Ports<'_>) -> Result<Outcome, EngineError>,
+    engine: impl FnOnce(Ports<'_>, &Telling) -> Result<Outcome, EngineError>,
 ) -> Result<Outcome, Complaint> {
-    let Journey { run, journal, before, recipe, isolation, masker, draft: _, incomplete } = journey;
+    let Journey { run, journal, before, recipe, isolation, masker, draft: _, incomplete, plan } =
+        journey;
     let mut env = desk.env.clone();
     let ours = [RUN_ID_VARIABLE, ACTIVE_VARIABLE, WINDOW_VARIABLE];
     env.retain(|(name, _)| !ours.iter().any(|ours| name == ours));
@@ -300,12 +363,13 @@ fn connect(
     let mut gates = CommandGates::new(desk.layout.clone(), gate_env, watch.clone(), &recipe.gates)
         .masking(masker.clone())
         .launched_by(launcher)
-        .printing_at_most(isolation.output());
+        .printing_at_most(isolation.output())
+        .writing_at_most(isolation.space());
     let cell = isolation.git(&env);
     let mut git = desk
         .git(&run, cell.clone())
         .map(|git| git.refusing(masker.clone(), recipe.secrets_allowed.clone()));
-    let mut none = NoRepository::new(project, env, watch.clone());
+    let mut none = NoRepository::new(project, env.clone(), watch.clone());
     if let Some((launcher, env)) = cell {
         none = none.launched_by(launcher, env);
     }
@@ -315,19 +379,23 @@ fn connect(
     };
     let files = desk.layout.run(&run);
     let (skills, prompts) = (desk.skills.clone(), desk.prompts.clone());
-    let mut ui = desk.views(incomplete, &masker);
+    let telling = Telling::begin(plan, desk, &env, &files, &masker);
+    let mut views: Vec<Box<dyn Ui>> = vec![Box::new(desk.views(&run, incomplete, &masker))];
+    views.extend(telling.views());
+    let mut ui = Fanout::new(views);
     let mut store =
         RunStore::new(desk.layout.clone(), journal, files, skills, prompts).masking(masker);
-    let mut clock = RunClock::new(watch.clone(), before);
-    engine(Ports {
+    let inbox = Inbox::new(desk.layout.run(&run).path());
+    let mut clock = RunClock::new(watch.clone(), before).listening(inbox);
+    let ports = Ports {
         agent: &mut agent,
         gates: &mut gates,
         vcs,
         store: &mut store,
         clock: &mut clock,
         ui: &mut ui,
-    })
-    .map_err(|error| {
+    };
+    engine(ports, &telling).map_err(|error| {
         Complaint::of(ExitStatus::Incomplete, &error)
             .hint("nothing is lost: `ralph resume` goes on once the journal can be written")
     })

@@ -30,7 +30,12 @@ pub(super) fn land(
     if current.role == Role::Compact {
         return (!is_undone).then_some(Step::Rollback);
     }
-    if current.role == Role::Review && !is_undone && !is_only_about_list(state, current) {
+    let has_begun = current.checkpoint.is_some();
+    if current.role == Role::Review
+        && has_begun
+        && !is_undone
+        && !is_only_about_list(state, current)
+    {
         return Some(Step::Rollback);
     }
     match judgement.landing {

@@ -5,6 +5,8 @@ use crate::active::Active;
 use crate::attempt::{self, AttemptLog};
 use crate::capability::Support;
 use crate::context::SectionCost;
+use crate::control::held;
+use crate::control::{Note, takes_notes};
 use crate::event::{Checkpoint, Event, Purpose, TreeId};
 use crate::gate::{Check, Gate, GateKind};
 use crate::handoff::{Handoff, read};
@@ -40,8 +42,11 @@ impl Engine<'_> {
         }
         // What joins every prompt of this agent takes some of the room.
         let bare = self.request(ask, purpose.clone(), String::new(), moment);
+        let notes = self.notes(&purpose);
         let reserved = self.with_instructions(bare)?.prompt.chars().count();
+        let reserved = reserved + held::length(&notes);
         let (prompt, budget) = self.prompt(&purpose, size, reserved, moment)?;
+        let prompt = held::with_notes(prompt, &notes);
         let request = self.request(ask, purpose.clone(), prompt, moment);
         let request = self.with_instructions(request)?;
         self.record(Event::Asked {
@@ -60,6 +65,17 @@ impl Engine<'_> {
         let ui = &mut *self.ports.ui;
         let reply = self.ports.agent.ask(&request, &mut |event| ui.hear(event));
         self.replied(ask, reply)
+    }
+
+    /// Returns what people want the agent to know: what an earlier call of the iteration was told,
+    /// and what has come since.
+    fn notes(&self, purpose: &Purpose) -> Vec<Note> {
+        let Some(current) = self.state.current.as_ref().filter(|_| *purpose == Purpose::Work)
+        else {
+            return Vec::new();
+        };
+        let new = if takes_notes(current.role) { &self.state.control.notes[..] } else { &[] };
+        current.notes.iter().chain(new).cloned().collect()
     }
 
     /// Records a reply, and what it warns of.

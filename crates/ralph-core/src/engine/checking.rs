@@ -91,15 +91,18 @@ impl Engine<'_> {
     ) -> Result<GateResult, Trouble> {
         let recipe = &self.state.recipe;
         let gate = &recipe.gates[gate];
-        self.ports.ui.doing(&Activity::Gate(gate));
-        let result = self.ports.gates.check(&GateOrder {
+        let ui = &mut *self.ports.ui;
+        ui.doing(&Activity::Gate(gate));
+        let order = GateOrder {
             run: &self.state.run,
             iteration,
             gate,
             command: gate.check.label(),
             severity,
             output_chars: recipe.prompt.output_chars,
-        });
+        };
+        let mut tick = |ran| ui.doing(&Activity::GateRuns { gate, ran });
+        let result = self.ports.gates.check(&order, &mut tick);
         // A gate that the user ended has not spoken: it is run again when the run goes on.
         if let Some(end) = &result.end
             && matches!(end.ending, Ending::Interrupted { .. })

@@ -7,6 +7,7 @@ use crate::choose;
 use crate::claim::Claim;
 use crate::edits;
 use crate::event::{Checkpoint, Event, Landed};
+use crate::judge::Verdict;
 use crate::ports::{Moment, ShelveOrder, TasksFound, View};
 use crate::recipe::TaskWork;
 use crate::rules::Turn;
@@ -129,6 +130,13 @@ impl Engine<'_> {
     /// Puts the work on a branch of its own, with an account of why it failed.
     pub(super) fn shelve(&mut self, moment: Moment) -> Result<(), Trouble> {
         let (Some(work), Some(task)) = (self.work(), self.task().cloned()) else { return Ok(()) };
+        let started = self.current(|current| current.started).unwrap_or(moment.now);
+        let skipped =
+            self.current(|current| current.judgement.as_ref().map(|it| it.verdict.clone()));
+        if let Some(Some(Verdict::Skipped { by })) = skipped {
+            let order = self.shelving(self.mark(), &task, by.as_deref(), started);
+            return self.put_on_shelf(&order);
+        }
         let settled = self.current(|current| choose::settled(&self.state, current)).flatten();
         let Some(failed) = settled.and_then(|settled| settled.attempt) else { return Ok(()) };
         let limit = self
@@ -151,7 +159,6 @@ impl Engine<'_> {
         let why = gives_up.map(|why| why.words()).unwrap_or_default();
         let account =
             format!("# {} — {}\n\n{why}\n\n{}", task.id, task.title, record.unwrap_or_default());
-        let started = self.current(|current| current.started).unwrap_or(moment.now);
         let order = ShelveOrder {
             mark: self.mark(),
             checkpoint: self.state.base.clone().unwrap_or(Checkpoint::None),
@@ -159,7 +166,11 @@ impl Engine<'_> {
             message,
             files: vec![(DIAGNOSTICS.to_owned(), account)],
         };
-        let shelved = self.ports.vcs.shelve(&order)?;
+        self.put_on_shelf(&order)
+    }
+
+    fn put_on_shelf(&mut self, order: &ShelveOrder) -> Result<(), Trouble> {
+        let shelved = self.ports.vcs.shelve(order)?;
         let landed = Landed::Shelved { branch: shelved.branch, commit: shelved.commit };
         self.record(Event::Landed { landed })?;
         Ok(())

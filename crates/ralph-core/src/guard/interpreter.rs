@@ -85,6 +85,55 @@ const WRITES: [&str; 21] = [
     "copyFileSync",
 ];
 
+/// Calls that start another process and do not wait for it.
+const FORKS: [&str; 9] = [
+    "fork",
+    "spawn(",
+    "Popen(",
+    "exec(",
+    "execFile(",
+    "Process(",
+    "popen(",
+    "posix_spawn",
+    "proc_open",
+];
+
+/// Loops without an end, without the spaces in them.
+const ENDLESS: [&str; 16] = [
+    "while1",
+    "while(1",
+    "whiletrue",
+    "while(true",
+    "while(!0",
+    "while!0",
+    "whilenot0",
+    "whilenotfalse",
+    "for(;;",
+    "loop{",
+    "loopdo",
+    "untilfalse",
+    "until0",
+    "until(0",
+    "iter(int,",
+    "itertools.count",
+];
+
+/// What makes a loop wait, or leaves it.
+const HELD_UP: [&str; 8] =
+    ["wait", "sleep", "break", "exit", "join(", "communicate", "return", "last if"];
+
+/// A program that starts itself once more, and its loop, in a few words and without spaces.
+const BOMBS: [&str; 8] = [
+    "forkwhilefork",
+    "forkwhile1",
+    "1whilefork",
+    "forkuntil0",
+    "fork(__filename",
+    "fork(process.argv[1]",
+    "fork&fork",
+    "fork()whilefork",
+];
+
 /// What code in another language does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Deed {
@@ -98,6 +147,8 @@ pub(super) enum Deed {
     Connects,
     /// It runs code that it decodes first.
     Decodes,
+    /// It starts processes without an end.
+    Multiplies,
 }
 
 /// Returns the code that a command gives to an interpreter, if it does.
@@ -161,7 +212,20 @@ pub(super) fn deeds(code: &str) -> Vec<Deed> {
     if decodes && has(&["exec(", "eval(", "eval ", "system", "subprocess", "Function("]) {
         deeds.push(Deed::Decodes);
     }
+    if multiplies(code) {
+        deeds.push(Deed::Multiplies);
+    }
     deeds
+}
+
+/// Returns whether code starts processes in a loop that neither ends nor waits.
+fn multiplies(code: &str) -> bool {
+    let dense: String = code.chars().filter(|it| !it.is_whitespace()).collect();
+    let small = dense.to_ascii_lowercase();
+    BOMBS.iter().any(|word| dense.contains(word))
+        || FORKS.iter().any(|word| dense.contains(word))
+            && ENDLESS.iter().any(|word| small.contains(word))
+            && !HELD_UP.iter().any(|word| code.contains(word))
 }
 
 /// Returns the texts in code that may be commands for a shell, if the code starts programs.
@@ -216,6 +280,11 @@ mod tests {
             ("shutil.rmtree('x')", vec![Deed::Removes]),
             ("open('x','w').write('y')", vec![Deed::Writes]),
             ("exec(base64.b64decode('cHJpbnQoMSk='))", vec![Deed::Starts, Deed::Decodes]),
+            ("fork while fork", vec![Deed::Multiplies]),
+            ("import os\nwhile True: os.fork()", vec![Deed::Multiplies]),
+            ("loop { fork }", vec![Deed::Multiplies]),
+            ("while True:\n  if os.fork(): os.wait()", vec![]),
+            ("pid = os.fork()", vec![]),
         ] {
             assert_eq!(deeds(code), expect, "{code}");
         }

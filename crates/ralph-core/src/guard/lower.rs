@@ -11,6 +11,7 @@ mod expand;
 mod fold;
 mod parameter;
 mod parse;
+mod rounds;
 mod simple;
 mod walk;
 mod within;
@@ -20,7 +21,7 @@ mod wrap;
 #[cfg(test)]
 mod tests;
 
-pub use command::{Command, Lowered, Redirect, RedirectMode, Setting, Start, Trouble};
+pub use command::{Command, Copies, Lowered, Redirect, RedirectMode, Setting, Start, Trouble};
 pub use word::Word;
 
 pub(super) use codec::{base64, hex};

@@ -3,10 +3,12 @@
 //! A rule looks at one lowered command, or at one path that a command or tool touches; never at
 //! text. Not here: lowering, and what becomes of a call that a rule refuses.
 
-mod data;
+mod cloud;
+mod database;
 mod files;
 mod git;
 mod integrity;
+mod kills;
 mod machine;
 mod network;
 mod process;
@@ -61,8 +63,10 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
         secrets::RULES,
         machine::RULES,
         process::RULES,
+        kills::RULES,
         git::RULES,
-        data::RULES,
+        database::RULES,
+        cloud::RULES,
         files::RULES,
         shell::RULES,
     ]

@@ -94,6 +94,7 @@ fn iteration(role: Role, verdict: Verdict, handoff: Option<Handoff>) -> Iteratio
         task: Some(TaskId("US-001".into())),
         started: Timestamp(1_794_699_900_000),
         began: Millis::ZERO,
+        notes: Vec::new(),
         checkpoint: None,
         asks: 1,
         work: Asking::default(),

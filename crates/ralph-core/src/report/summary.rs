@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::{GateCount, Latest, Report, Spent, WaitCount};
 use crate::board::Board;
 use crate::checklist::Counts;
+use crate::control::Wish;
 use crate::gate::{GateStatus, Severity};
 use crate::given_up::GivenUp;
 use crate::ids::{IterationNumber, Role, RunId, TaskId};
@@ -91,10 +92,14 @@ pub struct Summary {
     pub agent_commits: u32,
     /// Branches with the work of tasks that failed.
     pub shelved: Latest<ShelvedNote>,
+    /// What people asked of the run.
+    pub wishes: Latest<WishNote>,
     /// Refs with what was removed from the work tree.
     pub kept: Latest<String>,
     /// Warnings.
     pub warnings: Latest<String>,
+    /// Connections that the sandbox refused; they are among the warnings as well.
+    pub refused: Latest<String>,
     /// What was changed that acts by itself later on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub planted: Vec<Planted>,
@@ -325,6 +330,20 @@ pub struct ShelvedNote {
     pub commit: String,
 }
 
+/// Something that a person asked of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WishNote {
+    /// When.
+    pub at: Timestamp,
+    /// Who, where that is known.
+    pub by: Option<String>,
+    /// What.
+    pub wish: Wish,
+    /// Why nothing came of it, if nothing did.
+    pub refused: Option<String>,
+}
+
 impl Report {
     /// Returns what the run came to so far; nothing before its first event.
     pub fn summary(&self) -> Option<Summary> {
@@ -373,8 +392,10 @@ impl Report {
             agent_commits: state.totals.commits.saturating_sub(self.commits.count),
             commits: self.commits.clone(),
             shelved: self.shelved.clone(),
+            wishes: self.wishes.clone(),
             kept: self.kept.clone(),
             warnings: self.warnings.clone(),
+            refused: self.refused.clone(),
             planted: state.planted.iter().cloned().collect(),
         })
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::asking::Asking;
 use crate::claim::Claim;
+use crate::control::Note;
 use crate::event::{Checkpoint, Landed, Observation, Purpose, Recorded, TreeId};
 use crate::gate::GateResult;
 use crate::ids::{IterationNumber, Role, TaskId};
@@ -28,6 +29,9 @@ pub struct Iteration {
     pub began: Millis,
     /// The state it starts from.
     pub checkpoint: Option<Checkpoint>,
+    /// What people want its agent to know.
+    #[serde(default)]
+    pub notes: Vec<Note>,
     /// How many calls were made in it.
     pub asks: u32,
     /// The question the iteration is for.
@@ -76,6 +80,7 @@ impl Iteration {
             started: recorded.at,
             began: recorded.ran,
             checkpoint: None,
+            notes: Vec::new(),
             asks: 0,
             work: Asking::default(),
             claim: None,

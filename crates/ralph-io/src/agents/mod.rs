@@ -50,7 +50,7 @@ pub use claude::manage as claude_plugins;
 pub use custom::{FilterError, check_filter};
 pub use login::{Login, login};
 pub use mcp::{McpError, McpServer, McpTransport, mcp_servers};
-pub use own_calls::{asking_for_text, without_call};
+pub use own_calls::{asking_for_text, told_apart, without_call};
 pub use retired::version_warnings;
 pub use translator::{Answer, Evidence, Heard, Input, Shown, Told, Translator, Weight};
 

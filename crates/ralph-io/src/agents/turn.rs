@@ -89,7 +89,9 @@ impl Turn {
                         None => failure,
                     })
                 }
-                (Limit::Hard | Limit::Output, _) => ending::imposed(ending, hints.install),
+                (Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk, _) => {
+                    ending::imposed(ending, hints.install)
+                }
             },
             (Self::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
                 let words = stderr_of(evidence);

@@ -6,18 +6,20 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ralph_core::child::{ChildEnd, Ending, Limit};
 use ralph_core::gate::{Gate, GateResult, GateStatus, empty_run, log_name};
 use ralph_core::ports::{GateOrder, Gates};
 use ralph_core::stuck::{ErrorHasher, FailingChecks};
 use ralph_core::text::Excerpt;
+use ralph_core::units::Millis;
 use ralph_core::vacuous::TestCount;
 
 use super::log::{LARGEST_LOG, Log};
 use crate::mask::{MaskStream, Masker};
 use crate::plain::Plain;
-use crate::process::{Chunk, Heard, Limits, Spawn, Stdin, Watch, supervise};
+use crate::process::{Chunk, Heard, Limits, Space, Spawn, Stdin, Watch, supervise_telling};
 use crate::sandbox::Launcher;
 use crate::store::Layout;
 use crate::store::layout::PROJECT_DIRECTORY;
@@ -36,6 +38,7 @@ pub struct CommandGates {
     launcher: Launcher,
     /// How many bytes one may print.
     output: Option<u64>,
+    space: Option<Space>,
     /// The place of a gate among those whose logs would have the same name, from 1.
     places: BTreeMap<String, u32>,
 }
@@ -62,6 +65,7 @@ impl CommandGates {
             masker: Masker::default(),
             launcher: Launcher::Direct,
             output: None,
+            space: None,
             places,
         }
     }
@@ -84,6 +88,12 @@ impl CommandGates {
         Self { output, ..self }
     }
 
+    /// Returns the same, for gates that may take so much of the disk.
+    #[must_use]
+    pub fn writing_at_most(self, space: Option<Space>) -> Self {
+        Self { space, ..self }
+    }
+
     fn log_name(&self, order: &GateOrder<'_>) -> String {
         let name = log_name(order.iteration.0, order.gate.check.label());
         match (self.places.get(&order.gate.name), name.strip_suffix(".log")) {
@@ -99,7 +109,7 @@ impl CommandGates {
 }
 
 impl Gates for CommandGates {
-    fn check(&mut self, order: &GateOrder<'_>) -> GateResult {
+    fn check(&mut self, order: &GateOrder<'_>, tick: &mut dyn FnMut(Millis)) -> GateResult {
         let gate = order.gate;
         let command = order.command;
         let name = self.log_name(order);
@@ -122,6 +132,7 @@ impl Gates for CommandGates {
                 soft: Some(gate.soft_limit.into()),
                 hard: Some(gate.hard_limit.into()),
                 output: self.output,
+                space: self.space.clone(),
                 ..Limits::default()
             },
         };
@@ -131,7 +142,10 @@ impl Gates for CommandGates {
             Heard::Useful
         };
         let end = match self.launcher.launch(spawn) {
-            Ok(spawn) => supervise(&spawn, &self.watch, &mut hear),
+            Ok(spawn) => {
+                let mut tick = |ran: Duration| tick(ran.into());
+                supervise_telling(&spawn, &self.watch, &mut hear, &mut tick)
+            }
             Err(reason) => ChildEnd::by(Ending::NotStarted { reason }),
         };
         self.launcher.clear();
@@ -233,7 +247,10 @@ fn note(gate: &Gate, end: &ChildEnd) -> Option<String> {
             Some(format!("[ralph] timed out after {}", gate.hard_limit))
         }
         ending @ (Ending::Signalled { .. }
-        | Ending::TimedOut { limit: Limit::Idle | Limit::Output, .. }
+        | Ending::TimedOut {
+            limit: Limit::Idle | Limit::Output | Limit::Growth | Limit::Disk,
+            ..
+        }
         | Ending::Lingered { .. }
         | Ending::Interrupted { .. }
         | Ending::NotStarted { .. }) => Some(format!("[ralph] {ending}")),

@@ -323,9 +323,10 @@ impl Commands {
         match end.ending {
             Ending::Exited { code } if is_enough => Ok(Ran { name, code, stdout, stderr }),
             Ending::NotStarted { reason: NotStarted::NotFound { .. } } => Err(NotRun::NotFound),
-            Ending::TimedOut { limit: Limit::Hard | Limit::Idle | Limit::Output, .. } => {
-                Err(NotRun::TimedOut { words: words(&[&stdout, &stderr]) })
-            }
+            Ending::TimedOut {
+                limit: Limit::Hard | Limit::Idle | Limit::Output | Limit::Growth | Limit::Disk,
+                ..
+            } => Err(NotRun::TimedOut { words: words(&[&stdout, &stderr]) }),
             Ending::Exited { .. } => Err(NotRun::Other { message: "it said too much".to_owned() }),
             ending @ (Ending::Signalled { .. }
             | Ending::Lingered { .. }

@@ -156,7 +156,7 @@ impl Repository {
     }
 
     /// Returns the difference between two trees as a patch of at most this many characters.
-    pub(super) fn patch(
+    pub fn patch(
         &self,
         TreeId(from): &TreeId,
         TreeId(to): &TreeId,

@@ -80,6 +80,7 @@ pub(super) struct Course {
     ended: Option<(Cause, Force)>,
     exited_at: Option<Duration>,
     printed: u64,
+    exceeded: Option<Limit>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,12 +115,18 @@ impl Course {
             ended: None,
             exited_at: None,
             printed: 0,
+            exceeded: None,
         }
     }
 
     /// Takes note of output, before it is said what was heard in it.
     pub(super) fn count(&mut self, bytes: usize) {
         self.printed = self.printed.saturating_add(bytes as u64);
+    }
+
+    /// Takes note of a limit that others watch.
+    pub(super) fn exceed(&mut self, limit: Limit) {
+        self.exceeded.get_or_insert(limit);
     }
 
     /// Takes in what happened, looks at every timer, and says what to do.
@@ -264,6 +271,9 @@ impl Course {
     fn deadline(&self) -> Option<(Duration, Cause)> {
         if self.limits.output.is_some_and(|most| self.printed > most) {
             return Some((Duration::ZERO, Cause::Limit(Limit::Output)));
+        }
+        if let Some(limit) = self.exceeded {
+            return Some((Duration::ZERO, Cause::Limit(limit)));
         }
         let hard = self.limits.hard;
         if let (Some(word), Some(linger)) = (self.final_word, self.limits.linger) {

@@ -8,7 +8,6 @@
 //! Not here: what to run, with which environment, and what an end means. Callers build a
 //! [`Spawn`] and judge the `ChildEnd`.
 
-mod beside;
 mod capture;
 mod companion;
 mod course;
@@ -20,13 +19,13 @@ mod pipes;
 mod program;
 mod registry;
 mod signals;
+mod space;
 mod spawn;
 mod supervise;
 mod sweep;
 mod tree;
 mod watch;
 
-pub use beside::run_beside;
 pub use capture::{Captured, Cut, capture};
 pub use companion::Companion;
 pub use course::Heard;
@@ -35,10 +34,11 @@ pub use guard::Guard;
 pub use lines::{Line, Lines};
 pub use mouth::{Mouth, Unheard};
 pub use program::find as find_program;
+pub use space::Space;
 pub use spawn::{Limits, Spawn, Stdin};
-pub use supervise::{Chunk, converse, supervise};
+pub use supervise::{Chunk, converse, supervise, supervise_telling};
 pub use sweep::sweep_run;
-pub use watch::{Stage, Watch, Woken};
+pub use watch::{Halt, Stage, Watch, Woken};
 
 /// The environment variable that every descendant of a run carries, with the run's id.
 pub const RUN_ID_VARIABLE: &str = "RALPH_RUN_ID";

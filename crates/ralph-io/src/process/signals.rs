@@ -14,7 +14,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
-use super::watch::{Changed, Pause, Stage, Watch};
+use super::watch::{Changed, Halt, Pause, Stage, Watch};
 use super::{registry, tree};
 
 /// The exit code of a process that a signal made leave.
@@ -96,6 +96,7 @@ fn pause(watch: &Watch) {
     if watch.set_pause(Pause::Begins) == Changed::Yes {
         registry::lock().stop_all();
     }
+    watch.tell_halt(Halt::Begins);
     // TSTP is caught, so it does not stop us; this does. It may take effect after the call has
     // returned, so the way back starts with CONT and not here.
     let _ = kill_process(getpid(), Signal::STOP);
@@ -106,4 +107,6 @@ fn resume(watch: &Watch) {
     if watch.set_pause(Pause::Ends) == Changed::Yes {
         registry.continue_all();
     }
+    drop(registry);
+    watch.tell_halt(Halt::Ends);
 }

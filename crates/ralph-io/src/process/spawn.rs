@@ -6,6 +6,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::space::Space;
+
 /// What to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spawn {
@@ -36,8 +38,8 @@ pub enum Stdin {
 }
 
 /// How long a child may take, in running time (pauses and suspends do not count), and how much it
-/// may print.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// may print and write.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Past this it is only noted.
     pub soft: Option<Duration>,
@@ -53,6 +55,8 @@ pub struct Limits {
     pub linger: Option<Duration>,
     /// How many bytes it may print; past them it is ended.
     pub output: Option<u64>,
+    /// How much of the disk it may take; past it, it is ended.
+    pub space: Option<Space>,
 }
 
 impl Default for Limits {
@@ -70,6 +74,7 @@ impl Default for Limits {
             drain: Duration::from_millis(500),
             linger: None,
             output: None,
+            space: None,
         }
     }
 }

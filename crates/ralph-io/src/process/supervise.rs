@@ -12,11 +12,12 @@ use std::time::Duration;
 use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, NotStarted};
 use rustix::process::{Pid, Signal};
 
-use super::course::{Action, Course, Heard, Input, RunningTime};
+use super::course::{Action, Course, Heard, Input, RunningTime, TICK};
 use super::mouth::Mouth;
 use super::pipes::{self, Event};
 use super::program;
 use super::registry::{self, Kind, signal_group};
+use super::space::Gauge;
 use super::spawn::{Spawn, Stdin};
 use super::sweep::{Told, sweep};
 use super::watch::{Stage, Watch};
@@ -43,6 +44,16 @@ pub fn supervise(
     converse(spawn, watch, &mut |chunk, _| sink(chunk))
 }
 
+/// Runs a child like [`supervise`], and tells about once a second how long it has been running.
+pub fn supervise_telling(
+    spawn: &Spawn,
+    watch: &Watch,
+    sink: &mut dyn FnMut(Chunk<'_>) -> Heard,
+    tick: &mut dyn FnMut(Duration),
+) -> ChildEnd {
+    run(spawn, watch, &mut |chunk, _| sink(chunk), tick)
+}
+
 /// Runs a child like [`supervise`], and lets `sink` answer what it hears.
 ///
 /// What is said reaches a child whose input is [`Stdin::Open`]; to any other the mouth is closed.
@@ -51,13 +62,25 @@ pub fn converse(
     watch: &Watch,
     sink: &mut dyn FnMut(Chunk<'_>, &mut Mouth) -> Heard,
 ) -> ChildEnd {
+    run(spawn, watch, sink, &mut |_| {})
+}
+
+fn run(
+    spawn: &Spawn,
+    watch: &Watch,
+    sink: &mut dyn FnMut(Chunk<'_>, &mut Mouth) -> Heard,
+    tick: &mut dyn FnMut(Duration),
+) -> ChildEnd {
     if watch.stage() >= Stage::End {
         return ChildEnd::by(Ending::Interrupted { force: Force::Terminated });
     }
     let (events, received) = mpsc::sync_channel(pipes::EVENTS);
     let _listening = watch.listen(events.clone());
     match Leader::start(spawn, &events) {
-        Ok(leader) => follow(spawn, watch, leader, &received, sink),
+        Ok(leader) => {
+            let gauge = Gauge::start(spawn.limits.space.as_ref(), &events);
+            follow(spawn, watch, leader, (&received, &gauge), sink, tick)
+        }
         Err(reason) => ChildEnd::by(Ending::NotStarted { reason }),
     }
 }
@@ -66,16 +89,21 @@ fn follow(
     spawn: &Spawn,
     watch: &Watch,
     mut leader: Leader,
-    events: &Receiver<Event>,
+    (events, gauge): (&Receiver<Event>, &Gauge),
     sink: &mut dyn FnMut(Chunk<'_>, &mut Mouth) -> Heard,
+    tick: &mut dyn FnMut(Duration),
 ) -> ChildEnd {
-    let mut course = Course::new(spawn.limits);
+    let mut told = Duration::ZERO;
+    let mut course = Course::new(spawn.limits.clone());
     let mut running = RunningTime::from(watch.clock());
     let mut now = running.advance(watch.clock());
     let mut processes = 0;
     let mut interrupted = false;
     let mut input = Input::Quiet;
     loop {
+        if let Some(limit) = gauge.passed() {
+            course.exceed(limit);
+        }
         match course.step(input, now) {
             Action::Listen => {
                 // Looked at before every wait, and not only when woken: a flood of output leaves
@@ -93,6 +121,10 @@ fn follow(
                     })
                 };
                 now = running.advance(watch.clock());
+                if now.saturating_sub(told) >= TICK {
+                    told = now;
+                    tick(now);
+                }
             }
             Action::Terminate => {
                 leader.mouth.dismiss();

@@ -2,9 +2,10 @@
 //!
 //! Not here: catching signals (`signals`) and ending children (`supervise`).
 
+use std::fmt;
 use std::io;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::course::{RunningTime, TICK};
@@ -51,6 +52,25 @@ struct Shared {
     started: Instant,
     state: Mutex<State>,
     changed: Condvar,
+    around: OnceLock<Around>,
+}
+
+/// Who is told before ralph is stopped and after it goes on.
+struct Around(Box<dyn Fn(Halt) + Send + Sync>);
+
+impl fmt::Debug for Around {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Around")
+    }
+}
+
+/// A stop of ralph by its terminal, such as Ctrl-Z.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Halt {
+    /// It is about to be stopped.
+    Begins,
+    /// It goes on.
+    Ends,
 }
 
 #[derive(Debug)]
@@ -95,6 +115,7 @@ impl Watch {
                 started: Instant::now(),
                 state: Mutex::new(state),
                 changed: Condvar::new(),
+                around: OnceLock::new(),
             }),
             heeds: Heeds::Signals,
         }
@@ -139,6 +160,19 @@ impl Watch {
                 return Woken::Interrupted;
             }
             drop(self.shared.changed.wait_timeout(state, left.min(TICK)));
+        }
+    }
+
+    /// Has somebody told before ralph is stopped by its terminal, and after it goes on; only the
+    /// first who asks is. What is done there must be over soon: the stop waits for it.
+    pub fn around_halts(&self, tell: impl Fn(Halt) + Send + Sync + 'static) {
+        let _ = self.shared.around.set(Around(Box::new(tell)));
+    }
+
+    /// Tells of a stop.
+    pub(super) fn tell_halt(&self, halt: Halt) {
+        if let Some(Around(tell)) = self.shared.around.get() {
+            tell(halt);
         }
     }
 

@@ -1,14 +1,13 @@
 //! What a child reaches, as the backends take it that are programs of others: engines of
 //! containers, `sbx`, `sandbox-exec`.
 //!
-//! Plain data. Not here: how it follows from the policy.
+//! Plain data, made of a [`Cell`]. Not here: how that follows from the policy.
 
 use std::path::{Path, PathBuf};
 
-use ralph_core::sandbox::{Bounds, NetworkMode};
+use ralph_core::sandbox::NetworkMode;
 
-/// The variable that tells a child which sandbox it is in.
-pub(super) const SANDBOX_VARIABLE: &str = "RALPH_SANDBOX";
+use super::{Bounds, Cell, Mount, Network};
 
 /// What a child reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,9 +15,9 @@ pub struct Boundary {
     /// The project.
     pub project: PathBuf,
     /// The user's home directory, of which only what `places` say is to be seen.
-    pub home: PathBuf,
-    /// Places that are not as the rest, outer ones first. A later one wins over an earlier one
-    /// that it lies in.
+    pub home: Option<PathBuf>,
+    /// Places that are not as the rest. None lies in a later one, and no two are the same: engines
+    /// sort them by their paths.
     pub places: Vec<Place>,
     /// Its network.
     pub network: NetworkMode,
@@ -29,6 +28,8 @@ pub struct Boundary {
 /// A place that is not as the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
+    /// A directory that is empty at first, writable, and gone afterwards.
+    Scratch(PathBuf),
     /// Writable, and the directory itself cannot be moved away.
     Writable(PathBuf),
     /// To be read and not to be written.
@@ -43,7 +44,8 @@ impl Place {
     /// Returns where it is.
     pub fn path(&self) -> &Path {
         match self {
-            Self::Writable(path)
+            Self::Scratch(path)
+            | Self::Writable(path)
             | Self::ReadOnly(path)
             | Self::HiddenDirectory(path)
             | Self::HiddenFile(path) => path,
@@ -51,15 +53,51 @@ impl Place {
     }
 }
 
+impl Boundary {
+    /// Returns what a cell means for such a backend.
+    pub fn of(cell: &Cell, project: &Path, home: Option<&Path>) -> Self {
+        let mut places: Vec<Place> = Vec::new();
+        for mount in &cell.mounts {
+            let place = match mount {
+                Mount::Scratch { path } => Place::Scratch(path.clone()),
+                Mount::Hidden { path } if path.is_dir() => Place::HiddenDirectory(path.clone()),
+                Mount::Hidden { path } if path.exists() => Place::HiddenFile(path.clone()),
+                Mount::Hidden { .. } => continue,
+                Mount::Shown { path } | Mount::Protected { path } | Mount::Vacant { path, .. } => {
+                    Place::ReadOnly(path.clone())
+                }
+                Mount::Writable { path } | Mount::Pinned { path } => Place::Writable(path.clone()),
+            };
+            // In a cell, a later place covers the earlier ones that lie in it.
+            places.retain(|earlier| !earlier.path().starts_with(place.path()));
+            places.push(place);
+        }
+        let network = match cell.network {
+            Network::None => NetworkMode::None,
+            Network::Host => NetworkMode::Host,
+            Network::Proxy(_) => NetworkMode::Proxy,
+        };
+        Self {
+            project: project.to_owned(),
+            home: home.map(Path::to_owned),
+            places,
+            network,
+            bounds: cell.bounds,
+        }
+    }
+}
+
 /// A boundary for tests of the argument lists.
 #[cfg(test)]
 pub(super) fn example() -> Boundary {
-    let bounds =
-        Bounds { pids: 512, memory: 8 << 30, tmp: 2 << 30, file: 1 << 30, growth: 0, output: 0 };
+    let counted = super::Counted::Together;
+    let bounds = Bounds { pids: 512, counted, memory: 8 << 30, tmp: 2 << 30, file: 1 << 30 };
     Boundary {
         project: "/home/ann/my project".into(),
-        home: "/home/ann".into(),
+        home: Some("/home/ann".into()),
         places: vec![
+            Place::Scratch("/tmp".into()),
+            Place::Scratch("/home/ann".into()),
             Place::Writable("/home/ann/my project".into()),
             Place::ReadOnly("/home/ann/my project/.git".into()),
             Place::ReadOnly("/home/ann/my project/.ralph".into()),
@@ -104,4 +142,52 @@ pub(super) fn shown(spawn: &crate::process::Spawn) -> String {
     }
     let names: Vec<_> = spawn.env.iter().map(|(name, _)| name.to_string_lossy()).collect();
     format!("{text}\nin {} with {}\n", spawn.cwd.display(), names.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Stub;
+    use super::*;
+
+    #[test]
+    fn places_follow_from_a_cell_and_none_lies_in_a_later_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path();
+        for name in ["p/.git", "p/hidden/deep"] {
+            std::fs::create_dir_all(root.join(name)).expect("a directory");
+        }
+        std::fs::write(root.join("p/secret"), "x").expect("written");
+        let at = |name: &str| root.join(name);
+        let cell = Cell {
+            mounts: vec![
+                Mount::Scratch { path: "/tmp".into() },
+                Mount::Shown { path: at("p/tools") },
+                Mount::Writable { path: at("p") },
+                Mount::Pinned { path: at("p/docs") },
+                Mount::Protected { path: at("p/.git") },
+                Mount::Vacant { path: at("p/.envrc"), stub: Stub::Directory },
+                Mount::Shown { path: at("p/hidden/deep") },
+                Mount::Hidden { path: at("p/hidden") },
+                Mount::Hidden { path: at("p/secret") },
+                Mount::Hidden { path: at("p/absent") },
+            ],
+            network: Network::None,
+            unix_sockets: ralph_core::sandbox::UnixSockets::Deny,
+            bounds: example().bounds,
+            notes: Vec::new(),
+        };
+        let boundary = Boundary::of(&cell, &at("p"), None);
+        assert_eq!(
+            boundary.places,
+            [
+                Place::Scratch("/tmp".into()),
+                Place::Writable(at("p")),
+                Place::Writable(at("p/docs")),
+                Place::ReadOnly(at("p/.git")),
+                Place::ReadOnly(at("p/.envrc")),
+                Place::HiddenDirectory(at("p/hidden")),
+                Place::HiddenFile(at("p/secret")),
+            ]
+        );
+    }
 }

@@ -6,18 +6,20 @@ use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ralph_core::child::{Ending, NotStarted};
 use ralph_core::sandbox::{Backend, Policy};
 use serde::{Deserialize, Serialize};
 
-use super::furnish::{FurnishError, Places, Tenant, furnish};
+use super::container::{self, Container};
+use super::furnish::{FurnishError, Ground, Places, Rest, Tenant, furnish};
 use super::plan::Plan;
 use super::proxy::{PORT_INSIDE, proxy_variables};
+use super::sbx::{self, Afterwards, Vm};
 use super::{CELL_COMMAND, Cell, Door, Network, SANDBOX_VARIABLE, WALL_CODE, WALL_PREFIX, stubs};
-use crate::process::{Spawn, find_program};
+use crate::process::{Spawn, Watch, find_program};
 use crate::store::layout::{GIT_SCRATCH, private_directories};
 
 /// How children are started.
@@ -40,6 +42,15 @@ impl Launcher {
         match self {
             Self::Direct => Ok(spawn),
             Self::Caged(cage) => cage.launch(spawn, handed),
+        }
+    }
+
+    /// Fetches what a child wrote that had only copies of what it was handed. To be called when it has
+    /// ended, before anybody reads that.
+    pub fn fetch(&self) {
+        match self {
+            Self::Direct => {}
+            Self::Caged(cage) => cage.fetch(),
         }
     }
 
@@ -75,16 +86,30 @@ pub enum Wall {
         /// ralph, as it is found in the cell.
         ralph: PathBuf,
     },
+    /// An engine of containers.
+    Container(Box<Container>),
+    /// A VM of Docker Sandboxes.
+    Sbx(Box<Vm>),
     /// Landlock.
     Landlock,
 }
 
 impl Wall {
+    /// Returns where programs are found that run inside.
+    pub fn ground(&self) -> Ground {
+        match self {
+            Self::Native | Self::Bwrap { .. } | Self::Landlock => Ground::Machine,
+            Self::Container(_) | Self::Sbx(_) => Ground::Image,
+        }
+    }
+
     /// Returns the backend.
     pub fn backend(&self) -> Backend {
         match self {
             Self::Native => Backend::Native,
             Self::Bwrap { .. } => Backend::Bwrap,
+            Self::Container(_) => Backend::Container,
+            Self::Sbx(_) => Backend::Sbx,
             Self::Landlock => Backend::Landlock,
         }
     }
@@ -93,11 +118,13 @@ impl Wall {
 /// Starts children of one kind in cells.
 #[derive(Debug, Clone)]
 pub struct Cage {
-    wall: Wall,
+    pub(super) wall: Wall,
     policy: Arc<Policy>,
-    places: Arc<Places>,
+    pub(super) places: Arc<Places>,
     door: Option<Door>,
     tenant: Tenant,
+    /// What is the same in all cells of all tenants, once it was looked up.
+    rest: Arc<OnceLock<Rest>>,
 }
 
 impl Cage {
@@ -106,7 +133,8 @@ impl Cage {
     /// `door` leads to the proxy, for a network that goes through one.
     pub fn new(wall: Wall, policy: Policy, places: Places, door: Option<Door>) -> Self {
         let (policy, places) = (Arc::new(policy), Arc::new(places));
-        Self { wall, policy, places, door, tenant: Tenant::Agent }
+        let (tenant, rest) = (Tenant::Agent, Arc::default());
+        Self { wall, policy, places, door, tenant, rest }
     }
 
     /// Returns the same cage for another tenant.
@@ -122,7 +150,25 @@ impl Cage {
 
     /// Returns the cell that a child would get now.
     pub fn cell(&self, handed: &Handed) -> Result<Cell, FurnishError> {
-        furnish(&self.policy, &self.places, self.tenant, self.door.as_ref(), handed)
+        let rest = if let Some(rest) = self.rest.get() {
+            rest
+        } else {
+            let rest = Rest::of(&self.policy, &self.places, self.wall.ground())?;
+            self.rest.get_or_init(|| rest)
+        };
+        furnish(&self.policy, rest, self.tenant, self.door.as_ref(), handed)
+    }
+
+    /// Removes containers that a dead run of the same name has left.
+    pub fn sweep(&self, watch: &Watch) {
+        match &self.wall {
+            Wall::Container(container) => container.sweep(&self.run(), watch),
+            Wall::Native | Wall::Bwrap { .. } | Wall::Sbx(_) | Wall::Landlock => {}
+        }
+    }
+
+    fn run(&self) -> String {
+        self.places.run.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// Returns how to start a child in its cell.
@@ -130,16 +176,38 @@ impl Cage {
     /// To be called anew for each start: the cell is furnished with what is there now, and the plan
     /// for it is used up.
     pub fn launch(&self, spawn: Spawn, handed: &Handed) -> Result<Spawn, NotStarted> {
-        let program = find_program(&spawn)?;
-        let refused = |error: String| NotStarted::Refused {
-            program: spawn.program.to_string_lossy().into_owned(),
-            error,
+        let program = match self.wall.ground() {
+            Ground::Machine => find_program(&spawn)?,
+            Ground::Image => spawn.program.clone().into(),
         };
-        self.clear();
+        let name = spawn.program.to_string_lossy().into_owned();
+        let refused = |error: String| NotStarted::Refused { program: name.clone(), error };
+        match self.tenant {
+            Tenant::Agent | Tenant::Gate => self.clear(),
+            // There are many of these, and they hardly ever leave something behind.
+            Tenant::Git => {}
+        }
         self.prepare(handed).map_err(|error| refused(error.to_string()))?;
         let cell = self.cell(handed).map_err(|error| refused(error.to_string()))?;
+        let spawn = match &self.wall {
+            Wall::Sbx(vm) => {
+                let ralph = (self.places.executable.clone(), self.ralph_in_vm());
+                vm.hand_in(spawn, &self.handed_to_vm(handed), &[ralph], &self.exchange())
+                    .map_err(|error| refused(error.to_string()))?
+            }
+            Wall::Native | Wall::Bwrap { .. } | Wall::Container(_) | Wall::Landlock => spawn,
+        };
         let env = self.environment(&spawn, &cell);
-        let plan = Plan { wall: self.wall.clone(), cell, program, cwd: spawn.cwd.clone() };
+        let plan = Plan {
+            wall: self.wall.clone(),
+            cell,
+            program,
+            cwd: spawn.cwd.clone(),
+            project: self.places.project.clone(),
+            home: self.places.home.clone(),
+            ralph: self.places.executable.clone(),
+            run: self.run(),
+        };
         let file = self.plan_file();
         plan.write(&file).map_err(|error| {
             refused(format!("the plan `{}` cannot be written: {error}", file.display()))
@@ -149,9 +217,30 @@ impl Cage {
         Ok(Spawn { program: self.places.executable.clone().into(), args, env, ..spawn })
     }
 
+    /// Fetches what a child wrote that had only copies of what it was handed.
+    pub fn fetch(&self) {
+        match &self.wall {
+            Wall::Sbx(_) => sbx::fetch(&self.exchange()),
+            Wall::Native | Wall::Bwrap { .. } | Wall::Container(_) | Wall::Landlock => {}
+        }
+    }
+
     /// Removes what the walls of children that are gone left in the project and on the machine.
     pub fn clear(&self) {
         stubs::clear(&self.places.run);
+        match &self.wall {
+            Wall::Container(_) => container::clear(&self.places.run),
+            Wall::Sbx(vm) => {
+                if sbx::is_left(&self.places.run) {
+                    // Nothing but its end is sure to end what goes on in it.
+                    let watch = Watch::detached();
+                    vm.close(Afterwards::Remove, &watch);
+                    // A VM that cannot be made again is told of by the next call.
+                    let _ = vm.prepare(&self.canary(), &watch);
+                }
+            }
+            Wall::Native | Wall::Bwrap { .. } | Wall::Landlock => {}
+        }
         #[cfg(target_os = "linux")]
         super::stage::clear_groups();
     }
@@ -164,7 +253,7 @@ impl Cage {
             Tenant::Gate => {}
         }
         match self.wall {
-            Wall::Native | Wall::Bwrap { .. } => {}
+            Wall::Native | Wall::Bwrap { .. } | Wall::Container(_) | Wall::Sbx(_) => {}
             Wall::Landlock => private_directories(&self.scratch())?,
         }
         for path in handed.writable.iter().filter(|path| !path.exists()) {
@@ -196,7 +285,9 @@ impl Cage {
         };
         set(SANDBOX_VARIABLE, self.wall.backend().name().into());
         let (scratch, port) = match &self.wall {
-            Wall::Native | Wall::Bwrap { .. } => (PathBuf::from("/tmp"), PORT_INSIDE),
+            Wall::Native | Wall::Bwrap { .. } | Wall::Container(_) | Wall::Sbx(_) => {
+                (PathBuf::from("/tmp"), PORT_INSIDE)
+            }
             Wall::Landlock => {
                 (self.scratch(), self.door.as_ref().map_or(PORT_INSIDE, |door| door.port))
             }
@@ -208,9 +299,12 @@ impl Cage {
             set(&format!("GIT_CONFIG_KEY_{at}"), name.into());
             set(&format!("GIT_CONFIG_VALUE_{at}"), "false".into());
         }
-        match cell.network {
-            Network::None | Network::Host => {}
-            Network::Proxy(_) => {
+        match (&cell.network, &self.wall) {
+            // The engine's client must not go through the proxy; its command line has these. A VM
+            // has a proxy of its own.
+            (Network::Proxy(_), Wall::Container(_) | Wall::Sbx(_))
+            | (Network::None | Network::Host, _) => {}
+            (Network::Proxy(_), Wall::Native | Wall::Bwrap { .. } | Wall::Landlock) => {
                 for (name, value) in proxy_variables(port, &self.places.executable) {
                     set(&name, value.into());
                 }

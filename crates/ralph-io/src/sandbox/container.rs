@@ -2,67 +2,112 @@
 //! nothing else of this machine in it, and no network but the way to the proxy.
 //!
 //! The container runs an image of the user's, in which the agent is installed. ralph itself is its
-//! first process: it collects what is left behind, and holds the bridge to the proxy. The socket
-//! of the engine is never inside, nor any privilege. Not here: the proxy, and choosing a backend.
+//! first process, the same one as in a cell of the kernel's: it hands a listener to the proxy, gives
+//! rights and system calls up, and collects what is left behind. The socket of the engine is never
+//! inside, nor any privilege. Not here: the process around the engine's client (`stage`), and
+//! choosing a backend.
 
 mod argv;
 mod engine;
+mod note;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use engine::{Engine, NoEngine};
+pub use engine::{Engine, Labels, NoEngine, User};
+use serde::{Deserialize, Serialize};
 
-use super::ask::{Answer, ask, talker};
+use super::ask::{Answer, PROBE, ask, talker};
 use super::boundary::Boundary;
 use crate::process::{Spawn, Watch};
-use crate::store::layout::fnv1a;
+
+#[cfg(target_os = "linux")]
+pub(super) use note::Note;
+pub(super) use note::clear;
 
 /// Removing a container that is running takes the engine a second; ten leave room.
 const REMOVAL: Duration = Duration::from_secs(10);
 
 /// An engine that answers, and the image to run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Container {
     /// The engine.
     pub engine: Engine,
     /// The image.
     pub image: String,
-    /// ralph's own program, which must run in the image too.
+    /// ralph's own program, which must run in the image too. It is found there by the same path.
     pub ralph: PathBuf,
-    /// The environment that the engine's client needs: `PATH`, `HOME`, `DOCKER_*`,
-    /// `XDG_RUNTIME_DIR`.
-    pub env: Vec<(OsString, OsString)>,
+    /// The environment of the engine's client.
+    pub env: Vec<(String, String)>,
+}
+
+/// What of a call is its container's own.
+#[derive(Debug, Clone, Copy)]
+pub struct Berth<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The run, by which what a dead one left is found.
+    pub run: &'a str,
+    /// The unix socket at which the process outside waits for the first one inside.
+    pub channel: &'a Path,
+    /// A directory with nothing in it, for those that are hidden.
+    pub empty: &'a Path,
+    /// The unix socket at which the proxy takes listeners over, where there is one.
+    pub proxy: Option<&'a Path>,
 }
 
 impl Container {
-    /// Returns how to start a child in a container of this name.
+    /// Finds an engine that answers and has an image, and says which image that is.
     ///
-    /// `sockets` is the directory in which the proxy listens ([`super::proxy::Proxy::listen_in`]);
-    /// without it, and with a network that goes through the proxy, there is none. After the child
-    /// has ended, however it did, its container is to be [removed](Self::removal).
-    pub fn launch(
-        &self,
-        spawn: Spawn,
-        boundary: &Boundary,
-        sockets: Option<&Path>,
-        name: &str,
-    ) -> Spawn {
-        let args = argv::run(self, &spawn, boundary, sockets, name);
+    /// Nothing is fetched: that takes the time and the network that the user decides about.
+    pub fn find(
+        image: &str,
+        ralph: &Path,
+        project: &Path,
+        env: &[(OsString, OsString)],
+        watch: &Watch,
+    ) -> Result<(Self, String), NoEngine> {
+        let mut troubles: Vec<NoEngine> = Vec::new();
+        for kind in engine::KINDS {
+            let found = Engine::ask(kind, project, env, watch).and_then(|engine| {
+                let env = argv::of_the_client(env);
+                let (image, ralph) = (image.to_owned(), ralph.to_owned());
+                let container = Self { engine, image, ralph, env };
+                container.image_id(kind.name, watch).map(|id| (container, id))
+            });
+            match found {
+                Ok(found) => return Ok(found),
+                Err(trouble) => troubles.push(trouble),
+            }
+        }
+        let why: Vec<&str> = troubles.iter().map(|trouble| trouble.why.as_str()).collect();
+        // One that answers and lacks the image says more than one that is not there.
+        let nearest = troubles.iter().rev().max_by_key(|it| it.nearness);
+        let remedy = nearest.and_then(|it| it.remedy.clone());
+        let nearness = engine::Nearness::Absent;
+        Err(NoEngine { why: why.join("; "), remedy, nearness })
+    }
+
+    /// Returns how to start ralph as the first process of a container, to run this child.
+    ///
+    /// After it has ended, however it did, its container is to be removed.
+    pub fn launch(&self, spawn: Spawn, boundary: &Boundary, berth: &Berth<'_>) -> Spawn {
+        let args = argv::run(self, &spawn, boundary, berth);
         let env = argv::client_env(&self.env, &spawn.env);
         Spawn { program: self.engine.program.clone().into(), args, cwd: "/".into(), env, ..spawn }
     }
 
     /// Returns how to remove a container. One that is gone already is no error.
     pub fn removal(&self, name: &str) -> Spawn {
-        self.client(&["rm", "--force", "--volumes", name])
+        self.client(&["rm", "--force", "--volumes", name], REMOVAL)
     }
 
-    /// Removes what killed runs of a project have left running.
-    pub fn sweep(&self, project: &Path, watch: &Watch) {
-        let filter = format!("label={}", label(project));
-        let list = self.client(&["ps", "--all", "--quiet", "--filter", &filter]);
+    /// Removes what is left of a run that is dead.
+    pub fn sweep(&self, run: &str, watch: &Watch) {
+        let filter = format!("label={}", label(run));
+        let list = self.client(&["ps", "--all", "--quiet", "--filter", &filter], REMOVAL);
         match ask(&list, watch) {
             Answer::Said(ids) => {
                 for id in ids.split_whitespace() {
@@ -74,21 +119,42 @@ impl Container {
         }
     }
 
-    fn client(&self, args: &[&str]) -> Spawn {
-        talker(&self.engine.program, args, &self.env, REMOVAL)
+    fn image_id(&self, name: &str, watch: &Watch) -> Result<String, NoEngine> {
+        let question = ["image", "inspect", "--format", "{{.Id}}", &self.image];
+        match ask(&self.client(&question, PROBE), watch) {
+            Answer::Said(id) => Ok(id.trim().to_owned()),
+            Answer::Failed(_) | Answer::Absent => Err(NoEngine {
+                why: format!("{name} has no image `{}`", self.image),
+                remedy: Some(format!(
+                    "`{name} pull {0}` fetches it, or `{name} build -t {0} .` builds it; ralph \
+                     fetches nothing by itself",
+                    self.image
+                )),
+                nearness: engine::Nearness::Answers,
+            }),
+        }
+    }
+
+    fn client(&self, args: &[&str], longest: Duration) -> Spawn {
+        let env: Vec<_> =
+            self.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        talker(&self.engine.program, args, &env, longest)
     }
 }
 
-/// Returns the name of a container: unique for the call `number` of a run.
-pub fn container_name(run: &str, number: u64) -> String {
-    let is_known = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.' | '_');
-    let run: String = run.chars().map(|it| if is_known(it) { it } else { '-' }).collect();
-    format!("ralph-{run}-{number}")
+/// Returns the name of a container: unique for the call `number` of a process in a run.
+pub fn container_name(run: &str, number: &str) -> String {
+    format!("ralph-{}-{number}", fitting(run))
 }
 
-/// Returns the label by which the containers of a project are found again.
-fn label(project: &Path) -> String {
-    format!("ralph.project={:016x}", fnv1a(project.as_os_str().as_encoded_bytes()))
+/// Returns the label by which the containers of a run are found again.
+fn label(run: &str) -> String {
+    format!("ralph.run={}", fitting(run))
+}
+
+fn fitting(run: &str) -> String {
+    let is_known = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.' | '_');
+    run.chars().map(|it| if is_known(it) { it } else { '-' }).collect()
 }
 
 #[cfg(test)]

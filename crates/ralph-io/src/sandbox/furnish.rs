@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ralph_core::sandbox::{Credentials, GitAccess, NetworkMode, Policy, UnixSockets};
 
 use super::cage::Handed;
-use super::home::{outermost, visible};
+use super::home::{linked, outermost, visible};
 use super::{Bounds, Cell, Counted, Door, Mount, Network, Stub};
 use crate::store::layout::{GIT_SCRATCH, PROJECT_DIRECTORY};
 
@@ -38,6 +38,27 @@ pub struct Places {
     /// Files in a protected directory that agents write all the same, such as the plan in
     /// `.ralph/`.
     pub opened: Vec<PathBuf>,
+}
+
+/// Where programs are found that run in a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ground {
+    /// On this machine, all of which is visible unless it is hidden.
+    Machine,
+    /// In an image; of this machine nothing is visible unless it is shown.
+    Image,
+}
+
+/// What is the same in all cells of a run: where things lie really, and what of the machine around
+/// the project is closed.
+///
+/// It is looked up once. Nobody in a cell can change it: what a tenant may write is looked at for each
+/// cell anew.
+#[derive(Debug, Clone)]
+pub struct Rest {
+    places: Places,
+    ground: Ground,
+    mounts: Vec<Mount>,
 }
 
 /// Who is to live in a cell.
@@ -119,6 +140,9 @@ enum Absent {
     File(&'static str),
 }
 
+/// What git reads of the user, without secrets.
+const GIT_IDENTITY: [&str; 2] = [".gitconfig", ".config/git/config"];
+
 /// What root alone can read, and no agent should.
 const ROOTS_SECRETS: [&str; 12] = [
     "/root",
@@ -138,12 +162,12 @@ const ROOTS_SECRETS: [&str; 12] = [
 /// Returns the cell for a tenant, with what one call hands over by path.
 pub fn furnish(
     policy: &Policy,
-    places: &Places,
+    rest: &Rest,
     tenant: Tenant,
     door: Option<&Door>,
     handed: &Handed,
 ) -> Result<Cell, FurnishError> {
-    let places = places.resolved()?;
+    let Rest { places, ground, mounts } = rest;
     let mode = match tenant {
         Tenant::Agent => policy.network.mode,
         Tenant::Gate => policy.gates.network,
@@ -155,12 +179,12 @@ pub fn furnish(
         (NetworkMode::Proxy, Some(door)) => Network::Proxy(door.clone()),
         (NetworkMode::Proxy, None) => return Err(FurnishError::NoProxy),
     };
-    let mut room = Room { mounts: Vec::new(), notes: Vec::new(), writable: Vec::new() };
-    room.close_the_rest(&places, policy);
-    room.open(&places, policy, tenant);
-    room.protect(&places, policy, tenant);
-    room.hide(&places, policy);
-    room.hand_over(&places, policy, tenant, handed);
+    let mut room =
+        Room { ground: *ground, mounts: mounts.clone(), notes: Vec::new(), writable: Vec::new() };
+    room.open(places, policy, tenant);
+    room.protect(places, policy, tenant);
+    room.hide(places, policy);
+    room.hand_over(places, policy, tenant, handed);
     Ok(Cell {
         mounts: room.mounts,
         network,
@@ -178,6 +202,20 @@ pub fn furnish(
         },
         notes: room.notes,
     })
+}
+
+impl Rest {
+    /// Looks at the machine.
+    pub fn of(policy: &Policy, places: &Places, ground: Ground) -> Result<Self, FurnishError> {
+        let places = places.resolved()?;
+        let (notes, writable) = (Vec::new(), Vec::new());
+        let mut room = Room { ground, mounts: Vec::new(), notes, writable };
+        match ground {
+            Ground::Machine => room.close_the_machine(&places, policy),
+            Ground::Image => room.furnish_the_image(&places, policy),
+        }
+        Ok(Self { places, ground, mounts: room.mounts })
+    }
 }
 
 impl Places {
@@ -213,7 +251,7 @@ impl Places {
     }
 
     /// Returns the real path of something that the settings name.
-    fn named(&self, said: &str) -> PathBuf {
+    pub fn named(&self, said: &str) -> PathBuf {
         let path = match (said.strip_prefix("~/"), &self.home) {
             (Some(rest), Some(home)) => home.join(rest),
             (Some(_), None) | (None, _) => self.project.join(said),
@@ -224,14 +262,31 @@ impl Places {
 
 /// A cell that is being furnished.
 struct Room {
+    ground: Ground,
     mounts: Vec<Mount>,
     notes: Vec<String>,
     writable: Vec<PathBuf>,
 }
 
 impl Room {
+    /// Shows ralph itself, how the user is called in commits, and what the user names of the home.
+    /// Toolchains are the image's.
+    fn furnish_the_image(&mut self, places: &Places, policy: &Policy) {
+        for path in ["/tmp", "/var/tmp", "/run"] {
+            self.mounts.push(Mount::Scratch { path: path.into() });
+        }
+        let mut shown = vec![places.executable.clone()];
+        if let Some(home) = &places.home {
+            self.mounts.push(Mount::Scratch { path: home.clone() });
+            let named = policy.home.iter().map(|said| said.strip_prefix("~/").unwrap_or(said));
+            let named = GIT_IDENTITY.into_iter().chain(named).map(|name| home.join(name));
+            shown.extend(named.filter_map(|path| path.canonicalize().ok()));
+        }
+        self.show(shown);
+    }
+
     /// Hides home, temporary files and secrets, and shows what is needed of them.
-    fn close_the_rest(&mut self, places: &Places, policy: &Policy) {
+    fn close_the_machine(&mut self, places: &Places, policy: &Policy) {
         for path in ["/tmp", "/var/tmp", "/run", "/var/run"].map(Path::new) {
             // A link leads to one of the others.
             if path.is_dir() && !path.is_symlink() {
@@ -251,16 +306,24 @@ impl Room {
             }
         }
         let mut shown = vec![places.executable.clone()];
-        // Programs may be kept in a temporary place; a link does not lead to one.
+        // Programs may be kept in a temporary place, or be found through a link in one.
         let programs = std::env::split_paths(&places.path).filter(|it| it.is_absolute());
         shown.extend(programs.filter(|it| {
             let is_at_home = places.home.as_ref().is_some_and(|home| it.starts_with(home));
             !is_at_home && it.canonicalize().is_ok_and(|real| real == *it)
         }));
+        shown.extend(linked(places.home.as_deref(), &places.path));
+        // What a tenant may write is opened below; shown from here, it could become a link to
+        // somewhere else between two cells.
+        let open: Vec<PathBuf> = policy.rw.iter().map(|said| places.named(said)).collect();
+        let is_open = |it: &Path| {
+            open.iter().chain([&places.project, &places.work_tree]).any(|open| it.starts_with(open))
+        };
+        shown.retain(|it| !is_open(it));
         if let Some(home) = &places.home {
             self.mounts.push(Mount::Scratch { path: home.clone() });
             let (tools, secrets) = visible(home, &places.path);
-            shown.extend(tools);
+            shown.extend(tools.into_iter().filter(|it| !is_open(it)));
             let added = policy.home.iter().map(|said| {
                 let said = said.strip_prefix("~/").unwrap_or(said);
                 home.join(said)
@@ -435,8 +498,11 @@ impl Room {
                 | Mount::Writable { .. }
                 | Mount::Pinned { .. }
                 | Mount::Protected { .. },
-            )
-            | None => true,
+            ) => true,
+            None => match self.ground {
+                Ground::Machine => true,
+                Ground::Image => false,
+            },
         }
     }
 }

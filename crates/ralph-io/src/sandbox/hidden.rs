@@ -6,15 +6,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-#[cfg(target_os = "linux")]
-pub use super::stage::Trouble;
-
-/// What went wrong while a cell was made.
-#[cfg(not(target_os = "linux"))]
-#[derive(Debug, thiserror::Error)]
-#[error("this system has no such cells")]
-pub struct Trouble;
-
+pub use super::trouble::Trouble;
 use super::{CELL_COMMAND, INSIDE_COMMAND, TRIAL_COMMAND, TRY_COMMAND, trial};
 
 /// Runs a hidden command, if the words of the command line, without the program's own name, are one.
@@ -40,17 +32,28 @@ fn namespaces() -> Result<ExitCode, Trouble> {
     super::stage::try_namespaces().map(|()| ExitCode::SUCCESS)
 }
 
+/// Makes the walls that a plan file asks for, where they are macOS's or a VM's.
 #[cfg(not(target_os = "linux"))]
-fn cell(_words: &[OsString]) -> Result<ExitCode, Trouble> {
-    Err(Trouble)
+fn cell(words: &[OsString]) -> Result<ExitCode, Trouble> {
+    use super::{Wall, around, plan::Plan};
+    let [file, program @ ..] = words else { return Err(Trouble::new("nothing to run")) };
+    let file = std::path::Path::new(file);
+    let plan = Plan::take(file).map_err(Trouble::at("read the plan", file))?;
+    match &plan.wall {
+        Wall::Native => around::run_behind_profile(&plan, file, program),
+        Wall::Sbx(vm) => around::run_in_vm(vm, &plan, file, program),
+        Wall::Bwrap { .. } | Wall::Container(_) | Wall::Landlock => {
+            Err(around::foreign(plan.wall.backend()))
+        }
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
 fn inside(_words: &[OsString]) -> Result<ExitCode, Trouble> {
-    Err(Trouble)
+    Err(super::around::foreign(ralph_core::sandbox::Backend::Native))
 }
 
 #[cfg(not(target_os = "linux"))]
 fn namespaces() -> Result<ExitCode, Trouble> {
-    Err(Trouble)
+    Err(super::around::foreign(ralph_core::sandbox::Backend::Native))
 }

@@ -78,6 +78,35 @@ fn installation(home: &Path, directory: &Path) -> Option<PathBuf> {
     Some(if is_part { above.to_owned() } else { real })
 }
 
+/// Returns the directories on the `PATH` that links lead to, by the names that they have there: a
+/// link in a place that is made empty is gone, such as `/run/current-system` or `~/.nix-profile`.
+/// Where it leads to an installation, that whole installation; never to what is hidden under its
+/// real name.
+pub(super) fn linked(home: Option<&Path>, path: &OsStr) -> Vec<PathBuf> {
+    let home = home.and_then(|home| home.canonicalize().ok());
+    let is_private = |real: &Path| {
+        real == Path::new("/")
+            || home.as_ref().is_some_and(|home| {
+                let secrets = SECRETS.iter().map(|name| home.join(name));
+                home.starts_with(real)
+                    || real == home.join(".local")
+                    || secrets.into_iter().any(|secret| secret.starts_with(real))
+            })
+    };
+    let named = std::env::split_paths(path).filter(|it| it.is_absolute());
+    let led = named.filter_map(|directory| {
+        let real = fs::canonicalize(&directory).ok().filter(|real| *real != directory)?;
+        let above = directory.parent()?;
+        let real_above = fs::canonicalize(above).ok()?;
+        let is_part = directory.file_name().is_some_and(|name| name == "bin")
+            && real_above != above
+            && real.parent() == Some(&real_above);
+        let whole = (is_part && !is_private(&real_above)).then(|| above.to_owned());
+        whole.or_else(|| (!is_private(&real)).then_some(directory))
+    });
+    led.collect()
+}
+
 /// Returns the paths without those that lie in others of them.
 pub(super) fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
@@ -116,5 +145,40 @@ mod tests {
         };
         assert_eq!(relative(shown), [".cargo", ".local/bin", "mine", "tools/node"]);
         assert_eq!(relative(hidden), [".cargo/credentials.toml"]);
+    }
+
+    #[test]
+    fn links_on_the_path_keep_their_names() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().canonicalize().expect("there");
+        for name in
+            ["nix/sys/sw/bin", "nix/one/bin", "plain/bin", "run", "home/bin", "home/.cargo/bin"]
+        {
+            fs::create_dir_all(root.join(name)).expect("a directory");
+        }
+        for (to, name) in [
+            ("nix/sys", "run/current-system"),
+            ("nix/one", "home/.nix-profile"),
+            ("plain/bin", "shortcut"),
+            ("home", "run/home"),
+            ("home/.cargo", "run/rust"),
+        ] {
+            std::os::unix::fs::symlink(root.join(to), root.join(name)).expect("a link");
+        }
+        for (entry, expect) in [
+            ("run/current-system/sw/bin", Some("run/current-system/sw")),
+            ("home/.nix-profile/bin", Some("home/.nix-profile")),
+            ("shortcut", Some("shortcut")),
+            ("plain/bin", None),
+            ("none", None),
+            // Not what is hidden under another name.
+            ("run/home", None),
+            ("run/home/bin", Some("run/home/bin")),
+            ("run/rust/bin", Some("run/rust/bin")),
+        ] {
+            let expect: Vec<PathBuf> = expect.iter().map(|it| root.join(it)).collect();
+            let found = linked(Some(&root.join("home")), root.join(entry).as_os_str());
+            assert_eq!(found, expect, "{entry}");
+        }
     }
 }

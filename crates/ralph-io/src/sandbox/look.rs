@@ -7,11 +7,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use ralph_core::recipe::AgentKind;
 use ralph_core::sandbox::Backend;
 use serde::{Deserialize, Serialize};
 
-use super::probe::{Finding, probe};
+use super::probe::{Finding, known, probe};
 use super::trial::trial;
+use super::{Bounds, Wall};
 use crate::environment::Variables;
 use crate::process::Watch;
 use crate::store::layout::{private_directories, write_json};
@@ -29,17 +31,53 @@ pub struct Surroundings {
     pub env: Variables,
     /// ralph's own signals.
     pub watch: Watch,
+    /// The image for containers, where there is one.
+    pub image: Option<String>,
+    /// The agents that are to run inside.
+    pub kinds: Vec<AgentKind>,
+    /// What a VM may use.
+    pub bounds: Bounds,
 }
 
-/// Says whether a backend of this machine's kernel works.
+impl Surroundings {
+    /// Returns what looking at the backends of this machine's kernel needs.
+    pub fn of_the_kernel(ralph: &Path, project: &Path, env: Variables) -> Self {
+        let bounds =
+            Bounds { pids: 0, counted: super::Counted::ByUser, memory: 0, tmp: 0, file: 0 };
+        Self {
+            ralph: ralph.to_owned(),
+            project: project.to_owned(),
+            state_root: PathBuf::new(),
+            env,
+            watch: Watch::detached(),
+            image: None,
+            kinds: Vec::new(),
+            bounds,
+        }
+    }
+}
+
+/// Says whether a backend works.
 pub fn look(backend: Backend, around: &Surroundings) -> Finding {
-    let Surroundings { ralph, project, state_root, env, watch } = around;
+    let Surroundings { ralph, state_root, watch, .. } = around;
     let memory = state_root.join("sandbox-passed.json");
-    let (passed, now) = (Passed::read(&memory), Key::of(backend, ralph));
-    let wall = match probe(backend, ralph, project, env, watch) {
-        Finding::Works(wall) => wall,
+    let passed = Passed::read(&memory);
+    // To try namespaces takes as long as to make a cell.
+    if let Some(wall) = known(backend, around)
+        && Key::of(&wall, "", ralph).is_some_and(|now| passed.keys.contains(&now))
+    {
+        return Finding::Works(wall);
+    }
+    let (wall, version) = match probe(backend, around) {
+        Finding::Works(found) => found,
         Finding::Fails { why, remedy } => return Finding::Fails { why, remedy },
     };
+    match &wall {
+        // It takes minutes to make one; the run's own is put to trial.
+        Wall::Sbx(_) => return Finding::Works(wall),
+        Wall::Native | Wall::Bwrap { .. } | Wall::Container(_) | Wall::Landlock => {}
+    }
+    let now = Key::of(&wall, &version, ralph);
     if now.as_ref().is_some_and(|now| passed.keys.contains(now)) {
         return Finding::Works(wall);
     }
@@ -73,20 +111,50 @@ struct Key {
     backend: Backend,
     user: u32,
     kernel: String,
+    /// What decides whether namespaces can be made: settings of the kernel, and what holds for this
+    /// process already.
+    knobs: String,
     binary: PathBuf,
     modified: i64,
+    /// The program of the backend, its age, or its image.
+    #[serde(default)]
+    tool: String,
 }
 
+/// What decides whether namespaces can be made.
+const KNOBS: [&str; 4] = [
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/self/attr/current",
+];
+
 impl Key {
-    fn of(backend: Backend, ralph: &Path) -> Option<Self> {
+    fn of(wall: &Wall, version: &str, ralph: &Path) -> Option<Self> {
         let kernel = rustix::system::uname();
         let kernel = [kernel.release(), kernel.version()].map(|it| it.to_string_lossy());
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let mut knobs: Vec<String> =
+            KNOBS.iter().map(|path| read(path).trim_matches(['\n', '\0']).to_owned()).collect();
+        let status = read("/proc/self/status");
+        let own = ["CapEff:", "NoNewPrivs:", "Seccomp:"];
+        let own = status.lines().filter(|line| own.iter().any(|name| line.starts_with(name)));
+        knobs.extend(own.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")));
+        let modified = |path: &Path| fs::metadata(path).ok().map(|about| about.mtime());
+        let tool = match wall {
+            Wall::Bwrap { program, .. } => {
+                format!("{} {}", program.display(), modified(program)?)
+            }
+            Wall::Native | Wall::Container(_) | Wall::Sbx(_) | Wall::Landlock => version.to_owned(),
+        };
         Some(Self {
-            backend,
+            backend: wall.backend(),
             user: rustix::process::geteuid().as_raw(),
             kernel: kernel.join(" "),
+            knobs: knobs.join(", "),
             binary: ralph.to_owned(),
-            modified: fs::metadata(ralph).ok()?.mtime(),
+            modified: modified(ralph)?,
+            tool,
         })
     }
 }

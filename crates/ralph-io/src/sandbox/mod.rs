@@ -10,12 +10,15 @@
 //! ```text
 //!   native     ralph __cell ── namespaces ──> ralph __cell-inside (PID 1) ──> the program
 //!   bwrap      ralph __cell ── bwrap ───────> ralph __cell-inside (PID 1) ──> the program
+//!   container  ralph __cell ── an engine ───> ralph __cell-inside (PID 1) ──> the program
+//!   sbx        ralph __cell ── sbx exec ────> the program
 //!   landlock   ralph __cell ── becomes the program
 //! ```
 //!
 //! [`choose()`] takes the first backend that works, [`look()`] says whether one does: it probes it
 //! and then puts it to [`trial()`], before anybody relies on its walls. Not here: what a run does about it, and the proxy that a cell's network leads to.
 
+mod around;
 mod ask;
 pub mod boundary;
 mod cage;
@@ -25,6 +28,7 @@ pub mod container;
 mod furnish;
 mod hidden;
 mod home;
+mod lodging;
 mod look;
 mod plan;
 mod probe;
@@ -35,12 +39,14 @@ pub mod seatbelt;
 mod stage;
 mod stubs;
 mod trial;
+mod trouble;
 
 pub use cage::{Cage, Handed, Launcher, Wall, not_started};
 pub use cell::{Bounds, Cell, Counted, Door, Mount, Network, Stub};
 pub use choose::{Chosen, Refusal, choose};
-pub use furnish::{FurnishError, Places, Tenant, furnish};
+pub use furnish::{FurnishError, Ground, Places, Rest, Tenant, furnish};
 pub use hidden::{Trouble, hidden};
+pub use lodging::NoLodging;
 pub use look::{Surroundings, look};
 pub use probe::{Finding, probe};
 pub use trial::{Surprise, trial};

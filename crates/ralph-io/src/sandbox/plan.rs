@@ -20,10 +20,18 @@ pub(super) struct Plan {
     pub(super) wall: Wall,
     /// What they hold.
     pub(super) cell: Cell,
-    /// The file of the program.
+    /// The file of the program; in an image, its name may have to do.
     pub(super) program: PathBuf,
     /// The directory it starts in.
     pub(super) cwd: PathBuf,
+    /// The project.
+    pub(super) project: PathBuf,
+    /// ralph itself.
+    pub(super) ralph: PathBuf,
+    /// The user's home.
+    pub(super) home: Option<PathBuf>,
+    /// The run, by the name of its directory.
+    pub(super) run: String,
 }
 
 impl Plan {

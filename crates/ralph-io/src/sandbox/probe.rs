@@ -6,8 +6,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ralph_core::recipe::AgentKind;
 use ralph_core::sandbox::Backend;
 
+use super::container::{Container, NoEngine};
+use super::look::Surroundings;
+use super::sbx::{Tool, Unavailable, Vm, template};
 use super::{TRY_COMMAND, Wall};
 use crate::environment::Variables;
 use crate::process::{Captured, Limits, Spawn, Stdin, Watch, capture, find_program};
@@ -26,32 +30,102 @@ pub enum Finding<W = Wall> {
     },
 }
 
+impl<W> Finding<W> {
+    fn map<V>(self, change: impl FnOnce(W) -> V) -> Finding<V> {
+        match self {
+            Self::Works(wall) => Finding::Works(change(wall)),
+            Self::Fails { why, remedy } => Finding::Fails { why, remedy },
+        }
+    }
+}
+
 /// These take some milliseconds; a machine that needs longer than this has other troubles.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is kept of what a program says of its failure.
 const KEPT: usize = 4096;
 
-/// Tries a backend of this machine's kernel. Others are probed by those who know them.
-pub fn probe(
-    backend: Backend,
-    ralph: &Path,
-    project: &Path,
-    env: &Variables,
-    watch: &Watch,
-) -> Finding {
+/// Tries a backend, and says what of it may change without notice: nothing, or an image.
+pub fn probe(backend: Backend, around: &Surroundings) -> Finding<(Wall, String)> {
+    let Surroundings { ralph, project, env, watch, .. } = around;
+    let plain = |finding: Finding| finding.map(|wall| (wall, String::new()));
     match backend {
-        Backend::Native => native(ralph, env, watch),
-        Backend::Bwrap => bwrap(ralph, project, env, watch),
-        Backend::Landlock => landlock(),
-        Backend::Sbx | Backend::Container => {
-            fails(format!("`{backend}` is not built into this version"), None)
+        Backend::Native => plain(native(ralph, env, watch)),
+        Backend::Bwrap => plain(bwrap(ralph, project, env, watch)),
+        Backend::Landlock => plain(landlock()),
+        Backend::Sbx => plain(sbx(around)),
+        Backend::Container => container(around),
+        Backend::Guard | Backend::None => {
+            plain(fails(format!("`{backend}` enforces nothing"), None))
         }
-        Backend::Guard | Backend::None => fails(format!("`{backend}` enforces nothing"), None),
     }
 }
 
+/// Returns what would be tried, where nothing but this very try could tell whether it works, and where
+/// it is known to have worked.
+pub(super) fn known(backend: Backend, around: &Surroundings) -> Option<Wall> {
+    match backend {
+        Backend::Native => Some(Wall::Native),
+        Backend::Bwrap => {
+            let program = find_program(&spawn("bwrap".into(), Vec::new(), &around.env)).ok()?;
+            let real = program.canonicalize().ok()?;
+            let wall = Wall::Bwrap { program, ralph: around.ralph.clone() };
+            (!real.starts_with(&around.project)).then_some(wall)
+        }
+        Backend::Landlock => Some(Wall::Landlock),
+        // Whether somebody else answers can only be asked.
+        Backend::Sbx | Backend::Container | Backend::Guard | Backend::None => None,
+    }
+}
+
+fn container(around: &Surroundings) -> Finding<(Wall, String)> {
+    let Surroundings { ralph, project, env, watch, image, .. } = around;
+    let Some(image) = image else {
+        let remedy = "set `sandbox.image` to an image that has git, a shell and the agent";
+        let why = "no image is named".to_owned();
+        return Finding::Fails { why, remedy: Some(remedy.to_owned()) };
+    };
+    if !cfg!(target_os = "linux") {
+        let why = "a socket of this system cannot be shared with a container".to_owned();
+        let remedy = Some("use Docker Sandboxes: --sandbox=sbx".to_owned());
+        return Finding::Fails { why, remedy };
+    }
+    match Container::find(image, ralph, project, env, watch) {
+        Ok((container, id)) => {
+            let engine = container.engine.program.display().to_string();
+            Finding::Works((Wall::Container(Box::new(container)), format!("{engine} {id}")))
+        }
+        Err(NoEngine { why, remedy, .. }) => Finding::Fails { why, remedy },
+    }
+}
+
+fn sbx(around: &Surroundings) -> Finding {
+    let Surroundings { project, env, watch, kinds, bounds, .. } = around;
+    // Before anything is asked of anybody: most machines have none of it.
+    let tool = match Tool::find(project, env, watch) {
+        Ok(tool) => tool,
+        Err(Unavailable { why, remedy }) => return Finding::Fails { why, remedy },
+    };
+    // A scripted agent is ralph itself, and any template will do.
+    let kinds = kinds.iter().filter(|kind| **kind != AgentKind::Sim);
+    let mut templates: Vec<Option<&str>> = kinds.map(|kind| template(*kind)).collect();
+    templates.dedup();
+    let template = match templates.as_slice() {
+        [] => "shell",
+        [Some(template)] => template,
+        [None] => return fails("sbx has no template with this agent", None),
+        [_, _, ..] => {
+            let why = "a VM of sbx has one agent, and this run asks several";
+            return fails(why, None);
+        }
+    };
+    Finding::Works(Wall::Sbx(Box::new(Vm::new(tool, template, project, *bounds, env))))
+}
+
 fn native(ralph: &Path, env: &Variables, watch: &Watch) -> Finding {
+    if cfg!(target_os = "macos") {
+        return seatbelt(env, watch);
+    }
     if !cfg!(target_os = "linux") {
         return fails("namespaces are Linux's", None);
     }
@@ -81,6 +155,17 @@ fn remedy() -> String {
         "in a container, the engine must allow them; else the `landlock` backend needs none"
     };
     remedy.to_owned()
+}
+
+/// Tries macOS's own walls.
+fn seatbelt(env: &Variables, watch: &Watch) -> Finding {
+    let words = ["-p", "(version 1)(allow default)", "/usr/bin/true"].map(Into::into).to_vec();
+    let (code, words) = run(super::seatbelt::PROGRAM.into(), words, env, watch);
+    if code == Some(0) {
+        return Finding::Works(Wall::Native);
+    }
+    let why = words.lines().last().unwrap_or("it does not start").to_owned();
+    fails(format!("`{}` does not work: {why}", super::seatbelt::PROGRAM), None)
 }
 
 fn bwrap(ralph: &Path, project: &Path, env: &Variables, watch: &Watch) -> Finding {

@@ -1,29 +1,38 @@
-//! The backend `sbx`: a micro VM of Docker Sandboxes for each project.
+//! The backend `sbx`: a micro VM of Docker Sandboxes for each run.
 //!
-//! One VM is made at the start of a run, each call is an `exec` in it, and it is stopped at the end.
-//! Files are passed through both ways at once, so nothing is waited for. Network rules and
-//! credentials are those of Docker Sandboxes; ralph adds the hosts that are allowed and makes sure
-//! that others are refused. Where only the deprecated `docker sandbox` exists, that is used.
+//! One VM is made at the start of a run, each call is an `exec` in it, and it is removed at the end.
+//! Directories are shared both ways at once, so nothing is waited for; single files are handed in and
+//! fetched back by an exchange of copies. Network rules and credentials are those of Docker Sandboxes; ralph
+//! adds the hosts that are allowed and makes sure that others are refused. Where only the deprecated
+//! `docker sandbox` exists, that is used.
 //!
 //! Everything here follows Docker's documents; none of it could be tried with a real `sbx`.
 //! Not here: choosing a backend.
 
 mod commands;
+mod exchange;
 mod find;
+mod note;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_core::child::Ending;
 use ralph_core::recipe::AgentKind;
+use ralph_core::sandbox::NetworkMode;
 use ralph_core::sandbox::reach::Reach;
-use ralph_core::sandbox::{Bounds, NetworkMode};
+use serde::{Deserialize, Serialize};
 
-pub use find::{Form, Tool, Unavailable};
+pub(super) use exchange::fetch;
+pub use find::{Form, Tool, Unavailable, may_be_there};
+pub(super) use note::{VmNote, is_left};
 
+use super::Bounds;
 use super::ask::talker;
 use super::boundary::{Boundary, Place};
+use super::cage::Handed;
 use crate::process::{Captured, Spawn, Watch, capture};
 use crate::store::layout::fnv1a;
 
@@ -37,19 +46,30 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const CANARY: &str = "ralph-canary.invalid:443";
 
 /// A VM for a project and an agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Vm {
     tool: Tool,
     name: String,
-    template: &'static str,
+    template: String,
     project: PathBuf,
-    /// Further directories and files.
+    /// Further directories.
     extras: Vec<(PathBuf, Access)>,
     bounds: Bounds,
-    env: Vec<(OsString, OsString)>,
+    rules: Rules,
+    env: Vec<(String, String)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The hosts that a VM reaches.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Rules {
+    allowed: Vec<String>,
+    denied: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 enum Access {
     Read,
     Write,
@@ -83,6 +103,14 @@ pub enum VmTrouble {
         /// What the check said.
         words: String,
     },
+    /// It sees what is not shared with it.
+    #[error("the sandbox `{name}` can read `{}`", .path.display())]
+    Sees {
+        /// The VM.
+        name: String,
+        /// What it read.
+        path: PathBuf,
+    },
     /// It has no network without rules.
     #[error("`sandbox.network.mode` \"host\" is not possible with sbx")]
     NoOpenNetwork,
@@ -113,34 +141,66 @@ impl Vm {
     /// What is protected or hidden within the project is not so inside: the VM shares it whole.
     pub fn new(
         tool: Tool,
-        template: &'static str,
-        boundary: &Boundary,
+        template: &str,
+        project: &Path,
+        bounds: Bounds,
         env: &[(OsString, OsString)],
     ) -> Self {
-        let mut extras = Vec::new();
-        for place in &boundary.places {
-            let access = match place {
-                Place::Writable(_) => Access::Write,
-                Place::ReadOnly(_) => Access::Read,
-                Place::HiddenDirectory(_) | Place::HiddenFile(_) => continue,
-            };
-            if !place.path().starts_with(&boundary.project) {
-                extras.push((place.path().to_owned(), access));
-            }
-        }
-        let mut env = env.to_vec();
+        let text = |it: &OsString| it.to_str().map(str::to_owned);
+        let mut env: Vec<(String, String)> = env
+            .iter()
+            .filter(|(name, _)| commands::is_of_the_tool(name))
+            .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
+            .collect();
         env.push(("SBX_NO_TELEMETRY".into(), "1".into()));
         let mut vm = Self {
             tool,
             name: String::new(),
-            template,
-            project: boundary.project.clone(),
-            extras,
-            bounds: boundary.bounds,
+            template: template.to_owned(),
+            project: project.to_owned(),
+            extras: Vec::new(),
+            bounds,
+            rules: Rules::default(),
             env,
         };
         vm.name = vm.fitting_name();
         vm
+    }
+
+    /// Returns the same VM, which shares the directories of these boundaries as well.
+    ///
+    /// All that run in it see the same, so one that somebody may write is writable. Single files
+    /// cannot be shared.
+    #[must_use]
+    pub fn sharing(mut self, boundaries: &[Boundary]) -> Self {
+        let mut extras: BTreeMap<PathBuf, Access> = BTreeMap::new();
+        for place in boundaries.iter().flat_map(|boundary| &boundary.places) {
+            let access = match place {
+                Place::Writable(_) => Access::Write,
+                Place::ReadOnly(_) => Access::Read,
+                Place::Scratch(_) | Place::HiddenDirectory(_) | Place::HiddenFile(_) => continue,
+            };
+            let path = place.path();
+            if !path.starts_with(&self.project) && path.is_dir() {
+                let known = extras.entry(path.to_owned()).or_insert(access);
+                if access == Access::Write {
+                    *known = access;
+                }
+            }
+        }
+        self.extras = extras.into_iter().collect();
+        self.name = self.fitting_name();
+        self
+    }
+
+    /// Returns the same VM, which reaches what these rules say.
+    pub fn reaching(mut self, network: NetworkMode, reach: &Reach) -> Result<Self, VmTrouble> {
+        self.rules = match network {
+            NetworkMode::None => Rules::default(),
+            NetworkMode::Proxy => Rules { allowed: reach.allowed(), denied: reach.denied() },
+            NetworkMode::Host => return Err(VmTrouble::NoOpenNetwork),
+        };
+        Ok(self)
     }
 
     /// Returns its name, which is the same for the same project, agent and places.
@@ -148,23 +208,22 @@ impl Vm {
         &self.name
     }
 
-    /// Makes the VM if it is not there, sets its network rules, and makes sure that they hold.
-    pub fn prepare(
-        &self,
-        network: NetworkMode,
-        reach: &Reach,
-        watch: &Watch,
-    ) -> Result<(), VmTrouble> {
-        let (allowed, denied) = match network {
-            NetworkMode::None => (Vec::new(), Vec::new()),
-            NetworkMode::Proxy => (reach.allowed(), reach.denied()),
-            NetworkMode::Host => return Err(VmTrouble::NoOpenNetwork),
-        };
+    /// Makes the VM if it is not there, sets its network rules, and makes sure that they hold and that
+    /// nothing else of this machine is in it.
+    ///
+    /// `canary` is a file of this machine that is not shared.
+    pub fn prepare(&self, canary: &Path, watch: &Watch) -> Result<(), VmTrouble> {
         if !self.is_there(watch)? {
             self.run(&self.creation(), CREATION, watch)?;
         }
-        for rules in self.rules(&allowed, &denied) {
+        for rules in self.rules(&self.rules.allowed, &self.rules.denied) {
             self.run(&rules, PATIENCE, watch)?;
+        }
+        let name = self.name.clone();
+        if self.hear(&self.reading(canary), PATIENCE, watch).end.ending
+            == (Ending::Exited { code: 0 })
+        {
+            return Err(VmTrouble::Sees { name, path: canary.to_owned() });
         }
         match self.check(CANARY) {
             // The deprecated form cannot be asked.
@@ -173,7 +232,6 @@ impl Vm {
                 let words = said(&self.hear(&check, PATIENCE, watch));
                 let lower = words.to_lowercase().replace("not allowed", "");
                 let is_denied = lower.contains("denied") && !lower.contains("allowed");
-                let name = self.name.clone();
                 if is_denied { Ok(()) } else { Err(VmTrouble::Open { name, words }) }
             }
         }
@@ -186,7 +244,29 @@ impl Vm {
     pub fn launch(&self, spawn: Spawn) -> Spawn {
         let args = self.execution(&spawn);
         let program = self.tool.program.clone().into();
-        Spawn { program, args, cwd: "/".into(), env: self.env.clone(), ..spawn }
+        Spawn { program, args, cwd: "/".into(), env: self.client_env(), ..spawn }
+    }
+
+    /// Hands files in for one call, and returns a child that finds them: where it names one of them, it
+    /// names the copy. `outside` says what else is called by another name inside.
+    pub(super) fn hand_in(
+        &self,
+        spawn: Spawn,
+        handed: &Handed,
+        outside: &[(PathBuf, PathBuf)],
+        directory: &Path,
+    ) -> std::io::Result<Spawn> {
+        let is_shared = |path: &Path| {
+            path.starts_with(&self.project)
+                || self.extras.iter().any(|(extra, _)| path.starts_with(extra))
+        };
+        exchange::hand_in(spawn, handed, outside, directory, is_shared)
+    }
+
+    /// Returns whether the program could be found inside.
+    pub fn has_program(&self, name: &str, watch: &Watch) -> bool {
+        let asked = self.hear(&self.finding(name), PATIENCE, watch);
+        asked.end.ending == (Ending::Exited { code: 0 })
     }
 
     /// Ends the VM. What goes wrong is of no use to a run that is over.
@@ -198,6 +278,10 @@ impl Vm {
                 let _ = self.run(&self.removal(), PATIENCE, watch);
             }
         }
+    }
+
+    fn client_env(&self) -> Vec<(OsString, OsString)> {
+        self.env.iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
     fn is_there(&self, watch: &Watch) -> Result<bool, VmTrouble> {
@@ -215,7 +299,7 @@ impl Vm {
 
     fn hear(&self, args: &[String], longest: Duration, watch: &Watch) -> Captured {
         let words: Vec<&str> = args.iter().map(String::as_str).collect();
-        capture(&talker(&self.tool.program, &words, &self.env, longest), watch, 1 << 20)
+        capture(&talker(&self.tool.program, &words, &self.client_env(), longest), watch, 1 << 20)
     }
 
     fn run(&self, args: &[String], longest: Duration, watch: &Watch) -> Result<String, VmTrouble> {

@@ -8,12 +8,13 @@ use std::path::Path;
 
 use ralph_core::sandbox::{Backend, NetworkMode};
 
-use super::boundary::{Boundary, Place, SANDBOX_VARIABLE};
+use super::SANDBOX_VARIABLE;
+use super::boundary::{Boundary, Place};
 use super::proxy::proxy_variables;
 use crate::process::Spawn;
 
 /// Always this one: another of that name on the `PATH` would be somebody else's.
-const PROGRAM: &str = "/usr/bin/sandbox-exec";
+pub(super) const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
 /// The way out of a child without a network of its own.
 #[derive(Debug, Clone, Copy)]
@@ -79,13 +80,18 @@ fn profile(boundary: &Boundary, exit: Option<Exit<'_>>) -> Profile {
          (literal \"/dev/null\") (literal \"/dev/zero\") (literal \"/dev/tty\") \
          (literal \"/dev/ptmx\") (regex #\"^/dev/ttys\"))",
     );
-    let home = profile.name(&boundary.home);
-    profile.rule(&format!("(deny file-read* (subpath {home}))"));
-    // Whether something is there; without it no path through home can be walked.
-    profile.rule(&format!("(allow file-read-metadata (subpath {home}))"));
-    for place in &boundary.places {
+    if let Some(home) = &boundary.home {
+        let home = profile.name(home);
+        profile.rule(&format!("(deny file-read* (subpath {home}))"));
+        // Whether something is there; without it no path through home can be walked.
+        profile.rule(&format!("(allow file-read-metadata (subpath {home}))"));
+    }
+    // Scratch places cannot be made: what is temporary was opened, and home was closed.
+    let places = boundary.places.iter().filter(|place| !matches!(place, Place::Scratch(_)));
+    for place in places {
         let path = profile.name(place.path());
         match place {
+            Place::Scratch(_) => {}
             Place::Writable(_) => {
                 profile.rule(&format!("(allow file-read* file-write* (subpath {path}))"));
                 // The directory itself stays where it is.
@@ -124,7 +130,7 @@ fn pins(profile: &mut Profile, boundary: &Boundary) {
                 let above = path.ancestors().skip(1);
                 pinned.extend(above.take_while(|it| it.starts_with(&boundary.project)));
             }
-            Place::Writable(_) => {}
+            Place::Scratch(_) | Place::Writable(_) => {}
         }
     }
     pinned.sort();

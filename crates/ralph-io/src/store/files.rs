@@ -8,6 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use ralph_core::active::Active;
+use ralph_core::control::Pause;
 use ralph_core::event::{Event, Recorded};
 use ralph_core::gate::GateResult;
 use ralph_core::ids::{IterationNumber, TaskId};
@@ -85,7 +86,10 @@ impl RunStore {
         let view = StateView {
             version: 1,
             run: &state.run.0,
-            status: status(state.outcome.as_ref()),
+            status: match (&state.outcome, state.control.pause) {
+                (None, Pause::Since { .. }) => "paused",
+                (outcome, _) => status(outcome.as_ref()),
+            },
             started_at: rfc3339(state.started),
             current_iteration: state.iterations,
             last_compaction_iteration: since.last.map_or(0, |last| last.0),

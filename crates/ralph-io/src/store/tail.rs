@@ -3,7 +3,7 @@
 //! Not here: the whole of a journal that nobody writes to (`journal::read`).
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use ralph_core::event::Recorded;
@@ -54,6 +54,12 @@ impl Tail {
             let count = read.map_err(|source| refused(&self.path, source))?;
             self.pending.truncate(held + count);
             if count == 0 {
+                // A line that a death cut off is dropped when the run is resumed, and another one
+                // begins in its place: it is read again then, and not gone on with.
+                let back = -i64::try_from(held).unwrap_or(i64::MAX);
+                let seek = self.file.seek(SeekFrom::Current(back));
+                seek.map_err(|source| refused(&self.path, source))?;
+                self.pending.clear();
                 return Ok(None);
             }
         }

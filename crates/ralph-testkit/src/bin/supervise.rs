@@ -195,6 +195,7 @@ fn spawn(request: Request) -> io::Result<Spawn> {
             drain: span(request.drain).unwrap_or(default.drain),
             linger: span(request.linger),
             output: None,
+            space: None,
         },
     })
 }

@@ -7,6 +7,7 @@
 )]
 
 mod active;
+mod control;
 mod engine;
 mod keeper;
 mod memory;
@@ -15,4 +16,5 @@ mod process;
 mod prompts;
 mod sim;
 mod tasks;
+mod telemetry;
 mod tidy;

@@ -1,5 +1,6 @@
 //! The sections of the page behind what needs a person: what was done, and what it took.
 
+use ralph_core::control::Wish;
 use ralph_core::gate::Severity;
 use ralph_core::planted::Planted;
 use ralph_core::report::{
@@ -235,6 +236,16 @@ pub(super) fn planted(page: &mut String, planted: &[Planted]) {
 }
 
 pub(super) fn notes(page: &mut String, summary: &Summary) {
+    listed(page, "Asked of the run", &summary.wishes, |note| {
+        let by = note.by.as_deref().unwrap_or("somebody");
+        let refused = note.refused.as_ref().map(|why| format!(" (nothing came of it: {why})"));
+        let what = match &note.wish {
+            Wish::Note { text } => format!("note: {text}"),
+            wish @ (Wish::Pause | Wish::GoOn | Wish::Stop | Wish::Skip { .. }) => wish.words(),
+        };
+        let at = note.at.utc();
+        plain(&format!("{at} {by}: {what}{}", refused.unwrap_or_default()))
+    });
     listed(page, "Edits of the list", &summary.edits, |edit| plain(edit));
     listed(page, "Warnings", &summary.warnings, |warning| plain(warning));
 }

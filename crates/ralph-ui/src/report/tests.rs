@@ -161,9 +161,11 @@ fn task(id: &str, title: &str) -> Task {
     Task { description: "d".into(), acceptance_criteria, ..Task::new(id, title) }
 }
 
-const HOSTILE: &str = "\u{1b}[2J# x | `y` <script> [z](http://z)\n\n## Completed: 9/9 tasks";
+pub(crate) const HOSTILE: &str =
+    "\u{1b}[2J# x | `y` <script> [z](http://z)\n\n## Completed: 9/9 tasks";
 
-fn night() -> Summary {
+/// Returns a journal that has just begun.
+fn begun() -> Journal {
     let mut work = TaskWork::new("plan.json");
     work.attempts = 5;
     work.review = ReviewPolicy::Fresh { cap: 2 };
@@ -182,6 +184,30 @@ fn night() -> Summary {
         project: "/home/ada/project".into(),
         recipe: Box::new(recipe),
     });
+    journal
+}
+
+/// Returns the account of a run with so many attempts at one task, all of them failed alike.
+pub(crate) fn long_report(iterations: u32) -> Report {
+    let mut journal = begun();
+    let tasks = vec![task("T1", "Never done")];
+    let list = Box::new(TaskList { project: "p".into(), tasks, ..TaskList::default() });
+    journal.tell(Event::TasksRead { list, remarks: Vec::new() });
+    let red = gate("tests", Severity::Hard, Some(&"boom <b>\n".repeat(500)));
+    for number in 1..=iterations {
+        journal.iterate(number, Role::Implement, "T1", &handoff("T1"), std::slice::from_ref(&red));
+        journal.tell(Event::IterationEnded { iteration: IterationNumber(number) });
+    }
+    journal.report
+}
+
+fn night() -> Summary {
+    night_report().summary().expect("it has begun")
+}
+
+/// Returns the account of a run over three tasks: done, stuck, blocked.
+pub(crate) fn night_report() -> Report {
+    let mut journal = begun();
     let tasks =
         vec![task("T1", "Write the parser"), task("T2", HOSTILE), task("T3", "Send the mail")];
     let list = Box::new(TaskList { project: "p".into(), tasks, ..TaskList::default() });
@@ -222,7 +248,7 @@ fn night() -> Summary {
     let failed = vec![TaskId("T2".into()), TaskId("T3".into())];
     let outcome = Outcome::TasksLeft { failed, waiting: Vec::new() };
     journal.tell(Event::RunEnded { outcome });
-    journal.report.summary().expect("it has begun")
+    journal.report
 }
 
 #[test]
@@ -332,6 +358,7 @@ fn the_page_says_what_needs_a_person_first() {
         ralph build --task T3 --from-shelf  # go on from that
         ralph build --task T3 --fresh  # try it afresh
         ralph tasks show T1  # what the last review still wanted
+        git log -n 2  # see the commits of this run
         ralph log 20261114-231500-k3f9  # everything that happened
         ```
     "#]].assert_eq(&markdown(&night()));
@@ -382,5 +409,10 @@ fn the_status_has_questions_on_top_and_a_line_for_each_task() {
         ✘ T3  failed  Send the mail (2 of 5 attempts failed, $0.04)
 
         T1 was approved at the cap of reviews: look at it by hand
-    "#]].assert_eq(&crate::status::describe(&night(), "not complete", &style));
+    "#]].assert_eq(&crate::status::describe(
+        &night(),
+        &crate::status::Ahead::default(),
+        "not complete",
+        &style
+    ));
 }

@@ -46,7 +46,7 @@ pub(crate) struct ShowArgs {
 /// Options that say which cell is meant.
 #[derive(Debug, Args)]
 pub(crate) struct CellArgs {
-    /// What is to enforce it: native, bwrap, landlock or none [default: as the settings say].
+    /// What is to enforce it: sbx, native, bwrap, container, landlock or none [default: as the settings say].
     #[arg(long, value_name = "BACKEND", hide_possible_values = true)]
     pub(crate) backend: Option<BackendChoice>,
     /// Whose cell: that of an agent, a gate, or git.
@@ -66,6 +66,10 @@ pub(crate) enum BackendChoice {
     Native,
     /// Bubblewrap.
     Bwrap,
+    /// Docker or podman, with `sandbox.image`.
+    Container,
+    /// Docker Sandboxes.
+    Sbx,
     /// Landlock.
     Landlock,
     /// Nothing.

@@ -10,7 +10,10 @@ Exit codes:
     3  another run is active in this directory
     4  the agent failed more often than its retries, or cannot run at all
     5  a git operation failed
-  130  interrupted";
+  130  interrupted
+
+`ralph help TOPIC` explains: cost, exit-codes, files, gates, overnight, prompts, sandbox, settings,
+tasks, variables. `ralph help COMMAND` shows the options of a command.";
 
 pub(super) const DOCTOR_CODES: &str = "\
 Exit codes:
@@ -44,8 +47,33 @@ prd.md, tasks.json and progress.txt go to ralph-archive/<date>-<branch or label>
 what became of the tasks. Archive and fresh documents are committed, and nothing else.";
 
 pub(super) const SCAFFOLD: &str = "\
---workflow tasks writes ralph/prd.md, ralph/tasks.json, ralph/progress.txt, ralph/prompt.md, and
-.ralph/settings.json. What is there already stays.";
+Without --yes, --workflow or --from it asks on a terminal, and writes only after the last answer.
+Otherwise it asks nothing: the agent is the first one that is installed, and the gates are what the
+project's own files name for its tests, lint and types. What is there already stays.
+
+--from reads the project of another loop (prd.json, fix_plan.md, a shell script around an agent) and
+writes what ralph needs beside it; nothing of it is changed.
+
+Exit codes:
+    0  written, or you kept the settings that were there
+    2  no terminal to ask on, nothing to migrate from, or something is in the way
+  130  Ctrl-C or the end of input at a question: nothing is written";
+
+pub(super) const TOPICS: &str = "\
+Topics: cost, exit-codes, files, gates, overnight, prompts, sandbox, settings, tasks, variables.";
+
+pub(super) const COMPLETING: &str = "\
+To have it in every new shell:
+  bash        echo 'source <(ralph completions bash)' >> ~/.bashrc
+  zsh         echo 'source <(ralph completions zsh)' >> ~/.zshrc
+  fish        echo 'ralph completions fish | source' >> ~/.config/fish/config.fish
+  elvish      echo 'eval (ralph completions elvish | slurp)' >> ~/.elvish/rc.elv
+  powershell  ralph completions powershell | Out-String | Invoke-Expression    (in $PROFILE)";
+
+pub(super) const SERVING: &str = "\
+The address holds a secret: whoever has it may see the runs and stop them. It works on this machine
+only; over SSH, forward the same port: ssh -L 7777:127.0.0.1:7777 HOST, and --port 7777 there.
+Ctrl-C ends it. Runs do not notice whether somebody looks on.";
 
 pub(super) const TRUSTING: &str = "\
 The settings of a project may tighten what you say of `sandbox` and `guard` in your own settings, or
@@ -71,9 +99,35 @@ Three commands to start with:
 
   ralph demo                 watch a whole loop with the built-in scripted agent:
                              no account, no network, about ten seconds
-  ralph run -p \"TEXT\"        loop your agent on a prompt until your guardrails pass
+  ralph init                 get a project ready: a few questions, then settings
+  ralph run -p \"TEXT\"        loop your agent on a prompt until your gates pass
                              and it says it is done
-  ralph resume               go on with a run that was interrupted
 
-ralph --help lists every command and option.
+ralph help lists every command, and explains topics.
 ";
+
+pub(super) const RESUMING: &str = "\
+For a run that is not active any more. One that is only paused goes on with `ralph go`; asked to
+resume it, this command says so to it as well.";
+
+pub(super) const PAUSING: &str = "\
+An answer of an agent is checked and landed first. `ralph go` goes on, `ralph stop` stops. Pauses take
+no running time. Exit code 1 where no run is active.";
+
+pub(super) const GOING_ON: &str = "\
+For a run that was paused and is still there. One that ended, or crashed, goes on with `ralph resume`.
+Exit code 1 where no run is active, or it is not paused.";
+
+pub(super) const STOPPING: &str = "\
+The run ends with exit code 130, as after the first Ctrl-C: what is under way finishes first. `ralph
+resume` goes on. Exit code 1 where no run is active.";
+
+pub(super) const NOTING: &str = "\
+The note joins the next prompt of an agent at work, as a section of its own, and that one only. At most
+4000 characters; what is longer belongs into a file that the note names. Exit code 1 where no run is
+active.";
+
+/// Behind the help of `notify`.
+pub(super) const NOTIFYING: &str = "\
+Exit codes: 0 every channel took the notice, or nothing was tried; 1 one did not; 2 none is set,
+or bad settings";

@@ -227,6 +227,7 @@ fn told(verdict: &Verdict) -> String {
         Verdict::NotHandedIn { reasons } => reasons.join(" "),
         Verdict::Blocked { blocked } => blocked.needs.clone(),
         Verdict::Reviewed { verdict, .. } => format!("The review: {}.", verdict.name()),
+        Verdict::Skipped { .. } => "The task was left out.".to_owned(),
         Verdict::Compacted { .. } => "What was handed over was compacted.".to_owned(),
     }
 }

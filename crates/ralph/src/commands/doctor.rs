@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use crate::calls::{Calls, quoted};
 use crate::cli::{CommonArgs, DoctorArgs};
 use crate::complaint::Complaint;
+use crate::detect::AGENTS;
 use crate::equip::{Asking, equip};
 use crate::machine;
 use crate::project::Project;
@@ -30,19 +31,6 @@ use crate::recipe;
 use crate::screen::{self, Screen};
 use crate::settings::Loaded;
 use isolation::Isolation;
-
-/// The agents that are looked at although no setting names them.
-const KNOWN: [AgentKind; 9] = [
-    AgentKind::Claude,
-    AgentKind::Codex,
-    AgentKind::Gemini,
-    AgentKind::Opencode,
-    AgentKind::Copilot,
-    AgentKind::Qwen,
-    AgentKind::Cline,
-    AgentKind::Amp,
-    AgentKind::Pi,
-];
 
 /// A prompt to show a call with.
 const SAMPLE: &str = "the prompt";
@@ -53,7 +41,7 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
     let loaded = project.settings_as_written(args.config.as_deref(), Vec::new())?;
     let mut patients = configured(&loaded)?;
     let named: BTreeSet<AgentKind> = patients.iter().map(|patient| patient.agent.kind).collect();
-    patients.extend(KNOWN.into_iter().filter(|kind| !named.contains(kind)).map(|kind| Patient {
+    patients.extend(AGENTS.into_iter().filter(|kind| !named.contains(kind)).map(|kind| Patient {
         uses: Vec::new(),
         role: Role::Prompt,
         agent: AgentChoice::new(kind, kind.name()),

@@ -90,8 +90,9 @@ fn until(recipe: &Recipe, list: Option<&TaskList>) -> String {
 
 /// Prints what `ralph resume` would do next.
 pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complaint> {
-    let state = journal::fold(&layout.run(run).journal())
+    let mut state = journal::fold(&layout.run(run).journal())
         .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
+    state.control.begin_anew();
     let moment = Moment { now: clock::now(), ran: state.ran, stop: StopWish::GoOn };
     let next = match choose::next(&state, moment) {
         Step::Begin { iteration, .. } => format!("begin iteration {iteration}"),
@@ -118,6 +119,8 @@ pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complai
         Step::Survey | Step::Commit { .. } => "commit the work that passed".to_owned(),
         Step::Scm { command, words } => format!("run `{command} {}`", words.join(" ")),
         Step::Rollback => "go back to the checkpoint".to_owned(),
+        Step::Skip { skip, .. } => format!("leave out task {}", skip.task),
+        Step::Rest => "wait until somebody says to go on".to_owned(),
         Step::EndIteration(iteration) => format!("close iteration {iteration}"),
         Step::Finish(outcome) => format!("end: {outcome}"),
     };

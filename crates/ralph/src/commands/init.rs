@@ -1,26 +1,37 @@
 //! `ralph init`: the documents and settings that a workflow needs.
 //!
-//! For now without questions: the workflow is named by a flag. Not here: what the documents say.
+//! What is to be written is made up first, as a list of steps, and then shown or done. Not here:
+//! what the documents say.
 
+mod draft;
+mod existing;
+mod from;
 mod prompt;
+mod questions;
 mod specs;
+mod steps;
 mod tasks;
+mod wizard;
 
 use std::path::Path;
 
+use ralph_core::checks::Found;
 use ralph_core::outcome::ExitStatus;
+use ralph_io::process::Watch;
+use ralph_ui::safe::harmless;
 use serde_json::json;
 
 use crate::cli::{CommonArgs, InitArgs, WorkflowChoice};
 use crate::complaint::Complaint;
-use crate::detect::Found;
-use crate::documents;
+use crate::detect::{self, Installed};
 use crate::project::Project;
-use crate::scaffold::{self, Existing, Written};
+use crate::scaffold::Existing;
 use crate::screen;
-use crate::settings::types::gate::GateKind;
 use crate::settings::{self, Loaded, types::sections::Workflow};
 use crate::templates::Feature;
+use crate::workflow::Basis;
+use draft::{Draft, gate_text};
+use steps::{Done, Shown, Steps};
 
 const SETTINGS: &str = ".ralph/settings.json";
 const LOCAL: &str = ".ralph/settings.local.json";
@@ -32,183 +43,220 @@ pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
         screen::print_data(&schema());
         return Ok(ExitStatus::Complete);
     }
-    let text = match args.workflow {
-        Some(WorkflowChoice::Tasks) => tasks::init(common, args)?,
-        Some(WorkflowChoice::Specs) => specs::init(common, args)?,
-        Some(WorkflowChoice::Prompt) => prompt::init(common, args)?,
-        None => {
-            return Err(Complaint::input(
-                "`ralph init` asks no questions yet in this version: name the workflow",
-            )
-            .hint("ralph init --workflow tasks --name FEATURE: requirements and a task list")
-            .hint("ralph init --workflow specs: specifications and a plan that the agent keeps")
-            .hint("ralph init --workflow prompt: one prompt, again and again"));
-        }
+    if !args.yes && args.workflow.is_none() && args.from.is_none() {
+        return wizard::main(common, args);
+    }
+    let project = Project::open(common)?;
+    let loaded = project.settings_as_written(None, Vec::new())?;
+    let setup = Setup {
+        project: &project,
+        loaded: &loaded,
+        args,
+        agents: detect::agents(&project, &Watch::detached()),
+        found: detect::gates(&project.directory),
+        has_settings: has_settings(&project),
+        answered: None,
     };
+    let outline = match &args.from {
+        Some(from) => from::outline(&setup, from)?,
+        None => outline(&setup, args.workflow.unwrap_or_else(|| usual(&project, &loaded)))?,
+    };
+    let text = carry_out(&setup, &outline)?;
     if !common.quiet {
-        screen::print_data(&text);
+        screen::print_data(&harmless(&text));
     }
     Ok(ExitStatus::Complete)
 }
 
-/// Returns the feature that is named, or else one that is called like the directory.
-fn feature(project: &Project, args: &InitArgs, usage: &str) -> Result<Feature, Complaint> {
-    if let Some(name) = &args.name {
-        return Feature::named(name, "--name");
-    }
-    let name = project.directory.file_name().unwrap_or_default().to_string_lossy();
-    Feature::named(&name, "--name").map_err(|_| {
-        Complaint::input("the feature has no name, and the directory gives it none").hint(usage)
-    })
+/// What everything is made up from.
+struct Setup<'a> {
+    project: &'a Project,
+    loaded: &'a Loaded,
+    args: &'a InitArgs,
+    /// The agents that are installed, best first.
+    agents: Vec<Installed>,
+    /// What the project's files say about its checks.
+    found: Vec<Found>,
+    /// Whether there are settings before anything is written.
+    has_settings: bool,
+    /// Settings that somebody was asked for; they replace those that are there.
+    answered: Option<Draft>,
 }
 
-/// Returns what becomes of a document that is there already.
-fn existing(place: &Path, args: &InitArgs) -> Existing {
-    match (args.force, documents::is_fresh(place)) {
-        (false, _) => Existing::Keep,
-        (true, true) => Existing::Replace,
-        (true, false) => Existing::KeepBeside,
+/// Everything that is to be written and said.
+struct Outline {
+    workflow: WorkflowChoice,
+    /// What was found, one line each.
+    found: Vec<String>,
+    steps: Steps,
+    /// What the work is checked with.
+    checks: String,
+    /// What to do next.
+    next: Vec<String>,
+}
+
+fn outline(setup: &Setup<'_>, workflow: WorkflowChoice) -> Result<Outline, Complaint> {
+    match workflow {
+        WorkflowChoice::Tasks => tasks::outline(setup),
+        WorkflowChoice::Specs => specs::outline(setup),
+        WorkflowChoice::Prompt => prompt::outline(setup),
     }
 }
 
-/// Writes settings where there are none. Those that are there are never replaced.
-fn write_settings(
-    project: &Project,
-    workflow: &str,
-    gates: &[Found],
-    account: &mut Account,
-) -> Result<(), Complaint> {
-    let text = settings_text(workflow, gates);
-    let written = scaffold::write(&project.directory.join(SETTINGS), &text, Existing::Keep)?;
-    if written == Written::New {
-        let place = project.directory.join(SCHEMA);
-        let written_schema = scaffold::write(&place, &schema(), Existing::Replace)?;
-        account.note(project, SETTINGS, &written);
-        account.note(project, SCHEMA, &written_schema);
-    } else {
-        account.lines.push(format!("kept    {SETTINGS}"));
-        account.settings_stay = true;
+/// Returns the workflow of a project by what it holds.
+fn usual(project: &Project, loaded: &Loaded) -> WorkflowChoice {
+    match Basis::of(project, loaded) {
+        Basis::Tasks => WorkflowChoice::Tasks,
+        Basis::Specs => WorkflowChoice::Specs,
+        Basis::Unknown => WorkflowChoice::Prompt,
     }
-    Ok(())
 }
 
-fn settings_text(workflow: &str, gates: &[Found]) -> String {
-    let gates: Vec<String> =
-        gates.iter().map(|gate| format!("\n    {}", gate_text(gate))).collect();
-    let gates = match gates.as_slice() {
-        [] => String::new(),
-        gates => format!(",\n  \"gates\": [{}\n  ]", gates.join(",")),
+/// Does what is made up, or shows it, and returns the account of it.
+fn carry_out(setup: &Setup<'_>, outline: &Outline) -> Result<String, Complaint> {
+    let found: Vec<String> = outline.found.iter().map(|line| format!("{line}\n")).collect();
+    let found = found.concat();
+    if setup.args.dry_run {
+        return Ok(format!("{found}{}", outline.steps.preview(setup.project)));
+    }
+    let done = outline.steps.apply(setup.project, setup.loaded)?;
+    Ok(found + &account(setup, outline, &done))
+}
+
+/// Returns the account: what was done, what the project is checked with, what comes next.
+fn account(setup: &Setup<'_>, outline: &Outline, done: &Done) -> String {
+    let mut text = format!("{}\n", done.lines.join("\n"));
+    if done.has_kept {
+        text.push_str(
+            "\nWhat was there is kept; --force writes it anew and keeps the old as .bak.\n",
+        );
+    }
+    let wanted = match outline.workflow {
+        WorkflowChoice::Prompt => Workflow::Prompt,
+        WorkflowChoice::Specs => Workflow::Specs,
+        WorkflowChoice::Tasks => Workflow::Tasks,
     };
-    format!(
-        "{{\n  \"$schema\": \"./schema.json\",\n  \"workflow\": {}{gates}\n}}\n",
-        json!(workflow)
-    )
+    let loaded = setup.loaded;
+    if setup.settings_stay() && loaded.settings.workflow != wanted {
+        text.push_str(&format!("\nSet \"workflow\": {} in {SETTINGS}.\n", json!(wanted)));
+    }
+    let is_the_projects = |file: &Path| file.ends_with(SETTINGS) || file.ends_with(LOCAL);
+    if let Some(user) = loaded.files.first().filter(|file| !is_the_projects(file)) {
+        text.push_str(&format!("\nYour own settings hold here too: {}\n", user.display()));
+    }
+    text.push_str(&format!("\n{}\n\nNext:\n", outline.checks));
+    for (number, step) in (1..).zip(&outline.next) {
+        text.push_str(&format!("  {number}. {step}\n"));
+    }
+    text
 }
 
-/// Returns a gate as settings write it.
-fn gate_text(gate: &Found) -> String {
-    let command = json!(gate.command);
-    // Test runners put the failure last.
-    let truncate = match gate.kind {
-        GateKind::Test => ", \"truncate\": \"tail\"",
-        GateKind::Lint | GateKind::Spec | GateKind::Quality | GateKind::Custom => "",
-    };
-    format!("{{ \"kind\": {}, \"command\": {command}{truncate} }}", json!(gate.kind))
-}
-
-fn schema() -> String {
-    format!("{:#}\n", settings::json_schema())
-}
-
-/// What was done, for the user.
-#[derive(Default)]
-struct Account {
-    lines: Vec<String>,
-    has_kept: bool,
-    settings_stay: bool,
-}
-
-impl Account {
-    fn note(&mut self, project: &Project, path: &str, written: &Written) {
-        self.lines.push(match written {
-            Written::New => format!("wrote   {path}"),
-            Written::Kept => {
-                self.has_kept = true;
-                format!("kept    {path}")
-            }
-            Written::Beside(backup) => {
-                let backup = backup.strip_prefix(&project.directory).unwrap_or(backup);
-                format!("wrote   {path}; the old one is {}", backup.display())
-            }
-        });
+impl Setup<'_> {
+    /// Returns whether the settings that are there are left alone.
+    fn settings_stay(&self) -> bool {
+        self.answered.is_none() && self.has_settings
     }
 
-    /// Returns the account: what was done, what the project is checked with, what comes next.
-    fn text(&self, loaded: &Loaded, workflow: Workflow, checks: &str, next: &[String]) -> String {
-        let mut text = format!("{}\n", self.lines.join("\n"));
-        if self.has_kept {
-            text.push_str(
-                "\nWhat was there is kept; --force writes it anew and keeps the old as .bak.\n",
-            );
+    /// Returns the settings of a workflow: those that were answered, or else the first agent that
+    /// is installed, and gates.
+    fn draft(&self, workflow: WorkflowChoice, gates: &[Found]) -> Draft {
+        if let Some(answered) = &self.answered {
+            return answered.clone();
         }
-        if self.settings_stay && loaded.settings.workflow != workflow {
-            text.push_str(&format!("\nSet \"workflow\": {} in {SETTINGS}.\n", json!(workflow)));
+        let mut draft = Draft::new(workflow);
+        if let Some(agent) = self.agent() {
+            draft.agent(agent.command, &[]);
         }
-        let is_the_projects = |file: &Path| file.ends_with(SETTINGS) || file.ends_with(LOCAL);
-        if let Some(user) = loaded.files.first().filter(|file| !is_the_projects(file)) {
-            text.push_str(&format!("\nYour own settings hold here too: {}\n", user.display()));
+        draft.gates(gates);
+        draft
+    }
+
+    /// Returns the agent to name in new settings, unless others name one already.
+    fn agent(&self) -> Option<&Installed> {
+        let is_set = self.loaded.settings.agent.command.is_some();
+        self.agents.first().filter(|_| !is_set)
+    }
+
+    /// Adds the settings to what is written. Those that are there are replaced only where somebody
+    /// was asked.
+    fn write_settings(&self, draft: &Draft, steps: &mut Steps) {
+        if self.settings_stay() {
+            return steps.stays(SETTINGS);
         }
-        text.push_str(&format!("\n{checks}\n\nNext:\n"));
-        for (number, step) in (1..).zip(next) {
-            text.push_str(&format!("  {number}. {step}\n"));
+        steps.file(SETTINGS, draft.text(), Existing::KeepBeside, Shown::Whole);
+        steps.file(SCHEMA, schema(), Existing::Replace, Shown::Name);
+    }
+
+    /// Says which agent and which commands were found, as far as they are written down.
+    fn found_lines(&self, draft: &Draft) -> Vec<String> {
+        if self.answered.is_some() {
+            return Vec::new();
         }
-        text
+        let mut lines = Vec::new();
+        if let Some(agent) = self.agent().filter(|_| !self.settings_stay() && draft.has_agent) {
+            let others: Vec<String> = self.agents.iter().skip(1).map(Installed::told).collect();
+            let others = match others.as_slice() {
+                [] => String::new(),
+                others => format!("; also installed: {}", others.join(", ")),
+            };
+            let (told, path) = (agent.told(), agent.path.display());
+            lines.push(format!("found   {told} as the agent ({path}){others}"));
+        }
+        lines
+    }
+
+    /// Says which commands were found, and where.
+    fn found_checks(&self) -> impl Iterator<Item = String> {
+        self.found.iter().map(|it| format!("found   {} ({})", it.command, it.place))
     }
 
     /// Returns what is known of the gates, for workflows that have them in the settings.
-    fn gates(&self, loaded: &Loaded, found: &[Found]) -> String {
-        let settings = &loaded.settings;
+    fn gates_in_words(&self, draft: &Draft) -> String {
+        let settings = &self.loaded.settings;
         let guardrails = settings.guardrails.iter().map(|it| it.command.clone());
         let hard = settings.gates.iter().filter(|gate| gate.is_hard());
         let named = hard.filter_map(|gate| gate.command.clone().or_else(|| gate.name.clone()));
         let mut commands: Vec<String> = guardrails.chain(named).collect();
-        if !self.settings_stay && commands.is_empty() {
-            commands = found.iter().map(|it| it.command.clone()).collect();
+        if self.answered.is_some() || (!self.settings_stay() && commands.is_empty()) {
+            commands.clone_from(&draft.checked_by);
         }
         if !commands.is_empty() {
             return format!("After every iteration these must succeed: {}", commands.join(", "));
         }
-        let example = found.first().map(gate_text);
+        let example = self.found.first().map(gate_text);
         let example =
             example.unwrap_or_else(|| "{ \"kind\": \"test\", \"command\": \"…\" }".into());
         format!(
             "Nothing says how this project is checked: name its commands in {SETTINGS}:\n\"gates\": [{example}]"
         )
     }
-}
 
-/// Returns the step of naming an agent, unless one is named.
-fn name_the_agent(loaded: &Loaded) -> Option<String> {
-    let is_missing = loaded.settings.agent.command.is_none();
-    is_missing
-        .then(|| format!("Name your agent in {SETTINGS}: \"agent\": {{ \"command\": \"claude\" }}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_have_the_gates_that_were_found() {
-        let found = |kind, command: &str| Found { kind, command: command.to_owned() };
-        for (gates, expect) in [
-            (vec![], "{\n  \"$schema\": \"./schema.json\",\n  \"workflow\": \"specs\"\n}\n"),
-            (
-                vec![found(GateKind::Test, "make \"test\""), found(GateKind::Lint, "make lint")],
-                "{\n  \"$schema\": \"./schema.json\",\n  \"workflow\": \"specs\",\n  \"gates\": [\n    { \"kind\": \"test\", \"command\": \"make \\\"test\\\"\", \"truncate\": \"tail\" },\n    { \"kind\": \"lint\", \"command\": \"make lint\" }\n  ]\n}\n",
-            ),
-        ] {
-            assert_eq!(settings_text("specs", &gates), expect);
-        }
+    /// Returns the step of naming an agent, unless one is named.
+    fn name_the_agent(&self, draft: &Draft) -> Option<String> {
+        let is_written = draft.has_agent && !self.settings_stay();
+        let is_missing = self.loaded.settings.agent.command.is_none() && !is_written;
+        let command = self.agents.first().map_or("claude", |it| it.command);
+        is_missing.then(|| {
+            format!("Name your agent in {SETTINGS}: \"agent\": {{ \"command\": \"{command}\" }}")
+        })
     }
+
+    /// Returns the feature that is named, or else one that is called like the directory.
+    fn feature(&self, usage: &str) -> Result<Feature, Complaint> {
+        if let Some(name) = &self.args.name {
+            return Feature::named(name, "--name");
+        }
+        let name = self.project.directory.file_name().unwrap_or_default().to_string_lossy();
+        Feature::named(&name, "--name").map_err(|_| {
+            Complaint::input("the feature has no name, and the directory gives it none").hint(usage)
+        })
+    }
+}
+
+fn has_settings(project: &Project) -> bool {
+    project.directory.join(SETTINGS).symlink_metadata().is_ok()
+}
+
+fn schema() -> String {
+    format!("{:#}\n", settings::json_schema())
 }

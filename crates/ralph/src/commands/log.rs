@@ -6,10 +6,14 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use ralph_core::ids::RunId;
+use jiff::tz::TimeZone;
+use ralph_core::control::Wish;
+use ralph_core::event::{Event, Recorded};
+use ralph_core::ids::{RunId, TaskId};
 use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::Ui as _;
 use ralph_core::run::RunState;
+use ralph_core::units::Timestamp;
 use ralph_io::clock;
 use ralph_io::store::raw::RawReader;
 use ralph_io::store::tail::Tail;
@@ -20,6 +24,7 @@ use ralph_ui::view::{AgentStream, TerminalView, ViewOptions};
 use crate::cli::{CommonArgs, LogArgs};
 use crate::complaint::Complaint;
 use crate::project::Project;
+use crate::recording::{self, Follow};
 use crate::screen::{self, Screen};
 
 /// A person does not see a shorter delay.
@@ -32,8 +37,9 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Co
     let layout = project.layout(&loaded)?;
     let run = choose(layout.state(), args.run.as_deref())?;
     let files = layout.run(&run);
+    let filter = Filter::of(args)?;
     if args.raw {
-        return raw(files.path());
+        return raw(files.path(), args.iteration);
     }
     let screen = Screen::for_stdout(common, &loaded.settings.ui);
     let options = ViewOptions {
@@ -42,31 +48,139 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Co
         agent_stream: AgentStream::Hidden,
         clock: WallClock::system(clock::now),
     };
+    if args.tui {
+        let follow = if args.follow { Follow::Yes } else { Follow::No };
+        return recording::show(&layout, &run, options, follow);
+    }
     let mut view = TerminalView::new(screen::stdout(), options);
     let unreadable = |error: &dyn std::error::Error| Complaint::of(ExitStatus::BadInput, error);
     let mut tail = Tail::open(&files.journal()).map_err(|error| unreadable(&error))?;
     let mut state: Option<RunState> = None;
+    let mut is_read = true;
     loop {
         // Looked at before the journal: what is written in between is seen in the next round.
         let is_active = Lock::look(layout.state()).is_some();
         while let Some((recorded, text)) = tail.next_event().map_err(|error| unreadable(&error))? {
-            if args.json {
-                screen::print_data(&format!("{text}\n"));
+            // A journal that does not fold can still be printed.
+            if args.json && !filter.wants_place() {
+                if filter.shows(&recorded, None) {
+                    is_read &= screen::try_printing(&format!("{text}\n")).is_ok();
+                }
                 continue;
             }
+            let before = state.as_ref().and_then(Place::of);
             let now = match state.take() {
                 None => RunState::begin(&recorded),
                 Some(mut state) => state.apply(&recorded).map(|()| state),
             }
             .map_err(|error| unreadable(&error))?;
-            view.tell(&recorded, &now);
+            if filter.shows(&recorded, Place::of(&now).or(before).as_ref()) {
+                if args.json {
+                    is_read &= screen::try_printing(&format!("{text}\n")).is_ok();
+                } else {
+                    view.tell(&recorded, &now);
+                }
+            }
             state = Some(now);
         }
-        if !args.follow || !is_active {
+        let has_reader = view.first_error().is_none() && is_read;
+        if !args.follow || !(is_active || args.forever) || !has_reader {
             return Ok(ExitStatus::Complete);
         }
         thread::sleep(LOOK_AGAIN);
     }
+}
+
+/// What is shown of a journal.
+struct Filter {
+    iteration: Option<u32>,
+    task: Option<TaskId>,
+    since: Option<Timestamp>,
+}
+
+/// Which iteration an event belongs to, and which task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    iteration: u32,
+    task: Option<TaskId>,
+}
+
+impl Place {
+    fn of(state: &RunState) -> Option<Self> {
+        let current = state.current.as_ref()?;
+        Some(Self { iteration: current.number.0, task: current.task.clone() })
+    }
+}
+
+impl Filter {
+    fn of(args: &LogArgs) -> Result<Self, Complaint> {
+        let since = match &args.since {
+            None => None,
+            Some(words) => Some(moment(words, clock::now()).ok_or_else(|| {
+                Complaint::input(format!("`{words}` is no time"))
+                    .hint("such as 10m, 2h, 23:15, 2026-11-14 or 2026-11-14T23:15")
+            })?),
+        };
+        let task = args.task.as_ref().map(|task| TaskId(task.trim().to_owned()));
+        Ok(Self { iteration: args.iteration, task, since })
+    }
+
+    /// Returns whether it matters where in the run an event happened.
+    fn wants_place(&self) -> bool {
+        self.iteration.is_some() || self.task.is_some()
+    }
+
+    /// Returns whether an event is shown that happened at a place.
+    fn shows(&self, recorded: &Recorded, place: Option<&Place>) -> bool {
+        let is_late = self.since.is_none_or(|since| recorded.at >= since);
+        let is_there = self
+            .iteration
+            .is_none_or(|number| place.is_some_and(|place| place.iteration == number));
+        let is_about = self.task.as_ref().is_none_or(|task| {
+            is_about(&recorded.event, task)
+                || place.is_some_and(|place| place.task.as_ref() == Some(task))
+        });
+        is_late && is_there && is_about
+    }
+}
+
+/// Returns whether an event between two iterations is about a task.
+fn is_about(event: &Event, about: &TaskId) -> bool {
+    if let Event::Wished { asked, .. } = event {
+        return matches!(&asked.wish, Wish::Skip { task } if task == about);
+    }
+    matches!(event, Event::TaskSkipped { task, .. } if task == about)
+}
+
+/// Returns a moment that a person names: a span before now, a time of the last day, or a date.
+fn moment(words: &str, now: Timestamp) -> Option<Timestamp> {
+    let words = words.trim();
+    let zone = TimeZone::system();
+    let local = jiff::Timestamp::from_millisecond(now.0).ok()?.to_zoned(zone.clone());
+    let (number, unit) = words.split_at(words.find(|it: char| !it.is_ascii_digit())?);
+    if let (Ok(number), Some(each)) = (number.parse::<i64>(), unit_ms(unit)) {
+        return Some(Timestamp(now.0.saturating_sub(number.saturating_mul(each))));
+    }
+    let zoned = if let Ok(time) = words.parse::<jiff::civil::Time>() {
+        let today = local.date().to_datetime(time).to_zoned(zone).ok()?;
+        // At 00:10, 23:15 was yesterday.
+        if today > local { today.yesterday().ok()? } else { today }
+    } else if let Ok(moment) = words.parse::<jiff::Timestamp>() {
+        moment.to_zoned(zone)
+    } else {
+        words.parse::<jiff::civil::DateTime>().ok()?.to_zoned(zone).ok()?
+    };
+    Some(Timestamp(zoned.timestamp().as_millisecond()))
+}
+
+fn unit_ms(unit: &str) -> Option<i64> {
+    Some(match unit {
+        "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    })
 }
 
 /// Returns the run that is named, or the last one.
@@ -85,8 +199,8 @@ pub(super) fn choose(state: &Path, named: Option<&str>) -> Result<RunId, Complai
     .map(|run| run.id)
 }
 
-/// Prints the raw streams of all calls, in the order of the calls.
-fn raw(run: &Path) -> Result<ExitStatus, Complaint> {
+/// Prints the raw streams of all calls, or of those of one iteration, in the order of the calls.
+fn raw(run: &Path, only: Option<u32>) -> Result<ExitStatus, Complaint> {
     let unreadable = |error: io::Error| {
         Complaint::new(ExitStatus::BadInput, format!("cannot read `{}`: {error}", run.display()))
     };
@@ -100,6 +214,7 @@ fn raw(run: &Path) -> Result<ExitStatus, Complaint> {
             Some((iteration.parse().ok()?, ask.parse().ok()?, entry.path()))
         })
         .collect();
+    streams.retain(|(iteration, ..)| only.is_none_or(|only| *iteration == only));
     streams.sort();
     for (_, _, path) in streams {
         let mut reader = RawReader::open(&path).map_err(unreadable)?;
@@ -109,4 +224,31 @@ fn raw(run: &Path) -> Result<ExitStatus, Complaint> {
         }
     }
     Ok(ExitStatus::Complete)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_named_in_many_ways() {
+        let now = Timestamp(1_794_700_000_000);
+        for (words, before) in
+            [("90s", 90_000), ("10m", 600_000), ("2h", 7_200_000), ("3d", 259_200_000)]
+        {
+            assert_eq!(moment(words, now), Some(Timestamp(now.0 - before)), "{words}");
+        }
+        assert_eq!(moment("2026-11-14T23:15:00Z", now), Some(Timestamp(1_794_698_100_000)));
+        for words in ["23:15", "00:00", "2026-11-14", "2026-11-14T23:15"] {
+            assert!(moment(words, now).is_some(), "{words}");
+        }
+        let day = 86_400_000;
+        for words in ["00:00", "12:00", "23:59"] {
+            let at = moment(words, now).expect("a time").0;
+            assert!((now.0 - 2 * day..=now.0).contains(&at), "{words}: {at}");
+        }
+        for words in ["", "soon", "25:99", "10x", "-5m"] {
+            assert_eq!(moment(words, now), None, "{words}");
+        }
+    }
 }

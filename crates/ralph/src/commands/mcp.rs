@@ -8,11 +8,12 @@ mod schema;
 mod server;
 mod tools;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ralph_core::outcome::ExitStatus;
+use ralph_io::mask::Masker;
 use ralph_io::store::graph::{GraphFile, Notice};
 use ralph_io::store::layout::PROJECT_DIRECTORY;
 use rmcp::ServiceExt as _;
@@ -39,7 +40,7 @@ pub(crate) fn main(project: &Path, file: Option<&OsStr>) -> ExitCode {
             Ok(runtime) => runtime,
             Err(error) => return fail(&format!("the memory server cannot start: {error}")),
         };
-    let served = runtime.block_on(serve(MemoryServer::new(GraphFile::new(path))));
+    let served = runtime.block_on(serve(MemoryServer::new(GraphFile::new(path), masker)));
     // A thread may still wait for a client that sends nothing more.
     runtime.shutdown_background();
     match served {
@@ -57,6 +58,13 @@ pub(super) fn place(project: &Path, flag: Option<&OsStr>) -> std::io::Result<Pat
         Some(name) => project.join(name),
         None => project.join(PROJECT_DIRECTORY).join("memory.jsonl"),
     })
+}
+
+/// Returns what masks the secrets of the environment: agents inherit what they may know; what else
+/// there is, they can only name by its shape.
+fn masker() -> Masker {
+    let env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    Masker::of_environment(env.iter().map(|(name, value)| (name, value)), [])
 }
 
 /// Says what people should know of the file.

@@ -2,16 +2,23 @@
 
 mod archive;
 mod build;
+mod completions;
 mod context;
+mod control;
 mod demo;
 mod doctor;
 mod dry_run;
+mod help;
 mod hook;
 mod init;
 mod log;
+mod man;
 mod mcp;
 mod memory;
 mod network;
+mod notify;
+mod otel;
+mod pages;
 mod plan;
 mod plugin;
 mod prompt;
@@ -19,6 +26,7 @@ mod report;
 mod resume;
 mod run;
 mod sandbox;
+mod serve;
 mod specs;
 mod status;
 mod tasks;
@@ -34,7 +42,7 @@ use ralph_core::outcome::ExitStatus;
 use ralph_io::sandbox::{WALL_CODE, WALL_PREFIX};
 
 use crate::cli::memory::McpServer;
-use crate::cli::{Cli, Command, WELCOME};
+use crate::cli::{self, Cli, Command, WELCOME};
 use crate::complaint::Complaint;
 use crate::screen::{self, Screen};
 
@@ -69,9 +77,15 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
             WALL_CODE.into()
         });
     }
+    // A shell asks what a word could be.
+    if words.get(1).is_some_and(|word| word == "--")
+        && let Some(code) = completions::answer(&words)
+    {
+        return code;
+    }
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(&cli::explained(error)),
     };
     match cli.command {
         None => {
@@ -81,13 +95,10 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Guard { run }) => ralph_io::process::guard::main(&run),
         Some(Command::Sim { scenario }) => sim(&scenario),
         Some(Command::Connect { host, port }) => finish(&cli.common, network::connect(&host, port)),
-        Some(Command::Bridge { directory, command }) => {
-            match network::bridge(&directory, &command) {
-                Ok(code) => code,
-                Err(complaint) => finish(&cli.common, Err(complaint)),
-            }
-        }
         Some(Command::Archive(args)) => finish(&cli.common, archive::main(&cli.common, &args)),
+        Some(Command::Help(args)) => finish(&cli.common, help::main(&cli.common, &args)),
+        Some(Command::Completions(args)) => finish(&cli.common, completions::main(&args)),
+        Some(Command::Man(args)) => finish(&cli.common, man::main(&cli.common, &args)),
         Some(Command::Init(args)) => finish(&cli.common, init::main(&cli.common, &args)),
         Some(Command::Plan(args)) => finish(&cli.common, plan::main(&cli.common, &args)),
         Some(Command::Prompt(args)) => finish(&cli.common, prompt::main(&cli.common, &args)),
@@ -101,10 +112,16 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Hook(args)) => hook::main(&args.event),
         Some(Command::Run(args)) => finish(&cli.common, run::main(&cli.common, &args)),
         Some(Command::Build(args)) => finish(&cli.common, build::main(&cli.common, &args)),
+        Some(Command::Pause(args)) => finish(&cli.common, control::pause(&cli.common, &args)),
+        Some(Command::Go(args)) => finish(&cli.common, control::go(&cli.common, &args)),
+        Some(Command::Stop(args)) => finish(&cli.common, control::stop(&cli.common, &args)),
+        Some(Command::Skip(args)) => finish(&cli.common, control::skip(&cli.common, &args)),
+        Some(Command::Note(args)) => finish(&cli.common, control::note(&cli.common, &args)),
         Some(Command::Resume(args)) => finish(&cli.common, resume::main(&cli.common, &args)),
         Some(Command::Status(args)) => finish(&cli.common, status::main(&cli.common, &args)),
         Some(Command::Log(args)) => finish(&cli.common, log::main(&cli.common, &args)),
         Some(Command::Report(args)) => finish(&cli.common, report::main(&cli.common, &args)),
+        Some(Command::Serve(args)) => finish(&cli.common, serve::main(&cli.common, &args)),
         Some(Command::Context(args)) => finish(&cli.common, context::main(&cli.common, &args)),
         Some(Command::Tasks(args)) => finish(&cli.common, tasks::main(&cli.common, &args)),
         Some(Command::Trust(args)) => finish(&cli.common, trust::main(&cli.common, &args)),
@@ -113,6 +130,8 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
             Ok(code) => code,
             Err(complaint) => finish(&cli.common, Err(complaint)),
         },
+        Some(Command::Notify(args)) => finish(&cli.common, notify::main(&cli.common, &args)),
+        Some(Command::Otel(args)) => finish(&cli.common, otel::main(&cli.common, &args)),
         Some(Command::Doctor(args)) => finish(&cli.common, doctor::main(&cli.common, &args)),
         Some(Command::Demo(args)) => finish(&cli.common, demo::main(&cli.common, &args)),
     }

@@ -1,14 +1,17 @@
-//! `ralph report`: the account of a run, as Markdown or as JSON.
+//! `ralph report`: the account of a run, as Markdown, as JSON, or as a page.
 //!
 //! Not here: what it counts (`ralph_core::report`) and how the page looks (`ralph_ui::report`).
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use ralph_core::outcome::ExitStatus;
 use ralph_core::report::{Report, Summary};
-use ralph_io::store::journal;
+use ralph_io::store::{atomic, journal};
 
-use super::log;
+use super::pages::{Diffs, Look};
+use super::{log, pages};
 use crate::cli::{CommonArgs, ReportArgs};
 use crate::complaint::Complaint;
 use crate::project::Project;
@@ -20,8 +23,13 @@ pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus,
     let loaded = project.settings_as_written(None, Vec::new())?;
     let layout = project.layout(&loaded)?;
     let run = log::choose(layout.state(), args.run.as_deref())?;
-    let (_, summary) = read(&layout.run(&run).journal())?;
-    if args.json {
+    let (report, summary) = read(&layout.run(&run).journal())?;
+    if let Some(path) = &args.html {
+        let mut diffs = Diffs::of(&project, &report);
+        let look = Look::at(layout.state(), &run, &report);
+        let page = pages::document(&report, &summary, &project.directory, look, &mut diffs);
+        write_page(common, &project, path, &page)?;
+    } else if args.json {
         let text = serde_json::to_string_pretty(&summary)
             .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
         screen::print_data(&format!("{text}\n"));
@@ -29,6 +37,26 @@ pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus,
         screen::print_data(&ralph_ui::report::markdown(&summary));
     }
     Ok(ExitStatus::Complete)
+}
+
+/// Writes a page for everybody who may see the project, or prints it.
+fn write_page(
+    common: &CommonArgs,
+    project: &Project,
+    path: &Path,
+    page: &str,
+) -> Result<(), Complaint> {
+    if path == Path::new("-") {
+        screen::print_data(page);
+        return Ok(());
+    }
+    let place = project.directory.join(path);
+    atomic::replace_with(&place, page.as_bytes(), Permissions::from_mode(0o644))
+        .map_err(|error| Complaint::input(format!("cannot write `{}`: {error}", path.display())))?;
+    if !common.quiet {
+        screen::say(&format!("{} is written ({} KB).", path.display(), page.len().div_ceil(1024)));
+    }
+    Ok(())
 }
 
 /// Returns the account of a journal, and what it comes to. One that is being written is read as far as it goes.

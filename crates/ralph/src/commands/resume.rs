@@ -9,6 +9,7 @@ use ralph_core::units::{Tokens, UsdMicros};
 use ralph_io::store::layout::list_projects;
 use ralph_io::store::runs::{self, RunSummary};
 
+use super::control;
 use super::dry_run;
 use super::run::limit_flags;
 use crate::cli::{CommonArgs, LimitArgs, ResumeArgs};
@@ -28,8 +29,11 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
         let loaded = project.settings_as_written(args.config.as_deref(), Vec::new())?;
         return Ok(list(&project.state_root(&loaded)?));
     }
-    let loaded = project.settings(args.config.as_deref(), Vec::new())?;
-    limit_flags(&args.limits)?;
+    let mut flags = limit_flags(&args.limits)?;
+    // The others change the policies of the run, which are not in the settings any more.
+    flags.retain(|flag| flag.path.starts_with("otel."));
+    flags.extend(args.tui.flags());
+    let loaded = project.settings(args.config.as_deref(), flags)?;
     let layout = project.layout(&loaded)?;
     let mut known = runs::runs(layout.state());
     // A run that was killed before its first event has never begun.
@@ -37,6 +41,9 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
     let chosen = choose(&known, args.run.as_deref())?;
     if args.dry_run {
         return dry_run::resume(&layout, &chosen);
+    }
+    if control::goes_on(common, &layout, &chosen)? {
+        return Ok(ExitStatus::Complete);
     }
     let dirty = match (args.include_dirty, args.set_aside) {
         (true, _) => DirtyPlan::Include,

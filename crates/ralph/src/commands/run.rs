@@ -107,6 +107,9 @@ pub(super) fn start_flags(args: &StartArgs) -> Result<Vec<FlagValue>, Complaint>
     } else if args.stream_agent_output {
         set("--stream-agent-output", "streamAgentOutput", json!(true));
     }
+    if let Some(flag) = args.tui.flags() {
+        set(&flag.name, &flag.path, flag.value);
+    }
     match (&args.sandbox, args.no_sandbox) {
         (Some(backend), _) => set("--sandbox", "sandbox.backend", json!(backend)),
         (None, true) => set("--no-sandbox", "sandbox.backend", json!("none")),
@@ -164,6 +167,9 @@ pub(super) fn limit_flags(limits: &LimitArgs) -> Result<Vec<FlagValue>, Complain
         settings::types::quantity::Span::parse(span)
             .map_err(|error| Complaint::input(format!("--max-time: {error}")))?;
         set("--max-time", "budget.maxTime", json!(span));
+    }
+    if limits.otel {
+        set("--otel", "otel.enabled", json!(true));
     }
     Ok(flags)
 }

@@ -157,7 +157,9 @@ impl Ground {
         };
         let agent = recipe::agent(&loaded, Role::Implement);
         let kind = agent.map_or(AgentKind::Text, |agent| agents::program_kind(&agent));
-        let isolation = Isolation::of(&site, policy.clone(), &[kind], Vec::new())?;
+        let kinds = [kind];
+        let chosen = isolation::chosen(&site, &policy, &kinds)?;
+        let isolation = Isolation::of(&site, policy.clone(), &kinds, Vec::new(), chosen)?;
         let (env, project) = (project.env.clone(), project.directory.clone());
         Ok(Self { policy, project, env, watch, kind, isolation, _run: run })
     }
@@ -184,6 +186,8 @@ fn wanted(choice: BackendChoice) -> Wanted {
         BackendChoice::Auto => Wanted::Auto,
         BackendChoice::Native => Wanted::This(Backend::Native),
         BackendChoice::Bwrap => Wanted::This(Backend::Bwrap),
+        BackendChoice::Container => Wanted::This(Backend::Container),
+        BackendChoice::Sbx => Wanted::This(Backend::Sbx),
         BackendChoice::Landlock => Wanted::This(Backend::Landlock),
         BackendChoice::None => Wanted::This(Backend::None),
     }
@@ -246,7 +250,12 @@ fn words(backend: Backend, cell: &Cell) -> String {
             }
         }
     }
-    text.push_str("\nEverything else is read-only.\n");
+    text.push_str(match backend {
+        Backend::Container | Backend::Sbx => "\nNothing else of this machine is there.\n",
+        Backend::Native | Backend::Bwrap | Backend::Landlock | Backend::Guard | Backend::None => {
+            "\nEverything else is read-only.\n"
+        }
+    });
     for note in &cell.notes {
         let _ = writeln!(text, "Note: {note}");
     }

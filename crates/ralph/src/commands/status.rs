@@ -1,22 +1,27 @@
 //! `ralph status`: where the last run of this directory stands, and how far the agent's plan is.
 
 use std::io;
+use std::thread;
+use std::time::Duration;
 
+use ralph_core::control;
 use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::recipe::Recipe;
 use ralph_core::report::{Report, Summary};
+use ralph_core::run::RunState;
 use ralph_io::bounded::read_beginning;
 use ralph_io::clock;
 use ralph_io::git::Repository;
 use ralph_io::process::Watch;
 use ralph_io::store::lock::Holder;
-use ralph_io::store::{Lock, runs};
-use ralph_ui::status::{self, CommitLine, Extent, PlanStanding};
-use ralph_ui::style::Style;
+use ralph_io::store::{Lock, RunDir, runs};
+use ralph_ui::canvas::Canvas;
+use ralph_ui::status::{self, CommitLine, Extent, Outlook, PlanStanding};
+use ralph_ui::style::{Motion, Style};
 use ralph_ui::time::WallClock;
 use serde_json::{Value, json};
 
-use super::report;
+use super::control::Followed;
 use crate::cli::{CommonArgs, StatusArgs};
 use crate::complaint::Complaint;
 use crate::project::Project;
@@ -31,40 +36,108 @@ const LARGEST_PLAN: u64 = 4 * 1024 * 1024;
 /// How many of the last commits are shown.
 const COMMITS: u32 = 5;
 
+/// How often a status that is watched is drawn.
+const DRAW: Duration = Duration::from_secs(1);
+
 /// Prints where the last run stands.
 pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
     let loaded = project.settings_as_written(None, Vec::new())?;
     let repository = project.repository(&Watch::detached())?;
     let layout = project.layout_in(&loaded, repository.as_ref())?;
-    let last = runs::runs(layout.state()).into_iter().find(|run| run.started.is_some());
-    let last = last.map(|run| report::read(&layout.run(&run.id).journal())).transpose()?;
-    let holder = Lock::look(layout.state());
-    let state = last.as_ref().and_then(|(report, _)| report.state());
-    let recipe = state.map(|state| &state.recipe);
-    let beside = Beside::of(&project, &loaded.settings, recipe, repository.as_ref());
-    let text = if args.json {
-        let mut facts = match &last {
-            Some((report, summary)) => facts(report, summary, holder.as_ref()),
-            None => json!({ "run": null }),
-        };
-        let (plan, commits) = beside.map_or_else(Default::default, |it| it.to_json());
-        facts["plan"] = plan;
-        facts["lastCommits"] = commits;
-        format!("{facts:#}\n")
-    } else {
-        let style = Screen::for_stdout(common, &loaded.settings.ui).style;
-        let mut text = match &last {
-            Some((_, summary)) => {
-                status::describe(summary, &standing(summary, holder.as_ref()), &style)
-            }
-            None => "No run yet in this directory.\n".to_owned(),
-        };
-        text.push_str(&beside.map_or_else(String::new, |it| it.describe(&style)));
-        text
+    let mut last = match runs::runs(layout.state()).into_iter().find(|run| run.started.is_some()) {
+        Some(run) => Some((layout.run(&run.id), Followed::open(&layout.run(&run.id))?)),
+        None => None,
     };
-    screen::print_data(&text);
-    Ok(ExitStatus::Complete)
+    let screen = Screen::for_stdout(common, &loaded.settings.ui);
+    let mut canvas = Canvas::default();
+    loop {
+        // Looked at before the journal: what is written in between is seen in the next round.
+        let holder = Lock::look(layout.state());
+        let holder = holder.as_ref();
+        if let Some((_, followed)) = &mut last {
+            followed.catch_up()?;
+        }
+        let seen = match &last {
+            Some((files, followed)) => Seen::of(&followed.report, files),
+            None => None,
+        };
+        let recipe = seen.as_ref().map(|seen| &seen.state.recipe);
+        let beside = Beside::of(&project, &loaded.settings, recipe, repository.as_ref());
+        let text = if args.json {
+            let mut facts = match &seen {
+                Some(seen) => seen.facts(holder),
+                None => json!({ "run": null }),
+            };
+            let (plan, commits) = beside.map_or_else(Default::default, |it| it.to_json());
+            facts["plan"] = plan;
+            facts["lastCommits"] = commits;
+            if args.watch { format!("{facts}\n") } else { format!("{facts:#}\n") }
+        } else {
+            let mut text = match &seen {
+                Some(seen) => seen.describe(holder, &screen.style),
+                None => "No run yet in this directory.\n".to_owned(),
+            };
+            text.push_str(&beside.map_or_else(String::new, |it| it.describe(&screen.style)));
+            text
+        };
+        if !args.watch {
+            screen::print_data(&text);
+            return Ok(ExitStatus::Complete);
+        }
+        let printed = match screen.style.motion {
+            Motion::Rewrites if !args.json => {
+                let drawn = canvas.draw(&text, screen.style.width, screen::rows());
+                screen::try_printing(&drawn)
+            }
+            Motion::Rewrites | Motion::Appends => screen::try_printing(canvas.again(&text)),
+        };
+        if holder.is_none() || printed.is_err() {
+            return Ok(ExitStatus::Complete);
+        }
+        thread::sleep(DRAW);
+    }
+}
+
+/// What there is to say of a run.
+struct Seen<'a> {
+    report: &'a Report,
+    summary: Summary,
+    /// The state once everything in the inbox is heard.
+    state: RunState,
+    clock: WallClock,
+}
+
+impl<'a> Seen<'a> {
+    fn of(report: &'a Report, files: &RunDir) -> Option<Self> {
+        let waiting = ralph_io::control::waiting(files.path());
+        let state = control::expected(report.state()?, &waiting);
+        let clock = WallClock::system(clock::now);
+        Some(Self { report, summary: report.summary()?, state, clock })
+    }
+
+    fn outlook(&self) -> Outlook<'_> {
+        Outlook { state: &self.state, clock: &self.clock }
+    }
+
+    fn describe(&self, holder: Option<&Option<Holder>>, style: &Style) -> String {
+        let outlook = self.outlook();
+        let standstill = holder.and_then(|_| outlook.standstill());
+        let standstill = standstill.map(|it| format!(", {it}")).unwrap_or_default();
+        let standing = format!("{}{standstill}", standing(&self.summary, holder));
+        status::describe(&self.summary, &outlook.ahead(), &standing, style)
+    }
+
+    fn facts(&self, holder: Option<&Option<Holder>>) -> Value {
+        let mut facts = facts(self.report, &self.summary, holder);
+        facts["control"] = self.outlook().to_json();
+        facts["cost"] = json!(self.summary.total.cost);
+        facts["reviews"] = json!(self.summary.reviews);
+        facts["failed"] = json!(self.summary.failed);
+        facts["gates"] = json!(self.summary.gates);
+        facts["sandbox"] = json!(self.summary.sandbox);
+        facts
+    }
 }
 
 /// What a project has beside its runs where an agent keeps the plan.

@@ -291,7 +291,7 @@ fn by_hand(
     changes
 }
 
-fn find<'a>(list: &'a TaskList, id: &str) -> Result<&'a Task, Complaint> {
+pub(super) fn find<'a>(list: &'a TaskList, id: &str) -> Result<&'a Task, Complaint> {
     let id = TaskId(id.into());
     list.task(&id).ok_or_else(|| {
         let names = list.tasks.iter().map(|task| task.id.0.as_str());

@@ -23,7 +23,7 @@ use crate::settings::types::sections;
 pub(crate) const PLAN_FILE: &str = ".ralph/implementation_plan.md";
 
 /// The limit of iterations when neither flags nor settings name one.
-const ITERATIONS: u32 = 50;
+pub(crate) const ITERATIONS: u32 = 50;
 
 /// Returns the recipe of `ralph plan` or `ralph build` by specifications.
 pub(crate) fn for_specs(loaded: &Loaded, part: PlanPart) -> Result<Recipe, Complaint> {

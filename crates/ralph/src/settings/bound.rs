@@ -44,8 +44,8 @@ enum Cover {
 /// The word for no value.
 const UNSET: &str = "";
 
-/// Every key that bounds what agents and gates can reach.
-const RULES: [(&str, Rule); 26] = [
+/// Every key that bounds what agents, gates and the project itself can reach.
+const RULES: [(&str, Rule); 34] = [
     // `auto` takes the strongest that works, which may be the weakest enforced one.
     (
         "sandbox.backend",
@@ -87,6 +87,16 @@ const RULES: [(&str, Rule); 26] = [
     ("guard.deny", Rule::OnTop),
     // What is trusted must not lie where an agent can write.
     ("stateDir", Rule::Same),
+    // These run outside of any sandbox, or say to somebody what happens here.
+    ("notify.command", Rule::Same),
+    ("notify.webhook.url", Rule::Same),
+    ("notify.webhook.topic", Rule::Same),
+    ("notify.webhook.secretEnv", Rule::Same),
+    ("notify.webhook.allowPrivate", Rule::Given),
+    ("otel.enabled", Rule::Given),
+    ("otel.endpoint", Rule::Same),
+    // What a variable holds would be sent.
+    ("otel.headersEnv", Rule::Same),
 ];
 
 const NETWORKS: &[&[&str]] = &[&["none"], &["proxy"], &["host"]];

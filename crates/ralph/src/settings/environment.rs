@@ -12,8 +12,8 @@ use super::path::JsonPath;
 use super::shape::{NumberKind, Shape};
 use ralph_core::nearest::nearest;
 
-/// Older names of settings.
-const ALIASES: [(&str, &str); 10] = [
+/// Older and shorter names of settings.
+const ALIASES: [(&str, &str); 11] = [
     ("RALPH_MAX_ITERATIONS", "maximumIterations"),
     ("RALPH_PLAN_FILE", "tasks.file"),
     ("RALPH_COMPACTION_INTERVAL", "memory.everyIterations"),
@@ -24,6 +24,7 @@ const ALIASES: [(&str, &str); 10] = [
     ("RALPH_MODEL", "agent.model"),
     ("RALPH_FALLBACK_MODEL", "agent.fallbackModel"),
     ("RALPH_SKIP_PERMISSIONS", "agent.skipPermissions"),
+    ("RALPH_OTEL", "otel.enabled"),
 ];
 
 /// Becomes `commit`.
@@ -34,7 +35,8 @@ pub(crate) const VALIDATION_COMMANDS: &str = "RALPH_VALIDATION_COMMANDS";
 const LOG_FILE: &str = "RALPH_LOG_FILE";
 
 /// What ralph itself tells its children; a ralph started by an agent sees them.
-const OWN: [&str; 5] = ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_ROLE", "RALPH_ASK", "RALPH_TASK"];
+const OWN: [&str; 6] =
+    ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_ROLE", "RALPH_ASK", "RALPH_TASK", "RALPH_NOTICE"];
 
 /// The names of all settings.
 pub(crate) struct Names {

@@ -19,13 +19,15 @@ pub(crate) mod problem;
 mod schema;
 mod sense;
 mod shape;
+mod shown;
 mod source;
 pub(crate) mod types;
 mod words;
 
 pub(crate) use {
-    layers::{FlagValue, Loaded, Loosening, load},
+    layers::{FlagValue, Loaded, Loosening, Sources, load},
     schema::json_schema,
+    shown::AsSet,
     source::{Files, read_sources, user_file},
     types::Settings,
 };

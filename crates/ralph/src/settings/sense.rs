@@ -3,10 +3,14 @@
 //! Ranges of single values are in the types and checked by `check`. Not here: whether programs,
 //! files or hosts exist.
 
+mod telling;
+
 use std::collections::BTreeMap;
 
 use ralph_core::glob::Pattern;
 use ralph_core::guard::{Category, rule};
+use ralph_core::sandbox::reach::Reach;
+use ralph_core::sandbox::{NetworkMode, NetworkPolicy};
 
 use super::check::{Fault, Finding};
 use super::path::JsonPath;
@@ -14,6 +18,7 @@ use super::types::Settings;
 use super::types::agent::Agent;
 use super::types::gate::Gate;
 use super::types::quantity::Span;
+use super::types::sandbox::SandboxGit;
 
 /// Returns every mistake of merged settings.
 pub(crate) fn check_sense(settings: &Settings) -> Vec<Finding> {
@@ -23,9 +28,35 @@ pub(crate) fn check_sense(settings: &Settings) -> Vec<Finding> {
     check_gates(&settings.gates, &mut findings);
     check_timeouts(settings, &mut findings);
     check_scm(settings, &mut findings);
-    check_notify(settings, &mut findings);
+    findings.extend(telling::check(settings));
     check_guard(settings, &mut findings);
+    check_sandbox(settings, &mut findings);
     findings
+}
+
+/// Refuses hosts and ranges that cannot be read, and what a sandbox cannot do.
+fn check_sandbox(settings: &Settings, findings: &mut Vec<Finding>) {
+    let network = &settings.sandbox.network;
+    let policy = NetworkPolicy {
+        allow: network.allow.clone(),
+        deny: network.deny.clone(),
+        allow_private: network.allow_private.clone(),
+        mode: NetworkMode::Proxy,
+    };
+    for misread in Reach::read(&policy, &[]).err().into_iter().flatten() {
+        findings.push(finding(JsonPath::parse(&misread.place), misread.what));
+    }
+    match settings.sandbox.git {
+        Some(SandboxGit::Clone) => findings.push(Finding {
+            hint: Some(
+                "`agent` lets the agent commit, without hooks and configuration; `ro` leaves \
+                 commits to ralph"
+                    .into(),
+            ),
+            ..finding(JsonPath::parse("sandbox.git"), "private clones do not exist yet")
+        }),
+        Some(SandboxGit::Ro | SandboxGit::Agent) | None => {}
+    }
 }
 
 /// Refuses ids of rules that do not exist, and rules that no setting lifts.
@@ -180,16 +211,6 @@ fn check_scm(settings: &Settings, findings: &mut Vec<Finding>) {
     }
 }
 
-fn check_notify(settings: &Settings, findings: &mut Vec<Finding>) {
-    if let Some(webhook) = &settings.notify.webhook
-        && !webhook.starts_with("https://")
-        && !webhook.starts_with("http://")
-    {
-        let path = JsonPath::parse("notify.webhook");
-        findings.push(finding(path, "must begin with https:// or http://"));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,7 +234,14 @@ mod tests {
             "timeouts": {"test": {"soft": "5m", "hard": "4m"}, "idle": 0},
             "budget": {"maxTime": "0s"},
             "scm": {"tasks": ["commit", ""]},
-            "notify": {"webhook": "ftp://example.org"},
+            "sandbox": {
+                "git": "clone",
+                "network": {
+                    "allow": ["ok.example", "https://api.example.com/v1", "*"],
+                    "deny": ["a b"],
+                    "allowPrivate": ["10.0.0.0/8", "10.0.0.1/8"],
+                },
+            },
         }))
         .expect("well typed");
         let shown: Vec<String> = check_sense(&settings)
@@ -238,7 +266,11 @@ mod tests {
             budget.maxTime: Value("must be longer than 0")
             scm.tasks: Value("needs `scm.command`, such as \"git\"")
             scm.tasks[1]: Value("must not be blank")
-            notify.webhook: Value("must begin with https:// or http://")"#]]
+            sandbox.network.allow[1]: Value("`https://api.example.com/v1`: write the host alone, without `https://`")
+            sandbox.network.allow[2]: Value("`*`: it would allow every host; `sandbox.network.mode` \"host\" switches the proxy off")
+            sandbox.network.deny[0]: Value("`a b`: names have letters, digits, `-`, `_` and `.` (international ones in their xn-- form)")
+            sandbox.network.allowPrivate[1]: Value("`10.0.0.1/8`: the address has bits beyond those that the range fixes")
+            sandbox.git: Value("private clones do not exist yet")"#]]
         .assert_eq(&shown.join("\n"));
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod agent;
 pub(crate) mod gate;
 pub(crate) mod guard;
 pub(crate) mod limits;
+pub(crate) mod notify;
 pub(crate) mod quantity;
 pub(crate) mod sandbox;
 pub(crate) mod sections;
@@ -20,10 +21,11 @@ use agent::{Agent, Agents, Role};
 use gate::{Gate, Guardrail, ValidationStrategy};
 use guard::Guard;
 use limits::{Budget, RateLimit, Retries, Stuck, Timeouts};
+use notify::{Notify, Otel};
 use sandbox::Sandbox;
 use sections::{
-    Baseline, Commit, Context, Log, Mcp, Memory, Notify, OnFailure, Review, Scm, Secrets, Tasks,
-    Ui, Workflow,
+    Baseline, Commit, Context, Log, Mcp, Memory, OnFailure, Review, Scm, Secrets, Tasks, Ui,
+    Workflow,
 };
 
 /// Settings of ralph, in `.ralph/settings.json` and `.ralph/settings.local.json`.
@@ -120,6 +122,8 @@ pub(crate) struct Settings {
     pub(crate) guard: Guard,
     /// Whom to tell when something happens.
     pub(crate) notify: Notify,
+    /// Where spans and metrics go, if anywhere.
+    pub(crate) otel: Otel,
     /// The log.
     pub(crate) log: Log,
     /// What the streaming view shows.
@@ -172,6 +176,7 @@ impl Default for Settings {
             sandbox: Sandbox::default(),
             guard: Guard::default(),
             notify: Notify::default(),
+            otel: Otel::default(),
             log: Log::default(),
             ui: Ui::default(),
             state_dir: None,

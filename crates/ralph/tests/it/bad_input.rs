@@ -175,7 +175,7 @@ fn a_view_that_cannot_be_written_is_a_warning() {
 #[test]
 fn without_arguments_it_says_how_to_begin() {
     let end = sealed().ralph(&[]).expect_code(0);
-    for command in ["ralph demo", "ralph run", "ralph resume"] {
+    for command in ["ralph demo", "ralph init", "ralph run"] {
         assert!(end.stdout.contains(command), "{}", end.stdout);
     }
     sealed().ralph(&["--version"]).expect_code(0);

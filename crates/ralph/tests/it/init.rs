@@ -21,6 +21,7 @@ fn a_fresh_project_gets_everything() {
     sealed.write("Cargo.toml", "[package]\nname = \"x\"\n");
     let end = init(&sealed, &["--name", "Search in notes"]).expect_code(0);
     expect![[r#"
+        found   cargo test (Cargo.toml)
         wrote   ralph/prd.md
         wrote   ralph/tasks.json
         wrote   ralph/progress.txt
@@ -183,6 +184,8 @@ fn a_project_gets_a_first_specification_and_the_gates_that_were_found() {
     let words = ["init", "--workflow", "specs", "--name", "Search in notes"];
     let end = sealed.ralph(&words).expect_code(0);
     expect![[r#"
+        found   npm run test (package.json)
+        found   npm run lint (package.json)
         wrote   specs/overview.md
         wrote   .ralph/settings.json
         wrote   .ralph/schema.json
@@ -275,6 +278,8 @@ fn a_prompt_needs_settings_alone() {
     sealed.write("go.mod", "module notes\n");
     let end = sealed.ralph(&["init", "--workflow", "prompt"]).expect_code(0);
     expect![[r#"
+        found   go test ./... (go.mod)
+        found   go vet ./... (go.mod)
         wrote   .ralph/settings.json
         wrote   .ralph/schema.json
 
@@ -307,10 +312,84 @@ fn a_prompt_needs_settings_alone() {
 }
 
 #[test]
-fn other_ways_to_begin_are_not_there_yet() {
+fn what_cannot_be_meant_writes_nothing() {
     let sealed = sealed();
-    sealed.ralph(&["init"]).expect_code(2).expect_stderr("--workflow tasks --name FEATURE");
     sealed.ralph(&["init", "--workflow", "waterfall"]).expect_code(2);
-    sealed.ralph(&["init", "--name", "x"]).expect_code(2);
+    sealed.ralph(&["init", "--name", "x"]).expect_code(2).expect_stderr("no terminal");
+    sealed.ralph(&["init", "--print-schema", "--yes"]).expect_code(2);
+    sealed.ralph(&["init", "--from", "x", "--workflow", "tasks"]).expect_code(2);
     assert_eq!(fs::read_dir(sealed.project()).expect("readable").count(), 0);
+}
+
+#[test]
+fn yes_takes_what_is_found_and_says_where() {
+    let sealed = repository();
+    sealed.program("codex", "#!/bin/sh\necho 'codex-cli 0.139.0'\n");
+    sealed.program("amp", "#!/bin/sh\nexit 1\n");
+    sealed.write("backend/Cargo.toml", "[package]\n");
+    sealed.write("pyproject.toml", "[project]\n");
+    let end = sealed.ralph(&["init", "--yes"]).expect_code(0);
+    let codex = sealed.bin().join("codex");
+    let told =
+        format!("found   codex 0.139.0 as the agent ({}); also installed: amp\n", codex.display());
+    assert!(end.stdout.starts_with(&told), "{}", end.stdout);
+    assert!(end.stdout.contains("found   cd backend && cargo test (backend/Cargo.toml)\n"));
+    assert!(!end.stdout.contains("Name your agent"), "{}", end.stdout);
+    expect![[r#"
+        {
+          "$schema": "./schema.json",
+          "workflow": "prompt",
+          "agent": { "command": "codex" },
+          "gates": [
+            { "kind": "test", "command": "cd backend && cargo test", "truncate": "tail" }
+          ]
+        }
+    "#]]
+    .assert_eq(&sealed.read(".ralph/settings.json"));
+    // What is there decides about the workflow.
+    let sealed = repository();
+    sealed.write("prd.json", r#"{"userStories": []}"#);
+    sealed.ralph(&["init", "--yes"]).expect_code(0);
+    assert!(sealed.read(".ralph/settings.json").contains("\"workflow\": \"tasks\""));
+}
+
+#[test]
+fn an_agent_that_your_own_settings_name_is_not_named_again() {
+    let sealed = sealed();
+    sealed.program("claude", "#!/bin/sh\necho 2.1.3\n");
+    let own = sealed.root().join("home/.config/ralph");
+    fs::create_dir_all(&own).expect("a directory");
+    fs::write(own.join("settings.json"), r#"{"agent": {"command": "amp"}}"#).expect("written");
+    let end = sealed.ralph(&["init", "--yes"]).expect_code(0);
+    assert!(!sealed.read(".ralph/settings.json").contains("agent"), "{}", end.stdout);
+    assert!(end.stdout.contains("Your own settings hold here too"), "{}", end.stdout);
+}
+
+#[test]
+fn a_dry_run_shows_everything_and_writes_nothing() {
+    let sealed = repository();
+    sealed.write("Makefile", "test:\n\ttrue\n");
+    let before = sealed.git(&["status", "--porcelain", "--untracked-files=all"]);
+    let end = sealed.ralph(&["init", "--workflow", "tasks", "--dry-run"]).expect_code(0);
+    expect![[r#"
+        found   make test (Makefile)
+        would write  ralph/prd.md
+        would write  ralph/tasks.json
+        would write  ralph/progress.txt
+        would write  ralph/prompt.md
+        would write  .ralph/settings.json
+            {
+              "$schema": "./schema.json",
+              "workflow": "tasks"
+            }
+        would write  .ralph/schema.json
+        would add    /ralph/*.bak to .gitignore
+    "#]]
+    .assert_eq(&end.stdout);
+    assert_eq!(sealed.git(&["status", "--porcelain", "--untracked-files=all"]), before);
+    sealed.write(".ralph/settings.json", "{}");
+    sealed.write(".gitignore", "*.bak\n");
+    let end = sealed.ralph(&["init", "--workflow", "tasks", "--dry-run"]).expect_code(0);
+    assert!(end.stdout.contains("would keep   .ralph/settings.json\n"), "{}", end.stdout);
+    assert!(!end.stdout.contains(".gitignore"), "{}", end.stdout);
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::{always, sealed};
 
 /// Runs `ralph run` with a terminal of 60 columns as its stderr, and returns what it wrote.
-fn on_a_terminal(sealed: &Sealed, variables: &[(&str, &str)]) -> String {
+pub(crate) fn on_a_terminal(sealed: &Sealed, variables: &[(&str, &str)]) -> String {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&master).expect("granted");
     unlockpt(&master).expect("unlocked");

@@ -99,7 +99,6 @@ fn every_kind_of_loosening_is_refused_and_every_tightening_taken() {
         (json!({ "fallback": "guard" }), true),
         (json!({ "fallback": "stop" }), false),
         (json!({ "git": "agent" }), true),
-        (json!({ "git": "clone" }), false),
         (json!({ "git": "ro" }), false),
         (json!({ "rw": ["~/.cache"] }), true),
         (json!({ "rw": [] }), false),

@@ -69,10 +69,22 @@ pub struct Command {
 pub struct Setting {
     /// Whether nobody waits for it.
     pub background: bool,
-    /// Whether it is in a loop without an end.
-    pub endless: bool,
-    /// Whether it calls the function that it is a part of.
+    /// How many of it there may be.
+    pub copies: Copies,
+    /// Whether it calls the function, or runs the script, that it is a part of.
     pub recursive: bool,
+}
+
+/// How many of a command there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Copies {
+    /// As many as the text says.
+    #[default]
+    Few,
+    /// As many at once as there is input.
+    AsInput,
+    /// Ever more: it is in a loop without an end that nothing holds up.
+    Endless,
 }
 
 /// A file that a stream goes to or comes from.

@@ -163,7 +163,11 @@ impl Walker {
             Parameter::Special(SpecialParameter::AllPositionalParameters { .. }) => {
                 Some(joined(&self.positional))
             }
-            Parameter::Special(SpecialParameter::ShellName) => Some(Word::new("bash")),
+            // Within a script that the text has written, its own name.
+            Parameter::Special(SpecialParameter::ShellName) => {
+                let script = self.calls.iter().rev().find(|name| name.starts_with('/'));
+                Some(Word::new(script.map_or("bash", String::as_str)))
+            }
             Parameter::Special(_) => None,
             Parameter::NamedWithIndex { name, index } => {
                 let members = self.arrays.get(name)?;

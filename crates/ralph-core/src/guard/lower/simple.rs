@@ -7,6 +7,7 @@ use brush_parser::ast::{
 
 use super::command::{Command, Redirect, RedirectMode, absolute};
 use super::walk::Walker;
+use super::within::{ShellWords, is_shell, shell_code};
 use super::word::{UNKNOWN, Word};
 
 /// A variable may have several values; so many of them are tried.
@@ -261,7 +262,7 @@ impl Walker {
         let name = command.name().to_owned();
         let reader = if name.is_empty() { UNKNOWN.to_string() } else { name.clone() };
         self.feed(feeders, &reader);
-        command.setting.recursive |= self.calls.contains(&name);
+        command.setting.recursive |= self.calls.contains(&name) || self.runs_itself(&command);
         command.output = self.folded(&command);
         if let Some(file) = command.written_file(self.cwd.as_deref()) {
             self.files.insert(file, std::mem::take(&mut command.output));
@@ -269,6 +270,18 @@ impl Walker {
         self.commands.push(command.clone());
         self.changes_shell(&name, &command);
         self.runs_more(&name, &command, feeders);
+    }
+
+    /// Returns whether a command is the script that is being walked, by itself or in a shell.
+    fn runs_itself(&self, command: &Command) -> bool {
+        let script = match shell_code(command.arguments()) {
+            ShellWords::Script(script, _) if is_shell(command.name()) => Some(script),
+            ShellWords::Script(..) | ShellWords::Code(..) | ShellWords::Input => None,
+        };
+        let program = command.argv.first().filter(|word| word.raw().contains('/'));
+        [script, program].into_iter().flatten().any(|word| {
+            absolute(word, command.cwd.as_deref()).is_some_and(|at| self.calls.contains(&at))
+        })
     }
 
     /// Does to the shell what a builtin does to it.

@@ -10,6 +10,7 @@ use brush_parser::ast::{
 
 use super::command::{Command, Lowered, Setting, Start, Trouble};
 use super::parse;
+use super::rounds::{self, Rounds};
 use super::word::{Word, unmarked};
 
 /// Shells within shells, and functions within functions, are followed this far.
@@ -53,13 +54,13 @@ pub(super) struct Walker {
     work: usize,
 }
 
-/// How often a loop goes round.
+/// What a loop's condition has to be for another round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rounds {
-    /// As often as there is something.
-    Bounded,
-    /// Until it is ended.
-    Endless,
+enum LoopsWhile {
+    /// `while`.
+    True,
+    /// `until`.
+    False,
 }
 
 /// What a subshell cannot change.
@@ -301,9 +302,11 @@ impl Walker {
             }
             CompoundCommand::ForClause(clause) => self.for_clause(clause),
             CompoundCommand::ArithmeticForClause(clause) => {
-                let rounds = match clause.condition {
+                let condition = clause.condition.as_ref().map(|it| it.value.trim());
+                let rounds = match condition {
+                    None | Some("") => Rounds::Endless,
+                    Some(text) if rounds::number(text) == Some(true) => Rounds::Endless,
                     Some(_) => Rounds::Bounded,
-                    None => Rounds::Endless,
                 };
                 self.in_loop(rounds, |walker| walker.list(&clause.body.list));
             }
@@ -329,8 +332,8 @@ impl Walker {
                 }
                 self.conditions -= 1;
             }
-            CompoundCommand::WhileClause(clause) => self.while_clause(clause, &["true", ":"]),
-            CompoundCommand::UntilClause(clause) => self.while_clause(clause, &["false"]),
+            CompoundCommand::WhileClause(clause) => self.while_clause(clause, LoopsWhile::True),
+            CompoundCommand::UntilClause(clause) => self.while_clause(clause, LoopsWhile::False),
             CompoundCommand::Coprocess(coprocess) => {
                 let before = self.setting;
                 self.setting.background = true;
@@ -360,7 +363,7 @@ impl Walker {
     }
 
     /// Walks a loop. One that reads lines which are known has a round for each of them.
-    fn while_clause(&mut self, clause: &ast::WhileOrUntilClauseCommand, endless: &[&str]) {
+    fn while_clause(&mut self, clause: &ast::WhileOrUntilClauseCommand, on: LoopsWhile) {
         let ast::WhileOrUntilClauseCommand(condition, body, _) = clause;
         let lines: Vec<String> = match &self.stdin {
             Some(text) if !text.raw().is_empty() => {
@@ -372,9 +375,10 @@ impl Walker {
         if lines.is_empty() || lines.len() > MOST_ROUNDS {
             self.list(condition);
         }
-        let rounds = match &self.commands[from..] {
-            [only] if endless.contains(&only.name()) => Rounds::Endless,
-            _ => Rounds::Bounded,
+        let constant = rounds::constant(condition, &self.commands[from..]);
+        let rounds = match (on, constant) {
+            (LoopsWhile::True, Some(true)) | (LoopsWhile::False, Some(false)) => Rounds::Endless,
+            (LoopsWhile::True | LoopsWhile::False, _) => Rounds::Bounded,
         };
         let stdin = self.stdin.clone();
         if lines.is_empty() || lines.len() > MOST_ROUNDS {
@@ -389,15 +393,6 @@ impl Walker {
             self.in_loop(Rounds::Bounded, |walker| walker.list(&body.list));
         }
         self.stdin = stdin;
-    }
-
-    fn in_loop(&mut self, rounds: Rounds, walk: impl FnOnce(&mut Self)) {
-        let before = self.setting;
-        self.setting.endless |= rounds == Rounds::Endless;
-        self.conditions += 1;
-        walk(self);
-        self.conditions -= 1;
-        self.setting = before;
     }
 
     /// Walks the substitutions in a test.

@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
-use super::command::{Command, absolute};
+use super::command::{Command, Copies, absolute};
 use super::fold::{find_roots, name_of_found};
 use super::parse;
 use super::walk::Walker;
 use super::word::Word;
+use super::wrap::is_without_bound;
 
 /// The shells.
 const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish"];
@@ -179,17 +180,24 @@ impl Walker {
             "/dev/stdin" | "/dev/fd/0" | "-" => None,
             _ => absolute(file, command.cwd.as_deref()),
         };
-        let code = match at {
-            Some(at) => self.files.get(&at).cloned(),
+        if at.as_ref().is_some_and(|at| self.calls.contains(at)) {
+            return;
+        }
+        let code = match &at {
+            Some(at) => self.files.get(at).cloned(),
             None if file.is_known() => command.stdin.clone(),
             None => None,
         };
         if let Some(code) = code.map(|code| code.to_code()) {
             let positional = rest.to_vec();
+            self.calls.extend(at.clone());
             self.apart(|walker| {
                 walker.positional = positional;
                 walker.text(&code);
             });
+            if at.is_some() {
+                self.calls.pop();
+            }
         }
     }
 
@@ -226,7 +234,11 @@ impl Walker {
     fn joined_code(&mut self, name: &str, command: &Command) {
         let arguments = command.arguments();
         let flags = arguments.iter().take_while(|word| word.raw().starts_with('-')).count();
-        let rest = &arguments[flags..];
+        let before = self.setting;
+        let (stated, rest) = arguments.split_at(flags);
+        if name == "parallel" && is_without_bound(stated, &["-j", "--jobs", "-P"]) {
+            self.setting.copies = Copies::AsInput;
+        }
         let rest = match (name, arguments.get(flags.saturating_sub(1)).map(Word::raw)) {
             ("watch", Some("-n" | "--interval")) | ("parallel", Some("-j" | "--jobs")) => {
                 rest.get(1..).unwrap_or_default()
@@ -242,8 +254,9 @@ impl Walker {
             let input = command.stdin.clone().unwrap_or_default().to_code();
             values = input.lines().take(32).map(str::to_owned).collect();
         }
+        let fed_by = std::mem::replace(&mut self.fed_by, command.fed_by.clone());
         if values.is_empty() {
-            return self.apart(|walker| walker.text(&code));
+            self.apart(|walker| walker.text(&code));
         }
         for value in values {
             let code = if code.contains("{}") {
@@ -253,6 +266,7 @@ impl Walker {
             };
             self.apart(|walker| walker.text(&code));
         }
+        (self.setting, self.fed_by) = (before, fed_by);
     }
 
     /// Walks what git is told to run.

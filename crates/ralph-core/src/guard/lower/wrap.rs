@@ -1,8 +1,9 @@
 //! Wrappers: programs that run another program with the rest of their arguments.
 
-use super::command::{Command, program_name};
+use super::command::{Command, Copies, program_name};
 use super::walk::{MOST_ROUNDS, Walker};
 use super::word::Word;
+use crate::guard::arguments::Arguments;
 
 /// How a wrapper's own words are told from those of the program.
 struct Wrapper {
@@ -76,11 +77,23 @@ impl Walker {
             command.wrappers.push(name.clone());
             if matches!(name.as_str(), "xargs" | "gxargs") {
                 flags.remove(0);
+                if is_without_bound(&flags, &["-P", "--max-procs"]) {
+                    command.setting.copies = Copies::AsInput;
+                }
                 return given_arguments(&command, &flags);
             }
         }
         vec![command]
     }
+}
+
+/// So many processes at once are as good as any number.
+const MANY: u32 = 64;
+
+/// Returns whether flags ask for any number of processes at once.
+pub(super) fn is_without_bound(flags: &[Word], names: &[&str]) -> bool {
+    let asked = Arguments::new(flags, &[]).texts(names);
+    asked.iter().any(|text| text.parse::<u32>().is_ok_and(|count| count == 0 || count > MANY))
 }
 
 /// Returns the words of the program that a wrapper runs; nothing if it runs none.

@@ -2,7 +2,8 @@
 
 use super::{Act, Check, Rule};
 use crate::guard::category::Category;
-use crate::guard::lower::Word;
+use crate::guard::interpreter::{self, Deed};
+use crate::guard::lower::{Command, Copies, Word};
 
 const fn rule(
     id: &'static str,
@@ -58,13 +59,18 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "dos.fork-bomb",
         Category::Exhaustion,
-        "starts copies of itself without end",
+        "starts processes without end",
         "Start a fixed number of processes.",
         |it| {
             let setting = it.command.setting;
             let is_piped = it.command.feeds.is_some() || !it.command.fed_by.is_empty();
             setting.recursive && (setting.background || is_piped)
-                || setting.endless && setting.background && !it.is(&["sleep", "wait", "true", ":"])
+                || setting.copies == Copies::Endless
+                    && setting.background
+                    && !it.is(&["wait", "true", ":"])
+                || setting.copies == Copies::AsInput && is_fed_without_end(&it.sources())
+                || interpreter::code(it.name(), it.command)
+                    .is_some_and(|code| interpreter::deeds(&code).contains(&Deed::Multiplies))
         },
     ),
     rule(
@@ -381,6 +387,19 @@ pub(super) const RULES: &[Rule] = &[
         },
     ),
 ];
+
+/// Returns whether one of some commands prints without end, and none of them puts an end to it.
+fn is_fed_without_end(sources: &[&Command]) -> bool {
+    let endless = |it: &&Command| {
+        let device = |path: &str| path.starts_with("/dev/") && path != "/dev/null";
+        it.name() == "yes"
+            || it.setting.copies == Copies::Endless
+            || it.name() == "seq" && it.arguments().iter().any(|word| word.raw() == "inf")
+            || it.arguments().iter().any(|word| device(word.raw()))
+    };
+    let ends = |it: &&Command| it.name() == "head" || it.wrappers.iter().any(|it| it == "timeout");
+    sources.iter().any(endless) && !sources.iter().any(ends)
+}
 
 /// Reads a size such as `500G`.
 fn size(text: &str) -> Option<u64> {

@@ -1,8 +1,7 @@
-//! Processes, the machine's power, and containers.
+//! The machine's power, other processes, and containers. Not here: what ends processes.
 
 use super::{Act, Check, Rule};
 use crate::guard::category::Category;
-use crate::guard::lower::Word;
 
 const fn rule(
     id: &'static str,
@@ -48,46 +47,6 @@ pub(super) const RULES: &[Rule] = &[
             }
         },
     ),
-    rule("proc.kill-all", Category::Process, "ends processes of others", OWN, |it| {
-        match it.name() {
-            "kill" => {
-                let mut words: Vec<&str> = it.words().iter().map(Word::raw).collect();
-                let gives_signal = words.first().is_some_and(|first| {
-                    first.starts_with('-') && first.len() > 1 && *first != "--"
-                });
-                if words.first().is_some_and(|first| matches!(*first, "-l" | "-L" | "--list")) {
-                    return false;
-                }
-                if gives_signal && words.len() > 1 {
-                    let takes_value = matches!(words[0], "-s" | "-n" | "--signal");
-                    words.drain(..if takes_value { 2.min(words.len()) } else { 1 });
-                }
-                words.retain(|word| *word != "--");
-                words.iter().any(|word| matches!(*word, "1" | "-1" | "0"))
-            }
-            "killall" | "pkill" => {
-                it.short('u')
-                    || it.has(&["--user", "--euid"])
-                    || it.operands().iter().any(|it| {
-                        matches!(
-                            *it,
-                            "." | ".*"
-                                | ""
-                                | "init"
-                                | "systemd"
-                                | "sshd"
-                                | "dockerd"
-                                | "bash"
-                                | "sh"
-                        )
-                    })
-                    || it.arguments().short('U')
-            }
-            "killall5" | "xkill" => true,
-            "fuser" => it.short('k'),
-            _ => false,
-        }
-    }),
     rule("proc.debug", Category::Process, "reaches into another process", OWN, |it| {
         it.is(&["gdb", "strace", "ltrace", "reptyr", "gcore"]) && it.arguments().short('p')
             || it.command.wrappers.iter().any(|wrapper| wrapper == "strace") && it.is(&["-p"])

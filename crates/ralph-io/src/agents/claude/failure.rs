@@ -188,7 +188,7 @@ impl ClaudeTranslator {
                     let class = retrying.api.class().unwrap_or(FailureClass::Overloaded);
                     Some(finish(class, &retrying.to_string(), evidence))
                 }
-                (Limit::Idle | Limit::Hard | Limit::Output, _) => {
+                (Limit::Idle | Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk, _) => {
                     ending::imposed(ending, INSTALL_HINT)
                 }
             },

@@ -103,7 +103,7 @@ impl ClineTranslator {
             }
             (Turn::Open, Ending::TimedOut { limit, .. }) => match (limit, &self.error) {
                 (Limit::Idle, Some(error)) => Some(error.failure(evidence)),
-                (Limit::Idle | Limit::Hard | Limit::Output, _) => {
+                (Limit::Idle | Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk, _) => {
                     ending::imposed(ending, INSTALL_HINT)
                 }
             },

@@ -47,7 +47,7 @@ impl CodexTranslator {
                     let class = class_of(words, evidence).unwrap_or(FailureClass::Overloaded);
                     Some(with_hint(class, words))
                 }
-                (Limit::Idle | Limit::Hard | Limit::Output, _) => {
+                (Limit::Idle | Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk, _) => {
                     ending::imposed(ending, INSTALL_HINT)
                 }
             },

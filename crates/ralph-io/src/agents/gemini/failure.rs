@@ -142,7 +142,7 @@ impl Manners {
             (Turn::Open, Ending::TimedOut { limit, .. }) => {
                 let repeated = match limit {
                     Limit::Idle if course.awaits_model() => repeated(evidence.stderr_tail),
-                    Limit::Idle | Limit::Hard | Limit::Output => None,
+                    Limit::Idle | Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk => None,
                 };
                 repeated.or_else(|| ending::imposed(ending, self.install_hint))
             }

@@ -44,14 +44,15 @@ impl Project {
 }
 
 fn run(gates: &mut CommandGates, gate: &Gate) -> GateResult {
-    gates.check(&GateOrder {
+    let order = GateOrder {
         run: &RunId("run".into()),
         iteration: IterationNumber(4),
         gate,
         command: gate.check.label(),
         severity: gate.severity,
         output_chars: 40,
-    })
+    };
+    gates.check(&order, &mut |_| {})
 }
 
 #[test]

@@ -15,6 +15,7 @@ fn limits() -> Limits {
         drain: ms(20),
         linger: Some(ms(40)),
         output: None,
+        space: None,
     }
 }
 
@@ -143,6 +144,18 @@ fn who_prints_more_than_it_may_is_ended() {
     assert_eq!(course.step(Hear(Useful), ms(2)), Terminate);
     course.step(Exited, ms(3));
     assert_eq!(course.ending(EXITED), timed_out(Limit::Output, Force::Terminated));
+}
+
+#[test]
+fn who_takes_more_of_the_disk_than_it_may_is_ended_at_once() {
+    for limit in [Limit::Growth, Limit::Disk] {
+        let mut course = Course::new(limits());
+        assert_eq!(course.step(Input::Quiet, Duration::ZERO), Action::Listen);
+        course.exceed(limit);
+        course.exceed(Limit::Output);
+        assert_eq!(course.step(Input::Quiet, Duration::ZERO), Action::Terminate);
+        assert_eq!(course.ending(EXITED), timed_out(limit, Force::Terminated), "the first counts");
+    }
 }
 
 #[test]

@@ -7,20 +7,18 @@ use std::path::Path;
 
 use ralph_core::sandbox::{Backend, NetworkMode};
 
-use super::super::boundary::{Boundary, Place, SANDBOX_VARIABLE};
+use super::super::boundary::{Boundary, Place};
 use super::super::proxy::{PORT_INSIDE, proxy_variables};
+use super::super::{INSIDE_COMMAND, SANDBOX_VARIABLE};
 use super::engine::{Labels, User};
-use super::{Container, label};
+use super::{Berth, Container, label};
 use crate::process::Spawn;
 
-/// Where ralph is inside.
-const RALPH_INSIDE: &str = "/usr/local/bin/ralph";
+/// Where the process outside is called from inside.
+const CHANNEL_INSIDE: &str = "/run/ralph/channel.sock";
 
-/// Where the proxy's sockets are inside.
-const SOCKETS_INSIDE: &str = "/run/ralph";
-
-/// The home directory inside: empty, and gone afterwards.
-const HOME_INSIDE: &str = "/home/agent";
+/// Where the proxy is called from inside.
+const PROXY_INSIDE: &str = "/run/ralph/proxy.sock";
 
 /// Variables that mean something else inside, or that speak to the client of the engine.
 fn is_of_the_host(name: &OsStr) -> bool {
@@ -33,19 +31,22 @@ fn is_of_the_host(name: &OsStr) -> bool {
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Returns what of ralph's environment the engine's client needs, which has no secrets.
+pub(super) fn of_the_client(env: &[(OsString, OsString)]) -> Vec<(String, String)> {
+    let text = |it: &OsString| it.to_str().map(str::to_owned);
+    env.iter()
+        .filter(|(name, _)| is_of_the_host(name))
+        .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
+        .collect()
+}
+
 /// Returns the environment of the engine's client: its own, and what it hands on by name.
 pub(super) fn client_env(
-    own: &[(OsString, OsString)],
+    own: &[(String, String)],
     child: &[(OsString, OsString)],
 ) -> Vec<(OsString, OsString)> {
-    let handed = child.iter().filter(|(name, _)| !is_of_the_host(name));
-    let mut env: Vec<_> = own
-        .iter()
-        .filter(|(name, _)| is_of_the_host(name) || !child.iter().any(|(other, _)| other == name))
-        .cloned()
-        .collect();
-    env.extend(handed.cloned());
-    env
+    let own = own.iter().map(|(name, value)| (name.into(), value.into()));
+    own.chain(child.iter().filter(|(name, _)| !is_of_the_host(name)).cloned()).collect()
 }
 
 /// Returns the arguments that run a child.
@@ -53,12 +54,11 @@ pub(super) fn run(
     container: &Container,
     spawn: &Spawn,
     boundary: &Boundary,
-    sockets: Option<&Path>,
-    name: &str,
+    berth: &Berth<'_>,
 ) -> Vec<OsString> {
     let mut words = Words::default();
-    words.add(&["run", "--rm", "--interactive", "--name", name]);
-    words.add(&["--label", &label(&boundary.project)]);
+    words.add(&["run", "--rm", "--interactive", "--name", berth.name]);
+    words.add(&["--label", &label(berth.run)]);
     // An image of that name is there, or the run says so; nothing is fetched in the night.
     words.add(&["--pull", "never"]);
     words.add(&["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
@@ -80,12 +80,13 @@ pub(super) fn run(
         NetworkMode::Host => "bridge",
     };
     words.add(&["--network", network]);
-    mounts(&mut words, container, boundary, sockets);
-    variables(&mut words, spawn, boundary, sockets);
-    words.add(&["--workdir"]);
-    words.0.push(spawn.cwd.clone().into());
-    words.add(&["--entrypoint", RALPH_INSIDE, &container.image, "__bridge"]);
-    words.add(&[if sockets.is_some() { SOCKETS_INSIDE } else { "none" }]);
+    mounts(&mut words, boundary, berth);
+    variables(&mut words, spawn, boundary, container);
+    // The first process goes where the program starts, and says so if it cannot.
+    words.add(&["--workdir", "/", "--entrypoint"]);
+    words.0.push(container.ralph.clone().into());
+    words.add(&[&container.image, INSIDE_COMMAND, CHANNEL_INSIDE]);
+    words.add(&[if berth.proxy.is_some() { PROXY_INSIDE } else { "-" }]);
     words.0.push(spawn.program.clone());
     words.0.extend(spawn.args.iter().cloned());
     words.0
@@ -102,42 +103,40 @@ fn limits(words: &mut Words, boundary: &Boundary) {
     words.add(&["--ulimit", "core=0:0"]);
     words.add(&["--ulimit", &format!("fsize={0}:{0}", bounds.file)]);
     words.add(&["--ipc", "private"]);
-    let scratch =
-        |path: &str, size: u64| format!("{path}:rw,exec,nosuid,nodev,size={size},mode=1777");
-    for (path, size) in [("/tmp", bounds.tmp), ("/run", 16 << 20), (HOME_INSIDE, bounds.tmp)] {
-        words.add(&["--tmpfs", &scratch(path, size)]);
-    }
 }
 
-fn mounts(words: &mut Words, container: &Container, boundary: &Boundary, sockets: Option<&Path>) {
+fn mounts(words: &mut Words, boundary: &Boundary, berth: &Berth<'_>) {
     for place in &boundary.places {
         match place {
+            Place::Scratch(path) => {
+                let size = boundary.bounds.tmp;
+                words.add(&["--tmpfs"]);
+                let mut mount = path.clone().into_os_string();
+                mount.push(format!(":rw,exec,nosuid,nodev,size={size},mode=1777"));
+                words.0.push(mount);
+            }
             Place::Writable(path) => words.bind(path, path, Access::Write),
             Place::ReadOnly(path) => words.bind(path, path, Access::Read),
             Place::HiddenFile(path) => words.bind(Path::new("/dev/null"), path, Access::Read),
-            Place::HiddenDirectory(path) => {
-                let mut mount = OsString::from("type=tmpfs,");
-                mount.push(field("target", path));
-                mount.push(",tmpfs-size=4096,tmpfs-mode=0555");
-                words.add(&["--mount"]);
-                words.0.push(mount);
-            }
+            // Podman fills a fresh file system with what it covers.
+            Place::HiddenDirectory(path) => words.bind(berth.empty, path, Access::Read),
         }
     }
-    words.bind(&container.ralph, Path::new(RALPH_INSIDE), Access::Read);
-    if let Some(sockets) = sockets {
-        words.bind(sockets, Path::new(SOCKETS_INSIDE), Access::Read);
+    words.bind(berth.channel, Path::new(CHANNEL_INSIDE), Access::Read);
+    if let Some(proxy) = berth.proxy {
+        words.bind(proxy, Path::new(PROXY_INSIDE), Access::Read);
     }
 }
 
-fn variables(words: &mut Words, spawn: &Spawn, boundary: &Boundary, sockets: Option<&Path>) {
-    words.add(&["--env", &format!("HOME={HOME_INSIDE}")]);
+fn variables(words: &mut Words, spawn: &Spawn, boundary: &Boundary, container: &Container) {
+    let mut home = OsString::from("HOME=");
+    home.push(boundary.home.as_deref().unwrap_or(Path::new("/tmp")));
+    words.add(&["--env"]);
+    words.0.push(home);
     words.add(&["--env", &format!("{SANDBOX_VARIABLE}={}", Backend::Container)]);
     let proxied = match boundary.network {
-        NetworkMode::Proxy if sockets.is_some() => {
-            proxy_variables(PORT_INSIDE, Path::new(RALPH_INSIDE))
-        }
-        NetworkMode::Proxy | NetworkMode::None | NetworkMode::Host => Vec::new(),
+        NetworkMode::Proxy => proxy_variables(PORT_INSIDE, &container.ralph),
+        NetworkMode::None | NetworkMode::Host => Vec::new(),
     };
     // By name alone, so that no secret is in a command line; the client has their values.
     let is_proxied = |name: &OsStr| proxied.iter().any(|(other, _)| name == other.as_str());

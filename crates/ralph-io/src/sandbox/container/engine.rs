@@ -6,12 +6,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{getgid, getuid};
+use serde::{Deserialize, Serialize};
 
 use super::super::ask::{Answer, PROBE, ask, talker};
 use crate::process::{Spawn, Watch, find_program};
 
 /// An engine that answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Engine {
     /// Its client.
     pub program: PathBuf,
@@ -22,7 +23,8 @@ pub struct Engine {
 }
 
 /// Who a child is inside, so that it is the user outside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum User {
     /// The same numbers: the engine runs as root.
     Same {
@@ -43,7 +45,8 @@ pub enum User {
 }
 
 /// `SELinux` and the files of the user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Labels {
     /// There are none.
     Absent,
@@ -59,50 +62,81 @@ pub struct NoEngine {
     pub why: String,
     /// What to do about it.
     pub remedy: Option<String>,
+    /// How near it is to being one.
+    pub nearness: Nearness,
 }
+
+/// How near an engine is to being of use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Nearness {
+    /// It is not there.
+    Absent,
+    /// It is there and does not answer as it should.
+    Broken,
+    /// It answers.
+    Answers,
+}
+
+/// A kind of engine: how it is asked about itself, and what its answers mean.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    question: &'static str,
+    read: fn(&str) -> Result<User, NoEngine>,
+}
+
+/// All of them, in the order in which they are asked.
+pub(super) const KINDS: [Kind; 2] = [
+    Kind {
+        name: "docker",
+        question: "{{.OSType}}|{{.OperatingSystem}}|{{.SecurityOptions}}",
+        read: read_docker,
+    },
+    Kind {
+        name: "podman",
+        question: "{{.Host.OS}}|{{.Host.Security.Rootless}}",
+        read: read_podman,
+    },
+];
 
 impl Engine {
-    /// Asks docker, then podman, whether they are there; neither for longer than 3 s.
-    pub fn find(env: &[(OsString, OsString)], watch: &Watch) -> Result<Self, NoEngine> {
-        let docker = look(env, watch, "docker", DOCKER_QUESTION, read_docker);
-        docker.or_else(|first| {
-            look(env, watch, "podman", PODMAN_QUESTION, read_podman).map_err(|second| NoEngine {
-                why: format!("{}; {}", first.why, second.why),
-                remedy: first.remedy.or(second.remedy),
-            })
-        })
-    }
-}
-
-const DOCKER_QUESTION: &str = "{{.OSType}}|{{.OperatingSystem}}|{{.SecurityOptions}}";
-const PODMAN_QUESTION: &str = "{{.Host.OS}}|{{.Host.Security.Rootless}}";
-
-fn look(
-    env: &[(OsString, OsString)],
-    watch: &Watch,
-    name: &str,
-    question: &str,
-    read: impl FnOnce(&str) -> Result<User, NoEngine>,
-) -> Result<Engine, NoEngine> {
-    let spawn = talker(Path::new(name), &["info", "--format", question], env, PROBE);
-    let absent = || NoEngine {
-        why: format!("{name} is not installed"),
-        remedy: Some("install docker or podman".to_owned()),
-    };
-    let program = find_program(&Spawn { program: name.into(), ..spawn.clone() });
-    let program = program.map_err(|_| absent())?;
-    match ask(&spawn, watch) {
-        Answer::Said(answer) => {
-            let user = read(answer.trim())?;
-            let has_labels = Path::new("/sys/fs/selinux/enforce").exists();
-            let labels = if has_labels { Labels::SwitchedOff } else { Labels::Absent };
-            Ok(Engine { program, user, labels })
+    /// Asks one whether it is there, for no longer than 3 s. One in the project is none: an agent
+    /// can change it.
+    pub(super) fn ask(
+        kind: Kind,
+        project: &Path,
+        env: &[(OsString, OsString)],
+        watch: &Watch,
+    ) -> Result<Self, NoEngine> {
+        let name = kind.name;
+        let spawn = talker(Path::new(name), &["info", "--format", kind.question], env, PROBE);
+        let absent = |why: String| NoEngine {
+            why,
+            remedy: Some("install docker or podman".to_owned()),
+            nearness: Nearness::Absent,
+        };
+        let program = find_program(&Spawn { program: name.into(), ..spawn.clone() })
+            .map_err(|_| absent(format!("{name} is not installed")))?;
+        let real = program.canonicalize().unwrap_or_else(|_| program.clone());
+        if real.starts_with(project) {
+            let place = real.display();
+            let why = format!("`{place}` lies in the project, where an agent can change it");
+            return Err(absent(why));
         }
-        Answer::Failed(words) => Err(NoEngine {
-            why: format!("{name} does not work: {words}"),
-            remedy: Some(format!("start the engine; `{name} info` says whether it answers")),
-        }),
-        Answer::Absent => Err(absent()),
+        match ask(&spawn, watch) {
+            Answer::Said(answer) => {
+                let user = (kind.read)(answer.trim())?;
+                let has_labels = Path::new("/sys/fs/selinux/enforce").exists();
+                let labels = if has_labels { Labels::SwitchedOff } else { Labels::Absent };
+                Ok(Self { program, user, labels })
+            }
+            Answer::Failed(words) => Err(NoEngine {
+                why: format!("{name} does not work: {words}"),
+                remedy: Some(format!("start the engine; `{name} info` says whether it answers")),
+                nearness: Nearness::Broken,
+            }),
+            Answer::Absent => Err(absent(format!("{name} is not installed"))),
+        }
     }
 }
 
@@ -111,12 +145,13 @@ pub(super) fn read_docker(answer: &str) -> Result<User, NoEngine> {
     let (system, product) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     if system != "linux" {
         let why = format!("docker runs containers of `{system}`, not of linux");
-        return Err(NoEngine { why, remedy: None });
+        return Err(NoEngine { why, remedy: None, nearness: Nearness::Broken });
     }
     if product.contains("Docker Desktop") {
         return Err(NoEngine {
             why: "Docker Desktop does not share sockets with its containers".to_owned(),
             remedy: Some("use Docker Sandboxes there: --sandbox=sbx".to_owned()),
+            nearness: Nearness::Broken,
         });
     }
     let rootless = parts.next().unwrap_or_default().contains("rootless");
@@ -131,7 +166,7 @@ pub(super) fn read_podman(answer: &str) -> Result<User, NoEngine> {
         Some(("linux", _)) => Ok(same()),
         Some(_) | None => {
             let why = format!("podman gives an answer that is not understood: `{answer}`");
-            Err(NoEngine { why, remedy: None })
+            Err(NoEngine { why, remedy: None, nearness: Nearness::Broken })
         }
     }
 }

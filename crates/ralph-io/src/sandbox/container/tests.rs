@@ -4,12 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use expect_test::expect;
-use ralph_core::child::Ending;
 use ralph_core::sandbox::NetworkMode;
 
 use super::engine::{Labels, User, read_docker, read_podman};
 use super::*;
-use crate::process::{Captured, capture};
+use crate::sandbox::INSIDE_COMMAND;
 use crate::sandbox::boundary::{Place, child, example, shown};
 
 fn container(user: User, labels: Labels) -> Container {
@@ -17,23 +16,27 @@ fn container(user: User, labels: Labels) -> Container {
         engine: Engine { program: "/usr/bin/docker".into(), user, labels },
         image: "agent:1".into(),
         ralph: "/opt/ralph".into(),
-        env: [("PATH", "/usr/bin"), ("HOME", "/home/ann"), ("LANG", "de")]
-            .map(|(name, value)| (name.into(), value.into()))
-            .to_vec(),
+        env: vec![("PATH".into(), "/usr/bin".into()), ("HOME".into(), "/home/ann".into())],
     }
+}
+
+fn berth(proxy: Option<&Path>) -> Berth<'_> {
+    let channel = Path::new("/state/run/cell-1-1.sock");
+    let empty = Path::new("/state/run/empty");
+    Berth { name: "ralph-r-1", run: "r", channel, empty, proxy }
 }
 
 #[test]
 fn a_container_has_the_project_the_way_to_the_proxy_and_nothing_else() {
     let container = container(User::Same { uid: 1000, gid: 100 }, Labels::Absent);
     let launched =
-        container.launch(child(), &example(), Some(Path::new("/state/run/sockets")), "ralph-r-1");
+        container.launch(child(), &example(), &berth(Some(Path::new("/state/run/proxy.sock"))));
     expect![[r#"
         /usr/bin/docker run
         --rm
         --interactive
         --name ralph-r-1
-        --label ralph.project=d5bc03d3b37e8a79
+        --label ralph.run=r
         --pull never
         --read-only
         --cap-drop ALL
@@ -46,21 +49,20 @@ fn a_container_has_the_project_the_way_to_the_proxy_and_nothing_else() {
         --ulimit core=0:0
         --ulimit fsize=1073741824:1073741824
         --ipc private
-        --tmpfs /tmp:rw,exec,nosuid,nodev,size=2147483648,mode=1777
-        --tmpfs /run:rw,exec,nosuid,nodev,size=16777216,mode=1777
-        --tmpfs /home/agent:rw,exec,nosuid,nodev,size=2147483648,mode=1777
         --user 1000:100
         --network none
+        --tmpfs /tmp:rw,exec,nosuid,nodev,size=2147483648,mode=1777
+        --tmpfs /home/ann:rw,exec,nosuid,nodev,size=2147483648,mode=1777
         --mount type=bind,source=/home/ann/my project,target=/home/ann/my project
         --mount type=bind,source=/home/ann/my project/.git,target=/home/ann/my project/.git,readonly
         --mount type=bind,source=/home/ann/my project/.ralph,target=/home/ann/my project/.ralph,readonly
-        --mount type=tmpfs,target=/home/ann/my project/secrets,tmpfs-size=4096,tmpfs-mode=0555
+        --mount type=bind,source=/state/run/empty,target=/home/ann/my project/secrets,readonly
         --mount type=bind,source=/dev/null,target=/home/ann/my project/.env,readonly
         --mount type=bind,source=/home/ann/.local/state/ralph/run/mcp.json,target=/home/ann/.local/state/ralph/run/mcp.json,readonly
         --mount type=bind,source=/home/ann/.local/state/ralph/agent/claude,target=/home/ann/.local/state/ralph/agent/claude
-        --mount type=bind,source=/opt/ralph,target=/usr/local/bin/ralph,readonly
-        --mount type=bind,source=/state/run/sockets,target=/run/ralph,readonly
-        --env HOME=/home/agent
+        --mount type=bind,source=/state/run/cell-1-1.sock,target=/run/ralph/channel.sock,readonly
+        --mount type=bind,source=/state/run/proxy.sock,target=/run/ralph/proxy.sock,readonly
+        --env HOME=/home/ann
         --env RALPH_SANDBOX=container
         --env LANG
         --env MODEL_API_KEY
@@ -76,9 +78,9 @@ fn a_container_has_the_project_the_way_to_the_proxy_and_nothing_else() {
         --env no_proxy=localhost,127.0.0.1,::1
         --env npm_config_noproxy=localhost,127.0.0.1,::1
         --env NODE_USE_ENV_PROXY=1
-        --env GIT_SSH_COMMAND=ssh -o 'ProxyCommand="/usr/local/bin/ralph" __connect %h %p'
-        --workdir /home/ann/my project/web
-        --entrypoint /usr/local/bin/ralph agent:1 __bridge /run/ralph claude
+        --env GIT_SSH_COMMAND=ssh -o 'ProxyCommand="/opt/ralph" __connect %h %p'
+        --workdir /
+        --entrypoint /opt/ralph agent:1 __cell-inside /run/ralph/channel.sock /run/ralph/proxy.sock claude
         -p two words
         in / with PATH HOME LANG MODEL_API_KEY
     "#]].assert_eq(&shown(&launched));
@@ -106,10 +108,12 @@ fn users_networks_and_odd_names_change_the_command_line() {
         (User::Kept { uid: 1000, gid: 100 }, Labels::SwitchedOff, &quoted),
         (User::Mapped, Labels::Absent, &open),
     ] {
-        let launched = container(user, labels).launch(child(), boundary, None, "n");
+        let launched = container(user, labels).launch(child(), boundary, &berth(None));
         let words: Vec<String> =
             launched.args.iter().map(|it| it.to_string_lossy().into_owned()).collect();
-        for option in ["--user", "--userns", "--network", "label=disable", "--mount", "__bridge"] {
+        let options =
+            ["--user", "--userns", "--network", "label=disable", "--mount", INSIDE_COMMAND];
+        for option in options {
             for at in words.iter().enumerate().filter(|(_, it)| *it == option).map(|(at, _)| at) {
                 said.push_str(&format!("{option} {}\n", words[at + 1]));
             }
@@ -122,13 +126,13 @@ fn users_networks_and_odd_names_change_the_command_line() {
         --network none
         label=disable --pids-limit
         --mount type=bind,"source=/a,b""c","target=/a,b""c",readonly
-        --mount type=bind,source=/opt/ralph,target=/usr/local/bin/ralph,readonly
-        __bridge none
+        --mount type=bind,source=/state/run/cell-1-1.sock,target=/run/ralph/channel.sock,readonly
+        __cell-inside /run/ralph/channel.sock
 
         --user 0:0
         --network bridge
-        --mount type=bind,source=/opt/ralph,target=/usr/local/bin/ralph,readonly
-        __bridge none
+        --mount type=bind,source=/state/run/cell-1-1.sock,target=/run/ralph/channel.sock,readonly
+        __cell-inside /run/ralph/channel.sock
 
     "#]]
     .assert_eq(&said);
@@ -136,8 +140,8 @@ fn users_networks_and_odd_names_change_the_command_line() {
 
 #[test]
 fn names_are_unique_and_fit_the_engines() {
-    assert_eq!(container_name("20261114-231500-k3f9", 7), "ralph-20261114-231500-k3f9-7");
-    assert_eq!(container_name("a b/c:d", 1), "ralph-a-b-c-d-1");
+    assert_eq!(container_name("20261114-231500-k3f9", "7"), "ralph-20261114-231500-k3f9-7");
+    assert_eq!(container_name("a b/c:d", "1"), "ralph-a-b-c-d-1");
 }
 
 #[test]
@@ -180,27 +184,59 @@ fn programs(scripts: &[(&str, &str)]) -> (tempfile::TempDir, Vec<(OsString, OsSt
 
 #[test]
 fn an_engine_that_does_not_answer_is_none() {
-    const ANSWERS: &str = "echo 'linux|Debian|[]'";
+    const ANSWERS: &str =
+        "case \"$1\" in info) echo 'linux|Debian|[]' ;; image) echo sha256:1 ;; esac";
+    const PODMAN: &str = "case \"$1\" in info) echo 'linux|true' ;; image) echo sha256:2 ;; esac";
+    const NO_IMAGE: &str = "[ \"$1\" = info ] && echo 'linux|Debian|[]'";
     for (scripts, expect) in [
-        (vec![("docker", ANSWERS)], "docker"),
-        (vec![("docker", "echo no daemon >&2; exit 1"), ("podman", "echo 'linux|true'")], "podman"),
-        (vec![], "docker is not installed; podman is not installed"),
+        (vec![("docker", ANSWERS)], "docker sha256:1"),
+        (vec![("docker", "echo no daemon >&2; exit 1"), ("podman", PODMAN)], "podman sha256:2"),
+        (vec![("docker", NO_IMAGE), ("podman", PODMAN)], "podman sha256:2"),
+        (
+            vec![("docker", NO_IMAGE)],
+            "docker has no image `agent:1`; podman is not installed (`docker pull agent:1` fetches it, \
+             or `docker build -t agent:1 .` builds it; ralph fetches nothing by itself)",
+        ),
+        (vec![], "docker is not installed; podman is not installed (install docker or podman)"),
         (
             vec![("docker", "echo no daemon >&2; exit 1")],
-            "docker does not work: no daemon; podman is not installed",
+            "docker does not work: no daemon; podman is not installed (start the engine; `docker info` \
+             says whether it answers)",
         ),
         (
             vec![("docker", "exec /bin/sleep 600")],
-            "docker does not work: it does not answer; podman is not installed",
+            "docker does not work: it does not answer; podman is not installed (start the engine; \
+             `docker info` says whether it answers)",
         ),
     ] {
         let (_directory, env) = programs(&scripts);
-        let said = match Engine::find(&env, &Watch::detached()) {
-            Ok(engine) => engine.program.file_name().expect("a name").display().to_string(),
-            Err(error) => error.to_string(),
+        let (ralph, project) = (Path::new("/opt/ralph"), Path::new("/home/ann/project"));
+        let found = Container::find("agent:1", ralph, project, &env, &Watch::detached());
+        let said = match found {
+            Ok((container, id)) => {
+                let name = container.engine.program.file_name().expect("a name").display();
+                format!("{name} {id}")
+            }
+            Err(error) => format!("{error} ({})", error.remedy.clone().unwrap_or_default()),
         };
         assert_eq!(said, expect, "{scripts:?}");
     }
+}
+
+#[test]
+fn an_engine_in_the_project_is_none() {
+    let (directory, env) = programs(&[("docker", "echo 'linux|Debian|[]'")]);
+    let project = directory.path().canonicalize().expect("there");
+    let ralph = Path::new("/opt/ralph");
+    let found = Container::find("agent:1", ralph, &project, &env, &Watch::detached());
+    let why = found.expect_err("an agent can change it").why;
+    assert!(why.contains("lies in the project"), "{why}");
+}
+
+/// Returns an environment as text.
+fn texts(env: &[(OsString, OsString)]) -> Vec<(String, String)> {
+    let text = |it: &OsString| it.to_str().expect("text").to_owned();
+    env.iter().map(|(name, value)| (text(name), text(value))).collect()
 }
 
 #[test]
@@ -214,37 +250,24 @@ fn what_killed_runs_left_is_found_by_its_label_and_removed() {
         user: User::Mapped,
         labels: Labels::Absent,
     };
+    let env = texts(&env);
     let container = Container { engine, image: "i".into(), ralph: "/r".into(), env };
-    container.sweep(Path::new("/home/ann/project"), &Watch::detached());
+    container.sweep("20261114-231500-k3f9", &Watch::detached());
     let log = fs::read_to_string(directory.path().join("log")).expect("a log");
     expect![[r"
-        ps --all --quiet --filter label=ralph.project=1db79206093903b3
+        ps --all --quiet --filter label=ralph.run=20261114-231500-k3f9
         rm --force --volumes aaa
         rm --force --volumes bbb
     "]]
     .assert_eq(&log);
-}
-
-#[test]
-fn a_whole_call_goes_through_the_client_with_input_output_and_exit_code() {
-    // It stands in for an engine: everything up to `__bridge DIRECTORY` is its own, the rest it runs.
-    let (directory, env) = programs(&[(
-        "docker",
-        "while [ \"$1\" != __bridge ]; do shift; done; shift 2; exec \"$@\"",
-    )]);
-    let engine = Engine {
-        program: directory.path().join("docker"),
-        user: User::Mapped,
-        labels: Labels::Absent,
-    };
-    let container = Container { engine, image: "i".into(), ralph: "/r".into(), env };
-    let spawn = Spawn {
-        program: "/bin/sh".into(),
-        args: vec!["-c".into(), "/bin/cat; echo \"$MODEL_API_KEY\"; exit 7".into()],
-        ..child()
-    };
-    let launched = container.launch(spawn, &example(), None, "ralph-r-1");
-    let Captured { end, stdout, .. } = capture(&launched, &Watch::detached(), 1000);
-    assert_eq!(end.ending, Ending::Exited { code: 7 });
-    assert_eq!(stdout, b"promptsk-123\n");
+    // One whose process was killed is found by the note that nobody holds.
+    let run = tempfile::tempdir().expect("a directory");
+    let held = Note::hold(&container, "held", &run.path().join("cell-1.json")).expect("noted");
+    drop(Note::hold(&container, "killed", &run.path().join("cell-2.json")).expect("noted"));
+    fs::remove_file(directory.path().join("log")).expect("removed");
+    clear(run.path());
+    let log = fs::read_to_string(directory.path().join("log")).expect("a log");
+    assert_eq!(log, "rm --force --volumes killed\n");
+    held.drop_ended();
+    assert_eq!(fs::read_dir(run.path()).expect("readable").count(), 0);
 }

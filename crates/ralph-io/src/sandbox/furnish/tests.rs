@@ -6,6 +6,11 @@ use ralph_core::sandbox::{Backend, Wanted};
 
 use super::*;
 
+fn furnished(policy: &Policy, places: &Places, tenant: Tenant) -> Result<Cell, FurnishError> {
+    let rest = Rest::of(policy, places, Ground::Machine)?;
+    furnish(policy, &rest, tenant, None, &Handed::default())
+}
+
 /// A project in a home, with a repository and a state.
 struct Site {
     _directory: tempfile::TempDir,
@@ -67,7 +72,7 @@ fn policy() -> Policy {
 
 /// Writes down the places of a cell that lie in the site, one a line.
 fn listed(site: &Site, policy: &Policy, tenant: Tenant) -> String {
-    let cell = furnish(policy, &site.places, tenant, None, &Handed::default()).expect("furnished");
+    let cell = furnished(policy, &site.places, tenant).expect("furnished");
     let lines = cell.mounts.iter().filter_map(|mount| {
         let path = mount.path().strip_prefix(&site.root).ok()?.display();
         Some(match mount {
@@ -204,7 +209,7 @@ fn a_link_that_cannot_be_protected_is_told() {
     let (project, elsewhere) = (&site.places.project, site.root.join("elsewhere"));
     fs::write(&elsewhere, "x").expect("written");
     std::os::unix::fs::symlink(&elsewhere, project.join(".envrc")).expect("a link");
-    let cell = furnish(&policy(), &site.places, Tenant::Agent, None, &Handed::default());
+    let cell = furnished(&policy(), &site.places, Tenant::Agent);
     let notes = cell.expect("furnished").notes;
     assert!(notes.len() == 1 && notes[0].contains(".envrc` is a link"), "{notes:?}");
 }
@@ -213,7 +218,59 @@ fn a_link_that_cannot_be_protected_is_told() {
 fn there_is_no_cell_for_a_proxy_that_is_not_there() {
     let mut policy = policy();
     policy.network.mode = NetworkMode::Proxy;
-    let cell = |tenant| furnish(&policy, &site().places, tenant, None, &Handed::default());
+    let cell = |tenant| furnished(&policy, &site().places, tenant);
     assert!(matches!(cell(Tenant::Agent), Err(FurnishError::NoProxy)));
     assert!(cell(Tenant::Gate).is_ok_and(|cell| cell.network == Network::None));
+}
+
+#[test]
+fn in_an_image_nothing_of_the_machine_is_visible_but_what_is_shown() {
+    let site = site();
+    let mut policy = policy();
+    policy.home = vec!["~/.cargo".into()];
+    fs::write(site.root.join("home/.gitconfig"), "x").expect("written");
+    fs::write(site.root.join("prompt.md"), "x").expect("written");
+    let rest = Rest::of(&policy, &site.places, Ground::Image).expect("looked at");
+    let handed = Handed { readable: vec![site.root.join("prompt.md")], writable: Vec::new() };
+    let cell = furnish(&policy, &rest, Tenant::Gate, None, &handed).expect("furnished");
+    let listed = |mount: &Mount| {
+        let path = mount.path().strip_prefix(&site.root).unwrap_or(mount.path()).to_owned();
+        let word = match mount {
+            Mount::Scratch { .. } => "scratch",
+            Mount::Shown { .. } => "shown",
+            Mount::Writable { .. } => "writable",
+            Mount::Protected { .. } => "protected",
+            Mount::Vacant { .. } => return None,
+            Mount::Hidden { .. } => "hidden",
+            Mount::Pinned { .. } => "pinned",
+        };
+        Some(format!("{word} {}\n", path.display()))
+    };
+    expect_test::expect![[r"
+        scratch /tmp
+        scratch /var/tmp
+        scratch /run
+        scratch home
+        shown home/.cargo
+        shown home/.gitconfig
+        shown ralph
+        shown home/work/project
+        writable home/work/project
+        protected home/work/project/.git
+        protected home/work/project/.ralph
+        protected home/work/project/.vscode
+        shown prompt.md
+    "]]
+    .assert_eq(&cell.mounts.iter().filter_map(listed).collect::<String>());
+}
+
+#[test]
+fn what_lies_in_a_writable_place_is_not_shown_before_it_is_opened() {
+    // Between two cells an agent may make a link of it.
+    let mut site = site();
+    let tools = site.places.project.join("tools");
+    fs::create_dir(&tools).expect("a directory");
+    site.places.path = tools.clone().into();
+    let rest = Rest::of(&policy(), &site.places, Ground::Machine).expect("looked at");
+    assert!(rest.mounts.iter().all(|mount| mount.path() != tools), "{:?}", rest.mounts);
 }

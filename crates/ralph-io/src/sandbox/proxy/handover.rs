@@ -52,20 +52,6 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Returns the name of its socket in a directory for containers.
-    pub(super) fn socket_name(self) -> String {
-        match self {
-            Self::Proxy => "proxy.sock".to_owned(),
-            Self::Forward(port) => format!("forward-{port}.sock"),
-        }
-    }
-
-    /// Reads the name of a socket.
-    pub(super) fn from_socket_name(name: &str) -> Option<Self> {
-        let name = name.strip_suffix(".sock")?;
-        Self::read(&name.replacen('-', " ", 1))
-    }
-
     /// Reads it as it is written on the wire, without the end of the line.
     fn read(text: &str) -> Option<Self> {
         match text.split_once(' ') {
@@ -131,14 +117,7 @@ pub struct Handover {
 impl Handover {
     /// Waits for launchers at this path, in a directory that only the user can enter.
     pub fn open(proxy: &Proxy, path: &Path) -> io::Result<Self> {
-        // Left behind by a run that was killed. Anything but a socket is not ours to remove.
-        if std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket()) {
-            std::fs::remove_file(path)?;
-        }
-        let (_directory, short) = shortened(path)?;
-        let listener = UnixListener::bind(short)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-        let listener = Listener::Unix(listener);
+        let listener = Listener::Unix(listener_at(path)?);
         listener.set_nonblocking()?;
         let (stopper, stop) = signal()?;
         let proxy = proxy.clone();
@@ -295,6 +274,18 @@ fn is_listening(listener: &TcpListener) -> bool {
 #[cfg(target_os = "macos")]
 fn is_listening(_: &TcpListener) -> bool {
     true
+}
+
+/// Listens at a path that only the user may call, however long it is.
+pub(in crate::sandbox) fn listener_at(path: &Path) -> io::Result<UnixListener> {
+    // Left behind by a process that was killed. Anything but a socket is not ours to remove.
+    if std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket()) {
+        std::fs::remove_file(path)?;
+    }
+    let (_directory, short) = shortened(path)?;
+    let listener = UnixListener::bind(short)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
 }
 
 /// Returns a path that is short enough for the address of a socket, and what it goes through.

@@ -1,18 +1,16 @@
 //! The way out: a proxy on the host that lets sandboxed children reach the hosts that are allowed,
 //! and nothing else.
 //!
-//! A child in an empty network namespace has one listener on its loopback, which was handed over
-//! to ralph ([`Handover`]); a child without a namespace of its own is confined to one port of the
-//! host's loopback ([`Proxy::listen`]); a container has sockets in a directory
-//! ([`Proxy::listen_in`]) and [`bridge`] inside. All end in the same rules: the name is judged,
-//! looked up once, each address is judged, and only an address that passed is dialed.
+//! A child in an empty network namespace, a container's included, has one listener on its loopback,
+//! which was handed over to ralph ([`Handover`]); a child without a namespace of its own is confined
+//! to one port of the host's loopback ([`Proxy::listen`]). Both end in the same rules: the name is
+//! judged, looked up once, each address is judged, and only an address that passed is dialed.
 //!
 //! Encrypted connections are not opened: they go by the name that the client asks for.
 //!
 //! Not here: the rules themselves, which are the core's, and making namespaces.
 
 mod answer;
-pub mod bridge;
 pub mod connect;
 mod dial;
 mod handover;
@@ -24,6 +22,7 @@ mod tunnel;
 mod variables;
 
 pub use dial::{Resolve, system_resolver};
+pub(super) use handover::listener_at;
 pub use handover::{Handover, Purpose, call, hand_over};
 pub use server::{Limits, Proxy, Service};
 pub use variables::{PORT_INSIDE, proxy_variables};

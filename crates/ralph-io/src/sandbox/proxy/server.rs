@@ -1,14 +1,11 @@
 //! The proxy: takes connections in, judges what they ask for, and connects them through.
 //!
 //! One thread for each listener and one for each connection, all of which end when their
-//! [`Service`] does. Not here: how listeners come to be (`handover`, `bridge`).
+//! [`Service`] does. Not here: how listeners come to be (`handover`).
 
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixListener;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
@@ -132,21 +129,6 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
         Ok((self.serve(Listener::Tcp(listener), Purpose::Proxy)?, port))
-    }
-
-    /// Serves on sockets in a directory, for the [bridge](super::bridge) in a container:
-    /// `proxy.sock`, and `forward-PORT.sock` for each port of this machine that is allowed.
-    pub fn listen_in(&self, directory: &Path) -> io::Result<Vec<Service>> {
-        let mut purposes = vec![Purpose::Proxy];
-        purposes.extend(self.forwards().into_iter().map(Purpose::Forward));
-        let mut services = Vec::new();
-        for purpose in purposes {
-            let path = directory.join(purpose.socket_name());
-            let listener = UnixListener::bind(&path)?;
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-            services.push(self.serve(Listener::Unix(listener), purpose)?);
-        }
-        Ok(services)
     }
 
     /// Serves what comes in on a listener.

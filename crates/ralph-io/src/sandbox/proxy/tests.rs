@@ -455,22 +455,3 @@ fn ports_of_this_machine_are_forwarded_only_if_they_are_allowed() {
     assert_eq!(rest(stream), "again");
     served.join().expect("served");
 }
-
-#[test]
-fn containers_find_a_socket_for_each_purpose() {
-    let origin = Origin::new();
-    let served = origin.once(|mut stream| stream.write_all(b"hello").expect("written"));
-    let allow = [format!("127.0.0.1:{}", origin.port), "good.test".to_owned()];
-    let proxy = Proxy::with(reach(&allow), resolver(), Limits::default());
-    let directory = tempfile::tempdir().expect("a directory");
-    let services = proxy.listen_in(directory.path()).expect("listening");
-    assert_eq!(services.len(), 2);
-    let connect = |name: &str| UnixStream::connect(directory.path().join(name)).expect(name);
-    let mut text = String::new();
-    connect(&format!("forward-{}.sock", origin.port)).read_to_string(&mut text).expect("read");
-    served.join().expect("served");
-    let mut stream = connect("proxy.sock");
-    stream.write_all(b"CONNECT evil.test:443 HTTP/1.1\r\n\r\n").expect("written");
-    stream.read_to_string(&mut text).expect("read");
-    assert!(text.starts_with("helloHTTP/1.1 403 "), "{text}");
-}

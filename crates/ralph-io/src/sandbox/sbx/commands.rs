@@ -3,12 +3,13 @@
 //! Not here: running them.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use ralph_core::sandbox::Backend;
 use ralph_core::sandbox::hosts::DEFAULT_PORT;
 use ralph_core::secret::is_secret_name;
 
-use super::super::boundary::SANDBOX_VARIABLE;
+use super::super::SANDBOX_VARIABLE;
 use super::{Access, Form, Vm};
 use crate::process::Spawn;
 
@@ -41,7 +42,7 @@ impl Vm {
             }
             Form::DockerSandbox => {}
         }
-        command.push(self.template.to_owned());
+        command.push(self.template.clone());
         command.push(self.project.to_string_lossy().into_owned());
         command.extend(self.extra_words());
         command
@@ -94,6 +95,16 @@ impl Vm {
         }
     }
 
+    /// Returns the command that fails where a file is not to be seen.
+    pub(super) fn reading(&self, path: &Path) -> Vec<String> {
+        self.command(&["exec", &self.name, "cat", &path.to_string_lossy()])
+    }
+
+    /// Returns the command that fails where there is no such program.
+    pub(super) fn finding(&self, program: &str) -> Vec<String> {
+        self.command(&["exec", &self.name, "sh", "-c", "command -v \"$0\"", program])
+    }
+
     pub(super) fn execution(&self, spawn: &Spawn) -> Vec<OsString> {
         let mut words: Vec<OsString> =
             self.command(&["exec", "-i", "-w"]).into_iter().map(OsString::from).collect();
@@ -136,10 +147,16 @@ fn with_ports(patterns: &[String]) -> Vec<String> {
 
 /// Returns whether a variable means inside what it means outside, and is no secret.
 fn is_for_inside(name: &OsStr) -> bool {
+    // These say how git is configured, and have `KEY` in their names.
+    let is_secret = |text: &str| is_secret_name(text) && !text.starts_with("GIT_CONFIG_");
+    name.to_str().is_some_and(|text| !is_of_the_tool(name) && !is_secret(text))
+}
+
+/// Returns whether a variable has to do with this machine, or speaks to the tool itself.
+pub(super) fn is_of_the_tool(name: &OsStr) -> bool {
     const OF_THE_HOST: [&str; 9] =
         ["PATH", "HOME", "TMPDIR", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "HOSTNAME"];
     let Some(name) = name.to_str() else { return false };
-    let is_of_the_host = OF_THE_HOST.contains(&name)
-        || ["DOCKER_", "XDG_", "SBX_"].iter().any(|prefix| name.starts_with(prefix));
-    !is_of_the_host && !is_secret_name(name)
+    OF_THE_HOST.contains(&name)
+        || ["DOCKER_", "XDG_", "SBX_"].iter().any(|prefix| name.starts_with(prefix))
 }

@@ -5,11 +5,14 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::super::ask::{Answer, PROBE, ask, talker};
 use crate::process::{Watch, find_program};
 
 /// The program, and which of the two it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Tool {
     /// Its file.
     pub program: PathBuf,
@@ -18,7 +21,8 @@ pub struct Tool {
 }
 
 /// How its commands are spelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Form {
     /// `sbx ...`.
     Sbx,
@@ -38,8 +42,23 @@ pub struct Unavailable {
 
 impl Tool {
     /// Looks for `sbx`, and for `docker sandbox` where there is none; neither question takes
-    /// longer than 3 s.
-    pub fn find(env: &[(OsString, OsString)], watch: &Watch) -> Result<Self, Unavailable> {
+    /// longer than 3 s. One in the project is none: an agent can change it.
+    pub fn find(
+        project: &Path,
+        env: &[(OsString, OsString)],
+        watch: &Watch,
+    ) -> Result<Self, Unavailable> {
+        let found = Self::ask(env, watch)?;
+        let real = found.program.canonicalize().unwrap_or_else(|_| found.program.clone());
+        if real.starts_with(project) {
+            let place = real.display();
+            let why = format!("`{place}` lies in the project, where an agent can change it");
+            return Err(Unavailable { why, remedy: None });
+        }
+        Ok(found)
+    }
+
+    fn ask(env: &[(OsString, OsString)], watch: &Watch) -> Result<Self, Unavailable> {
         let mut env = env.to_vec();
         env.push(("SBX_NO_TELEMETRY".into(), "1".into()));
         let question = |program: &str, args: &[&str]| {
@@ -73,6 +92,9 @@ impl Tool {
         }
         let absent = "sbx is not installed".to_owned();
         let remedy = "install Docker Sandboxes (`sbx`) and sign in";
+        if !has_plugin(&env) {
+            return unavailable(absent, remedy);
+        }
         match question("docker", &["sandbox", "version"]) {
             (Some(program), Answer::Said(_)) => match question("docker", &["sandbox", "ls"]).1 {
                 Answer::Said(_) => Ok(Self { program, form: Form::DockerSandbox }),
@@ -86,6 +108,28 @@ impl Tool {
             }
         }
     }
+}
+
+/// Returns whether it is worth asking, without asking.
+pub fn may_be_there(env: &[(OsString, OsString)]) -> bool {
+    find_program(&talker(Path::new("sbx"), &[], env, PROBE)).is_ok() || has_plugin(env)
+}
+
+/// Returns whether the deprecated form is installed. To ask docker itself takes it some 30 ms.
+fn has_plugin(env: &[(OsString, OsString)]) -> bool {
+    const PLACES: [&str; 4] = [
+        "/usr/local/lib/docker/cli-plugins",
+        "/usr/local/libexec/docker/cli-plugins",
+        "/usr/lib/docker/cli-plugins",
+        "/usr/libexec/docker/cli-plugins",
+    ];
+    let variable = |name: &str| {
+        env.iter().find(|(known, _)| known == name).map(|(_, value)| PathBuf::from(value))
+    };
+    let own = variable("DOCKER_CONFIG").or_else(|| Some(variable("HOME")?.join(".docker")));
+    let own = own.map(|directory| directory.join("cli-plugins"));
+    let places = PLACES.into_iter().map(PathBuf::from).chain(own);
+    places.into_iter().any(|place| place.join("docker-sandbox").exists())
 }
 
 /// No list at all is what some versions print when there is nothing to list.

@@ -28,48 +28,63 @@ fn tool(form: Form) -> Tool {
     Tool { program: program.into(), form }
 }
 
+/// A VM of the example, which shares what is a directory there: nothing.
+fn vm(tool: Tool, env: &[(OsString, OsString)]) -> Vm {
+    let Boundary { project, bounds, .. } = example();
+    let vm = Vm::new(tool, "claude", &project, bounds, env).sharing(&[example()]);
+    let mut vm = vm.reaching(NetworkMode::Proxy, &reach()).expect("rules");
+    vm.extras = vec![("/state/in".into(), Access::Read), ("/state/out".into(), Access::Write)];
+    vm.name = vm.fitting_name();
+    vm
+}
+
 #[test]
 fn both_forms_say_the_same() {
     for (form, expect) in [
         (
             Form::Sbx,
-            expect![[r"
+            expect![[r#"
                 ls --json
-                create --name ralph-my-project-893a1ae4 --memory 8192m --no-share-skills -e RALPH_SANDBOX=sbx claude /home/ann/my project /home/ann/.local/state/ralph/run/mcp.json:ro /home/ann/.local/state/ralph/agent/claude
-                policy allow network --sandbox ralph-my-project-893a1ae4 *.example.com:443,git.example.org:22,api.model.example:443
-                policy deny network --sandbox ralph-my-project-893a1ae4 bad.example.com
-                policy check network --sandbox ralph-my-project-893a1ae4 ralph-canary.invalid:443
-                stop ralph-my-project-893a1ae4
-                rm --force ralph-my-project-893a1ae4
+                create --name ralph-my-project-fe23732d --memory 8192m --no-share-skills -e RALPH_SANDBOX=sbx claude /home/ann/my project /state/in:ro /state/out
+                policy allow network --sandbox ralph-my-project-fe23732d *.example.com:443,git.example.org:22,api.model.example:443
+                policy deny network --sandbox ralph-my-project-fe23732d bad.example.com
+                exec ralph-my-project-fe23732d cat /state/run/canary
+                exec ralph-my-project-fe23732d sh -c command -v "$0" claude
+                policy check network --sandbox ralph-my-project-fe23732d ralph-canary.invalid:443
+                stop ralph-my-project-fe23732d
+                rm --force ralph-my-project-fe23732d
                 /usr/bin/sbx exec
                 -i
                 -w /home/ann/my project/web
-                -e LANG=C.UTF-8 ralph-my-project-893a1ae4 claude
+                -e LANG=C.UTF-8 ralph-my-project-fe23732d claude
                 -p two words
                 in / with PATH SBX_NO_TELEMETRY
-            "]],
+            "#]],
         ),
         (
             Form::DockerSandbox,
-            expect![[r"
+            expect![[r#"
                 sandbox ls
-                sandbox create --name ralph-my-project-893a1ae4 claude /home/ann/my project /home/ann/.local/state/ralph/run/mcp.json:ro /home/ann/.local/state/ralph/agent/claude
-                sandbox network proxy ralph-my-project-893a1ae4 --policy deny --allow-host *.example.com --allow-host git.example.org:22 --allow-host api.model.example --block-host bad.example.com
-                sandbox stop ralph-my-project-893a1ae4
-                sandbox rm ralph-my-project-893a1ae4
+                sandbox create --name ralph-my-project-fe23732d claude /home/ann/my project /state/in:ro /state/out
+                sandbox network proxy ralph-my-project-fe23732d --policy deny --allow-host *.example.com --allow-host git.example.org:22 --allow-host api.model.example --block-host bad.example.com
+                sandbox exec ralph-my-project-fe23732d cat /state/run/canary
+                sandbox exec ralph-my-project-fe23732d sh -c command -v "$0" claude
+                sandbox stop ralph-my-project-fe23732d
+                sandbox rm ralph-my-project-fe23732d
                 /usr/bin/docker sandbox exec
                 -i
                 -w /home/ann/my project/web
-                -e LANG=C.UTF-8 ralph-my-project-893a1ae4 claude
+                -e LANG=C.UTF-8 ralph-my-project-fe23732d claude
                 -p two words
                 in / with PATH SBX_NO_TELEMETRY
-            "]],
+            "#]],
         ),
     ] {
-        let vm = Vm::new(tool(form), "claude", &example(), &[("PATH".into(), "/usr/bin".into())]);
-        let reach = reach();
+        let vm = vm(tool(form), &[("PATH".into(), "/usr/bin".into())]);
         let mut commands = vec![vm.list(), vm.creation()];
-        commands.extend(vm.rules(&reach.allowed(), &reach.denied()));
+        commands.extend(vm.rules(&vm.rules.allowed, &vm.rules.denied));
+        commands.push(vm.reading(Path::new("/state/run/canary")));
+        commands.push(vm.finding("claude"));
         commands.extend(vm.check(CANARY));
         commands.extend([vm.stop(), vm.removal()]);
         let mut said: String = commands.iter().map(|it| it.join(" ") + "\n").collect();
@@ -81,9 +96,9 @@ fn both_forms_say_the_same() {
 
 #[test]
 fn names_have_only_what_sbx_takes() {
-    let name = |project: &str| {
-        let boundary = Boundary { project: project.into(), places: Vec::new(), ..example() };
-        Vm::new(tool(Form::Sbx), "claude", &boundary, &[]).name
+    let bounds = example().bounds;
+    let vm = |project: &str, template: &str| {
+        Vm::new(tool(Form::Sbx), template, Path::new(project), bounds, &[])
     };
     for (project, expect) in [
         ("/a/My_Project (2)", "ralph-my-project-2-"),
@@ -95,17 +110,33 @@ fn names_have_only_what_sbx_takes() {
             "ralph-an-extremely-long-name-of-a-pr-",
         ),
     ] {
-        let name = name(project);
+        let name = vm(project, "claude").name;
         let (slug, hash) = name.split_at(name.len() - 8);
         assert_eq!(slug, expect, "{project}");
         assert!(hash.bytes().all(|it| it.is_ascii_hexdigit()), "{name}");
     }
-    assert_ne!(name("/a/x"), name("/b/x"));
-    let without = Boundary { places: Vec::new(), ..example() };
-    let other =
-        |boundary: &Boundary, template| Vm::new(tool(Form::Sbx), template, boundary, &[]).name;
-    assert_ne!(other(&example(), "claude"), other(&without, "claude"));
-    assert_ne!(other(&example(), "claude"), other(&example(), "codex"));
+    assert_ne!(vm("/a/x", "claude").name, vm("/b/x", "claude").name);
+    assert_ne!(vm("/a/x", "claude").name, vm("/a/x", "codex").name);
+    let shared = tempfile::tempdir().expect("a directory");
+    let places = vec![Place::ReadOnly(shared.path().to_owned())];
+    let sharing = vm("/a/x", "claude").sharing(&[Boundary { places, ..example() }]);
+    assert_ne!(vm("/a/x", "claude").name, sharing.name);
+}
+
+#[test]
+fn what_one_tenant_may_write_is_writable_and_files_are_not_shared() {
+    let shared = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| shared.path().join(name);
+    for name in ["history", "tools"] {
+        fs::create_dir(at(name)).expect("a directory");
+    }
+    fs::write(at("file"), "x").expect("written");
+    let boundary = |places| Boundary { places, ..example() };
+    let vm = Vm::new(tool(Form::Sbx), "claude", Path::new("/p"), example().bounds, &[]).sharing(&[
+        boundary(vec![Place::ReadOnly(at("history")), Place::ReadOnly(at("file"))]),
+        boundary(vec![Place::Writable(at("history")), Place::ReadOnly(at("tools"))]),
+    ]);
+    assert_eq!(vm.extras, [(at("history"), Access::Write), (at("tools"), Access::Read)]);
 }
 
 /// A directory with stand-ins on a `PATH` of its own. They log what they are asked.
@@ -122,11 +153,16 @@ impl Standin {
             fs::write(&path, text).expect("written");
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
         }
+        // The deprecated form is a part of docker's.
+        fs::create_dir_all(directory.path().join(".docker/cli-plugins")).expect("a directory");
+        fs::write(directory.path().join(".docker/cli-plugins/docker-sandbox"), "")
+            .expect("written");
         Self { directory }
     }
 
     fn env(&self) -> Vec<(OsString, OsString)> {
-        vec![("PATH".into(), self.directory.path().into())]
+        let directory = self.directory.path();
+        vec![("PATH".into(), directory.into()), ("HOME".into(), directory.into())]
     }
 
     fn log(&self) -> String {
@@ -139,6 +175,7 @@ case "$1 $2" in
 "version "*) echo 0.43.0 ;;
 "ls --json") [ -e "${0%/*}/made" ] && echo '{"sandboxes":[{"name":"other"},{"name":"'"$(/bin/cat "${0%/*}/made")"'"}]}' || echo '[]' ;;
 "create --name") echo "$3" > "${0%/*}/made" ;;
+"exec ralph"*) exit 1 ;;
 "policy check") echo 'Denied: no rule matches'; exit 1 ;;
 "exec -i") while [ "$1" != /bin/sh ]; do shift; done; exec "$@" ;;
 esac
@@ -148,7 +185,7 @@ esac
 fn what_is_there_is_found_and_what_is_wrong_is_said() {
     let found = |scripts: &[(&str, &str)]| {
         let standin = Standin::new(scripts);
-        match Tool::find(&standin.env(), &Watch::detached()) {
+        match Tool::find(Path::new("/p"), &standin.env(), &Watch::detached()) {
             Ok(tool) => format!("{:?}", tool.form),
             Err(error) => error.to_string(),
         }
@@ -175,10 +212,11 @@ fn what_is_there_is_found_and_what_is_wrong_is_said() {
 fn a_run_makes_a_vm_once_and_calls_go_through_it() {
     let standin = Standin::new(&[("sbx", GOOD)]);
     let watch = Watch::detached();
-    let tool = Tool::find(&standin.env(), &watch).expect("it is there");
-    let vm = Vm::new(tool, "claude", &example(), &standin.env());
-    vm.prepare(NetworkMode::Proxy, &reach(), &watch).expect("prepared");
-    vm.prepare(NetworkMode::None, &reach(), &watch).expect("prepared again");
+    let tool = Tool::find(Path::new("/p"), &standin.env(), &watch).expect("it is there");
+    let vm = vm(tool, &standin.env());
+    let canary = Path::new("/state/run/canary");
+    vm.prepare(canary, &watch).expect("prepared");
+    vm.prepare(canary, &watch).expect("prepared again");
     let spawn = Spawn {
         program: "/bin/sh".into(),
         args: vec!["-c".into(), "/bin/cat; exit 7".into()],
@@ -191,11 +229,15 @@ fn a_run_makes_a_vm_once_and_calls_go_through_it() {
         sbx version
         sbx ls --json
         sbx ls --json
-        sbx create --name NAME --memory 8192m --no-share-skills -e RALPH_SANDBOX=sbx claude /home/ann/my project /home/ann/.local/state/ralph/run/mcp.json:ro /home/ann/.local/state/ralph/agent/claude
+        sbx create --name NAME --memory 8192m --no-share-skills -e RALPH_SANDBOX=sbx claude /home/ann/my project /state/in:ro /state/out
         sbx policy allow network --sandbox NAME *.example.com:443,git.example.org:22,api.model.example:443
         sbx policy deny network --sandbox NAME bad.example.com
+        sbx exec NAME cat /state/run/canary
         sbx policy check network --sandbox NAME ralph-canary.invalid:443
         sbx ls --json
+        sbx policy allow network --sandbox NAME *.example.com:443,git.example.org:22,api.model.example:443
+        sbx policy deny network --sandbox NAME bad.example.com
+        sbx exec NAME cat /state/run/canary
         sbx policy check network --sandbox NAME ralph-canary.invalid:443
         sbx exec -i -w /home/ann/my project/web -e LANG=C.UTF-8 NAME /bin/sh -c /bin/cat; exit 7
         sbx stop NAME
@@ -205,26 +247,30 @@ fn a_run_makes_a_vm_once_and_calls_go_through_it() {
 
 #[test]
 fn a_vm_that_cannot_be_made_or_that_is_open_is_not_used() {
-    let check = |script: &str, network| {
+    let check = |script: &str| {
         let standin = Standin::new(&[("sbx", script)]);
         let tool = Tool { program: standin.directory.path().join("sbx"), form: Form::Sbx };
-        let vm = Vm::new(tool, "claude", &example(), &standin.env());
-        let trouble = vm.prepare(network, &reach(), &Watch::detached()).expect_err("trouble");
+        let vm = vm(tool, &standin.env());
+        let canary = Path::new("/state/run/canary");
+        let trouble = vm.prepare(canary, &Watch::detached()).expect_err("trouble");
         trouble.to_string().replace(vm.name(), "NAME")
     };
     let open = GOOD.replace("Denied: no rule matches", "Allowed by default policy");
     let silent = GOOD.replace("echo 'Denied: no rule matches'; exit 1", "exit 1");
     let broken = GOOD.replace("echo \"$3\" > \"${0%/*}/made\"", "echo no KVM >&2; exit 1");
-    for (script, network, expect) in [
+    let leaky = GOOD.replace("\"exec ralph\"*) exit 1", "\"exec ralph\"*) exit 0");
+    for (script, expect) in [
         (
             open.as_str(),
-            NetworkMode::Proxy,
             "the sandbox `NAME` lets connections to any host through: Allowed by default policy",
         ),
-        (&silent, NetworkMode::Proxy, "the sandbox `NAME` lets connections to any host through: "),
-        (&broken, NetworkMode::Proxy, "`sbx create` failed: no KVM"),
-        (GOOD, NetworkMode::Host, "`sandbox.network.mode` \"host\" is not possible with sbx"),
+        (&silent, "the sandbox `NAME` lets connections to any host through: "),
+        (&broken, "`sbx create` failed: no KVM"),
+        (&leaky, "the sandbox `NAME` can read `/state/run/canary`"),
     ] {
-        assert_eq!(check(script, network), expect);
+        assert_eq!(check(script), expect);
     }
+    let vm = Vm::new(tool(Form::Sbx), "claude", Path::new("/p"), example().bounds, &[]);
+    let trouble = vm.reaching(NetworkMode::Host, &reach()).expect_err("impossible");
+    assert_eq!(trouble.to_string(), "`sandbox.network.mode` \"host\" is not possible with sbx");
 }

@@ -13,7 +13,7 @@ use rustix::process::Pid;
 use serde::Deserialize;
 
 use super::mounts::{KERNEL_KNOBS, KERNEL_VIEWS, is_shared};
-use super::trouble::Trouble;
+use crate::sandbox::trouble::Trouble;
 use crate::sandbox::{Cell, Mount, Network};
 
 /// Returns the command up to the program, and where bubblewrap tells which process it started.

@@ -17,8 +17,8 @@ use seccompiler::{
 };
 
 use super::kernel::close_files_on_exec;
-use super::trouble::Trouble;
 use crate::sandbox::Bounds;
+use crate::sandbox::trouble::Trouble;
 
 /// What stands between a process and the host's network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

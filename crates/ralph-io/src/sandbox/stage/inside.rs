@@ -9,8 +9,9 @@ use std::ffi::{OsStr, OsString};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Access, access};
@@ -19,9 +20,11 @@ use rustix::thread::UnshareFlags;
 
 use super::confine::{Reach, confine};
 use super::outside::Report;
-use super::trouble::Trouble;
 use super::{kernel, mounts, network};
+use crate::process::{Limits, Spawn, Stdin, find_program};
+use crate::sandbox::container::Container;
 use crate::sandbox::plan::Plan;
+use crate::sandbox::trouble::Trouble;
 use crate::sandbox::{Network, WALL_CODE, Wall};
 
 /// Makes the rest of the walls and runs the program.
@@ -46,7 +49,13 @@ pub(super) fn main(
     }
 }
 
+/// Takes a channel over: one that this process was started with, or, in a container, one that is
+/// called by its path.
 fn adopt(number: &OsStr) -> Result<UnixStream, Trouble> {
+    let path = Path::new(number);
+    if path.is_absolute() {
+        return UnixStream::connect(path).map_err(Trouble::at("call outside by", path));
+    }
     let number = number.to_str().and_then(|number| number.parse().ok()).unwrap_or(-1);
     let file = kernel::adopt(number).map_err(Trouble::with("take a channel over"))?;
     Ok(UnixStream::from(file))
@@ -64,12 +73,21 @@ fn settle(
     proxy: Option<UnixStream>,
     words: &[OsString],
 ) -> Result<(Pid, Option<UnixStream>), Trouble> {
-    set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(Trouble::with("tie itself to the process outside"))?;
     let mut text = Vec::new();
     channel.read_to_end(&mut text).map_err(Trouble::with("hear the plan"))?;
     let plan: Plan = serde_json::from_slice(&text).map_err(Trouble::with("hear the plan"))?;
-    setsid().map_err(Trouble::with("begin a session"))?;
+    match &plan.wall {
+        Wall::Native | Wall::Bwrap { .. } | Wall::Sbx(_) | Wall::Landlock => {
+            set_parent_process_death_signal(Some(Signal::KILL))
+                .map_err(Trouble::with("tie itself to the process outside"))?;
+            setsid().map_err(Trouble::with("begin a session"))?;
+        }
+        Wall::Container(_) => {
+            end_with(channel.try_clone().map_err(Trouble::with("keep its channel"))?);
+            // Engines make the first process the leader of a session, or leave that to it.
+            let _ = setsid();
+        }
+    }
     match &plan.wall {
         Wall::Native => {
             part_with_rest(&plan.cell.network)?;
@@ -79,19 +97,55 @@ fn settle(
                 Network::Host => {}
             }
         }
-        Wall::Bwrap { .. } | Wall::Landlock => {}
+        Wall::Bwrap { .. } | Wall::Container(_) | Wall::Sbx(_) | Wall::Landlock => {}
     }
     if let (Some(proxy), Network::Proxy(door)) = (&proxy, &plan.cell.network) {
         network::hand_over(proxy, door)?;
     }
-    enter(&plan)?;
-    let bounds = &plan.cell.bounds;
-    confine(bounds, bounds.pids.into(), plan.cell.unix_sockets, Reach::Own)?;
+    let (file, pids) = match &plan.wall {
+        Wall::Native | Wall::Bwrap { .. } | Wall::Sbx(_) | Wall::Landlock => {
+            enter(&plan)?;
+            (plan.program.clone(), plan.cell.bounds.pids.into())
+        }
+        // The engine counts them, and only those inside.
+        Wall::Container(engine) => (enter_image(&plan, &words[0], engine)?, u64::MAX),
+    };
+    confine(&plan.cell.bounds, pids, plan.cell.unix_sockets, Reach::Own)?;
     is_watched(channel)?;
-    let mut program = Command::new(&plan.program);
+    let mut program = Command::new(&file);
     program.arg0(&words[0]).args(&words[1..]);
-    let child = program.spawn().map_err(|error| unusable(&plan.program, &error))?;
+    let child = program.spawn().map_err(|error| unusable(&file, &error))?;
     Ok((Pid::from_child(&child), proxy))
+}
+
+/// Ends this process, and with it everything inside, when the one outside is gone.
+fn end_with(channel: UnixStream) {
+    // Without it the container is removed a little later.
+    let _ = thread::Builder::new().stack_size(64 << 10).spawn(move || {
+        loop {
+            let mut other = [PollFd::new(&channel, PollFlags::empty())];
+            let _ = poll(&mut other, None);
+            if other[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+                std::process::exit(WALL_CODE.into());
+            }
+        }
+    });
+}
+
+/// Goes where the program starts, and finds it among those of the image.
+fn enter_image(plan: &Plan, name: &OsStr, engine: &Container) -> Result<PathBuf, Trouble> {
+    env::set_current_dir(&plan.cwd)
+        .map_err(Trouble::at("enter, in the container, the directory", &plan.cwd))?;
+    let spawn = Spawn {
+        program: name.to_owned(),
+        args: Vec::new(),
+        cwd: plan.cwd.clone(),
+        env: env::vars_os().collect(),
+        stdin: Stdin::Null,
+        limits: Limits::default(),
+    };
+    find_program(&spawn)
+        .map_err(|reason| Trouble::new(format!("{reason} in the image `{}`", engine.image)))
 }
 
 /// Leaves the other namespaces, now that this process has the rights to.

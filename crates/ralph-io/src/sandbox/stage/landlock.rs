@@ -21,8 +21,8 @@ use ralph_core::sandbox::UnixSockets;
 
 use super::confine::{Reach, confine};
 use super::inside::{enter, unusable};
-use super::trouble::Trouble;
 use crate::sandbox::plan::Plan;
+use crate::sandbox::trouble::Trouble;
 use crate::sandbox::{Cell, Mount, Network};
 
 /// The rules that are written for: newer kernels know more, older ones less.

@@ -7,17 +7,17 @@
 mod bwrap;
 mod cgroup;
 mod confine;
+mod container;
 mod inside;
 mod kernel;
 mod landlock;
 mod mounts;
 mod network;
 mod outside;
-mod trouble;
 
+use super::trouble::Trouble;
 pub(super) use cgroup::clear as clear_groups;
 pub(super) use landlock::landlock_works;
-pub use trouble::Trouble;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -19,7 +19,7 @@ use rustix::mount::{
 };
 
 use super::kernel::{Depth, NO_DEV, NO_SUID, READ_ONLY, add_mount_attributes};
-use super::trouble::Trouble;
+use crate::sandbox::trouble::Trouble;
 use crate::sandbox::{Cell, Mount};
 
 /// The devices that programs expect.

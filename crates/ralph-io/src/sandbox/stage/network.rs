@@ -12,9 +12,9 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
 };
 
-use super::trouble::Trouble;
 use crate::sandbox::Door;
 use crate::sandbox::proxy::{self, PORT_INSIDE, Purpose};
+use crate::sandbox::trouble::Trouble;
 
 /// Switches the loopback of this network namespace on.
 pub(super) fn raise_loopback() -> Result<(), Trouble> {

@@ -28,11 +28,13 @@ use rustix::thread::{
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use super::trouble::Trouble;
-use super::{bwrap, cgroup, kernel, landlock};
+use super::{bwrap, cgroup, container, kernel, landlock};
+use crate::sandbox::around;
+use crate::sandbox::container::Container;
 use crate::sandbox::plan::Plan;
 use crate::sandbox::proxy;
 use crate::sandbox::stubs::Stubs;
+use crate::sandbox::trouble::Trouble;
 use crate::sandbox::{Counted, INSIDE_COMMAND, Network, Wall};
 
 /// What the process inside says of itself, one JSON text a line.
@@ -54,14 +56,20 @@ const PASSED_ON: [i32; 7] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
 
 /// Runs the program behind the walls that a plan asks for.
 pub(super) fn main(plan: &Path, program: &[OsString]) -> Result<ExitCode, Trouble> {
-    let stubs = plan.with_extension("stubs");
-    let plan = Plan::take(plan).map_err(Trouble::at("read the plan", plan))?;
+    let file = plan;
+    let plan = Plan::take(file).map_err(Trouble::at("read the plan", file))?;
     match &plan.wall {
         Wall::Landlock => landlock::become_program(&plan, program),
-        Wall::Native | Wall::Bwrap { .. } => {
-            let stubs = Stubs::make(&plan.cell.mounts, &stubs)
+        Wall::Sbx(vm) => around::run_in_vm(vm, &plan, file, program),
+        Wall::Native | Wall::Bwrap { .. } | Wall::Container(_) => {
+            let stubs = Stubs::make(&plan.cell.mounts, &file.with_extension("stubs"))
                 .map_err(Trouble::with("keep names free in the project"))?;
-            let ended = watch(&plan, program);
+            let ended = match &plan.wall {
+                Wall::Container(engine) => watch_container(&plan, engine, file, program),
+                Wall::Native | Wall::Bwrap { .. } | Wall::Sbx(_) | Wall::Landlock => {
+                    watch(&plan, program)
+                }
+            };
             stubs.remove();
             ended.map(end_alike)
         }
@@ -98,9 +106,38 @@ fn watch(plan: &Plan, program: &[OsString]) -> Result<End, Trouble> {
         (None, Some(signal)) => Ok(End::Signalled(signal)),
         (None, None) => Err(Trouble::new(match &plan.wall {
             Wall::Bwrap { .. } => format!("bwrap made no cell ({status})"),
-            Wall::Native | Wall::Landlock => format!("the process inside is gone ({status})"),
+            Wall::Native | Wall::Container(_) | Wall::Sbx(_) | Wall::Landlock => {
+                format!("the process inside is gone ({status})")
+            }
         })),
     }
+}
+
+/// The same for a container. What may be left of it is removed.
+fn watch_container(
+    plan: &Plan,
+    engine: &Container,
+    file: &Path,
+    program: &[OsString],
+) -> Result<End, Trouble> {
+    let signals = Signals::listen().map_err(Trouble::with("listen to signals"))?;
+    let container::Started { client, channel, first, note } =
+        container::start(plan, engine, file, program)?;
+    let mut inside = Inside { child: client, told: Some(bwrap::Told::Read(first)) };
+    let end = tell(&channel, plan).and_then(|()| follow(&channel, &signals, &mut inside));
+    if let Ok(Some(end)) = end {
+        // It takes the container away, and passes the last output on.
+        match inside.child.wait() {
+            Ok(_) => note.drop_ended(),
+            Err(_) => note.remove_container(),
+        }
+        return Ok(end);
+    }
+    note.remove_container();
+    let _ = inside.child.kill();
+    let _ = inside.child.wait();
+    // Somebody has killed the first process, and with it everything inside.
+    end.map(|_| End::Signalled(signal_hook::consts::SIGKILL))
 }
 
 /// Calls the proxy, where there is one. A socket with a path is found by that path, whatever network
@@ -210,7 +247,8 @@ impl Inside {
             command.arg(INSIDE_COMMAND).arg(&channel).arg(&proxy).args(words);
         };
         match &plan.wall {
-            Wall::Native | Wall::Landlock => {
+            // The others do not start here.
+            Wall::Native | Wall::Container(_) | Wall::Sbx(_) | Wall::Landlock => {
                 part_with_user()?;
                 let mut command = Command::new("/proc/self/exe");
                 arguments(&mut command);

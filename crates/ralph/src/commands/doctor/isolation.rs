@@ -4,7 +4,9 @@
 
 use std::path::Path;
 
+use ralph_core::ids::Role;
 use ralph_core::sandbox::Backend;
+use ralph_io::agents;
 use ralph_io::process::Watch;
 use ralph_io::sandbox::{Chosen, Finding, Surroundings, choose, look};
 use ralph_ui::checkup::{self, Detail, Health};
@@ -95,14 +97,18 @@ impl Isolation {
 /// Says what would isolate a run here, and in detail which backends work.
 fn walls(project: &Project, loaded: &Loaded) -> Result<Check, Complaint> {
     const NAME: &str = "sandbox";
+    let policy = recipe::isolation(loaded);
+    let agent = recipe::agent(loaded, Role::Implement);
     let around = Surroundings {
         ralph: std::env::current_exe().unwrap_or_default(),
         project: project.directory.clone(),
         state_root: project.state_root(loaded)?,
         env: project.env.clone(),
         watch: Watch::detached(),
+        image: policy.image.clone(),
+        kinds: agent.iter().map(agents::program_kind).collect(),
+        bounds: crate::isolation::bounds(&policy),
     };
-    let policy = recipe::isolation(loaded);
     let mut check = match choose(&policy, |backend| look(backend, &around)) {
         Ok(Chosen::Enforced(wall)) => {
             let title = format!("runs are isolated by the backend `{}`", wall.backend());

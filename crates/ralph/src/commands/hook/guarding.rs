@@ -3,9 +3,11 @@
 //! Applies to every session within a run, and fails closed there: a call that cannot be read or
 //! looked at in time is denied. Outside of a run it has no opinion. Not here: the rules.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::mpsc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ralph_core::guard::{self, Decision, Refusal, ToolCall};
@@ -19,16 +21,19 @@ use crate::screen;
 /// The hook's own timeout is longer, and past that the agent lets the call pass.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// The parser recurses. The pages are only taken where they are needed.
-const STACK: usize = 64 * 1024 * 1024;
-
 /// Answers the hook.
 pub(super) fn main() -> ExitCode {
     let answer = match around() {
         Around::Nothing => None,
         Around::Unreadable => denied("unresolvable.state", "this call"),
         Around::Run(run) => match super::read_input() {
-            Some(input) => in_time(move || judged(&input, &run)),
+            Some(input) => match in_time(DEADLINE, || judged(&input, &run), deny_and_end) {
+                Judged::Answer(answer) => answer,
+                // The other thread is about to answer, and ends the process.
+                Judged::TooLate => loop {
+                    std::thread::park();
+                },
+            },
             None => denied("unresolvable.input", "this call"),
         },
     };
@@ -38,22 +43,48 @@ pub(super) fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Returns what a judge says within the deadline; a denial if it says nothing, or fails.
-fn in_time(judge: impl FnOnce() -> Option<Value> + Send + 'static) -> Option<Value> {
+/// What comes of judging.
+#[derive(Debug, PartialEq)]
+enum Judged {
+    /// The answer, if there is one to give.
+    Answer(Option<Value>),
+    /// Nothing in time; the answer has been given elsewhere.
+    TooLate,
+}
+
+/// Judges on this thread, while another one waits for the deadline. The other way round the
+/// answer would wait for a thread to be scheduled, which on a busy machine takes longer than
+/// everything else. The parser counts how deep it goes, so the stack of the main thread is enough;
+/// if it were not, the process would die by a signal, and the call with it.
+fn in_time(
+    deadline: Duration,
+    judge: impl FnOnce() -> Option<Value>,
+    late: impl FnOnce() + Send + 'static,
+) -> Judged {
     // Whatever went wrong, the agent is told in one line; a backtrace helps nobody here.
     std::panic::set_hook(Box::new(|_| {}));
-    let (sender, receiver) = mpsc::channel();
-    let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || {
-        let _ = sender.send(judge());
+    let answered = Arc::new(AtomicBool::new(false));
+    let watched = Arc::clone(&answered);
+    let watch = std::thread::Builder::new().spawn(move || {
+        std::thread::sleep(deadline);
+        if !watched.swap(true, Ordering::SeqCst) {
+            late();
+        }
     });
-    if thread.is_err() {
-        return denied("unresolvable.failure", "this call");
+    if watch.is_err() {
+        return Judged::Answer(denied("unresolvable.failure", "this call"));
     }
-    match receiver.recv_timeout(DEADLINE) {
-        Ok(answer) => answer,
-        Err(mpsc::RecvTimeoutError::Timeout) => denied("unresolvable.deadline", "this call"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => denied("unresolvable.failure", "this call"),
+    let answer = catch_unwind(AssertUnwindSafe(judge))
+        .unwrap_or_else(|_panic| denied("unresolvable.failure", "this call"));
+    if answered.swap(true, Ordering::SeqCst) { Judged::TooLate } else { Judged::Answer(answer) }
+}
+
+/// Denies a call that takes too long to look at, and ends the process.
+fn deny_and_end() {
+    if let Some(answer) = denied("unresolvable.deadline", "this call") {
+        screen::print_data(&format!("{answer}\n"));
     }
+    std::process::exit(0);
 }
 
 /// Judges a call that is made within a run.
@@ -103,22 +134,32 @@ fn denial(refusal: &Refusal) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
 
     #[test]
     fn what_does_not_end_well_is_denied() {
-        let reason = |answer: Option<Value>| {
-            let answer = answer.expect("an answer");
-            answer["hookSpecificOutput"]["permissionDecisionReason"].to_string()
-        };
-        let failed = in_time(|| {
-            let nothing: [u8; 0] = [];
-            Some(json!(nothing[nothing.len()]))
-        });
-        assert!(reason(failed).contains("unresolvable.failure"));
-        assert_eq!(in_time(|| None), None);
-        let (_keep, never) = mpsc::channel::<()>();
-        let late = in_time(move || never.recv().ok().map(|()| json!(1)));
-        assert!(reason(late).contains("unresolvable.deadline"));
+        let long = Duration::from_secs(600);
+        let failed = in_time(
+            long,
+            || {
+                let nothing: [u8; 0] = [];
+                Some(json!(nothing[nothing.len()]))
+            },
+            || {},
+        );
+        let Judged::Answer(Some(answer)) = failed else { panic!("an answer: {failed:?}") };
+        let reason = answer["hookSpecificOutput"]["permissionDecisionReason"].to_string();
+        assert!(reason.contains("unresolvable.failure"), "{reason}");
+        assert_eq!(in_time(long, || None, || {}), Judged::Answer(None));
+    }
+
+    #[test]
+    fn what_takes_too_long_is_answered_by_somebody_else_once() {
+        let (sender, receiver) = mpsc::channel();
+        let judge = move || receiver.recv().ok().map(|()| json!(1));
+        let late = in_time(Duration::ZERO, judge, move || sender.send(()).expect("a judge"));
+        assert_eq!(late, Judged::TooLate);
     }
 }

@@ -7,73 +7,64 @@ use std::path::Path;
 
 use ralph_io::process::Watch;
 
-use super::{Account, existing, feature, name_the_agent, write_settings};
-use crate::cli::{CommonArgs, InitArgs};
+use super::steps::{Shown, Steps, existing};
+use super::{Outline, Setup};
+use crate::cli::WorkflowChoice;
 use crate::complaint::Complaint;
-use crate::detect;
 use crate::documents::{self, OVERVIEW};
-use crate::project::{Project, complain_of_layout};
-use crate::scaffold::{self, Written};
-use crate::settings::types::sections::Workflow;
+use crate::scaffold::Existing;
 use crate::templates::{self, Feature};
 
 const USAGE: &str = "ralph init --workflow specs --name FEATURE";
 
-/// Writes what the specs workflow needs, and returns the account of it.
-pub(super) fn init(common: &CommonArgs, args: &InitArgs) -> Result<String, Complaint> {
-    let project = Project::open(common)?;
-    let loaded = project.settings_as_written(None, Vec::new())?;
-    let feature = feature(&project, args, USAGE)?;
-    let named = &loaded.settings.specs_dir;
-    let directory = documents::inside(&project, named, "specsDir")?;
-    let mut account = Account::default();
-    let layout = project.layout(&loaded)?;
-    layout.prepare_project().map_err(|error| complain_of_layout(&error))?;
-    let specification = write_specification(&project, &directory, &feature, args, &mut account)?;
-    let found = detect::gates(&project.directory);
-    write_settings(&project, "specs", &found, &mut account)?;
-    let is_repository = project.repository(&Watch::detached())?.is_some();
+/// Makes up what the specs workflow needs.
+pub(super) fn outline(setup: &Setup<'_>) -> Result<Outline, Complaint> {
+    let feature = setup.feature(USAGE)?;
+    let named = &setup.loaded.settings.specs_dir;
+    let directory = documents::inside(setup.project, named, "specsDir")?;
+    let mut steps = Steps::default();
+    let specification = write_specification(setup, &directory, &feature, &mut steps);
+    let draft = setup.draft(WorkflowChoice::Specs, &setup.found);
+    setup.write_settings(&draft, &mut steps);
+    let mut found = setup.found_lines(&draft);
+    if setup.answered.is_none() && !setup.settings_stay() {
+        found.extend(setup.found_checks());
+    }
+    let is_repository = setup.project.repository(&Watch::detached())?.is_some();
     let begin = if is_repository { "" } else { "git init && " };
     let mut next = vec![format!("Write down in {specification} what is to be there.")];
-    next.extend(name_the_agent(&loaded));
+    next.extend(setup.name_the_agent(&draft));
     next.extend([
         format!("{begin}git add {directory} .ralph && git commit -m \"Say what is to be there\""),
         "ralph plan     compares it with the code, and plans what is missing".to_owned(),
         "ralph build    does the plan, one item an iteration".to_owned(),
     ]);
-    let checks = account.gates(&loaded, &found);
-    Ok(account.text(&loaded, Workflow::Specs, &checks, &next))
+    let checks = setup.gates_in_words(&draft);
+    Ok(Outline { workflow: WorkflowChoice::Specs, found, steps, checks, next })
 }
 
-/// Writes a first specification, unless there are others. Returns where people are to write.
+/// Adds a first specification, unless there are others. Returns where people are to write.
 fn write_specification(
-    project: &Project,
+    setup: &Setup<'_>,
     directory: &str,
     feature: &Feature,
-    args: &InitArgs,
-    account: &mut Account,
-) -> Result<String, Complaint> {
-    let mut place = project.directory.clone();
-    for part in Path::new(directory) {
-        place.push(part);
-        scaffold::directory(&place)?;
-    }
+    steps: &mut Steps,
+) -> String {
+    steps.directory(directory);
+    let place = setup.project.directory.join(directory);
     let path = format!("{directory}/{OVERVIEW}");
     if has_others(&place) && !place.join(OVERVIEW).exists() {
-        account.lines.push(format!("kept    {directory}/"));
-        return Ok(format!("{directory}/"));
+        steps.stays(format!("{directory}/"));
+        return format!("{directory}/");
     }
-    place.push(OVERVIEW);
-    let text = templates::spec(&feature.name);
-    let written = scaffold::write(&place, &text, existing(&place, args))?;
-    account.note(project, &path, &written);
-    if let Written::Beside(_) = written {
+    let place = place.join(OVERVIEW);
+    let treatment = existing(&place, setup.args);
+    steps.file(&path, templates::spec(&feature.name), treatment, Shown::Name);
+    if treatment == Existing::KeepBeside && place.symlink_metadata().is_ok() {
         // It would be in the way of the next run as something that nobody committed.
-        let ignored = format!("/{directory}/*.bak");
-        scaffold::add_line(&project.directory.join(".gitignore"), &ignored)?;
-        account.lines.push(format!("added   {ignored} to .gitignore"));
+        steps.ignored(format!("/{directory}/*.bak"));
     }
-    Ok(path)
+    path
 }
 
 /// Returns whether a directory holds anything but hidden files and the first specification.

@@ -6,14 +6,13 @@ use std::path::Path;
 
 use ralph_io::process::Watch;
 
-use super::{Account, existing, feature, name_the_agent, write_settings};
-use crate::cli::{CommonArgs, InitArgs};
+use super::draft::Draft;
+use super::steps::{Shown, Steps, existing};
+use super::{Outline, Setup};
+use crate::cli::WorkflowChoice;
 use crate::complaint::Complaint;
-use crate::detect;
 use crate::documents::{self, Documents, PRD, PROGRESS, PROMPT};
-use crate::project::{Project, complain_of_layout};
-use crate::scaffold::{self, Written};
-use crate::settings::{Loaded, types::sections::Workflow};
+use crate::scaffold::Existing;
 use crate::task_file;
 use crate::templates::{self, Feature};
 
@@ -22,42 +21,56 @@ const USAGE: &str = "ralph init --workflow tasks --name FEATURE";
 /// Backups of the documents are nobody's history.
 const IGNORED: &str = "/ralph/*.bak";
 
-/// Writes what a task list needs, and returns the account of it.
-pub(super) fn init(common: &CommonArgs, args: &InitArgs) -> Result<String, Complaint> {
-    let project = Project::open(common)?;
-    let loaded = project.settings_as_written(None, Vec::new())?;
-    let feature = feature(&project, args, USAGE)?;
-    let mut account = Account::default();
-    let layout = project.layout(&loaded)?;
-    layout.prepare_project().map_err(|error| complain_of_layout(&error))?;
-    let documents = Documents::of(&project, &loaded.settings)?;
-    write_documents(&project, &documents, &feature, args, &mut account)?;
-    write_settings(&project, "tasks", &[], &mut account)?;
-    if project.repository(&Watch::detached())?.is_some() {
-        let written = scaffold::add_line(&project.directory.join(".gitignore"), IGNORED)?;
-        if written == Written::New {
-            account.lines.push(format!("added   {IGNORED} to .gitignore"));
-        }
+/// Makes up what a task list needs.
+pub(super) fn outline(setup: &Setup<'_>) -> Result<Outline, Complaint> {
+    let feature = setup.feature(USAGE)?;
+    let documents = Documents::of(setup.project, &setup.loaded.settings)?;
+    let mut steps = Steps::default();
+    let list = write_documents(setup, &documents, &feature, &mut steps);
+    let draft = setup.draft(WorkflowChoice::Tasks, &[]);
+    setup.write_settings(&draft, &mut steps);
+    ignore_backups(setup, &mut steps)?;
+    let mut found = setup.found_lines(&draft);
+    if setup.answered.is_none() && list == List::Fresh {
+        found.extend(setup.found_checks());
     }
-    let checks = checks(&project, &loaded, &documents);
+    let checks = checks(setup, &documents, &draft, list);
     let mut next = vec![format!("Write down in {} what is to be built.", documents.beside(PRD))];
-    next.extend(name_the_agent(&loaded));
+    next.extend(setup.name_the_agent(&draft));
     next.push("ralph plan     cuts it into stories".to_owned());
     next.push("ralph build    does them, one verified commit at a time".to_owned());
-    Ok(account.text(&loaded, Workflow::Tasks, &checks, &next))
+    Ok(Outline { workflow: WorkflowChoice::Tasks, found, steps, checks, next })
+}
+
+/// Whether the list is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum List {
+    Fresh,
+    Kept,
+}
+
+/// Adds a line for backups to `.gitignore`, where there is a repository.
+pub(super) fn ignore_backups(setup: &Setup<'_>, steps: &mut Steps) -> Result<(), Complaint> {
+    if setup.project.repository(&Watch::detached())?.is_some() {
+        steps.ignored(IGNORED);
+    }
+    Ok(())
 }
 
 fn write_documents(
-    project: &Project,
+    setup: &Setup<'_>,
     documents: &Documents,
     feature: &Feature,
-    args: &InitArgs,
-    account: &mut Account,
-) -> Result<(), Complaint> {
-    if let Some(directory) = documents.place(&documents.tasks).parent() {
-        scaffold::directory(directory)?;
+    steps: &mut Steps,
+) -> List {
+    if let Some(directory) = Path::new(&documents.tasks).parent().and_then(Path::to_str) {
+        steps.directory(directory);
     }
-    let commands = detect::verify_commands(&project.directory);
+    let commands: Vec<String> = match setup.answered {
+        // Who was asked has named them, and they are in the settings.
+        Some(_) => Vec::new(),
+        None => setup.found.iter().map(|it| it.command.clone()).collect(),
+    };
     let fresh = [
         (documents.beside(PRD), templates::prd(&feature.name)),
         (
@@ -68,16 +81,25 @@ fn write_documents(
         (documents.beside(PROMPT), templates::PROMPT.to_owned()),
     ];
     for (path, text) in fresh {
-        let place = documents.place(&path);
-        let written = scaffold::write(&place, &text, existing(&place, args))?;
-        account.note(project, &path, &written);
+        steps.file(&path, text, existing(&documents.place(&path), setup.args), Shown::Name);
     }
-    Ok(())
+    let list = documents.place(&documents.tasks);
+    let is_there = list.symlink_metadata().is_ok();
+    if is_there && existing(&list, setup.args) == Existing::Keep { List::Kept } else { List::Fresh }
 }
 
-fn checks(project: &Project, loaded: &Loaded, documents: &Documents) -> String {
-    let file = task_file::open(project, &loaded.settings, Some(Path::new(&documents.tasks)));
-    let commands = file.map(|file| file.list().verify_commands.clone()).unwrap_or_default();
+fn checks(setup: &Setup<'_>, documents: &Documents, draft: &Draft, list: List) -> String {
+    let commands = match list {
+        List::Fresh if draft.checked_by.is_empty() && setup.answered.is_none() => {
+            setup.found.iter().map(|it| it.command.clone()).collect()
+        }
+        List::Fresh => draft.checked_by.clone(),
+        List::Kept => {
+            let named = Some(Path::new(&documents.tasks));
+            let file = task_file::open(setup.project, &setup.loaded.settings, named);
+            file.map(|file| file.list().verify_commands.clone()).unwrap_or_default()
+        }
+    };
     match commands.as_slice() {
         [] => format!(
             "Nothing says how this project is checked: name its commands as\n`verifyCommands` in {}.",

@@ -4,8 +4,9 @@
 //! call gives it up before it is done. Not here: what the tools do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+use ralph_io::mask::Masker;
 use ralph_io::store::graph::GraphFile;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -28,13 +29,16 @@ const JSON: &str = "application/json";
 #[derive(Debug)]
 pub(super) struct MemoryServer {
     file: Mutex<GraphFile>,
+    /// Made when it is needed: a client that only asks what there is does not wait for it.
+    masker: LazyLock<Masker>,
     /// Whether the client wants to be told of changes.
     is_subscribed: AtomicBool,
 }
 
 impl MemoryServer {
-    pub(super) fn new(file: GraphFile) -> Self {
-        Self { file: Mutex::new(file), is_subscribed: AtomicBool::new(false) }
+    pub(super) fn new(file: GraphFile, masker: fn() -> Masker) -> Self {
+        let masker = LazyLock::new(masker);
+        Self { file: Mutex::new(file), masker, is_subscribed: AtomicBool::new(false) }
     }
 
     fn file(&self) -> MutexGuard<'_, GraphFile> {
@@ -44,7 +48,8 @@ impl MemoryServer {
     /// Calls a tool, and says what people should know of the file.
     fn answer(&self, request: CallToolRequestParams) -> (CallToolResult, Nature) {
         let mut file = self.file();
-        let answer = tools::call(&mut file, &request.name, request.arguments.unwrap_or_default());
+        let arguments = request.arguments.unwrap_or_default();
+        let answer = tools::call(&mut file, &self.masker, &request.name, arguments);
         super::say(file.take_notices());
         match answer {
             Ok(Reply { text, structured, nature }) => {

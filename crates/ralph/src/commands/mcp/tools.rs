@@ -4,6 +4,7 @@
 //! already know. Not here: the protocol around a call.
 
 use ralph_core::graph::{Edit, Edited, Graph, Selection};
+use ralph_io::mask::Masker;
 use ralph_io::store::graph::GraphFile;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde::Serialize;
@@ -49,10 +50,14 @@ pub(super) struct Reply {
 }
 
 /// Calls a tool by its name; the error is for the model.
+///
+/// Secrets are masked in what it is given: they are not written, and what was masked before is
+/// found by the same words.
 pub(super) fn call(
     file: &mut GraphFile,
+    masker: &Masker,
     name: &str,
-    arguments: Map<String, Value>,
+    mut arguments: Map<String, Value>,
 ) -> Result<Reply, String> {
     let tool = MemoryTool::ALL.into_iter().find(|tool| tool.name() == name);
     let tool = tool.ok_or_else(|| format!("MCP error -32602: Tool {name} not found"))?;
@@ -62,7 +67,17 @@ pub(super) fn call(
             "MCP error -32602: Input validation error: Invalid arguments for tool {name}: {mistakes}"
         ));
     }
+    arguments.values_mut().for_each(|value| mask(masker, value));
     tool.call(file, arguments)
+}
+
+fn mask(masker: &Masker, value: &mut Value) {
+    match value {
+        Value::String(text) => *text = masker.text(text).into_owned(),
+        Value::Array(values) => values.iter_mut().for_each(|value| mask(masker, value)),
+        Value::Object(fields) => fields.values_mut().for_each(|value| mask(masker, value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 impl MemoryTool {

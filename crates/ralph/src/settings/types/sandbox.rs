@@ -81,7 +81,7 @@ pub(crate) enum SandboxGit {
     Ro,
     /// Commit; hooks and configuration stay read-only.
     Agent,
-    /// Work in a private clone.
+    /// Work in a private clone; not there yet, and refused.
     Clone,
 }
 

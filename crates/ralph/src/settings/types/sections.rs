@@ -1,4 +1,4 @@
-//! The smaller sections: task list, review, memory, context, commits, notifications, screen.
+//! The smaller sections: task list, review, memory, context, commits, screen.
 //!
 //! Not here: agents, gates, limits and the sandbox; they have files of their own.
 
@@ -201,48 +201,6 @@ pub(crate) struct Mcp {
     pub(crate) memory: Option<String>,
 }
 
-/// Whom to tell when something happens.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Notify {
-    /// A shell command that gets the event as JSON on stdin.
-    #[schemars(length(min = 1))]
-    pub(crate) command: Option<String>,
-    /// A URL that gets the event as JSON.
-    #[schemars(length(min = 1))]
-    pub(crate) webhook: Option<String>,
-    /// Whether to show a notification on the desktop, where there is one.
-    pub(crate) desktop: bool,
-    /// Which events.
-    pub(crate) on: Vec<NotifyEvent>,
-}
-
-impl Default for Notify {
-    fn default() -> Self {
-        let on = vec![
-            NotifyEvent::Finish,
-            NotifyEvent::Failure,
-            NotifyEvent::Stuck,
-            NotifyEvent::Waiting,
-        ];
-        Self { command: None, webhook: None, desktop: false, on }
-    }
-}
-
-/// What somebody may want to be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum NotifyEvent {
-    /// The run is complete.
-    Finish,
-    /// The run stopped before completion.
-    Failure,
-    /// A task is stuck.
-    Stuck,
-    /// The run waits for a limit or a person.
-    Waiting,
-}
-
 /// The log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -278,6 +236,8 @@ pub(crate) struct Ui {
     pub(crate) max_output_lines: u32,
     /// How many characters of a tool's output are shown.
     pub(crate) max_output_chars: u32,
+    /// Whether runs are shown on a full screen.
+    pub(crate) tui: bool,
 }
 
 impl Default for Ui {
@@ -287,6 +247,7 @@ impl Default for Ui {
             timestamps: false,
             max_output_lines: 3,
             max_output_chars: 400,
+            tui: false,
         }
     }
 }

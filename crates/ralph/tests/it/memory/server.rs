@@ -61,6 +61,24 @@ fn the_whole_graph_is_a_resource_whose_changes_are_told() {
 }
 
 #[test]
+fn secrets_are_not_remembered_and_what_is_masked_is_found_by_the_same_words() {
+    let sealed = sealed();
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(["mcp", "memory"]).env("STORE_PASSWORD", "horse-battery-42");
+    let mut client = Client::start(command, Stdio::inherit());
+    let token = format!("ghp_{}", "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zC0fL3hJ6");
+    let said = json!([format!("the store takes horse-battery-42 and {token}"), "and nothing else"]);
+    let entity = json!({ "name": "store", "entityType": "part", "observations": said });
+    client.call("create_entities", json!({ "entities": [entity] }));
+    let kept = sealed.read(FILE);
+    assert!(!kept.contains("horse-battery") && !kept.contains(&token), "{kept}");
+    assert!(kept.contains("the store takes *** and ***"), "{kept}");
+    let deletion = json!({ "entityName": "store", "observations": [said[0]] });
+    client.call("delete_observations", json!({ "deletions": [deletion] }));
+    assert!(!sealed.read(FILE).contains("the store takes"), "{}", sealed.read(FILE));
+}
+
+#[test]
 fn an_odd_client_is_answered_or_ignored_and_the_server_goes_on() {
     let sealed = sealed();
     let mut client = serve(&sealed);

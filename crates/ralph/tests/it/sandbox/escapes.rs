@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::attempts::{ATTEMPTS, Bare, Fate, Shown};
 use super::backends;
+use super::image::image;
 use super::world::{User, World};
 
 const SCRIPT: &str = include_str!("escapes.py");
@@ -65,6 +66,13 @@ fn nothing_gets_out_of_namespaces() {
         for user in User::all() {
             check(user, backend, |_| Some(false));
         }
+    }
+}
+
+#[test]
+fn nothing_gets_out_of_a_real_container() {
+    if image().is_some() {
+        check(User::Root, "container", |_| Some(false));
     }
 }
 

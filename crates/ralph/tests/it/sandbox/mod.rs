@@ -2,10 +2,13 @@
 
 mod attempts;
 mod bad_input;
+mod container;
 mod ends;
 mod escapes;
+mod image;
 mod proxied;
 mod runs;
+mod vm;
 mod working;
 mod world;
 

@@ -9,7 +9,7 @@ use std::thread;
 
 use ralph_core::sandbox::{GitAccess, Policy};
 use ralph_io::process::{Captured, Limits, Spawn, Stdin, Watch, capture};
-use ralph_io::sandbox::{Cage, Door, Finding, Handed, Places, Wall, probe};
+use ralph_io::sandbox::{Cage, Door, Finding, Handed, Places, Surroundings, Wall, probe};
 use ralph_testkit::sealed::Sealed;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
@@ -64,12 +64,13 @@ fn run(sealed: &Sealed, wall: Wall, door: Option<Door>, words: &[&str]) -> Captu
 fn walls(sealed: &Sealed) -> Vec<Wall> {
     let env = vec![("PATH".into(), "/usr/bin:/bin".into())];
     let ralph = Path::new(env!("CARGO_BIN_EXE_ralph"));
+    let around = Surroundings::of_the_kernel(ralph, &sealed.project(), env);
     let kinds = super::backends();
     ralph_core::sandbox::Backend::ALL
         .into_iter()
         .filter(|backend| kinds.contains(&backend.name()))
-        .filter_map(|it| match probe(it, ralph, &sealed.project(), &env, &Watch::detached()) {
-            Finding::Works(wall) => Some(wall),
+        .filter_map(|it| match probe(it, &around) {
+            Finding::Works((wall, _)) => Some(wall),
             Finding::Fails { .. } => None,
         })
         .collect()
@@ -108,6 +109,7 @@ fn the_proxy_takes_over_a_listener_and_is_all_that_can_be_reached() {
         let port = proxy.local_addr().expect("an address").port();
         let greeter = match wall {
             Wall::Native | Wall::Bwrap { .. } => thread::spawn(move || greet(&handover)),
+            Wall::Container(_) | Wall::Sbx(_) => panic!("these are not the kernel's"),
             Wall::Landlock => thread::spawn(move || {
                 let (mut inside, _): (TcpStream, _) = proxy.accept().expect("a connection");
                 inside.write_all(b"hello").expect("said");

@@ -171,3 +171,25 @@ fn programs_in_the_home_that_are_on_the_path() {
         assert_eq!(ran.stdout, "tool\n", "{backend}: {}", ran.stderr);
     }
 }
+
+#[test]
+fn programs_that_the_path_finds_through_links_in_temporary_places() {
+    for backend in backends() {
+        let sealed = sealed();
+        let system = sealed.root().join("store/system/sw");
+        fs::create_dir_all(system.join("bin")).expect("a directory");
+        fs::create_dir(sealed.root().join("run")).expect("a directory");
+        let link = sealed.root().join("run/current-system");
+        std::os::unix::fs::symlink(sealed.root().join("store/system"), &link).expect("a link");
+        fs::write(system.join("words"), "found").expect("written");
+        let tool = system.join("bin/tool");
+        fs::write(&tool, "#!/bin/sh\ncat \"${0%/bin/*}/words\"\n").expect("written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&tool, mode).expect("a mode");
+        let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        let words = ["sandbox", "exec", "--backend", backend, "--network", "none", "--", "tool"];
+        command.args(words).env("PATH", format!("{}/sw/bin:/usr/bin:/bin", link.display()));
+        let ran = Running::start(command).wait();
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "found"), "{}", ran.stderr);
+    }
+}

@@ -117,6 +117,9 @@ impl World {
             // The harder case; a project could not ask for it.
             .env("RALPH_SANDBOX_GIT", "agent")
             .env("ESCAPE_SECRET", "canary");
+        if backend == "container" {
+            command.env("RALPH_SANDBOX_IMAGE", super::image::image().expect("an image"));
+        }
         become_user(&mut command, self.user);
         Running::start(command).wait()
     }

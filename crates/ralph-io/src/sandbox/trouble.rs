@@ -14,17 +14,17 @@ pub struct Trouble {
 
 impl Trouble {
     /// Returns a trouble in these words.
-    pub(super) fn new(words: impl Into<String>) -> Self {
+    pub(in crate::sandbox) fn new(words: impl Into<String>) -> Self {
         Self { words: words.into() }
     }
 
     /// Returns what to make of an error of the system that came up while this was being done.
-    pub(super) fn with<E: Display>(doing: &'static str) -> impl FnOnce(E) -> Self {
+    pub(in crate::sandbox) fn with<E: Display>(doing: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Self::new(format!("cannot {doing}: {error}"))
     }
 
     /// Returns the same for something that was done to a place.
-    pub(super) fn at<E: Display>(doing: &str, path: &Path) -> impl FnOnce(E) -> Self {
+    pub(in crate::sandbox) fn at<E: Display>(doing: &str, path: &Path) -> impl FnOnce(E) -> Self {
         let what = format!("cannot {doing} `{}`", path.display());
         move |error| Self::new(format!("{what}: {error}"))
     }

@@ -1,4 +1,4 @@
-//! Databases and clouds: what others keep there.
+//! Clouds and forges: what others keep there.
 
 use super::{Act, Check, Rule};
 use crate::guard::category::Category;
@@ -13,51 +13,9 @@ const fn rule(
     Rule { id, category, refused, instead, check: Check::Command(check) }
 }
 
-const TEST: &str = "Work on a database for tests, and call it one.";
 const PLAN: &str = "Show the plan in your answer, and let the user apply it.";
 
 pub(super) const RULES: &[Rule] = &[
-    rule("db.drop", Category::Database, "drops or empties what a database keeps", TEST, |it| {
-        is_client(it)
-            && !is_for_tests(it)
-            && statements(it).iter().any(|text| destroys(text, keeping(it)))
-    }),
-    rule("db.drop-database", Category::Database, "removes a whole database", TEST, |it| {
-        let names = it.operands();
-        let test = names.iter().any(|name| is_test_name(name));
-        match it.name() {
-            "dropdb" | "dropuser" => !names.is_empty() && !test,
-            "mysqladmin" | "mariadb-admin" => names.contains(&"drop") && !test,
-            "pg_dropcluster" => true,
-            _ => false,
-        }
-    }),
-    rule("db.flush", Category::Database, "empties a store", TEST, |it| {
-        let has = |words: &[&str]| {
-            let given = it.words().iter().map(|word| word.raw().to_ascii_uppercase());
-            let input = it.command.stdin.iter().flat_map(|text| {
-                text.raw().split_whitespace().map(str::to_ascii_uppercase).collect::<Vec<_>>()
-            });
-            given.chain(input).any(|word| words.contains(&word.as_str()))
-        };
-        match it.name() {
-            "redis-cli" | "valkey-cli" | "keydb-cli" => has(&["FLUSHALL", "FLUSHDB", "SHUTDOWN"]),
-            "mongo" | "mongosh" => {
-                it.words().iter().any(|word| {
-                    let text = word.raw();
-                    ["dropDatabase", ".drop(", "deleteMany({})", "remove({})", "dropUser"]
-                        .iter()
-                        .any(|it| text.contains(it))
-                }) && !is_for_tests(it)
-            }
-            "etcdctl" => has(&["DEL"]) && it.has(&["--prefix"]),
-            "curl" => {
-                it.arguments().texts(&["-X", "--request"]).iter().any(|it| it == "DELETE")
-                    && it.operands().iter().any(|at| at.contains(":9200/"))
-            }
-            _ => false,
-        }
-    }),
     rule("cloud.destroy", Category::Cloud, "destroys infrastructure", PLAN, |it| {
         let verb = it.operand(0);
         match it.name() {
@@ -178,105 +136,3 @@ pub(super) const RULES: &[Rule] = &[
         }
     }),
 ];
-
-fn is_client(act: &Act<'_>) -> bool {
-    act.is(&[
-        "psql",
-        "mysql",
-        "mariadb",
-        "sqlite3",
-        "sqlite",
-        "sqlcmd",
-        "cockroach",
-        "clickhouse-client",
-        "clickhouse",
-        "bq",
-        "snowsql",
-        "duckdb",
-        "pgcli",
-        "mycli",
-        "usql",
-    ])
-}
-
-/// Returns whether the database that a client speaks to is called one for tests.
-fn is_for_tests(act: &Act<'_>) -> bool {
-    let flags = ["-d", "--dbname", "-D", "--database"];
-    let mut names = act.arguments().texts(&flags);
-    let values = [
-        "-d",
-        "--dbname",
-        "-D",
-        "--database",
-        "-c",
-        "--command",
-        "-e",
-        "--execute",
-        "-h",
-        "-U",
-        "-p",
-        "-f",
-        "-u",
-        "--eval",
-    ];
-    let operands = crate::guard::arguments::Arguments::new(act.words(), &values).operands();
-    names.extend(operands.into_iter().take(1).map(|word| word.raw().to_owned()));
-    names.iter().any(|name| is_test_name(name))
-}
-
-fn is_test_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let last = name.rsplit('/').next().unwrap_or_default().to_owned();
-    ["test", "tmp", "temp", "scratch", "fixture", ":memory:"].iter().any(|word| last.contains(word))
-        && !last.contains("prod")
-}
-
-/// Returns the statements that a client is given.
-fn statements(act: &Act<'_>) -> Vec<String> {
-    let mut texts: Vec<String> = act.words().iter().map(|word| word.raw().to_owned()).collect();
-    texts.extend(act.command.stdin.iter().map(|text| text.raw().to_owned()));
-    texts
-        .iter()
-        .flat_map(|text| text.split(';').map(str::to_ascii_lowercase).collect::<Vec<_>>())
-        .collect()
-}
-
-/// Where a database is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keeping {
-    /// In a file, mostly of one's own.
-    File,
-    /// By a server.
-    Server,
-}
-
-fn keeping(act: &Act<'_>) -> Keeping {
-    if act.is(&["sqlite3", "sqlite", "duckdb"]) { Keeping::File } else { Keeping::Server }
-}
-
-/// Returns whether a statement destroys. A file of one's own may lose single tables.
-fn destroys(statement: &str, keeping: Keeping) -> bool {
-    let is_file = keeping == Keeping::File;
-    let words: Vec<&str> = statement
-        .split(|it: char| !it.is_alphanumeric() && it != '_')
-        .filter(|word| !word.is_empty())
-        .collect();
-    let at = |index: usize| words.get(index).copied().unwrap_or_default();
-    // A statement may stand behind a long flag, as in `--execute=DROP ...`.
-    let skipped = usize::from(matches!(at(0), "execute" | "command"));
-    let (first, second) = (at(skipped), at(skipped + 1));
-    match first {
-        "drop" => match second {
-            "database" | "schema" | "role" | "user" | "owned" => true,
-            "table" | "view" | "tablespace" => !is_file,
-            _ => false,
-        },
-        "truncate" => !is_file,
-        "delete" | "update" => {
-            (first == "update" && words.contains(&"set") || second == "from")
-                && !words.contains(&"where")
-                && !is_file
-        }
-        _ => false,
-    }
-}

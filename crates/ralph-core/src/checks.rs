@@ -1,0 +1,194 @@
+//! Finds out from a project's own files how it is checked: tests, lint, types.
+//!
+//! What it finds is a proposal, so it guesses nothing: a command is named because a file says so,
+//! and that file is named with it. Not here: reading files, and whether the commands succeed.
+
+mod node;
+mod python;
+mod targets;
+mod toolchains;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::gate::GateKind;
+
+/// Beyond this, parts of a project are no longer something to start from.
+const MOST_PARTS: usize = 4;
+
+/// The files of a project as far as they say how it is checked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tree {
+    /// Paths from the project directory with `/`, and the text of those that were read.
+    pub files: BTreeMap<String, String>,
+    /// Names of files in the directories above, up to the top of the repository.
+    pub above: BTreeSet<String>,
+}
+
+/// A command that checks a project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// What it checks.
+    pub kind: GateKind,
+    /// The command.
+    pub command: String,
+    /// The file that says so, from the project directory.
+    pub place: String,
+}
+
+/// Files whose text is worth reading; of all others the name is enough.
+pub const READ: [&str; 22] = [
+    "Cargo.toml",
+    "GNUmakefile",
+    "Gemfile",
+    "Justfile",
+    "Makefile",
+    "Pipfile",
+    "Rakefile",
+    "build.gradle",
+    "build.gradle.kts",
+    "composer.json",
+    "deno.json",
+    "deno.jsonc",
+    "go.mod",
+    "justfile",
+    "makefile",
+    "package.json",
+    "pom.xml",
+    "pyproject.toml",
+    "requirements-dev.txt",
+    "setup.cfg",
+    "tox.ini",
+    "turbo.json",
+];
+
+/// Returns the commands that check a project. Its Makefile or justfile is its own word on that;
+/// without one, the usual commands of its tools are taken. Where the top says nothing, its parts
+/// do.
+pub fn checks(tree: &Tree) -> Vec<Found> {
+    let found = checks_in(&Directory { tree, path: "" });
+    if !found.is_empty() {
+        return found;
+    }
+    let parts = parts(tree);
+    let found = parts.iter().map(|path| (path, checks_in(&Directory { tree, path })));
+    let found = found.filter(|(_, found)| !found.is_empty()).take(MOST_PARTS);
+    found
+        .flat_map(|(path, found)| {
+            let within =
+                |it: Found| Found { command: format!("cd {path} && {}", it.command), ..it };
+            found.into_iter().map(within).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// Returns the directories below the top that hold files, in order. One within another that is
+/// a part by itself is that part's business.
+fn parts(tree: &Tree) -> Vec<String> {
+    let directories: BTreeSet<&str> = tree
+        .files
+        .keys()
+        .filter_map(|path| path.rsplit_once('/').map(|(above, _)| above))
+        .collect();
+    let is_plain = |path: &str| {
+        path.chars().all(|it| it.is_ascii_alphanumeric() || "-_./".contains(it))
+            && !path.split('/').any(|part| part.starts_with('.') || part.is_empty())
+    };
+    let mut parts: Vec<String> = Vec::new();
+    for path in directories.into_iter().filter(|it| is_plain(it)) {
+        let is_within = parts.iter().any(|it| path.starts_with(&format!("{it}/")));
+        if !is_within && !checks_in(&Directory { tree, path }).is_empty() {
+            parts.push(path.to_owned());
+        }
+    }
+    parts
+}
+
+fn checks_in(directory: &Directory<'_>) -> Vec<Found> {
+    let own = targets::checks(directory);
+    if !own.is_empty() {
+        return own;
+    }
+    [
+        toolchains::rust(directory),
+        node::checks(directory),
+        toolchains::deno(directory),
+        toolchains::go(directory),
+        python::checks(directory),
+        toolchains::java(directory),
+        toolchains::dotnet(directory),
+        toolchains::ruby(directory),
+        toolchains::php(directory),
+        toolchains::elixir(directory),
+    ]
+    .concat()
+}
+
+/// One directory of a tree.
+struct Directory<'a> {
+    tree: &'a Tree,
+    path: &'a str,
+}
+
+impl Directory<'_> {
+    fn place(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}/{name}", self.path) }
+    }
+
+    /// Returns the text of a file.
+    fn text(&self, name: &str) -> Option<&str> {
+        self.tree.files.get(&self.place(name)).map(String::as_str)
+    }
+
+    /// Returns the first of some files that is there.
+    fn first<'n>(&self, names: &[&'n str]) -> Option<&'n str> {
+        names.iter().copied().find(|name| self.tree.files.contains_key(&self.place(name)))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.first(&[name]).is_some()
+    }
+
+    /// Returns whether a file is here, or in a directory above: a lock file serves a whole tree.
+    fn has_here_or_above(&self, name: &str) -> bool {
+        let mut path = self.path;
+        loop {
+            let place = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+            if self.tree.files.contains_key(&place) {
+                return true;
+            }
+            match (path, path.rsplit_once('/')) {
+                ("", _) => return self.tree.above.contains(name),
+                (_, Some((above, _))) => path = above,
+                (_, None) => path = "",
+            }
+        }
+    }
+
+    /// Returns the name of a file here that ends so.
+    fn ending_with(&self, endings: &[&str]) -> Option<&str> {
+        let prefix = self.place("");
+        let names = self.tree.files.keys().filter_map(|path| path.strip_prefix(&prefix));
+        names
+            .filter(|name| !name.contains('/'))
+            .find(|name| endings.iter().any(|ending| name.ends_with(ending)))
+    }
+
+    fn test(&self, command: impl Into<String>, name: &str) -> Found {
+        Found { kind: GateKind::Test, command: command.into(), place: self.place(name) }
+    }
+
+    fn lint(&self, command: impl Into<String>, name: &str) -> Found {
+        Found { kind: GateKind::Lint, command: command.into(), place: self.place(name) }
+    }
+
+    /// Returns a command that runs a script or target of this name.
+    fn named(&self, target: &str, command: String, name: &str) -> Found {
+        match target {
+            "test" | "check" | "tests" => self.test(command, name),
+            _ => self.lint(command, name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

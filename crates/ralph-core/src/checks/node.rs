@@ -1,0 +1,123 @@
+//! Scripts of a `package.json`, by the package manager whose lock file is nearest.
+//!
+//! Not here: Deno.
+
+use serde_json::Value;
+
+use super::{Directory, Found};
+
+/// A package manager, how it is known, and how it runs scripts and programs.
+struct Manager {
+    name: &'static str,
+    locks: &'static [&'static str],
+    /// Runs a program of the project.
+    exec: &'static str,
+    /// Runs a script in all packages of a workspace that have it.
+    everywhere: &'static str,
+}
+
+const MANAGERS: [Manager; 4] = [
+    Manager {
+        name: "pnpm",
+        locks: &["pnpm-lock.yaml", "pnpm-workspace.yaml"],
+        exec: "pnpm exec",
+        everywhere: "pnpm --recursive --if-present run ",
+    },
+    Manager {
+        name: "yarn",
+        locks: &["yarn.lock"],
+        exec: "yarn run",
+        everywhere: "yarn workspaces foreach --all run ",
+    },
+    Manager {
+        name: "bun",
+        locks: &["bun.lock", "bun.lockb"],
+        exec: "bunx",
+        everywhere: "bun run --filter '*' ",
+    },
+    Manager {
+        name: "npm",
+        locks: &["package-lock.json", "npm-shrinkwrap.json"],
+        exec: "npx",
+        everywhere: "npm run --workspaces --if-present ",
+    },
+];
+
+const MANIFEST: &str = "package.json";
+
+/// One of each: tests, style, types.
+const SCRIPTS: [&[&str]; 3] =
+    [&["test"], &["lint"], &["typecheck", "type-check", "check-types", "types:check", "tsc"]];
+
+/// Returns what a package and, where it is a workspace, its packages are checked with.
+pub(super) fn checks(directory: &Directory<'_>) -> Vec<Found> {
+    let Some(manifest) = manifest(directory) else { return Vec::new() };
+    let manager = manager(directory, &manifest);
+    let is_workspace = !manifest["workspaces"].is_null() || directory.has("pnpm-workspace.yaml");
+    let packages = if is_workspace { packages(directory) } else { Vec::new() };
+    let mut found = Vec::new();
+    for names in SCRIPTS {
+        let own = names.iter().find(|it| is_real(&manifest, it));
+        let theirs = || names.iter().find(|it| packages.iter().any(|one| is_real(one, it)));
+        if let Some(script) = own {
+            let command = format!("{} run {script}", manager.name);
+            found.push(directory.named(script, command, MANIFEST));
+        } else if let Some(script) = by_turbo(directory, names) {
+            let command = format!("{} turbo run {script}", manager.exec);
+            found.push(directory.named(script, command, "turbo.json"));
+        } else if let Some(script) = theirs() {
+            let command = format!("{}{script}", manager.everywhere);
+            found.push(directory.named(script, command, MANIFEST));
+        }
+    }
+    let has_types = |it: &Found| SCRIPTS[2].iter().any(|script| it.command.ends_with(script));
+    if directory.has("tsconfig.json") && uses_typescript(&manifest) && !found.iter().any(has_types)
+    {
+        let command = format!("{} tsc --noEmit", manager.exec);
+        found.push(directory.lint(command, "tsconfig.json"));
+    }
+    found
+}
+
+fn manifest(directory: &Directory<'_>) -> Option<Value> {
+    directory.text(MANIFEST).and_then(|text| serde_json::from_str(text).ok())
+}
+
+/// Returns the package manager: the one that is named, else the one whose lock file is nearest.
+fn manager(directory: &Directory<'_>, manifest: &Value) -> &'static Manager {
+    let [.., npm] = &MANAGERS;
+    let named = manifest["packageManager"].as_str().and_then(|it| it.split('@').next());
+    let by_name = MANAGERS.iter().find(|it| Some(it.name) == named);
+    let here = || MANAGERS.iter().find(|it| directory.first(it.locks).is_some());
+    let above =
+        || MANAGERS.iter().find(|it| it.locks.iter().any(|lock| directory.has_here_or_above(lock)));
+    by_name.or_else(here).or_else(above).unwrap_or(npm)
+}
+
+/// Returns the manifests below.
+fn packages(directory: &Directory<'_>) -> Vec<Value> {
+    let prefix = directory.place("");
+    let below = directory.tree.files.iter().filter(|(path, _)| {
+        path.strip_prefix(&prefix).is_some_and(|rest| rest.ends_with("/package.json"))
+    });
+    below.filter_map(|(_, text)| serde_json::from_str(text).ok()).collect()
+}
+
+/// Returns whether a script checks something, and ends.
+fn is_real(manifest: &Value, script: &str) -> bool {
+    let command = manifest["scripts"][script].as_str().unwrap_or_default();
+    // npm writes this one itself where there are no tests.
+    let is_placeholder = command.contains("no test specified");
+    let watches = command.split_whitespace().any(|word| word.starts_with("--watch"));
+    !command.trim().is_empty() && !is_placeholder && !watches
+}
+
+fn by_turbo<'a>(directory: &Directory<'_>, names: &[&'a str]) -> Option<&'a str> {
+    let turbo: Value = serde_json::from_str(directory.text("turbo.json")?).ok()?;
+    let has = |name: &str| ["tasks", "pipeline"].iter().any(|key| !turbo[key][name].is_null());
+    names.iter().copied().find(|name| has(name))
+}
+
+fn uses_typescript(manifest: &Value) -> bool {
+    ["dependencies", "devDependencies"].iter().any(|key| !manifest[key]["typescript"].is_null())
+}

@@ -1,0 +1,53 @@
+//! Targets of a Makefile and recipes of a justfile: the project's own word.
+//!
+//! Not here: what they run.
+
+use super::{Directory, Found};
+
+/// Looked for in this order; the first of several spellings counts.
+const TARGETS: [&[&str]; 3] =
+    [&["test", "tests"], &["lint"], &["typecheck", "type-check", "types"]];
+
+/// Returns the targets that check a project.
+pub(super) fn checks(directory: &Directory<'_>) -> Vec<Found> {
+    let make = directory.first(&["GNUmakefile", "makefile", "Makefile"]);
+    let found = make.map(|name| in_file(directory, name, "make", is_target)).unwrap_or_default();
+    if !found.is_empty() {
+        return found;
+    }
+    let just = directory.first(&["justfile", "Justfile"]);
+    just.map(|name| in_file(directory, name, "just", is_recipe)).unwrap_or_default()
+}
+
+fn in_file(
+    directory: &Directory<'_>,
+    name: &str,
+    program: &str,
+    is_head: fn(line: &str, target: &str) -> bool,
+) -> Vec<Found> {
+    let Some(text) = directory.text(name) else { return Vec::new() };
+    let has = |target: &&&str| text.lines().any(|line| is_head(line, target));
+    let found = |target: &str| directory.named(target, format!("{program} {target}"), name);
+    // `check` is what runs everything, by an old custom.
+    if has(&&"check") {
+        return vec![found("check")];
+    }
+    TARGETS.iter().filter_map(|names| names.iter().find(has)).map(|target| found(target)).collect()
+}
+
+/// Returns whether a line of a Makefile begins a target: `test: build`, not `test := 1`.
+fn is_target(line: &str, target: &str) -> bool {
+    let rest = line.strip_prefix(target).map(str::trim_start);
+    rest.is_some_and(|rest| rest.starts_with(':') && !rest.starts_with(":="))
+}
+
+/// Returns whether a line of a justfile begins a recipe: `test *args:`, `@test: build`. One that
+/// must be given something cannot be a gate.
+fn is_recipe(line: &str, target: &str) -> bool {
+    let line = line.strip_prefix('@').unwrap_or(line);
+    let Some((head, rest)) = line.split_once(':') else { return false };
+    let mut words = head.split_whitespace();
+    words.next() == Some(target)
+        && !rest.starts_with('=')
+        && words.all(|word| word.starts_with('*') || word.contains('='))
+}

@@ -1,0 +1,200 @@
+//! Wishes folded into the state, against a small model; and the choice that follows.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::choose::{self, Step};
+use crate::event::{Event, Recorded};
+use crate::ids::{IterationNumber, Role, RunId};
+use crate::outcome::Outcome;
+use crate::ports::{Moment, StopWish};
+use crate::recipe::{AgentChoice, AgentKind, PromptSource, Recipe};
+use crate::units::Millis;
+
+/// What is recorded, short of its number.
+#[derive(Debug, Clone)]
+enum Happening {
+    Asked(Wish),
+    Paused,
+    Resumed,
+    Iteration(Role),
+    Call,
+}
+
+fn wish() -> impl Strategy<Value = Wish> {
+    prop_oneof![
+        Just(Wish::Pause),
+        Just(Wish::GoOn),
+        Just(Wish::Stop),
+        Just(Wish::Skip { task: TaskId("a".into()) }),
+        "[a-c ]{0,3}".prop_map(|text| Wish::Note { text }),
+    ]
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        6 => wish().prop_map(Happening::Asked),
+        1 => Just(Happening::Paused),
+        1 => Just(Happening::Resumed),
+        1 => prop_oneof![Just(Role::Prompt), Just(Role::Review)].prop_map(Happening::Iteration),
+        2 => Just(Happening::Call),
+    ]
+}
+
+fn begun() -> RunState {
+    let agent = AgentChoice::new(AgentKind::Text, "agent");
+    let recipe = Recipe::new(Work::Prompt(PromptSource::Text("base".into())), agent);
+    let event = Event::RunStarted {
+        journal: 1,
+        version: "0".into(),
+        run: RunId("r".into()),
+        project: "/p".into(),
+        recipe: Box::new(recipe),
+    };
+    let first = Recorded { seq: 1, at: Timestamp(0), ran: Millis::ZERO, event };
+    RunState::begin(&first).expect("a beginning")
+}
+
+fn after(state: &mut RunState, event: Event) {
+    let seq = state.seq + 1;
+    let at = Timestamp(i64::try_from(seq).expect("small") * 1_000);
+    let recorded = Recorded { seq, at, ran: Millis::ZERO, event };
+    state.apply(&recorded).expect("it fits");
+}
+
+fn asked(state: &RunState, wish: Wish) -> Event {
+    let refused = refusal(state, &wish);
+    let (id, at) = (WishId(format!("{:015}-x", state.seq)), Timestamp(500));
+    Event::Wished { asked: Asked { id, at, by: None, wish }, refused }
+}
+
+fn called(number: u32) -> Event {
+    Event::Asked {
+        ask: crate::ids::AskNumber(number),
+        role: Role::Prompt,
+        purpose: crate::event::Purpose::Work,
+        agent: AgentKind::Text,
+        command: Vec::new(),
+        prompt_chars: 4,
+        prompt_start: "base".into(),
+        budget: Vec::new(),
+    }
+}
+
+/// What the state must come to.
+#[derive(Debug, Default, PartialEq)]
+struct Model {
+    pause: &'static str,
+    stop: bool,
+    waiting: Vec<String>,
+    told: Vec<String>,
+    role: Option<Role>,
+}
+
+impl Model {
+    fn take(&mut self, happening: &Happening) {
+        match happening {
+            Happening::Asked(Wish::Pause) if self.pause.is_empty() => self.pause = "asked",
+            Happening::Asked(Wish::GoOn) => self.pause = "",
+            Happening::Asked(Wish::Stop) => self.stop = true,
+            Happening::Asked(Wish::Note { text })
+                if !text.trim().is_empty() && self.waiting.len() < MOST_NOTES =>
+            {
+                self.waiting.push(text.clone());
+            }
+            Happening::Paused => self.pause = "since",
+            Happening::Resumed => (self.pause, self.stop) = ("", false),
+            Happening::Iteration(role) => (self.role, self.told) = (Some(*role), Vec::new()),
+            Happening::Call if self.role == Some(Role::Prompt) => {
+                self.told.append(&mut self.waiting);
+            }
+            Happening::Asked(_) | Happening::Call => {}
+        }
+    }
+
+    fn of(state: &RunState) -> Self {
+        let texts = |notes: &[Note]| notes.iter().map(|note| note.text.clone()).collect();
+        Self {
+            pause: match state.control.pause {
+                Pause::No => "",
+                Pause::Asked { .. } => "asked",
+                Pause::Since { .. } => "since",
+            },
+            stop: state.control.stop.is_some(),
+            waiting: texts(&state.control.notes),
+            told: state.current.as_ref().map(|it| texts(&it.notes)).unwrap_or_default(),
+            role: state.current.as_ref().map(|it| it.role),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn the_fold_keeps_to_the_model(happenings in prop::collection::vec(happening(), 0..40)) {
+        let (mut state, mut model, mut iterations, mut calls) = (begun(), Model::default(), 0, 0);
+        for happening in &happenings {
+            let event = match happening {
+                Happening::Asked(wish) => asked(&state, wish.clone()),
+                Happening::Paused => Event::Paused,
+                Happening::Resumed => Event::RunResumed { version: "0".into(), recipe: None },
+                Happening::Iteration(role) => {
+                    iterations += 1;
+                    calls = 0;
+                    let iteration = IterationNumber(iterations);
+                    Event::IterationStarted { iteration, role: *role, task: None }
+                }
+                Happening::Call if state.current.is_none() => continue,
+                Happening::Call => {
+                    calls += 1;
+                    called(calls)
+                }
+            };
+            after(&mut state, event);
+            model.take(happening);
+            prop_assert_eq!(&Model::of(&state), &model);
+            prop_assert!(state.control.skips.is_empty(), "a prompt has no tasks");
+            let json = serde_json::to_string(&state).expect("serializable");
+            prop_assert_eq!(&serde_json::from_str::<RunState>(&json).expect("readable"), &state);
+            let moment = Moment { now: Timestamp(0), ran: Millis::ZERO, stop: StopWish::GoOn };
+            let step = choose::next(&state, moment);
+            match (model.stop, model.pause) {
+                (true, _) => prop_assert_eq!(step, Step::Finish(Outcome::Interrupted)),
+                (false, "") => prop_assert_ne!(step, Step::Rest),
+                (false, _) => prop_assert!(
+                    matches!(step, Step::Rest | Step::Recover { .. } | Step::Finish(_)),
+                    "{:?}", step
+                ),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_waits_in_an_inbox_is_expected_in_order() {
+    let state = begun();
+    let wishes = [Wish::Pause, Wish::Pause, Wish::GoOn, Wish::Stop];
+    let waiting: Vec<Asked> = (0..)
+        .zip(wishes)
+        .map(|(at, wish)| Asked { id: WishId(format!("{at}")), at: Timestamp(at), by: None, wish })
+        .collect();
+    let pauses: Vec<Pause> =
+        (0..=4).map(|count| expected(&state, &waiting[..count]).control.pause).collect();
+    let asked = Pause::Asked { at: Timestamp(0) };
+    assert_eq!(pauses, [Pause::No, asked, asked, Pause::No, Pause::No]);
+    assert_eq!(expected(&state, &waiting).control.stop, Some(Timestamp(3)));
+}
+
+#[test]
+fn notes_stand_at_the_end_of_a_prompt_each_with_its_author() {
+    let note = |by: Option<&str>, text: &str| Note {
+        at: Timestamp(0),
+        by: by.map(str::to_owned),
+        text: text.to_owned(),
+    };
+    assert_eq!(with_notes("base\n".into(), &[]), "base\n");
+    assert_eq!(
+        with_notes("base\n".into(), &[note(Some("ann"), " one\n"), note(None, "two")]),
+        "base\n\n# A note from ann\n\none\n\n# A note from the person who watches this run\n\ntwo"
+    );
+}

@@ -1,0 +1,190 @@
+//! A plan in Markdown that an agent ticked off: each item at the top becomes a piece of work.
+//!
+//! Boxes within an item are what it must fulfill; other lines within it describe it. Not here:
+//! ids, and the file it becomes.
+
+use crate::checklist::Mark;
+use crate::text;
+
+/// A plan with more has another use.
+const MOST_ITEMS: usize = 500;
+
+/// A title is a line.
+const LONGEST_TITLE: usize = 200;
+
+/// One item of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Its words.
+    pub title: String,
+    /// The headings it stands below but the first of the document, then the lines within it.
+    pub description: String,
+    /// The boxes within it; never empty.
+    pub criteria: Vec<String>,
+    /// Whether it is done.
+    pub mark: Mark,
+}
+
+/// Reads a plan. Where nothing in it has a box, every bullet at the top is an open item.
+pub fn read(plan: &str) -> Vec<Item> {
+    let lines = lines(plan);
+    let has_boxes = lines.iter().any(|line| matches!(line, Line::Bullet { mark: Some(_), .. }));
+    let mut items: Vec<Item> = Vec::new();
+    let mut heading = String::new();
+    let mut top = None;
+    for line in lines {
+        match line {
+            Line::Heading(words) => {
+                heading = words;
+                top = None;
+            }
+            Line::Bullet { indent, mark, words } => {
+                let is_within = top.is_some_and(|top| indent > top);
+                let is_item = !is_within && (mark.is_some() || !has_boxes);
+                if is_item && items.len() < MOST_ITEMS {
+                    top = Some(indent);
+                    items.push(Item {
+                        title: text::one_line(&words, LONGEST_TITLE),
+                        description: heading.clone(),
+                        criteria: Vec::new(),
+                        mark: mark.unwrap_or(Mark::Open),
+                    });
+                    continue;
+                }
+                match items.last_mut().filter(|_| is_within) {
+                    Some(item) if mark.is_some() => item.criteria.push(words),
+                    Some(item) => add_line(&mut item.description, &words),
+                    None => top = None,
+                }
+            }
+            Line::Words { indent, words } => match items.last_mut() {
+                Some(item) if top.is_some_and(|top| indent > top) => {
+                    add_line(&mut item.description, &words);
+                }
+                Some(_) | None => top = None,
+            },
+        }
+    }
+    for item in &mut items {
+        if item.description.is_empty() {
+            item.description.clone_from(&item.title);
+        }
+        if item.criteria.is_empty() {
+            item.criteria.push(item.title.clone());
+        }
+    }
+    items
+}
+
+fn add_line(text: &mut String, line: &str) {
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(line);
+}
+
+/// A line of a plan that says something.
+enum Line {
+    Heading(String),
+    Bullet { indent: usize, mark: Option<Mark>, words: String },
+    Words { indent: usize, words: String },
+}
+
+fn lines(plan: &str) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut is_code = false;
+    let mut is_first_heading = true;
+    for line in plan.trim_start_matches('\u{feff}').lines() {
+        let words = line.trim_start();
+        let indent = line.len() - words.len();
+        let words = words.trim_end();
+        if words.starts_with("```") || words.starts_with("~~~") {
+            is_code = !is_code;
+        } else if words.is_empty() || is_code {
+        } else if indent == 0 && words.starts_with('#') {
+            let heading = words.trim_start_matches('#').trim();
+            // The first one is the name of the document.
+            let heading = if is_first_heading { "" } else { heading };
+            is_first_heading = false;
+            lines.push(Line::Heading(heading.to_owned()));
+        } else {
+            lines.push(match bullet(words) {
+                Some((mark, words)) => Line::Bullet { indent, mark, words: plain(words) },
+                None => Line::Words { indent, words: words.to_owned() },
+            });
+        }
+    }
+    lines
+}
+
+/// Returns the box and the words of a list item.
+fn bullet(line: &str) -> Option<(Option<Mark>, &str)> {
+    let digits = line.len() - line.trim_start_matches(|it: char| it.is_ascii_digit()).len();
+    let rest = match &line[digits..] {
+        rest if digits > 0 => rest.strip_prefix(". ").or_else(|| rest.strip_prefix(") "))?,
+        rest => ["- ", "* ", "+ "].iter().find_map(|it| rest.strip_prefix(it))?,
+    };
+    let rest = rest.trim_start();
+    let boxed = [("[ ]", Mark::Open), ("[x]", Mark::Done), ("[X]", Mark::Done)];
+    let found = boxed.iter().find_map(|(sign, mark)| Some((*mark, rest.strip_prefix(sign)?)));
+    let (mark, words) = found.map_or((None, rest), |(mark, words)| (Some(mark), words.trim()));
+    (!words.is_empty()).then_some((mark, words))
+}
+
+/// Returns the words of an item without the signs that make them bold.
+fn plain(words: &str) -> String {
+    words.replace("**", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(title: &str, description: &str, criteria: &[&str], mark: Mark) -> Item {
+        let criteria = criteria.iter().map(|it| (*it).to_owned()).collect();
+        Item { title: title.into(), description: description.into(), criteria, mark }
+    }
+
+    #[track_caller]
+    fn check(plan: &str, expect: &[Item]) {
+        assert_eq!(read(plan), expect, "{plan}");
+    }
+
+    #[test]
+    fn items_stand_below_headings_and_hold_what_is_within() {
+        let plan = "# Fix plan\n\n## High Priority\n- [ ] **Parse** dates\n  - [ ] ISO dates\n  - [x] Years\n  Not times.\n- [x] Set up\n\n## Notes\n- Remember this\n\n```\n- [ ] code\n```\n";
+        check(
+            plan,
+            &[
+                item(
+                    "Parse dates",
+                    "High Priority\nNot times.",
+                    &["ISO dates", "Years"],
+                    Mark::Open,
+                ),
+                item("Set up", "High Priority", &["Set up"], Mark::Done),
+            ],
+        );
+    }
+
+    #[test]
+    fn bullets_count_where_nothing_has_a_box() {
+        check(
+            "- one\n  - detail\n1. two\n",
+            &[
+                item("one", "detail", &["one"], Mark::Open),
+                item("two", "two", &["two"], Mark::Open),
+            ],
+        );
+        check("No list at all.\n", &[]);
+        check("- [ ]\n- \n", &[]);
+    }
+
+    #[test]
+    fn a_plan_of_any_size_is_read() {
+        let plan = "- [ ] x\n".repeat(MOST_ITEMS + 10);
+        assert_eq!(read(&plan).len(), MOST_ITEMS);
+        let long = read(&format!("- [ ] {}", "ä".repeat(5000)));
+        assert!(long[0].title.chars().count() <= LONGEST_TITLE + 1);
+    }
+}

@@ -1,0 +1,319 @@
+//! Databases and other stores: what is lost when they are emptied.
+//!
+//! A database that is called one for tests may be dropped; any other may lose the rows that a
+//! condition names. Files are held to it as servers are: what an application keeps in one is
+//! seldom in git. Not here: what runs within a script or a migration, which nobody sees.
+
+use super::{Act, Check, Rule};
+use crate::guard::arguments::Arguments;
+use crate::guard::category::Category;
+use crate::guard::lower::{Command, STAR, Word};
+
+const TEST: &str = "Work on a database for tests, and call it one.";
+
+const fn rule(id: &'static str, refused: &'static str, check: fn(&Act<'_>) -> bool) -> Rule {
+    let category = Category::Database;
+    Rule { id, category, refused, instead: TEST, check: Check::Command(check) }
+}
+
+pub(super) const RULES: &[Rule] = &[
+    rule("db.drop", "drops or empties what a database keeps", |it| {
+        within(it, |it| {
+            is_client(it) && !is_for_tests(it) && {
+                let statements = statements(it);
+                statements.iter().any(|text| destroys(text, &statements, keeping(it)))
+            }
+        })
+    }),
+    rule("db.drop-database", "removes a whole database", |it| {
+        within(it, |it| {
+            let names = it.operands();
+            let test = names.iter().any(|name| is_test_name(name));
+            match it.name() {
+                "dropdb" | "dropuser" => !names.is_empty() && !test,
+                "mysqladmin" | "mariadb-admin" => names.contains(&"drop") && !test,
+                "pg_dropcluster" => true,
+                _ => false,
+            }
+        })
+    }),
+    rule("db.flush", "empties a store", |it| within(it, flushes)),
+    rule("db.reset", "empties a database through its framework", |it| within(it, resets)),
+];
+
+/// Asks about a command, or about the one that it runs in a container or for a package manager.
+/// What is within a container has paths of its own, so that only these rules look there.
+fn within(act: &Act<'_>, check: fn(&Act<'_>) -> bool) -> bool {
+    let words: Vec<&str> = act.command.argv.iter().map(Word::raw).collect();
+    let found = match act.name() {
+        "npx" | "bunx" | "pnpx" | "bundle" | "poetry" | "uv" | "pipenv" | "pdm" | "rye"
+        | "pnpm" | "yarn" | "npm" | "docker" | "podman" | "docker-compose" | "kubectl" | "oc"
+        | "php" | "python" | "python3" | "ruby" => {
+            words.iter().skip(1).position(|word| is_tool(word)).map(|at| at + 1)
+        }
+        _ => None,
+    };
+    let Some(at) = found else { return check(act) };
+    let mut inner = act.command.clone();
+    inner.argv.drain(..at);
+    check(&Act { command: &inner, ..*act })
+}
+
+/// Returns whether a word names a program that these rules know.
+fn is_tool(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or_default();
+    CLIENTS.contains(&name)
+        || FRAMEWORKS.contains(&name)
+        || matches!(name, "dropdb" | "mysqladmin" | "redis-cli" | "mongosh" | "mongo")
+}
+
+const CLIENTS: [&str; 15] = [
+    "psql",
+    "mysql",
+    "mariadb",
+    "sqlite3",
+    "sqlite",
+    "sqlcmd",
+    "cockroach",
+    "clickhouse-client",
+    "clickhouse",
+    "bq",
+    "snowsql",
+    "duckdb",
+    "pgcli",
+    "mycli",
+    "usql",
+];
+
+const FRAMEWORKS: [&str; 16] = [
+    "prisma",
+    "rails",
+    "rake",
+    "manage.py",
+    "django-admin",
+    "artisan",
+    "sequelize",
+    "sequelize-cli",
+    "typeorm",
+    "knex",
+    "mix",
+    "alembic",
+    "flask",
+    "supabase",
+    "dotnet-ef",
+    "dotnet",
+];
+
+fn is_client(act: &Act<'_>) -> bool {
+    act.is(&CLIENTS)
+}
+
+fn flushes(act: &Act<'_>) -> bool {
+    let texts = || {
+        let given = act.words().iter().map(Word::raw);
+        given.chain(act.command.stdin.iter().map(Word::raw))
+    };
+    let has = |wanted: &[&str]| {
+        texts().any(|text| {
+            let letter = |it: char| !it.is_ascii_alphanumeric();
+            text.to_ascii_uppercase().split(letter).any(|word| wanted.contains(&word))
+        })
+    };
+    match act.name() {
+        "redis-cli" | "valkey-cli" | "keydb-cli" => {
+            has(&["FLUSHALL", "FLUSHDB", "SHUTDOWN"])
+                || has(&["DEL", "UNLINK"])
+                    && act.sources().iter().any(|source| lists_all_keys(source))
+        }
+        "mongo" | "mongosh" => {
+            let empties = texts().any(|text| {
+                let dense: String = text.chars().filter(|it| !it.is_whitespace()).collect();
+                ["dropDatabase", ".drop(", "deleteMany({})", "remove({})", "dropUser"]
+                    .iter()
+                    .any(|call| dense.contains(call))
+            });
+            empties && !is_for_tests(act)
+        }
+        "etcdctl" => has(&["DEL"]) && act.has(&["--prefix"]),
+        "curl" => {
+            act.arguments().texts(&["-X", "--request"]).iter().any(|it| it == "DELETE")
+                && act.operands().iter().any(|at| at.contains(":9200/"))
+        }
+        _ => false,
+    }
+}
+
+/// Returns whether a command lists every key of a store.
+fn lists_all_keys(source: &Command) -> bool {
+    let arguments = Arguments::new(source.arguments(), &[]);
+    let any = |pattern: &str| matches!(pattern, "*" | "") || pattern.starts_with(['*', STAR]);
+    let keys =
+        source.arguments().windows(2).find(|pair| pair[0].raw().eq_ignore_ascii_case("keys"));
+    let scanned = arguments.texts(&["--pattern"]);
+    matches!(source.name(), "redis-cli" | "valkey-cli" | "keydb-cli")
+        && (keys.is_some_and(|pair| any(pair[1].raw()))
+            || arguments.has(&["--scan"]) && scanned.iter().all(|pattern| any(pattern)))
+}
+
+/// Returns whether the tool of a framework drops the tables, outside of an environment for tests.
+fn resets(act: &Act<'_>) -> bool {
+    const ENVIRONMENTS: [&str; 8] = [
+        "RAILS_ENV",
+        "RACK_ENV",
+        "NODE_ENV",
+        "APP_ENV",
+        "MIX_ENV",
+        "DATABASE_URL",
+        "DJANGO_SETTINGS_MODULE",
+        "FLASK_ENV",
+    ];
+    let in_tests = act.set(&ENVIRONMENTS).iter().any(|value| is_test_name(value.raw()))
+        || act.arguments().texts(&["--env", "-e", "--settings"]).iter().any(|it| is_test_name(it));
+    let operands = act.operands();
+    let verb = |words: &[&str]| operands.iter().any(|word| words.contains(word));
+    let resets = match act.name() {
+        "prisma" => {
+            verb(&["migrate"]) && verb(&["reset"]) || verb(&["db"]) && act.has(&["--force-reset"])
+        }
+        "rails" | "rake" => verb(&["db:drop", "db:reset", "db:drop:all", "db:truncate_all"]),
+        "manage.py" | "django-admin" => verb(&["flush", "reset_db", "sqlflush"]),
+        "artisan" => verb(&["migrate:fresh", "migrate:reset", "migrate:refresh", "db:wipe"]),
+        "sequelize" | "sequelize-cli" => verb(&["db:drop", "db:migrate:undo:all"]),
+        "typeorm" => verb(&["schema:drop"]),
+        "knex" => verb(&["migrate:rollback"]) && act.has(&["--all"]),
+        "mix" => verb(&["ecto.drop", "ecto.reset"]),
+        "alembic" => verb(&["downgrade"]) && verb(&["base"]),
+        "supabase" => verb(&["db"]) && verb(&["reset"]),
+        "dotnet" | "dotnet-ef" => verb(&["database"]) && verb(&["drop"]),
+        _ => false,
+    };
+    resets && !in_tests && !act.only_asks()
+}
+
+/// Returns whether the database that a client speaks to is called one for tests, or lies where
+/// only temporary files do.
+fn is_for_tests(act: &Act<'_>) -> bool {
+    let mut names = act.arguments().texts(&["-d", "--dbname", "-D", "--database"]);
+    let values = [
+        "-d",
+        "--dbname",
+        "-D",
+        "--database",
+        "-c",
+        "--command",
+        "-e",
+        "--execute",
+        "-h",
+        "--host",
+        "-U",
+        "-p",
+        "-P",
+        "-f",
+        "-u",
+        "-cmd",
+        "--eval",
+        "-separator",
+    ];
+    let operands = Arguments::new(act.words(), &values).operands();
+    names.extend(operands.into_iter().take(1).map(|word| word.raw().to_owned()));
+    let set = act.set(&["PGDATABASE", "DATABASE_URL"]);
+    names.extend(set.into_iter().map(|word| word.raw().to_owned()));
+    let is_temporary = |name: &String| {
+        let at = std::path::Path::new(name);
+        act.around.temporary.iter().any(|directory| at.starts_with(directory))
+    };
+    names.iter().any(|name| is_test_name(name))
+        || keeping(act) == Keeping::File && names.iter().any(is_temporary)
+}
+
+/// Returns whether one of the words in a name says that it is for tests. Of an address only the
+/// database at its end counts.
+fn is_test_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let path = match name.split_once("://") {
+        Some((_, address)) => address.rsplit('/').next().unwrap_or_default(),
+        None => name.as_str(),
+    };
+    let path = path.split('?').next().unwrap_or_default();
+    let words = || path.split(|it: char| !it.is_ascii_alphanumeric());
+    words().any(|word| {
+        let begins = ["test", "tmp", "temp", "scratch", "fixture", "memory", "sample", "demo"];
+        begins.iter().any(|begin| word.starts_with(begin))
+            || word.ends_with("test") && !matches!(word, "latest" | "contest" | "attest")
+            || word.ends_with("tests")
+            || matches!(word, "e2e" | "ci" | "sandbox")
+    }) && !words().any(|word| word.starts_with("prod"))
+}
+
+/// Returns the statements that a client is given.
+fn statements(act: &Act<'_>) -> Vec<String> {
+    let mut texts: Vec<String> = act.words().iter().map(|word| word.raw().to_owned()).collect();
+    texts.extend(act.command.stdin.iter().map(|text| text.raw().to_owned()));
+    texts
+        .iter()
+        .flat_map(|text| text.split(';').map(str::to_ascii_lowercase).collect::<Vec<_>>())
+        .collect()
+}
+
+/// Where a database is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeping {
+    /// In a file, mostly of one's own.
+    File,
+    /// By a server.
+    Server,
+}
+
+fn keeping(act: &Act<'_>) -> Keeping {
+    if act.is(&["sqlite3", "sqlite", "duckdb"]) { Keeping::File } else { Keeping::Server }
+}
+
+/// Returns whether a statement, one of several, destroys.
+fn destroys(statement: &str, all: &[String], keeping: Keeping) -> bool {
+    let words = words(statement);
+    let at = |index: usize| words.get(index).copied().unwrap_or_default();
+    // A statement may stand behind a long flag, as in `--execute=DROP ...`.
+    let skipped = usize::from(matches!(at(0), "execute" | "command"));
+    let (first, second) = (at(skipped), at(skipped + 1));
+    let is_server = keeping == Keeping::Server;
+    match first {
+        "drop" => match second {
+            "database" | "schema" | "role" | "user" | "owned" => true,
+            "table" => {
+                let named =
+                    words[skipped + 2..].iter().filter(|it| !matches!(**it, "if" | "exists"));
+                !named.clone().next().is_some_and(|name| is_rebuilt(name, all))
+            }
+            "view" | "tablespace" => is_server,
+            _ => false,
+        },
+        "truncate" => true,
+        "delete" => second == "from" && takes_all(&words),
+        // Filling a new column is what the migrations of a file are made of.
+        "update" => is_server && words.contains(&"set") && takes_all(&words),
+        _ => false,
+    }
+}
+
+fn words(statement: &str) -> Vec<&str> {
+    statement
+        .split(|it: char| !it.is_alphanumeric() && it != '_')
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+/// Returns whether a statement has no condition, or one that every row fulfills.
+fn takes_all(words: &[&str]) -> bool {
+    let condition = words.iter().position(|word| *word == "where");
+    condition.is_none_or(|at| matches!(words[at + 1..], ["true" | "1"] | ["1", "1"]))
+}
+
+/// Returns whether a table is for a while only, or another one takes its name afterwards.
+fn is_rebuilt(table: &str, all: &[String]) -> bool {
+    is_test_name(table)
+        || all.iter().any(|statement| {
+            let words = words(statement);
+            words.first() == Some(&"create") && words.contains(&"table") && words.contains(&table)
+                || words.windows(3).any(|it| it == ["rename", "to", table])
+        })
+}

@@ -1,0 +1,429 @@
+//! The iterations of a run, one after the other: a series for charts, which thins itself out, and
+//! the last of them with all that is worth reading.
+//!
+//! Bounded however long a run is. Not here: sums over the run, and how it is drawn.
+
+use std::collections::BTreeMap;
+
+use super::Latest;
+use crate::event::{Checkpoint, Landed, Recorded, TreeId};
+use crate::gate::{GateResult, GateStatus};
+use crate::ids::{IterationNumber, Role, TaskId};
+use crate::judge::Verdict;
+use crate::reading::Usage;
+use crate::review::ReviewVerdict;
+use crate::run::{Iteration, RunState};
+use crate::units::{Millis, Timestamp, Tokens, UsdMicros};
+
+/// A chart has no more columns on a telephone; when there are more, neighbors are joined.
+const MOST_SPANS: usize = 120;
+
+/// What an agent or a gate said of one iteration; the rest is in the logs.
+const LONGEST_WORDS: usize = 4_000;
+
+/// How many failed gates of an iteration are told of.
+const MOST_GATES: usize = 8;
+
+/// The iterations of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Timeline {
+    /// All of them, in spans of equal length but for the last.
+    pub spans: Vec<Span>,
+    /// How many iterations a whole span has.
+    pub stride: u32,
+    /// What there was to do before the first.
+    pub at_first: Option<u32>,
+    /// The last ones, oldest first.
+    pub iterations: Latest<IterationNote>,
+    /// What the open one has used so far.
+    used: Usage,
+}
+
+/// Iterations that follow each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// The first.
+    pub first: IterationNumber,
+    /// The last.
+    pub last: IterationNumber,
+    /// How many there are.
+    pub count: u32,
+    /// How many of them had which role and came to what.
+    pub came_to: BTreeMap<(Role, CameTo), u32>,
+    /// How long they ran.
+    pub ran: Millis,
+    /// What they cost, where the agents say so.
+    pub cost: Option<UsdMicros>,
+    /// The tokens they took.
+    pub tokens: Tokens,
+    /// What was left to do after them: tasks, or items of the plan.
+    pub left: Option<u32>,
+}
+
+/// One iteration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IterationNote {
+    /// Its number.
+    pub iteration: IterationNumber,
+    /// What it was for.
+    pub role: Role,
+    /// The task it was about.
+    pub task: Option<TaskId>,
+    /// When it began.
+    pub started: Timestamp,
+    /// How long it ran.
+    pub ran: Millis,
+    /// How many calls it took.
+    pub asks: u32,
+    /// What they cost, where the agent says so.
+    pub cost: Option<UsdMicros>,
+    /// The tokens they took.
+    pub tokens: Tokens,
+    /// What it came to.
+    pub came_to: CameTo,
+    /// The same in the words of whoever decided; empty where there is nothing to add.
+    pub words: String,
+    /// The gates that failed.
+    pub failed: Vec<FailedGate>,
+    /// The state before and after it, where both are known.
+    pub change: Option<(TreeId, TreeId)>,
+    /// The commit that came of it.
+    pub commit: Option<String>,
+}
+
+/// A gate that failed in an iteration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedGate {
+    /// Its name.
+    pub name: String,
+    /// The exit code.
+    pub exit_code: i32,
+    /// How long it ran.
+    pub ran: Millis,
+    /// What it said, as the next prompt has it.
+    pub output: String,
+    /// The file with all of it, from the project directory.
+    pub log: Option<String>,
+}
+
+/// What an iteration came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CameTo {
+    /// All is done.
+    Complete,
+    /// The gates passed.
+    Passed,
+    /// A review approved.
+    Approved,
+    /// Handoffs were compacted.
+    Compacted,
+    /// A review wants changes.
+    ChangesRequested,
+    /// A hard gate failed.
+    GatesFailed,
+    /// There was nothing to keep.
+    NothingChanged,
+    /// The work was not handed in as it must be.
+    NotHandedIn,
+    /// A hook refused the commit.
+    CommitRefused,
+    /// The agent needs a person.
+    Blocked,
+    /// The agent brought no answer.
+    NoAnswer,
+    /// A person wished that the task be left out.
+    Skipped,
+    /// It ended before anything was decided.
+    Undecided,
+}
+
+/// Whether that is good news.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tone {
+    /// It is.
+    Good,
+    /// It is part of the way.
+    Middling,
+    /// It is not.
+    Bad,
+}
+
+impl CameTo {
+    /// Returns it in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Passed => "passed",
+            Self::Approved => "approved",
+            Self::Compacted => "compacted",
+            Self::ChangesRequested => "changes requested",
+            Self::GatesFailed => "gates failed",
+            Self::NothingChanged => "nothing changed",
+            Self::NotHandedIn => "not handed in",
+            Self::CommitRefused => "commit refused",
+            Self::Blocked => "blocked",
+            Self::NoAnswer => "no answer",
+            Self::Skipped => "skipped",
+            Self::Undecided => "undecided",
+        }
+    }
+
+    /// Returns whether that is good news.
+    pub fn tone(self) -> Tone {
+        match self {
+            Self::Complete | Self::Passed | Self::Approved | Self::Compacted => Tone::Good,
+            Self::ChangesRequested | Self::Skipped | Self::Undecided => Tone::Middling,
+            Self::GatesFailed
+            | Self::NothingChanged
+            | Self::NotHandedIn
+            | Self::CommitRefused
+            | Self::Blocked
+            | Self::NoAnswer => Tone::Bad,
+        }
+    }
+}
+
+impl Timeline {
+    pub(super) fn begin(&mut self, left: Option<u32>) {
+        self.used = Usage::default();
+        if self.spans.is_empty() {
+            self.at_first = left;
+        }
+    }
+
+    pub(super) fn replied(&mut self, usage: Usage) {
+        self.used = self.used.plus(usage);
+    }
+
+    /// Takes in an iteration that is over, given what is left to do after it.
+    pub(super) fn end(&mut self, open: &Iteration, recorded: &Recorded, left: Option<u32>) {
+        let note = note(open, recorded, self.used);
+        self.add(Span {
+            first: note.iteration,
+            last: note.iteration,
+            count: 1,
+            came_to: BTreeMap::from([((note.role, note.came_to), 1)]),
+            ran: note.ran,
+            cost: note.cost,
+            tokens: note.tokens,
+            left,
+        });
+        self.iterations.push(note);
+    }
+
+    /// Adds one iteration to the series. Where it would grow too long, neighbors are joined.
+    fn add(&mut self, one: Span) {
+        self.stride = self.stride.max(1);
+        match self.spans.last_mut() {
+            Some(last) if last.count < self.stride => last.join(one),
+            Some(_) | None => self.spans.push(one),
+        }
+        if self.spans.len() > MOST_SPANS {
+            self.stride = self.stride.saturating_mul(2);
+            let spans = std::mem::take(&mut self.spans);
+            for span in spans {
+                match self.spans.last_mut() {
+                    Some(last) if last.count < self.stride => last.join(span),
+                    Some(_) | None => self.spans.push(span),
+                }
+            }
+        }
+    }
+}
+
+impl Span {
+    /// Joins the span that follows.
+    fn join(&mut self, next: Self) {
+        self.last = next.last;
+        self.count = self.count.saturating_add(next.count);
+        for (what, count) in next.came_to {
+            *self.came_to.entry(what).or_default() += count;
+        }
+        self.ran = self.ran.plus(next.ran);
+        self.cost = match (self.cost, next.cost) {
+            (Some(one), Some(other)) => Some(one.plus(other)),
+            (one, other) => one.or(other),
+        };
+        self.tokens = self.tokens.plus(next.tokens);
+        self.left = next.left;
+    }
+
+    /// Returns how many of its iterations came to something of this tone.
+    pub fn with_tone(&self, tone: Tone) -> u32 {
+        let matching = self.came_to.iter().filter(|((_, came_to), _)| came_to.tone() == tone);
+        matching.map(|(_, count)| count).sum()
+    }
+}
+
+/// Returns what is left to do: tasks that are neither done nor left out, or else open items of the
+/// plan.
+pub(super) fn left(state: &RunState, open_items: Option<u32>) -> Option<u32> {
+    let tasks = state.board.as_ref().map(|board| {
+        let progress = board.list.progress();
+        let left = progress.total.saturating_sub(progress.done + progress.skipped);
+        u32::try_from(left).unwrap_or(u32::MAX)
+    });
+    tasks.or(open_items)
+}
+
+fn note(open: &Iteration, recorded: &Recorded, used: Usage) -> IterationNote {
+    let (came_to, words) = came_to(open);
+    let failed = open.gates.iter().filter(|result| result.status == GateStatus::Failed);
+    IterationNote {
+        iteration: open.number,
+        role: open.role,
+        task: open.task.clone(),
+        started: open.started,
+        ran: Millis(recorded.ran.0.saturating_sub(open.began.0)),
+        asks: open.asks,
+        cost: used.cost,
+        tokens: used.tokens(),
+        came_to,
+        words: bounded(&words),
+        failed: failed.take(MOST_GATES).map(failed_gate).collect(),
+        change: change(open),
+        commit: open.landed.iter().find_map(commit),
+    }
+}
+
+fn came_to(open: &Iteration) -> (CameTo, String) {
+    let refused = open.landed.iter().find_map(|landed| match landed {
+        Landed::CommitRefused { output } => Some(output.clone()),
+        Landed::Surveyed { .. }
+        | Landed::Committed { .. }
+        | Landed::NothingToCommit
+        | Landed::ScmRan { .. }
+        | Landed::ListWritten
+        | Landed::Shelved { .. }
+        | Landed::RolledBack { .. } => None,
+    });
+    if let Some(output) = refused {
+        return (CameTo::CommitRefused, output);
+    }
+    let Some(judgement) = &open.judgement else { return (CameTo::Undecided, String::new()) };
+    match &judgement.verdict {
+        Verdict::Complete => (CameTo::Complete, String::new()),
+        Verdict::Passed { signal } => (CameTo::Passed, signal.clone().unwrap_or_default()),
+        Verdict::GatesFailed { gates } => (CameTo::GatesFailed, gates.join(", ")),
+        Verdict::AttemptFailed { failure } => {
+            (CameTo::NoAnswer, format!("{}: {}", failure.class.name(), failure.words))
+        }
+        Verdict::NothingChanged => (CameTo::NothingChanged, String::new()),
+        Verdict::NotHandedIn { reasons } => (CameTo::NotHandedIn, reasons.join("\n")),
+        Verdict::Blocked { blocked } => (CameTo::Blocked, blocked.words()),
+        Verdict::Reviewed { verdict: ReviewVerdict::Approved, feedback } => {
+            (CameTo::Approved, feedback.clone())
+        }
+        Verdict::Reviewed { verdict: ReviewVerdict::ChangesRequested, feedback } => {
+            (CameTo::ChangesRequested, feedback.clone())
+        }
+        Verdict::Skipped { .. } => (CameTo::Skipped, String::new()),
+        Verdict::Compacted { trigger } => (CameTo::Compacted, trigger.words().to_owned()),
+    }
+}
+
+fn failed_gate(result: &GateResult) -> FailedGate {
+    let reason = result.reason.as_ref().map(|reason| format!("\n[ralph] {reason}"));
+    FailedGate {
+        name: result.gate.clone(),
+        exit_code: result.exit_code(),
+        ran: result.end.as_ref().map_or(Millis::ZERO, |end| end.ran),
+        output: bounded(&format!("{}{}", result.output, reason.unwrap_or_default())),
+        log: result.log.clone(),
+    }
+}
+
+/// Returns the trees before and after an iteration that may change something. Without a tree of
+/// the checkpoint its commit stands for it.
+fn change(open: &Iteration) -> Option<(TreeId, TreeId)> {
+    match open.role {
+        Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix => {}
+        Role::Review | Role::Compact | Role::Message => return None,
+    }
+    let before = match open.checkpoint.as_ref()? {
+        Checkpoint::None => return None,
+        Checkpoint::Git { head, tree, branch: _ } => {
+            tree.clone().or_else(|| head.as_ref().map(|head| TreeId(head.0.clone())))?
+        }
+    };
+    let seen = open.observed.as_ref().and_then(|observed| observed.observation.as_ref());
+    let surveyed = open.landed.iter().find_map(|landed| match landed {
+        Landed::Surveyed { tree, .. } => tree.clone(),
+        Landed::Committed { .. }
+        | Landed::NothingToCommit
+        | Landed::CommitRefused { .. }
+        | Landed::ScmRan { .. }
+        | Landed::ListWritten
+        | Landed::Shelved { .. }
+        | Landed::RolledBack { .. } => None,
+    });
+    let committed = || open.landed.iter().find_map(commit).map(TreeId);
+    let after = seen.map(|seen| seen.tree.clone()).or(surveyed).or_else(committed)?;
+    (before != after).then_some((before, after))
+}
+
+fn commit(landed: &Landed) -> Option<String> {
+    match landed {
+        Landed::Committed { commit, .. } => Some(commit.0.clone()),
+        Landed::Surveyed { .. }
+        | Landed::NothingToCommit
+        | Landed::CommitRefused { .. }
+        | Landed::ScmRan { .. }
+        | Landed::ListWritten
+        | Landed::Shelved { .. }
+        | Landed::RolledBack { .. } => None,
+    }
+}
+
+fn bounded(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_WORDS) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(number: u32) -> Span {
+        let came_to = if number.is_multiple_of(3) { CameTo::GatesFailed } else { CameTo::Passed };
+        Span {
+            first: IterationNumber(number),
+            last: IterationNumber(number),
+            count: 1,
+            came_to: BTreeMap::from([((Role::Implement, came_to), 1)]),
+            ran: Millis(10),
+            cost: number.is_multiple_of(2).then_some(UsdMicros(5)),
+            tokens: Tokens(7),
+            left: Some(20_000 - number),
+        }
+    }
+
+    #[test]
+    fn a_series_thins_out_and_loses_nothing_of_its_sums() {
+        for count in [1, 119, 120, 121, 240, 241, 1_000, 10_000] {
+            let mut timeline = Timeline::default();
+            (1..=count).for_each(|number| timeline.add(one(number)));
+            let spans = &timeline.spans;
+            assert!(spans.len() <= MOST_SPANS, "{count}: {}", spans.len());
+            assert!(spans.len() >= count.min(60) as usize, "{count}: {}", spans.len());
+            assert_eq!(spans.iter().map(|span| span.count).sum::<u32>(), count);
+            assert_eq!(spans.iter().map(|span| span.ran.0).sum::<u64>(), u64::from(count) * 10);
+            let bad: u32 = spans.iter().map(|span| span.with_tone(Tone::Bad)).sum();
+            assert_eq!(bad, count / 3);
+            assert_eq!(spans.last().and_then(|span| span.left), Some(20_000 - count));
+            for pair in spans.windows(2) {
+                assert_eq!(pair[0].last.0 + 1, pair[1].first.0, "{count}: no gap");
+                assert_eq!(pair[0].count, timeline.stride, "{count}: only the last is shorter");
+            }
+        }
+    }
+
+    #[test]
+    fn long_words_are_cut_between_characters() {
+        assert_eq!(bounded("short"), "short");
+        let cut = bounded(&"ä".repeat(LONGEST_WORDS + 1));
+        assert_eq!(cut.chars().count(), LONGEST_WORDS + 1);
+    }
+}

@@ -1,0 +1,99 @@
+//! The end of an iteration, folded into the state: what it leaves to the next one.
+//!
+//! Not here: what the iteration comes to, which `settle` says.
+
+use super::{Completeness, HANDOFFS, Iteration, RunState};
+use crate::ids::Role;
+use crate::judge::{Judgement, Verdict};
+use crate::memory::since::Attempted;
+use crate::settle;
+use crate::units::Timestamp;
+
+impl RunState {
+    /// Closes the open iteration: what it leaves is feedback, a changed list and, at best,
+    /// completion.
+    pub(super) fn close(&mut self, at: Timestamp) {
+        self.last_ended = Some(at);
+        let ran = self.ran_in_iteration();
+        let Some(current) = self.current.take() else {
+            return;
+        };
+        if current.role == Role::Compact {
+            return self.close_compaction(current);
+        }
+        if let (Some(board), Some(work), Some(task)) =
+            (&mut self.board, self.recipe.task_work(), &current.task)
+        {
+            let settled = settle::settle(work, board.log(task).failed, &board.list, &current);
+            board.settle(work, settled, &current, ran);
+        }
+        self.forget_skips();
+        let refusal = current.refusal();
+        // What nobody committed after the agent is work all the same.
+        if let (Some(Judgement { verdict: Verdict::Passed { .. }, .. }), None) =
+            (&current.judgement, &refusal)
+        {
+            self.note_work(&current);
+        }
+        let Some(judgement) = current.judgement else {
+            return;
+        };
+        if let (Some(_), Role::Implement | Role::Fix) = (&self.recipe.memory, current.role) {
+            let has_passed =
+                matches!(&judgement.verdict, Verdict::Complete | Verdict::Passed { .. })
+                    && refusal.is_none();
+            let attempted = if has_passed { Attempted::Passed } else { Attempted::Otherwise };
+            self.since.coded(current.number, judgement.handoff.as_deref(), attempted);
+        }
+        self.feedback = judgement.feedback;
+        self.doubted = judgement.doubted;
+        if let Some(handoff) = judgement.handoff {
+            self.handoffs.push(*handoff);
+            let surplus = self.handoffs.len().saturating_sub(HANDOFFS);
+            self.handoffs.drain(..surplus);
+        }
+        match (judgement.verdict, refusal) {
+            (
+                Verdict::Complete | Verdict::Passed { .. } | Verdict::Reviewed { .. },
+                Some(refusal),
+            ) => {
+                self.feedback.push(refusal);
+            }
+            (Verdict::Complete, None) => {
+                self.totals.passed += 1;
+                self.completeness = Completeness::Complete;
+                self.base = None;
+            }
+            (Verdict::Passed { .. } | Verdict::Reviewed { .. }, None) => {
+                self.totals.passed += 1;
+                self.base = None;
+            }
+            (
+                Verdict::GatesFailed { .. }
+                | Verdict::AttemptFailed { .. }
+                | Verdict::NothingChanged
+                | Verdict::NotHandedIn { .. }
+                | Verdict::Blocked { .. }
+                | Verdict::Compacted { .. },
+                _,
+            ) => {}
+            (Verdict::Skipped { .. }, _) => self.base = None,
+        }
+    }
+
+    /// Closes a compaction: what it leaves is a memory, or nothing. All else stays what it was.
+    fn close_compaction(&mut self, current: Iteration) {
+        let trigger = self.trigger();
+        let next = self.next_coding().map(|task| task.id.clone());
+        match current.judgement.and_then(|judgement| judgement.compacted) {
+            Some(compacted) => {
+                self.memory = Some(Box::new(compacted.memory));
+                self.since.compacted(current.number, next.as_ref());
+                // The memory stands for all but the last of them.
+                let surplus = self.handoffs.len().saturating_sub(1);
+                self.handoffs.drain(..surplus);
+            }
+            None => self.since.failed(trigger, next.as_ref()),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Wishes that are sent, taken, kept and refused.
+
+use std::os::unix::fs::symlink;
+
+use ralph_core::ids::TaskId;
+
+use super::*;
+
+fn note(text: &str) -> Wish {
+    Wish::Note { text: text.to_owned() }
+}
+
+fn wishes(found: &[Found]) -> Vec<Wish> {
+    let wish = |found: &Found| match found {
+        Found::Wish(asked) => Some(asked.wish.clone()),
+        Found::Junk { .. } => None,
+    };
+    found.iter().filter_map(wish).collect()
+}
+
+#[test]
+fn wishes_arrive_in_order_and_stay_until_they_are_done_with() {
+    let run = tempfile::tempdir().expect("a directory");
+    let mut inbox = Inbox::new(run.path());
+    assert_eq!(inbox.take(), []);
+    let sent =
+        [Wish::Pause, Wish::Skip { task: TaskId("a/b".into()) }, note("ü\n\"x\""), Wish::GoOn];
+    for wish in &sent {
+        send(run.path(), wish).expect("sent");
+        // Two wishes of one millisecond may come in either order.
+        let sent_at = clock::now();
+        while clock::now() == sent_at {}
+    }
+    let found = inbox.take();
+    assert_eq!(wishes(&found), sent);
+    assert_eq!(wishes(&Inbox::new(run.path()).take()), sent, "a crash loses none");
+    assert_eq!(waiting(run.path()).len(), 4);
+    for found in &found {
+        if let Found::Wish(asked) = found {
+            inbox.done_with(&asked.id);
+        }
+    }
+    assert_eq!(inbox.take(), []);
+}
+
+#[test]
+fn an_inbox_that_was_quiet_is_not_listed_again_and_nothing_is_missed() {
+    let run = tempfile::tempdir().expect("a directory");
+    let id = send_as(run.path(), &Wish::Stop, Some("ann".into())).expect("sent");
+    let mut inbox = Inbox::new(run.path());
+    let [Found::Wish(asked)] = &inbox.take()[..] else { panic!("one wish") };
+    assert_eq!((&asked.id, asked.by.as_deref()), (&id, Some("ann")));
+    inbox.done_with(&id);
+    assert_eq!(inbox.take(), []);
+    // Right after a change the directory's time is not to be trusted.
+    assert_eq!(inbox.quiet, None);
+    let old = SystemTime::now() - Duration::from_secs(9);
+    let touch = |time| fs::File::open(inbox.directory.clone()).and_then(|it| it.set_modified(time));
+    touch(old).expect("touched");
+    assert_eq!(inbox.take(), []);
+    assert!(inbox.quiet.is_some());
+    send(run.path(), &Wish::Pause).expect("sent");
+    assert_eq!(wishes(&inbox.take()), [Wish::Pause]);
+}
+
+#[test]
+fn what_is_no_wish_is_told_once_and_harms_nothing() {
+    let run = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| run.path().join("inbox").join(name);
+    fs::create_dir(run.path().join("inbox")).expect("made");
+    fs::write(run.path().join("secret"), r#"{"version":1,"at":1,"wish":{"wish":"stop"}}"#)
+        .expect("written");
+    symlink(run.path().join("secret"), at("000000000000001-00000001.json")).expect("linked");
+    fs::write(at("000000000000002-00000002.json"), vec![b' '; 70_000]).expect("written");
+    fs::write(at("000000000000003-00000003.json"), "{").expect("written");
+    fs::write(at("000000000000004-00000004.json"), r#"{"version":1,"at":1,"wish":{"wish":"fly"}}"#)
+        .expect("written");
+    fs::create_dir(at("000000000000005-00000005.json")).expect("made");
+    fs::write(at("hello.txt"), "x").expect("written");
+    fs::write(at(".half-written.tmp"), "x").expect("written");
+    send(run.path(), &Wish::Pause).expect("sent");
+    let mut inbox = Inbox::new(run.path());
+    let found = inbox.take();
+    assert_eq!(wishes(&found), [Wish::Pause]);
+    assert_eq!(found.len(), 7, "{found:?}");
+    assert_eq!(wishes(&inbox.take()), [Wish::Pause]);
+    assert_eq!(inbox.take().len(), 1, "junk is told once");
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_and_leaves_nothing() {
+    let run = tempfile::tempdir().expect("a directory");
+    let error = |wish: &Wish| send(run.path(), wish).expect_err("refused").to_string();
+    assert_eq!(error(&note(" \n")), "the note is empty");
+    let long = "ä".repeat(LONGEST_NOTE + 1);
+    assert_eq!(error(&note(&long)), "the note has 4001 characters; at most 4000 fit into a prompt");
+    assert!(!run.path().join("inbox").exists());
+    send(run.path(), &note(&"\u{1}".repeat(LONGEST_NOTE))).expect("the longest fits");
+    assert_eq!(waiting(run.path()).len(), 1);
+    for _ in 1..MOST_WAITING {
+        send(run.path(), &Wish::Pause).expect("sent");
+    }
+    assert!(matches!(send(run.path(), &Wish::Pause), Err(ControlError::Full { .. })));
+    let gone = run.path().join("gone");
+    assert!(matches!(send(&gone, &Wish::Pause), Err(ControlError::Refused { .. })));
+    let linked = tempfile::tempdir().expect("a directory");
+    symlink(run.path(), linked.path().join("inbox")).expect("linked");
+    assert!(matches!(send(linked.path(), &Wish::Pause), Err(ControlError::Refused { .. })));
+    assert_eq!(Inbox::new(linked.path()).take().len(), 1, "told as junk");
+}

@@ -1,0 +1,44 @@
+//! Pauses of a thread that end when nobody waits for it any longer.
+//!
+//! Not here: how long they are.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::Patience;
+
+/// Until when a thread may pause; without end, until somebody says so.
+#[derive(Debug, Default)]
+pub(crate) struct Rest {
+    deadline: Mutex<Option<Instant>>,
+    changed: Condvar,
+}
+
+impl Rest {
+    /// Lets pauses end at a moment.
+    pub(crate) fn end_at(&self, deadline: Instant) {
+        *self.lock() = Some(deadline);
+        self.changed.notify_all();
+    }
+
+    /// Pauses, unless it would last past the end: then there is nothing to wait for.
+    pub(crate) fn pause(&self, span: Duration) -> Patience {
+        let until = Instant::now() + span;
+        let mut deadline = self.lock();
+        loop {
+            if deadline.is_some_and(|deadline| until > deadline) {
+                return Patience::Gone;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Patience::Left;
+            }
+            let woken = self.changed.wait_timeout(deadline, left);
+            deadline = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,75 @@
+//! Notices for a program of the user's: the notice as JSON on its standard input.
+//!
+//! It runs outside of any sandbox, as the user. Not here: who may set one.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ralph_core::child::Ending;
+use ralph_core::notice::Notice;
+
+use super::webhook::facts;
+use crate::environment::Variables;
+use crate::process::{Limits, Spawn, Stdin, Watch, capture};
+
+/// What of its output is worth keeping.
+const LONGEST_OUTPUT: usize = 4096;
+
+/// A program does not print more than this unless something is wrong.
+const MOST_OUTPUT: u64 = 1 << 20;
+
+/// A program of the user's.
+#[derive(Debug)]
+pub struct CommandChannel {
+    /// The shell command.
+    pub command: String,
+    /// How long it may take.
+    pub limit: Duration,
+    /// ralph's own signals.
+    pub watch: Watch,
+    /// Where it starts.
+    pub cwd: PathBuf,
+    /// Its environment.
+    pub env: Variables,
+}
+
+impl CommandChannel {
+    pub(super) fn deliver(&self, notice: &Notice) -> Result<String, String> {
+        let mut input = facts(notice).to_string().into_bytes();
+        input.push(b'\n');
+        let mut env = self.env.clone();
+        env.push(("RALPH_NOTICE".into(), notice.occasion.name().into()));
+        let spawn = Spawn {
+            program: "sh".into(),
+            args: vec!["-c".into(), self.command.clone().into()],
+            cwd: self.cwd.clone(),
+            env,
+            stdin: Stdin::Bytes(input),
+            limits: Limits {
+                hard: Some(self.limit),
+                grace: Duration::from_secs(1),
+                output: Some(MOST_OUTPUT),
+                ..Limits::default()
+            },
+        };
+        run(&spawn, &self.watch).map(|()| "exit code 0".to_owned())
+    }
+}
+
+/// Runs a program, and says why it did not succeed.
+pub(super) fn run(spawn: &Spawn, watch: &Watch) -> Result<(), String> {
+    let captured = capture(spawn, watch, LONGEST_OUTPUT);
+    match &captured.end.ending {
+        Ending::Exited { code: 0 } => Ok(()),
+        Ending::NotStarted { reason } => Err(reason.to_string()),
+        ending @ (Ending::Exited { .. }
+        | Ending::Signalled { .. }
+        | Ending::TimedOut { .. }
+        | Ending::Lingered { .. }
+        | Ending::Interrupted { .. }) => {
+            let said = String::from_utf8_lossy(&captured.stderr);
+            let said = ralph_core::text::one_line(&said, 200);
+            Err(if said.is_empty() { ending.to_string() } else { format!("{ending}: {said}") })
+        }
+    }
+}

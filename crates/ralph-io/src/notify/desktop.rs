@@ -1,0 +1,122 @@
+//! Notices on the desktop, by the program that the system has for it.
+//!
+//! Not here: terminals.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ralph_core::notice::{Notice, Occasion};
+
+use super::command::run;
+use crate::environment::Variables;
+use crate::process::{Limits, Spawn, Stdin, Watch};
+
+/// A notification daemon answers at once; one that is being started takes a few seconds.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The desktop of this machine.
+#[derive(Debug)]
+pub struct Desktop {
+    /// ralph's own signals.
+    pub watch: Watch,
+    /// Where the program starts.
+    pub cwd: PathBuf,
+    /// Its environment, which says where the desktop is.
+    pub env: Variables,
+}
+
+impl Desktop {
+    pub(super) fn deliver(&self, notice: &Notice) -> Result<String, String> {
+        let (program, args) = program(cfg!(target_os = "macos"), notice);
+        let spawn = Spawn {
+            program: program.into(),
+            args: args.into_iter().map(OsString::from).collect(),
+            cwd: self.cwd.clone(),
+            env: self.env.clone(),
+            stdin: Stdin::Null,
+            limits: Limits {
+                hard: Some(LIMIT),
+                grace: Duration::from_secs(1),
+                ..Limits::default()
+            },
+        };
+        run(&spawn, &self.watch).map(|()| format!("{program} took it"))
+    }
+}
+
+/// Returns the program that shows a notice, with its arguments. The texts are arguments, never part
+/// of a script; what a text marks up is not for them to say.
+fn program(is_mac: impl Into<System>, notice: &Notice) -> (&'static str, Vec<String>) {
+    match is_mac.into() {
+        System::MacOs => {
+            let script = [
+                "on run argv",
+                "display notification (item 2 of argv) with title (item 1 of argv)",
+                "end run",
+            ];
+            let mut args: Vec<String> =
+                script.iter().flat_map(|line| ["-e".to_owned(), (*line).to_owned()]).collect();
+            args.extend([notice.title.clone(), notice.message.clone()]);
+            ("osascript", args)
+        }
+        System::Other => {
+            let urgency = match notice.occasion {
+                Occasion::Finish | Occasion::Waiting | Occasion::Test => "normal",
+                Occasion::Failure
+                | Occasion::Blocked
+                | Occasion::Stuck
+                | Occasion::Budget
+                | Occasion::Person => "critical",
+            };
+            let args = vec![
+                "--app-name=ralph".to_owned(),
+                format!("--urgency={urgency}"),
+                "--".to_owned(),
+                notice.title.clone(),
+                escaped(&notice.message),
+            ];
+            ("notify-send", args)
+        }
+    }
+}
+
+/// Whose desktop it is.
+enum System {
+    MacOs,
+    Other,
+}
+
+impl From<bool> for System {
+    fn from(is_mac: bool) -> Self {
+        if is_mac { Self::MacOs } else { Self::Other }
+    }
+}
+
+/// Desktops read the body of a notification as markup.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_core::notice::trial;
+    use ralph_core::units::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn texts_are_arguments_and_no_markup() {
+        let notice = Notice {
+            title: "\" & do shell script \"id".into(),
+            message: "<b>a & b</b>".into(),
+            ..trial("/p", Timestamp(0))
+        };
+        let (name, args) = program(false, &notice);
+        assert_eq!(name, "notify-send");
+        assert_eq!(args[2..], ["--", "\" & do shell script \"id", "&lt;b&gt;a &amp; b&lt;/b&gt;"]);
+        let (name, args) = program(true, &notice);
+        assert_eq!(name, "osascript");
+        assert_eq!(args[6..], ["\" & do shell script \"id", "<b>a & b</b>"]);
+    }
+}

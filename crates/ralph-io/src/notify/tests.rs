@@ -1,0 +1,128 @@
+//! The queues: what is sent, what is not sent twice, and that nothing waits for ever.
+
+use std::sync::mpsc;
+
+use ralph_core::event::Event;
+use ralph_core::ids::RunId;
+use ralph_core::notice::Occasion;
+use ralph_core::outcome::Outcome;
+use ralph_core::recipe::{AgentChoice, AgentKind, PromptSource, Recipe, Work};
+use ralph_core::units::{Millis, Timestamp};
+
+use super::*;
+use crate::process::Watch;
+
+fn policy() -> NoticePolicy {
+    NoticePolicy {
+        on: [Occasion::Finish, Occasion::Failure].into(),
+        long_wait: Millis::from_mins(10),
+    }
+}
+
+/// The start and the end of a run, each with the state that follows.
+fn events() -> Vec<(Recorded, RunState)> {
+    let agent = AgentChoice::new(AgentKind::Text, "agent");
+    let started = Event::RunStarted {
+        journal: 1,
+        version: "0".into(),
+        run: RunId("r".into()),
+        project: "/work/tulip-granite-9931".into(),
+        recipe: Box::new(Recipe::new(Work::Prompt(PromptSource::Text("p".into())), agent)),
+    };
+    let ended = Event::RunEnded { outcome: Outcome::Complete };
+    let recorded = |event, seq| Recorded { seq, at: Timestamp(0), ran: Millis(0), event };
+    let (first, last) = (recorded(started, 1), recorded(ended, 2));
+    let before = RunState::begin(&first).expect("it begins");
+    let mut after = before.clone();
+    after.apply(&last).expect("it fits");
+    vec![(first, before), (last, after)]
+}
+
+fn tell(notifier: &mut Notifier) {
+    for (recorded, state) in events() {
+        notifier.tell(&recorded, &state);
+    }
+}
+
+fn terminal() -> (Channel, mpsc::Receiver<String>) {
+    let (tx, rx) = mpsc::channel();
+    let write = Box::new(move |text: &str| drop(tx.send(text.to_owned())));
+    (Channel::Terminal(Terminal { ring: Ring::Osc9, write }), rx)
+}
+
+fn command(script: &str, limit: Duration) -> Channel {
+    Channel::Command(CommandChannel {
+        command: script.to_owned(),
+        limit,
+        watch: Watch::detached(),
+        cwd: "/".into(),
+        env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+    })
+}
+
+#[test]
+fn what_was_delivered_is_not_told_again_by_a_resumed_run() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let ledger = directory.path().join("notices.jsonl");
+    let masker = || Masker::new(["tulip-granite-9931".to_owned()]);
+    let (channel, heard) = terminal();
+    let failing = command("echo no >&2; exit 3", Duration::from_secs(20));
+    let mut notifier =
+        Notifier::start(policy(), vec![channel, failing], &ledger, masker()).expect("started");
+    tell(&mut notifier);
+    let warnings = notifier.finish(Duration::from_secs(30));
+    assert_eq!(warnings, ["a notice by command did not arrive: exit code 3: no"]);
+    let told: Vec<String> = heard.try_iter().collect();
+    assert_eq!(told.len(), 1);
+    assert!(told[0].contains("ralph: ***: complete"), "secrets are masked: {told:?}");
+    // The failed one is tried again, the other is not told twice.
+    let input = directory.path().join("marker");
+    let (channel, heard) = terminal();
+    let mending = command(&format!("cat > {}", input.display()), Duration::from_secs(20));
+    let mut notifier =
+        Notifier::start(policy(), vec![channel, mending], &ledger, masker()).expect("started");
+    tell(&mut notifier);
+    assert_eq!(notifier.finish(Duration::from_secs(30)), Vec::<String>::new());
+    assert_eq!(heard.try_iter().count(), 0);
+    let text = std::fs::read_to_string(input).expect("the command ran");
+    let facts: serde_json::Value = serde_json::from_str(&text).expect("one object");
+    assert_eq!(facts["occasion"], "finish");
+    assert_eq!(facts["outcome"]["end"], "complete");
+}
+
+#[test]
+fn a_channel_that_hangs_holds_up_neither_the_run_nor_the_others() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (channel, heard) = terminal();
+    let hanging = command("exec sleep 600", Duration::from_millis(300));
+    let ledger = directory.path().join("notices.jsonl");
+    let mut notifier =
+        Notifier::start(policy(), vec![hanging, channel], &ledger, Masker::new([])).expect("ok");
+    tell(&mut notifier);
+    assert!(heard.recv_timeout(Duration::from_secs(30)).is_ok());
+    let warnings = notifier.finish(Duration::from_secs(30));
+    assert_eq!(warnings, ["a notice by command did not arrive: timed out"]);
+}
+
+#[test]
+fn the_end_of_a_run_does_not_wait_longer_than_it_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let slow = command("exec sleep 3", Duration::from_secs(600));
+    let ledger = directory.path().join("notices.jsonl");
+    let mut notifier =
+        Notifier::start(policy(), vec![slow], &ledger, Masker::new([])).expect("started");
+    tell(&mut notifier);
+    let warnings = notifier.finish(Duration::from_millis(50));
+    assert_eq!(warnings, ["a notice by command did not arrive: 1 not sent in time"]);
+}
+
+#[test]
+fn a_flood_of_notices_is_bounded() {
+    let line = Line::new("webhook");
+    let notice = ralph_core::notice::trial("/p", Timestamp(0));
+    for _ in 0..QUEUE + 3 {
+        line.push(notice.clone());
+    }
+    assert_eq!(line.lock().waiting.len(), QUEUE);
+    assert_eq!(line.lock().failures, 3);
+}

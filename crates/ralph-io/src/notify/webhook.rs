@@ -1,0 +1,117 @@
+//! Notices for a URL, as JSON: `text` for chats, `title` and `message` for ntfy, and all facts.
+//!
+//! Not here: the connection (`http`) and how the signature is made.
+
+use ralph_core::notice::Notice;
+use serde_json::{Value, json};
+
+use super::signature::Secret;
+use crate::clock;
+use crate::http::{Patience, Poster, Terms};
+
+/// A URL that is told.
+#[derive(Debug)]
+pub struct Webhook {
+    poster: Poster,
+    secret: Option<Secret>,
+    topic: Option<String>,
+}
+
+impl Webhook {
+    /// Returns one for a URL. A topic is what ntfy wants to be told with JSON.
+    pub fn new(
+        url: impl Into<String>,
+        terms: Terms,
+        secret: Option<Secret>,
+        topic: Option<String>,
+    ) -> Self {
+        Self { poster: Poster::new(url, terms), secret, topic }
+    }
+
+    pub(super) fn deliver(
+        &self,
+        notice: &Notice,
+        pause: &mut dyn FnMut(std::time::Duration) -> Patience,
+    ) -> Result<String, String> {
+        let body = payload(notice, self.topic.as_deref()).to_string();
+        let run = notice.facts.run.as_ref().map_or("test", |run| run.0.as_str());
+        let id = format!("{run}.{}", notice.id);
+        let headers = || match &self.secret {
+            Some(secret) => secret.sign(&id, clock::now(), &body),
+            None => Vec::new(),
+        };
+        match self.poster.post(body.as_bytes(), &headers, pause) {
+            Ok(answer) => Ok(format!("{} answered {}", self.poster.host(), answer.status)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// Returns what a URL gets.
+fn payload(notice: &Notice, topic: Option<&str>) -> Value {
+    let mut payload = json!({
+        "text": format!("{}\n{}", notice.title, notice.message),
+        "title": notice.title,
+        "message": notice.message,
+        "ralph": facts(notice),
+    });
+    if let Some(topic) = topic {
+        payload["topic"] = json!(topic);
+    }
+    payload
+}
+
+/// Returns everything that is known of a notice, as one flat object.
+pub(super) fn facts(notice: &Notice) -> Value {
+    let mut facts = json!({
+        "id": notice.id,
+        "occasion": notice.occasion,
+        "title": notice.title,
+        "message": notice.message,
+    });
+    if let (Some(facts), Ok(Value::Object(more))) =
+        (facts.as_object_mut(), serde_json::to_value(&notice.facts))
+    {
+        facts.extend(more);
+    }
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_core::notice::trial;
+    use ralph_core::units::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn chats_ntfy_and_programs_find_what_they_read() {
+        let payload = payload(&trial("/work/shop", Timestamp(7)), Some("mine"));
+        expect_test::expect![[r#"
+            {
+              "text": "ralph: shop: a test\nThis is what a notice of ralph looks like.",
+              "title": "ralph: shop: a test",
+              "message": "This is what a notice of ralph looks like.",
+              "ralph": {
+                "id": "test-7",
+                "occasion": "test",
+                "title": "ralph: shop: a test",
+                "message": "This is what a notice of ralph looks like.",
+                "version": 1,
+                "project": "/work/shop",
+                "at": 7,
+                "ran": 0,
+                "iterations": 0,
+                "usage": {
+                  "input": 0,
+                  "output": 0,
+                  "cache_read": 0,
+                  "cache_write": 0,
+                  "cost": null
+                }
+              },
+              "topic": "mine"
+            }"#]]
+        .assert_eq(&format!("{payload:#}"));
+    }
+}

@@ -1,0 +1,193 @@
+//! Files for one call of a VM, which shares directories and no single files.
+//!
+//! A copy of each goes into a directory that is shared, and where the child's words name one, they name
+//! the copy. What the child may write is fetched back when it has ended, as far as it is a plain file
+//! of bearable size: whoever is inside may have made anything of it. Not here: the VM.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::bounded;
+use crate::process::Spawn;
+use crate::sandbox::cage::Handed;
+use crate::store::layout::{fnv1a, private_directories, write_json};
+
+/// More than any prompt or answer.
+const LARGEST: u64 = 16 << 20;
+
+/// The note of what is to be fetched back.
+const NOTE: &str = "back.json";
+
+/// What is to be fetched back, by where its copy is.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Back {
+    files: Vec<(PathBuf, PathBuf)>,
+}
+
+/// Hands files in, and returns the child that finds them.
+pub(super) fn hand_in(
+    spawn: Spawn,
+    handed: &Handed,
+    outside: &[(PathBuf, PathBuf)],
+    directory: &Path,
+    is_shared: impl Fn(&Path) -> bool,
+) -> io::Result<Spawn> {
+    // The last call's are no use to this one.
+    let _ = fs::remove_dir_all(directory);
+    private_directories(directory)?;
+    let there = |paths: &[PathBuf]| -> Vec<PathBuf> {
+        paths.iter().filter(|path| path.exists() && !is_shared(path)).cloned().collect()
+    };
+    let (readable, writable) = (there(&handed.readable), there(&handed.writable));
+    let mut names: Vec<(PathBuf, PathBuf)> = outside.to_vec();
+    let all = readable.iter().chain(&writable);
+    names.extend(all.map(|path| (path.clone(), place(directory, path))));
+    // The longest first: one name may be the beginning of another.
+    names.sort_by_key(|(path, _)| std::cmp::Reverse(path.as_os_str().len()));
+    for path in readable.iter().chain(&writable) {
+        copy(path, &place(directory, path), &names)?;
+    }
+    let files = writable.iter().filter(|path| path.is_file());
+    let back = Back { files: files.map(|it| (place(directory, it), it.clone())).collect() };
+    if !back.files.is_empty() {
+        let note = directory.with_extension(NOTE);
+        write_json(&note, &back).map_err(|error| io::Error::other(error.to_string()))?;
+    }
+    let renamed = |word: &OsStr| renamed(word, &names);
+    Ok(Spawn {
+        program: renamed(&spawn.program),
+        args: spawn.args.iter().map(|word| renamed(word)).collect(),
+        env: spawn.env.iter().map(|(name, value)| (name.clone(), renamed(value))).collect(),
+        ..spawn
+    })
+}
+
+/// Fetches back what was to be written.
+pub(in crate::sandbox) fn fetch(directory: &Path) {
+    let note = directory.with_extension(NOTE);
+    let Ok(text) = fs::read(&note) else { return };
+    let back: Back = serde_json::from_slice(&text).unwrap_or_default();
+    for (copy, path) in back.files {
+        if let Ok(bytes) = bounded::read_within(directory, &copy, LARGEST) {
+            // A lost answer is seen by who wants to read it.
+            let _ = fs::write(path, bytes);
+        }
+    }
+    let _ = fs::remove_file(note);
+}
+
+/// Returns where the copy of a file goes. Those that were in one directory stay in one.
+fn place(directory: &Path, path: &Path) -> PathBuf {
+    let above = path.parent().unwrap_or(path).as_os_str().as_encoded_bytes();
+    let name = path.file_name().unwrap_or_default();
+    directory.join(format!("{:08x}", fnv1a(above) & 0xffff_ffff)).join(name)
+}
+
+/// Copies a file, or a directory whole, with the names that hold inside.
+fn copy(from: &Path, to: &Path, names: &[(PathBuf, PathBuf)]) -> io::Result<()> {
+    if from.is_dir() {
+        fs::create_dir_all(to)?;
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            copy(&entry.path(), &to.join(entry.file_name()), names)?;
+        }
+        return Ok(());
+    }
+    if let Some(above) = to.parent() {
+        fs::create_dir_all(above)?;
+    }
+    let bytes = fs::read(from)?;
+    let mode = fs::metadata(from)?.permissions();
+    match String::from_utf8(bytes) {
+        Ok(text) => fs::write(to, renamed(OsStr::new(&text), names).as_encoded_bytes())?,
+        Err(other) => fs::write(to, other.into_bytes())?,
+    }
+    fs::set_permissions(to, mode)
+}
+
+/// Returns a text with the names that hold inside.
+fn renamed(word: &OsStr, names: &[(PathBuf, PathBuf)]) -> OsString {
+    let Some(text) = word.to_str() else { return word.to_owned() };
+    let mut text = text.to_owned();
+    for (path, inside) in names {
+        if let (Some(path), Some(inside)) = (path.to_str(), inside.to_str())
+            && text.contains(path)
+        {
+            // A copy's own name is not to be renamed once more.
+            let parts: Vec<&str> = text.split(inside).collect();
+            let parts: Vec<String> = parts.iter().map(|part| part.replace(path, inside)).collect();
+            text = parts.join(inside);
+        }
+    }
+    text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{Limits, Stdin};
+
+    #[test]
+    fn a_child_finds_copies_and_what_it_wrote_is_fetched_back() {
+        let root = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| root.path().join(name);
+        for name in ["run/plugin/hooks", "project"] {
+            fs::create_dir_all(at(name)).expect("a directory");
+        }
+        for (name, text) in [
+            ("run/prompt.md", "the prompt"),
+            ("run/answer.md", ""),
+            ("run/secret.md", "the answer of a link"),
+            ("run/plugin/hooks/hooks.json", "{\"command\": \"/opt/ralph hook\"}"),
+            ("project/own.md", "shared"),
+        ] {
+            fs::write(at(name), text).expect("written");
+        }
+        let handed = Handed {
+            readable: vec![at("run/prompt.md"), at("run/plugin"), at("project/own.md")],
+            writable: vec![at("run/answer.md"), at("run/absent.md")],
+        };
+        let word = |text: String| OsString::from(text);
+        let spawn = Spawn {
+            program: "/opt/ralph".into(),
+            args: vec![
+                word(format!("--prompt={}", at("run/prompt.md").display())),
+                word(format!("{}", at("run/answer.md").display())),
+                word(format!("{}", at("project/own.md").display())),
+            ],
+            cwd: at("project"),
+            env: vec![("PLUGIN".into(), at("run/plugin").into())],
+            stdin: Stdin::Null,
+            limits: Limits::default(),
+        };
+        let directory = at("run/vm");
+        let outside = [(PathBuf::from("/opt/ralph"), at("run/bin/ralph"))];
+        let is_shared = |path: &Path| path.starts_with(at("project"));
+        let spawn = hand_in(spawn, &handed, &outside, &directory, is_shared).expect("handed in");
+        assert_eq!(spawn.program, at("run/bin/ralph"));
+        assert_eq!(spawn.args[2], at("project/own.md"), "what is shared keeps its name");
+        let prompt = spawn.args[0].to_str().expect("text").strip_prefix("--prompt=");
+        assert_eq!(fs::read_to_string(prompt.expect("a path")).expect("a copy"), "the prompt");
+        let hooks = Path::new(&spawn.env[0].1).join("hooks/hooks.json");
+        let hooks = fs::read_to_string(hooks).expect("a copy");
+        assert!(
+            hooks.contains(&format!("{}/run/bin/ralph hook", root.path().display())),
+            "{hooks}"
+        );
+        fs::write(&spawn.args[1], "an answer").expect("written");
+        fetch(&directory);
+        assert_eq!(fs::read_to_string(at("run/answer.md")).expect("there"), "an answer");
+        // A link leads to what only we may read.
+        fs::write(at("run/answer.md"), "").expect("written");
+        let again = Spawn { args: vec![at("run/answer.md").into()], ..spawn };
+        let again = hand_in(again, &handed, &outside, &directory, is_shared).expect("handed in");
+        fs::remove_file(&again.args[0]).expect("removed");
+        std::os::unix::fs::symlink(at("run/secret.md"), &again.args[0]).expect("a link");
+        fetch(&directory);
+        assert_eq!(fs::read_to_string(at("run/answer.md")).expect("there"), "");
+    }
+}

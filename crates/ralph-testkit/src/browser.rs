@@ -1,0 +1,282 @@
+//! A real browser for tests: headless Chromium, driven by chromedriver over its protocol.
+//!
+//! A small client over plain sockets. Not here: what a page should look like.
+
+use std::env;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Nothing in a test takes this long unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A browser with one window. It ends with this value.
+#[derive(Debug)]
+pub struct Browser {
+    driver: Child,
+    port: u16,
+    session: String,
+    profile: TempDir,
+}
+
+impl Browser {
+    /// Starts a browser, or returns nothing where there is none.
+    pub fn start() -> Option<Self> {
+        let has = |program: &str| {
+            let paths = env::var_os("PATH").unwrap_or_default();
+            env::split_paths(&paths).any(|directory| directory.join(program).is_file())
+        };
+        if !has("chromedriver") || !has("chromium") {
+            return None;
+        }
+        let profile = tempfile::tempdir().expect("a temporary directory");
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .env("HOME", profile.path())
+            .env("TMPDIR", profile.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("chromedriver starts");
+        let mut lines = BufReader::new(driver.stdout.take().expect("a pipe")).lines();
+        let port = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| {
+                line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse().ok()
+            })
+            .expect("it says its port");
+        // It must not stop on a pipe that nobody reads.
+        thread::spawn(move || lines.for_each(drop));
+        let mut browser = Self { driver, port, session: String::new(), profile };
+        let data = browser.profile.path().join("data");
+        let flags = [
+            "--headless".to_owned(),
+            "--no-sandbox".to_owned(),
+            "--disable-gpu".to_owned(),
+            "--disable-quic".to_owned(),
+            "--disable-dev-shm-usage".to_owned(),
+            "--no-first-run".to_owned(),
+            "--disable-background-networking".to_owned(),
+            "--disable-component-update".to_owned(),
+            "--disable-sync".to_owned(),
+            "--hide-scrollbars".to_owned(),
+            format!("--user-data-dir={}", data.display()),
+        ];
+        let wanted = json!({ "capabilities": { "alwaysMatch": {
+            "browserName": "chrome",
+            "goog:chromeOptions": { "args": flags },
+            "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
+            "unhandledPromptBehavior": "ignore",
+        } } });
+        let begun = browser.ask("POST", "/session", &wanted);
+        begun["sessionId"].as_str().expect("a session").clone_into(&mut browser.session);
+        Some(browser)
+    }
+
+    /// Loads an address.
+    pub fn open(&self, url: &str) {
+        self.command("url", &json!({ "url": url }));
+    }
+
+    /// Runs a script in the page and returns what it returns.
+    pub fn run(&self, script: &str) -> Value {
+        self.run_with(script, &json!([]))
+    }
+
+    /// Runs a script in the page with arguments.
+    pub fn run_with(&self, script: &str, args: &Value) -> Value {
+        self.command("execute/sync", &json!({ "script": script, "args": args }))
+    }
+
+    /// Runs a script that calls its last argument when it is done.
+    pub fn run_to_the_end(&self, script: &str, args: &Value) -> Value {
+        self.command("execute/async", &json!({ "script": script, "args": args }))
+    }
+
+    /// Returns what an expression is in the page, as text.
+    pub fn text(&self, expression: &str) -> String {
+        let value = self.run(&format!("return String({expression})"));
+        value.as_str().unwrap_or_else(|| panic!("{expression} is {value}")).to_owned()
+    }
+
+    /// Waits until an expression holds in the page.
+    #[track_caller]
+    pub fn wait_for(&self, expression: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.run(&format!("return Boolean({expression})")) != Value::Bool(true) {
+            if Instant::now() > deadline {
+                let page = self.text("document.body.innerText");
+                panic!("it never came to this: {expression}\n{page}");
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Clicks what a selector finds, as a person would.
+    #[track_caller]
+    pub fn click(&self, selector: &str) {
+        let id = self.element(selector);
+        self.command(&format!("element/{id}/click"), &json!({}));
+    }
+
+    /// Types into what a selector finds.
+    #[track_caller]
+    pub fn write(&self, selector: &str, text: &str) {
+        let id = self.element(selector);
+        self.command(&format!("element/{id}/value"), &json!({ "text": text }));
+    }
+
+    fn element(&self, selector: &str) -> String {
+        let found = self.command("element", &json!({ "using": "css selector", "value": selector }));
+        let id = found.as_object().and_then(|it| it.values().next()).and_then(Value::as_str);
+        id.unwrap_or_else(|| panic!("there is no {selector}")).to_owned()
+    }
+
+    /// Says yes to a question of the page.
+    pub fn accept(&self) {
+        self.command("alert/accept", &json!({}));
+    }
+
+    /// Makes the window of this size, as a telephone has it where it is narrow.
+    pub fn resize(&self, width: u32, height: u32) {
+        let size =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.devtools("Emulation.setDeviceMetricsOverride", &size);
+    }
+
+    /// Makes the surroundings light or dark.
+    pub fn prefer(&self, scheme: &str) {
+        let features = json!([
+            { "name": "prefers-color-scheme", "value": scheme },
+            { "name": "prefers-reduced-motion", "value": "reduce" },
+        ]);
+        self.devtools("Emulation.setEmulatedMedia", &json!({ "features": features }));
+    }
+
+    /// Returns a picture of the window, as PNG.
+    pub fn picture(&self) -> Vec<u8> {
+        let taken = self.devtools("Page.captureScreenshot", &json!({ "format": "png" }));
+        decode(taken["data"].as_str().expect("a picture"))
+    }
+
+    /// Sends a command of the developer tools.
+    pub fn devtools(&self, name: &str, params: &Value) -> Value {
+        self.command("goog/cdp/execute", &json!({ "cmd": name, "params": params }))
+    }
+
+    /// Returns what the console said since it was last asked.
+    pub fn console(&self) -> Vec<String> {
+        self.log("browser")
+    }
+
+    /// Returns the addresses that were asked for since this was last asked.
+    pub fn requested(&self) -> Vec<String> {
+        let told = self.log("performance");
+        let told = told.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
+        told.filter(|told| told["message"]["method"] == "Network.requestWillBeSent")
+            .filter_map(|told| {
+                Some(told["message"]["params"]["request"]["url"].as_str()?.to_owned())
+            })
+            .collect()
+    }
+
+    fn log(&self, kind: &str) -> Vec<String> {
+        let entries = self.command("se/log", &json!({ "type": kind }));
+        let entries = entries.as_array().cloned().unwrap_or_default();
+        entries.iter().filter_map(|entry| Some(entry["message"].as_str()?.to_owned())).collect()
+    }
+
+    fn command(&self, name: &str, body: &Value) -> Value {
+        self.ask("POST", &format!("/session/{}/{name}", self.session), body)
+    }
+
+    /// Asks the driver, and fails the test with its words where it refuses.
+    #[track_caller]
+    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.exchange(method, path, body).expect("the driver answers");
+        assert_eq!(status, 200, "{path}: {}", answer["value"]["message"]);
+        answer["value"].clone()
+    }
+
+    fn exchange(&self, method: &str, path: &str, body: &Value) -> std::io::Result<(u16, Value)> {
+        let body = body.to_string();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(PATIENCE * 2))?;
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            self.port,
+            body.len()
+        )?;
+        let mut reader = BufReader::new(stream);
+        let (mut status, mut length) = (0, 0);
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line)?;
+            let line = line.trim();
+            if line.is_empty() {
+                break;
+            }
+            if line.starts_with("HTTP/") {
+                status = line.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0);
+            } else if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap_or(0);
+            }
+        }
+        let mut bytes = vec![0; length];
+        reader.read_exact(&mut bytes)?;
+        Ok((status, serde_json::from_slice(&bytes).unwrap_or_default()))
+    }
+}
+
+impl Drop for Browser {
+    /// Ends the browser, and then its driver, whatever the test came to.
+    fn drop(&mut self) {
+        if !self.session.is_empty() {
+            let _ = self.exchange("DELETE", &format!("/session/{}", self.session), &json!({}));
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+/// Reads base64 as the protocol writes it.
+fn decode(text: &str) -> Vec<u8> {
+    let value = |letter: u8| match letter {
+        b'A'..=b'Z' => Some(letter - b'A'),
+        b'a'..=b'z' => Some(letter - b'a' + 26),
+        b'0'..=b'9' => Some(letter - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    let letters: Vec<u8> = text.bytes().filter_map(value).collect();
+    let mut bytes = Vec::with_capacity(letters.len() * 3 / 4);
+    for group in letters.chunks(4) {
+        let bits = group.iter().fold(0_u32, |bits, letter| bits << 6 | u32::from(*letter));
+        let bits = bits << (6 * (4 - group.len()));
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..group.len()]);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_of_any_length_is_read() {
+        for (text, expect) in
+            [("", ""), ("YQ==", "a"), ("YWI=", "ab"), ("YWJj", "abc"), ("YWJjZA==", "abcd")]
+        {
+            assert_eq!(decode(text), expect.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! A server on loopback that writes down what it is sent, and answers as it is told: well, badly,
+//! elsewhere, too much, or never.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use serde_json::Value;
+
+/// How a request is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// With this status, these further header lines and this body.
+    Says {
+        /// The status.
+        status: u16,
+        /// Header lines, each with its end.
+        headers: String,
+        /// The body.
+        body: String,
+    },
+    /// Never: the connection stays open.
+    Hangs,
+}
+
+impl Answer {
+    /// Returns an answer without a body.
+    pub fn status(status: u16) -> Self {
+        Self::Says { status, headers: String::new(), body: String::new() }
+    }
+}
+
+/// What a server was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heard {
+    /// The path.
+    pub path: String,
+    /// The headers, with names in lower case.
+    pub headers: BTreeMap<String, String>,
+    /// The body.
+    pub body: String,
+}
+
+impl Heard {
+    /// Returns the body as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).expect("a body of JSON")
+    }
+}
+
+/// A server on loopback.
+#[derive(Debug)]
+pub struct Receiver {
+    port: u16,
+    heard: Arc<Mutex<Vec<Heard>>>,
+}
+
+impl Receiver {
+    /// Starts one that gives these answers one after the other, and the last of them for ever.
+    pub fn start(answers: Vec<Answer>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
+        let port = listener.local_addr().expect("an address").port();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let theirs = Arc::clone(&heard);
+        thread::spawn(move || {
+            let mut answers = answers.into_iter().peekable();
+            let mut last = Answer::status(200);
+            // Connections that hang live as long as the test.
+            let mut open = Vec::new();
+            for stream in listener.incoming().flatten() {
+                if let Some(next) = answers.next() {
+                    last = next;
+                }
+                if let Ok(stream) = serve(stream, &last, &theirs) {
+                    open.extend(stream);
+                }
+            }
+        });
+        Self { port, heard }
+    }
+
+    /// Returns a URL of the server.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// Returns what it was sent so far.
+    pub fn heard(&self) -> Vec<Heard> {
+        lock(&self.heard).clone()
+    }
+}
+
+fn lock(heard: &Mutex<Vec<Heard>>) -> MutexGuard<'_, Vec<Heard>> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads one request and answers it; returns the connection if it is to stay open.
+fn serve(
+    mut stream: TcpStream,
+    answer: &Answer,
+    heard: &Mutex<Vec<Heard>>,
+) -> io::Result<Option<TcpStream>> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut first = String::new();
+    reader.read_line(&mut first)?;
+    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 || line == "\r\n" {
+            break;
+        }
+        if let Some((name, value)) = line.split_once(':') {
+            headers.insert(name.to_lowercase(), value.trim().to_owned());
+        }
+    }
+    let length = headers.get("content-length").and_then(|it| it.parse().ok()).unwrap_or(0);
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let body = String::from_utf8_lossy(&body).into_owned();
+    lock(heard).push(Heard { path, headers, body });
+    match answer {
+        Answer::Hangs => Ok(Some(stream)),
+        Answer::Says { status, headers, body } => {
+            let length = body.len();
+            write!(
+                stream,
+                "HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+            )?;
+            Ok(None)
+        }
+    }
+}

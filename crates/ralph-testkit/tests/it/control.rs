@@ -1,0 +1,246 @@
+//! What people ask of a run, in a scripted world: pauses, stops, skips and notes, and a death at
+//! every port call.
+
+use ralph_core::control::{Asked, LONGEST_NOTE, Wish, WishId};
+use ralph_core::event::Event;
+use ralph_core::ids::{Role, TaskId};
+use ralph_core::outcome::Outcome;
+use ralph_core::ports::Request;
+use ralph_core::recipe::{Recipe, TaskWork};
+use ralph_core::review::ReviewPolicy;
+use ralph_core::run::RunState;
+use ralph_core::task::TaskStatus;
+use ralph_core::units::{Millis, Timestamp};
+use ralph_testkit::world::{BEGINNING, Deed, Shared};
+use serde_json::json;
+
+use crate::tasks::{gate, handoff, honest, list, recipe, says, statuses, subjects, task, work};
+
+/// An agent takes a second, so this is in the middle of the first call.
+const DURING_FIRST: i64 = 500;
+
+fn asked(after: i64, wish: Wish) -> Asked {
+    let id = WishId(format!("{after:015}-{}", wish.words()));
+    Asked { id, at: Timestamp(BEGINNING + after), by: Some("ann".into()), wish }
+}
+
+fn skip(after: i64, name: &str) -> Asked {
+    asked(after, Wish::Skip { task: TaskId(name.into()) })
+}
+
+fn note(after: i64, text: &str) -> Asked {
+    asked(after, Wish::Note { text: text.into() })
+}
+
+/// Returns a world with two tasks, of which `a` never passes its gate.
+fn world(wishes: &[Asked]) -> Shared {
+    fn script(request: &Request, tree: &str) -> Deed {
+        if request.task.as_ref().is_some_and(|task| task.0 == "a") {
+            let tree = Some(format!("{tree} bad{}", request.iteration));
+            return Deed { tree, ..says(handoff("a", &json!({}))) };
+        }
+        honest(request, tree)
+    }
+    let world = Shared::new(script);
+    world.0.borrow_mut().tasks = Some(list(vec![task("a", &[]), task("good", &[])]));
+    world.0.borrow_mut().inbox = wishes.to_vec();
+    world
+}
+
+fn stubborn() -> Recipe {
+    let mut recipe = recipe(TaskWork { attempts: 3, ..work() }, vec![gate("good")]);
+    recipe.limits.delay = Millis(10_000);
+    recipe
+}
+
+/// Runs undisturbed, and then with a death at every port call.
+fn every_death(
+    recipe: &Recipe,
+    wishes: &[Asked],
+    check: impl Fn(&Shared, Outcome, Option<u64>),
+) -> Shared {
+    let calm = world(wishes);
+    let outcome = calm.run(recipe).expect("it runs");
+    check(&calm, outcome, None);
+    let calls = calm.0.borrow().calls;
+    for death in 1..=calls {
+        let world = world(wishes);
+        world.0.borrow_mut().die_at = Some(death);
+        let outcome = world.run(recipe).expect("it runs");
+        check(&world, outcome, Some(death));
+    }
+    calm
+}
+
+fn events(world: &Shared, is_it: impl Fn(&Event) -> bool) -> usize {
+    world.0.borrow().journal.iter().filter(|recorded| is_it(&recorded.event)).count()
+}
+
+fn refusals(world: &Shared) -> Vec<String> {
+    let world = world.0.borrow();
+    let refused = world.journal.iter().filter_map(|recorded| match &recorded.event {
+        Event::Wished { refused, .. } => refused.clone(),
+        _ => None,
+    });
+    refused.collect()
+}
+
+fn notes_of(world: &Shared, task: usize) -> String {
+    world.0.borrow().tasks.as_ref().expect("a list").tasks[task].notes.clone()
+}
+
+#[test]
+fn a_task_is_skipped_in_the_middle_of_its_work_and_the_work_is_kept() {
+    // In the first call, in the second, and between the two.
+    for (after, tree) in
+        [(DURING_FIRST, "start bad1"), (11_500, "start bad1 bad2"), (5_000, "start bad1")]
+    {
+        every_death(&stubborn(), &[skip(after, "a")], |world, outcome, death| {
+            let when = format!("asked after {after}, died at {death:?}");
+            assert_eq!(outcome, Outcome::Complete, "{when}");
+            let expect = [("a", TaskStatus::Skipped), ("good", TaskStatus::Done)];
+            assert_eq!(statuses(world), expect.map(|(id, it)| (id.to_owned(), it)), "{when}");
+            let notes = notes_of(world, 0);
+            assert!(
+                notes.starts_with("skipped by ann; its work is on wip/ralph-fail-a-"),
+                "{notes}"
+            );
+            let world = world.0.borrow();
+            let shelves: Vec<&str> = world.shelves.iter().map(|(tree, _)| tree.as_str()).collect();
+            assert_eq!(shelves, [tree], "{when}");
+            assert_eq!(world.tree, "start good", "{when}");
+            assert_eq!(world.inbox, [], "{when}");
+        });
+    }
+}
+
+#[test]
+fn a_task_without_work_is_left_out_without_a_branch() {
+    every_death(&stubborn(), &[skip(0, "a"), skip(0, "good")], |world, outcome, death| {
+        assert_eq!(outcome, Outcome::Complete, "{death:?}");
+        assert!(statuses(world).iter().all(|(_, status)| *status == TaskStatus::Skipped));
+        assert_eq!(notes_of(world, 1), "skipped by ann");
+        let world = world.0.borrow();
+        assert_eq!((world.shelves.len(), world.prompts.len()), (0, 0), "{death:?}");
+    });
+}
+
+#[test]
+fn a_task_that_lands_first_is_done_and_not_skipped() {
+    let calm = every_death(&stubborn(), &[skip(DURING_FIRST, "a")], |_, _, _| {});
+    // `good` takes its second and is checked, judged and committed with no time passing.
+    let landed = calm.0.borrow().now - BEGINNING;
+    let world = world(&[skip(DURING_FIRST, "a"), skip(landed, "good")]);
+    assert_eq!(world.run(&stubborn()).expect("it runs"), Outcome::Complete);
+    let [(_, first), (_, second)] = &statuses(&world)[..] else { panic!("two tasks") };
+    assert_eq!(*first, TaskStatus::Skipped);
+    assert!(matches!(second, TaskStatus::Skipped | TaskStatus::Done));
+}
+
+#[test]
+fn a_review_that_is_under_way_is_given_up_with_its_task() {
+    let review = ReviewPolicy::Fresh { cap: 5 };
+    let recipe = recipe(TaskWork { review, ..work() }, vec![gate("start")]);
+    // The first task is implemented in the first second and reviewed in the next.
+    let world = Shared::new(honest);
+    world.0.borrow_mut().tasks = Some(list(vec![task("a", &[]), task("good", &[])]));
+    world.0.borrow_mut().inbox = vec![skip(1_500, "a")];
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    let review = world.0.borrow().prompts[1].0;
+    assert_eq!(review, Role::Review);
+    assert_eq!(statuses(&world)[0].1, TaskStatus::Skipped);
+    assert_eq!(subjects(&world)[0], "ralph[1]: a — The a");
+    assert_eq!(world.0.borrow().shelves.len(), 0, "what was reviewed is committed");
+}
+
+#[test]
+fn a_note_is_told_to_one_iteration_whatever_happens() {
+    let wishes = [note(DURING_FIRST, "Use tabs."), note(700, "And `$$` stays.")];
+    every_death(&stubborn(), &wishes, |world, _, death| {
+        let world = world.0.borrow();
+        let told: Vec<usize> = (world.prompts.iter().enumerate())
+            .filter(|(_, (_, prompt))| prompt.contains("# A note from ann\n\nUse tabs."))
+            .map(|(at, _)| at)
+            .collect();
+        assert_eq!(told, [1], "died at {death:?}");
+        let second = &world.prompts[1].1;
+        assert!(second.contains("# A note from ann\n\nAnd `$$` stays."), "{second}");
+        assert!(second.contains("Guardrail \"good\" failed"), "what failed is told as well");
+    });
+}
+
+#[test]
+fn a_pause_costs_no_running_time_and_ends_when_somebody_says_so() {
+    let wishes = [asked(DURING_FIRST, Wish::Pause), asked(900_000, Wish::GoOn)];
+    let undisturbed = world(&[]);
+    let expect = undisturbed.run(&stubborn()).expect("it runs");
+    let calm = every_death(&stubborn(), &wishes, |world, outcome, death| {
+        assert_eq!(outcome, expect, "died at {death:?}");
+        assert_eq!(world.0.borrow().ran, undisturbed.0.borrow().ran, "died at {death:?}");
+    });
+    assert_eq!(events(&calm, |event| *event == Event::Paused), 1);
+    let state = RunState::fold(&calm.0.borrow().journal).expect("it folds");
+    assert_eq!(state.totals.paused, Millis(900_000 - 1_000));
+}
+
+#[test]
+fn a_paused_run_can_be_stopped_by_a_wish_and_by_a_signal() {
+    for by_signal in [true, false] {
+        let world = world(&[asked(DURING_FIRST, Wish::Pause), note(2_000, "Later.")]);
+        if by_signal {
+            world.0.borrow_mut().stop_at = Some(BEGINNING + 60_000);
+        } else {
+            world.0.borrow_mut().inbox.push(asked(60_000, Wish::Stop));
+        }
+        assert_eq!(world.run(&stubborn()).expect("it runs"), Outcome::Interrupted);
+        assert_eq!(world.0.borrow().now, BEGINNING + 60_000);
+        world.0.borrow_mut().stop_at = None;
+        // Whoever resumes it wants it to go on, and the note is still there.
+        world.run(&stubborn()).expect("it runs");
+        assert!(world.0.borrow().prompts[1].1.contains("# A note from ann\n\nLater."));
+    }
+}
+
+#[test]
+fn a_stop_that_came_too_late_does_not_stop_the_resumed_run() {
+    let world = world(&[asked(DURING_FIRST, Wish::Stop)]);
+    let mut recipe = stubborn();
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Interrupted);
+    assert_eq!(world.0.borrow().prompts.len(), 1);
+    world.0.borrow_mut().inbox = vec![asked(600, Wish::Stop), asked(601, Wish::Pause)];
+    recipe.limits.iterations = 9;
+    assert!(matches!(world.run(&recipe).expect("it runs"), Outcome::TasksLeft { .. }));
+    let late = "the run ended before, and was resumed since";
+    assert_eq!(refusals(&world), [late, late]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_and_said() {
+    let long = "x".repeat(LONGEST_NOTE + 1);
+    let wishes = [
+        asked(1, Wish::GoOn),
+        skip(2, "nowhere"),
+        note(3, &long),
+        note(4, " "),
+        asked(5, Wish::Pause),
+        asked(6, Wish::Pause),
+        asked(7, Wish::GoOn),
+        skip(8, "a"),
+        skip(9, "a"),
+    ];
+    let world = world(&wishes);
+    world.run(&stubborn()).expect("it runs");
+    assert_eq!(
+        refusals(&world),
+        [
+            "the run is not paused",
+            "there is no such task",
+            "it is too long",
+            "it is empty",
+            "that was asked before",
+            "that was asked before",
+        ]
+    );
+    assert_eq!(events(&world, |event| *event == Event::Paused), 0, "gone on before it began");
+    assert_eq!(events(&world, |event| matches!(event, Event::Wished { .. })), wishes.len());
+}

@@ -1,0 +1,75 @@
+//! A text that is drawn again and again: in place on a terminal, else only where it changed.
+//!
+//! Not here: what the text says.
+
+use crate::safe;
+
+/// Where a text was drawn before.
+#[derive(Debug, Default)]
+pub struct Canvas {
+    lines: usize,
+    last: String,
+}
+
+impl Canvas {
+    /// Returns what to write so that a text stands in place of the last one. What does not fit the
+    /// terminal is cut: a line that wraps, or that has left the screen, could not be erased.
+    pub fn draw(&mut self, text: &str, columns: usize, rows: usize) -> String {
+        let back = match self.lines {
+            0 => String::new(),
+            lines => format!("\u{1b}[{lines}A\r\u{1b}[J"),
+        };
+        let mut drawn = back;
+        self.lines = 0;
+        for line in text.lines().take(rows.saturating_sub(1)) {
+            // A line that is cut may leave its color on.
+            drawn.push_str(&format!("{}\u{1b}[0m\n", fit(line, columns)));
+            self.lines += 1;
+        }
+        drawn
+    }
+
+    /// Returns a text if it is another one than the last, else nothing.
+    pub fn again<'a>(&mut self, text: &'a str) -> &'a str {
+        if self.last == text {
+            return "";
+        }
+        text.clone_into(&mut self.last);
+        text
+    }
+}
+
+/// Returns as much of a line as fits; codes for color take no room.
+fn fit(line: &str, columns: usize) -> &str {
+    let mut used = 0;
+    let mut is_code = false;
+    for (at, character) in line.char_indices() {
+        match (is_code, character) {
+            (false, '\u{1b}') => is_code = true,
+            (true, character) => is_code = !character.is_ascii_alphabetic(),
+            (false, character) => {
+                used += safe::columns(character.encode_utf8(&mut [0; 4]));
+                if used > columns {
+                    return &line[..at];
+                }
+            }
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_drawn_over_the_one_before() {
+        let mut canvas = Canvas::default();
+        assert_eq!(canvas.draw("one\ntwo\nthree\n", 9, 3), "one\u{1b}[0m\ntwo\u{1b}[0m\n");
+        assert_eq!(
+            canvas.draw("\u{1b}[32m日本語\u{1b}[0m", 5, 9),
+            "\u{1b}[2A\r\u{1b}[J\u{1b}[32m日本\u{1b}[0m\n"
+        );
+        assert_eq!((canvas.again("x"), canvas.again("x"), canvas.again("y")), ("x", "", "y"));
+    }
+}

@@ -1,0 +1,216 @@
+//! The iterations one by one: the chart, the table behind it, and each attempt with its diff and
+//! what failed, folded away.
+
+use std::fmt::Write as _;
+
+use ralph_core::report::Timeline;
+use ralph_core::report::timeline::{CameTo, FailedGate, IterationNote, Span, Tone};
+
+use super::sections::{left_out, section, table};
+use super::words::{block, code, line, moment};
+use super::{Diff, chart};
+use crate::lines::short;
+use crate::time::WallClock;
+
+/// So many rows are in view; earlier ones are folded away.
+const ROWS: usize = 50;
+
+/// So many attempts are told in full; a reader has no patience for more.
+const MOST_ATTEMPTS: usize = 40;
+
+/// A diff that is longer is read in an editor.
+const LONGEST_DIFF: usize = 12_000;
+
+/// All diffs and outputs of a page together, in characters: what a telephone loads at once.
+const ALL_TEXT: usize = 600_000;
+
+/// Returns the chart of all iterations, and a table of the last.
+pub(super) fn timeline(timeline: &Timeline, clock: &WallClock) -> String {
+    let notes = &timeline.iterations.latest;
+    let first = notes.first().map(|note| note.iteration);
+    let link = |span: &Span| match first {
+        Some(first) if span.last >= first => format!("#i{}", span.first.max(first)),
+        Some(_) | None => "#iterations".to_owned(),
+    };
+    let Some(drawn) = chart::timeline(timeline, link) else { return String::new() };
+    let head = [
+        "Iteration",
+        "Began",
+        "Role",
+        "Task",
+        "Came to",
+        "#Time",
+        "#Cost",
+        "#Tokens",
+        "#Calls",
+        "Commit",
+    ];
+    let mut pages = String::new();
+    let rows: Vec<&IterationNote> = notes.iter().rev().collect();
+    for (place, page) in rows.chunks(ROWS).enumerate() {
+        let (newest, oldest) = (page.first(), page.last());
+        let (Some(newest), Some(oldest)) = (newest, oldest) else { continue };
+        let caption =
+            format!("Iterations {} to {}, newest first", oldest.iteration, newest.iteration);
+        let page: Vec<String> = page.iter().map(|note| row(note, clock)).collect();
+        let _ = writeln!(
+            pages,
+            "<details id=\"iterations-{place}\"><summary>{caption}</summary>{}</details>",
+            table(&caption, &head, &page)
+        );
+    }
+    let missing = left_out(timeline.iterations.left_out(), "earlier iteration");
+    section(
+        "Iterations",
+        &format!(
+            "<p class=\"skip\"><a href=\"#iterations\">Skip the chart; the same as a table follows</a></p>\n\
+             {drawn}<div id=\"iterations\" tabindex=\"-1\">{pages}{missing}</div>\n"
+        ),
+    )
+}
+
+fn row(note: &IterationNote, clock: &WallClock) -> String {
+    format!(
+        "<tr id=\"i{}\"><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td>\
+         <td><span class=\"state {}\">{}</span></td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+         <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
+        note.iteration,
+        note.iteration,
+        moment(clock, note.started),
+        note.role,
+        note.task.as_ref().map(|task| line(&task.0)).unwrap_or_default(),
+        tone(note.came_to),
+        note.came_to.words(),
+        note.ran,
+        note.cost.map(|cost| cost.to_string()).unwrap_or_default(),
+        if note.tokens.0 == 0 { String::new() } else { note.tokens.to_string() },
+        note.asks,
+        note.commit.as_deref().map(|commit| code(&short(commit))).unwrap_or_default()
+    )
+}
+
+fn tone(came_to: CameTo) -> &'static str {
+    match came_to.tone() {
+        Tone::Good => "good",
+        Tone::Middling => "middling",
+        Tone::Bad => "bad",
+    }
+}
+
+/// Returns the last attempts, newest first, with what they changed and what was said of them.
+pub(super) fn attempts(timeline: &Timeline, diff: &mut Diff<'_>) -> String {
+    let notes = &timeline.iterations;
+    let mut room = ALL_TEXT;
+    let mut body = String::new();
+    for note in notes.latest.iter().rev().take(MOST_ATTEMPTS) {
+        body.push_str(&attempt(note, diff, &mut room));
+    }
+    let missing = (notes.count as usize).saturating_sub(MOST_ATTEMPTS);
+    body.push_str(&left_out(missing, "earlier attempt"));
+    section("Attempts", &body)
+}
+
+fn attempt(note: &IterationNote, diff: &mut Diff<'_>, room: &mut usize) -> String {
+    let mut inner = String::new();
+    let words = note.words.trim();
+    if !words.is_empty() && note.came_to != CameTo::GatesFailed {
+        let _ = write!(inner, "<p class=\"said\">{}</p>", text(words, room));
+    }
+    for gate in &note.failed {
+        inner.push_str(&failed(gate, room));
+    }
+    match &note.change {
+        None => {}
+        Some(_) if *room == 0 => {
+            inner.push_str("<p class=\"note\">The diff is left out: the page is long enough.</p>");
+        }
+        Some((from, to)) => match diff(from, to) {
+            Ok(patch) if patch.is_empty() => {
+                inner.push_str("<p class=\"note\">No file differs.</p>");
+            }
+            Ok(patch) => inner.push_str(&colored(&patch, room)),
+            Err(why) => {
+                let _ =
+                    write!(inner, "<p class=\"note\">The diff cannot be had: {}</p>", line(&why));
+            }
+        },
+    }
+    let task = note.task.as_ref().map(|task| format!(" {}", line(&task.0))).unwrap_or_default();
+    let head = format!(
+        "<span class=\"number\">{}</span> {}{task} <span class=\"state {}\">{}</span> <span>{}</span>",
+        note.iteration,
+        note.role,
+        tone(note.came_to),
+        note.came_to.words(),
+        note.ran
+    );
+    if inner.is_empty() {
+        return format!("<p class=\"attempt\">{head}</p>\n");
+    }
+    format!(
+        "<details class=\"attempt\" id=\"attempt-{}\"><summary>{head}</summary>{inner}</details>\n",
+        note.iteration
+    )
+}
+
+fn failed(gate: &FailedGate, room: &mut usize) -> String {
+    let log = gate.log.as_deref().map(|log| format!(", all of it in {}", code(log)));
+    let output = if gate.output.trim().is_empty() {
+        String::new()
+    } else {
+        let name = format!("Output of {}", line(&gate.name));
+        format!(
+            "<pre tabindex=\"0\" role=\"group\" aria-label=\"{name}\">{}</pre>",
+            text(&gate.output, room)
+        )
+    };
+    format!(
+        "<h3>{} failed <span>exit code {}, {}{}</span></h3>{output}",
+        code(&gate.name),
+        gate.exit_code,
+        gate.ran,
+        log.unwrap_or_default()
+    )
+}
+
+/// Returns a text of the page's room.
+fn text(text: &str, room: &mut usize) -> String {
+    let shown = block(text, *room);
+    *room = room.saturating_sub(text.chars().count());
+    shown
+}
+
+/// Returns a patch whose added and removed lines can be told apart.
+fn colored(patch: &str, room: &mut usize) -> String {
+    let (mut html, mut open) = (String::new(), "");
+    let shown = text(patch, &mut (*room).min(LONGEST_DIFF));
+    *room = room.saturating_sub(patch.chars().count().min(LONGEST_DIFF));
+    let (mut added, mut removed) = (0_usize, 0_usize);
+    for line in shown.lines() {
+        let class = match line.as_bytes() {
+            [b'+', b'+', b'+', ..]
+            | [b'-', b'-', b'-', ..]
+            | [b'd', b'i', b'f', b'f', b' ', ..] => "file",
+            [b'+', ..] => "add",
+            [b'-', ..] => "del",
+            [b'@', b'@', ..] => "hunk",
+            _ => "",
+        };
+        added += usize::from(class == "add");
+        removed += usize::from(class == "del");
+        if class != open {
+            html.push_str(if open.is_empty() { "" } else { "</span>" });
+            if !class.is_empty() {
+                let _ = write!(html, "<span class=\"{class}\">");
+            }
+            open = class;
+        }
+        html.push_str(line);
+        html.push('\n');
+    }
+    html.push_str(if open.is_empty() { "" } else { "</span>" });
+    format!(
+        "<h3>Diff <span>+{added} −{removed}</span></h3><pre class=\"diff\" tabindex=\"0\" role=\"group\" \
+         aria-label=\"Diff\">{html}</pre>"
+    )
+}

@@ -1,0 +1,252 @@
+//! The charts of a page: a burn-down, a timeline, bars. Plain SVG without text, so that it can be
+//! stretched to any width; the words around it are the page's own.
+//!
+//! Not here: scripts. What pointing and focus show is in the page from the beginning.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use ralph_core::ids::Role;
+use ralph_core::report::timeline::{Span, Timeline, Tone};
+
+use super::words::escape;
+use crate::stream::plural;
+
+/// The height of the burn-down in its own units; the width is one a span.
+const HEIGHT: f64 = 100.0;
+
+/// Draws what was left to do after each span, or nothing where nobody counts that.
+pub(super) fn burn_down(timeline: &Timeline) -> Option<String> {
+    let points: Vec<u32> = timeline.spans.iter().map(|span| span.left).collect::<Option<_>>()?;
+    let first = timeline.at_first.or(points.first().copied())?;
+    let last = *points.last()?;
+    let most = points.iter().copied().max()?.max(first).max(1);
+    let y = |left: u32| HEIGHT - f64::from(left) / f64::from(most) * HEIGHT;
+    let mut path = format!("M0 {:.1}", y(first));
+    for (place, left) in points.iter().enumerate() {
+        // Work is done at the end of an iteration: a step, not a slope.
+        let _ = write!(path, "H{}V{:.1}", place + 1, y(*left));
+    }
+    // A step at the very end is seen as one.
+    let width = format!("{}.4", points.len());
+    let _ = write!(path, "H{width}");
+    let words = format!(
+        "{first} left before iteration 1, {last} left after iteration {}",
+        timeline.spans.last()?.last
+    );
+    Some(format!(
+        "<figure class=\"chart\"><div class=\"plot\"><span class=\"most\">{most}</span>\
+         <span class=\"least\">0</span>\
+         <svg class=\"burn\" viewBox=\"0 0 {width} 100\" preserveAspectRatio=\"none\" role=\"img\" \
+         aria-label=\"{words}\"><path class=\"grid\" d=\"M0 0H{width}M0 50H{width}M0 100H{width}\"/>\
+         <path class=\"area\" d=\"{path}V100H0Z\"/><path class=\"line\" d=\"{path}\"/></svg></div>\
+         <figcaption>{words}</figcaption></figure>\n"
+    ))
+}
+
+/// Draws the iterations, a column for each span and a row for each role; what they came to is told
+/// by color and shape, and in words on pointing and focus.
+pub(super) fn timeline(timeline: &Timeline, link: impl Fn(&Span) -> String) -> Option<String> {
+    let last = timeline.spans.last()?;
+    let roles: BTreeSet<Role> =
+        timeline.spans.iter().flat_map(|span| span.came_to.keys().map(|(role, _)| *role)).collect();
+    let roles: Vec<Role> = roles.into_iter().collect();
+    let labels: Vec<String> = roles.iter().map(|role| format!("<span>{role}</span>")).collect();
+    let columns: Vec<String> =
+        timeline.spans.iter().map(|span| column(span, &roles, &link(span))).collect();
+    let each = match timeline.stride {
+        0 | 1 => String::new(),
+        stride => format!("<p class=\"note\">Each column stands for {stride} iterations.</p>\n"),
+    };
+    Some(format!(
+        "{each}<figure class=\"chart\"><div class=\"lanes rows-{}\"><div class=\"roles\" \
+         aria-hidden=\"true\">{}</div><div class=\"columns\">{}</div></div>\
+         <figcaption><span>iterations {} to {}</span><span class=\"legend\"><i class=\"good\"></i>passed \
+         <i class=\"middling\"></i>changes requested <i class=\"bad\"></i>failed</span></figcaption>\
+         </figure>\n",
+        roles.len(),
+        labels.concat(),
+        columns.concat(),
+        timeline.spans.first()?.first,
+        last.last
+    ))
+}
+
+/// Draws one column, with the words for it.
+fn column(span: &Span, roles: &[Role], link: &str) -> String {
+    let mut cells = String::new();
+    let mut words = if span.first == span.last {
+        format!("Iteration {}", span.first)
+    } else {
+        format!("Iterations {} to {}", span.first, span.last)
+    };
+    for (row, role) in roles.iter().enumerate() {
+        let parts: Vec<(Tone, u32)> = [Tone::Good, Tone::Middling, Tone::Bad]
+            .into_iter()
+            .map(|tone| (tone, of_role(span, *role, tone)))
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        cells.push_str(&cell(row, &parts));
+    }
+    for ((role, came_to), count) in &span.came_to {
+        let times = if *count == 1 { String::new() } else { format!(" ({count}×)") };
+        let _ = write!(words, "; {role} {}{times}", came_to.words());
+    }
+    let _ = write!(words, "; {}", span.ran);
+    if let Some(cost) = span.cost {
+        let _ = write!(words, "; {cost}");
+    }
+    if let Some(left) = span.left {
+        let _ = write!(words, "; {left} left");
+    }
+    let rows = roles.len();
+    format!(
+        "<a href=\"{link}\"><svg viewBox=\"0 0 1 {rows}\" preserveAspectRatio=\"none\" \
+         aria-hidden=\"true\">{cells}</svg><span class=\"tip\">{}</span></a>",
+        escape(&words)
+    )
+}
+
+fn of_role(span: &Span, role: Role, tone: Tone) -> u32 {
+    let matching =
+        span.came_to.iter().filter(|((of, came_to), _)| *of == role && came_to.tone() == tone);
+    matching.map(|(_, count)| count).sum()
+}
+
+/// Draws what the iterations of one role came to. Failures are split in two, so that they can be
+/// told without color.
+fn cell(row: usize, parts: &[(Tone, u32)]) -> String {
+    let total: u32 = parts.iter().map(|(_, count)| count).sum();
+    let mut bottom = row_start(row) + 0.95;
+    let mut drawn = String::new();
+    for (tone, count) in parts {
+        let high = f64::from(*count) / f64::from(total.max(1)) * 0.9;
+        let top = bottom - high;
+        let mut draw = |class: &str, y: f64, high: f64| {
+            let _ = write!(
+                drawn,
+                "<rect class=\"{class}\" x=\".06\" y=\"{y:.2}\" width=\".88\" height=\"{high:.2}\"/>"
+            );
+        };
+        match tone {
+            Tone::Good => draw("good", top, high),
+            Tone::Middling => draw("middling", top, high),
+            Tone::Bad => {
+                draw("bad", top, high * 0.42);
+                draw("bad", top + high * 0.58, high * 0.42);
+            }
+        }
+        bottom = top;
+    }
+    drawn
+}
+
+fn row_start(row: usize) -> f64 {
+    u32::try_from(row).map_or(0.0, f64::from)
+}
+
+/// Draws a share of a whole as a bar. The figure stands beside it in words.
+pub(super) fn bar(part: u64, whole: u64, tone: Tone) -> String {
+    let share = if whole == 0 { 0 } else { u128::from(part) * 1000 / u128::from(whole) };
+    let class = match tone {
+        Tone::Good => "good",
+        Tone::Middling => "middling",
+        Tone::Bad => "bad",
+    };
+    format!(
+        "<svg class=\"bar\" viewBox=\"0 0 1000 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
+         <rect class=\"rest\" width=\"1000\" height=\"1\"/>\
+         <rect class=\"{class}\" width=\"{}\" height=\"1\"/></svg>",
+        share.min(1000)
+    )
+}
+
+/// Draws how far a list is: done, failed, and the rest.
+pub(super) fn progress(done: usize, failed: usize, total: usize) -> String {
+    if total == 0 {
+        return String::new();
+    }
+    let share = |part: usize| part.saturating_mul(1000) / total;
+    let (done_wide, failed_wide) = (share(done), share(failed));
+    format!(
+        "<svg class=\"progress\" viewBox=\"0 0 1000 1\" preserveAspectRatio=\"none\" role=\"img\" \
+         aria-label=\"{done} of {total} task{} done, {failed} failed\">\
+         <rect class=\"rest\" width=\"1000\" height=\"1\"/>\
+         <rect class=\"good\" width=\"{done_wide}\" height=\"1\"/>\
+         <rect class=\"bad\" x=\"{done_wide}\" width=\"{failed_wide}\" height=\"1\"/></svg>\n",
+        plural(total)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use ralph_core::ids::IterationNumber;
+    use ralph_core::report::timeline::CameTo;
+    use ralph_core::units::{Millis, Tokens, UsdMicros};
+
+    use super::*;
+
+    fn span(number: u32, came_to: &[(Role, CameTo, u32)], left: Option<u32>) -> Span {
+        Span {
+            first: IterationNumber(number),
+            last: IterationNumber(number),
+            count: 1,
+            came_to: came_to
+                .iter()
+                .map(|(role, came_to, count)| ((*role, *came_to), *count))
+                .collect(),
+            ran: Millis(61_000),
+            cost: Some(UsdMicros(250_000)),
+            tokens: Tokens(1),
+            left,
+        }
+    }
+
+    fn two() -> Timeline {
+        let mut timeline = Timeline::default();
+        timeline.spans = vec![
+            span(1, &[(Role::Implement, CameTo::GatesFailed, 1)], Some(2)),
+            span(2, &[(Role::Review, CameTo::Approved, 1)], Some(1)),
+        ];
+        (timeline.stride, timeline.at_first) = (1, Some(2));
+        timeline
+    }
+
+    #[test]
+    fn a_burn_down_goes_by_steps() {
+        expect![[r#"
+            <figure class="chart"><div class="plot"><span class="most">2</span><span class="least">0</span><svg class="burn" viewBox="0 0 2.4 100" preserveAspectRatio="none" role="img" aria-label="2 left before iteration 1, 1 left after iteration 2"><path class="grid" d="M0 0H2.4M0 50H2.4M0 100H2.4"/><path class="area" d="M0 0.0H1V0.0H2V50.0H2.4V100H0Z"/><path class="line" d="M0 0.0H1V0.0H2V50.0H2.4"/></svg></div><figcaption>2 left before iteration 1, 1 left after iteration 2</figcaption></figure>
+        "#]].assert_eq(&burn_down(&two()).expect("drawn"));
+        let mut uncounted = two();
+        uncounted.spans[0].left = None;
+        assert_eq!(burn_down(&uncounted), None);
+        assert_eq!(burn_down(&Timeline::default()), None);
+    }
+
+    #[test]
+    fn a_timeline_tells_role_and_verdict_by_place_and_shape() {
+        expect![[r##"
+            <figure class="chart"><div class="lanes rows-2"><div class="roles" aria-hidden="true"><span>implement</span><span>review</span></div><div class="columns"><a href="#i1"><svg viewBox="0 0 1 2" preserveAspectRatio="none" aria-hidden="true"><rect class="bad" x=".06" y="0.05" width=".88" height="0.38"/><rect class="bad" x=".06" y="0.57" width=".88" height="0.38"/></svg><span class="tip">Iteration 1; implement gates failed; 1m 1s; $0.25; 2 left</span></a><a href="#i2"><svg viewBox="0 0 1 2" preserveAspectRatio="none" aria-hidden="true"><rect class="good" x=".06" y="1.05" width=".88" height="0.90"/></svg><span class="tip">Iteration 2; review approved; 1m 1s; $0.25; 1 left</span></a></div></div><figcaption><span>iterations 1 to 2</span><span class="legend"><i class="good"></i>passed <i class="middling"></i>changes requested <i class="bad"></i>failed</span></figcaption></figure>
+        "##]]
+            .assert_eq(&timeline(&two(), |span| format!("#i{}", span.first)).expect("drawn"));
+        assert_eq!(timeline(&Timeline::default(), |_| String::new()), None);
+    }
+
+    #[test]
+    fn joined_iterations_share_a_cell() {
+        let came_to = [(Role::Fix, CameTo::Passed, 3), (Role::Fix, CameTo::NoAnswer, 1)];
+        let joined = Span { last: IterationNumber(4), count: 4, ..span(1, &came_to, None) };
+        expect![[r##"<a href="#x"><svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"><rect class="good" x=".06" y="0.27" width=".88" height="0.68"/><rect class="bad" x=".06" y="0.05" width=".88" height="0.09"/><rect class="bad" x=".06" y="0.18" width=".88" height="0.09"/></svg><span class="tip">Iterations 1 to 4; fix passed (3×); fix no answer; 1m 1s; $0.25</span></a>"##]].assert_eq(&column(&joined, &[Role::Fix], "#x"));
+    }
+
+    #[test]
+    fn bars_never_leave_their_frame() {
+        for (part, whole, expect) in [(0, 0, 0), (1, 2, 500), (5, 2, 1000), (u64::MAX, 1, 1000)] {
+            let drawn = bar(part, whole, Tone::Good);
+            assert!(drawn.contains(&format!("class=\"good\" width=\"{expect}\"")), "{drawn}");
+        }
+        assert_eq!(progress(0, 0, 0), "");
+        assert!(progress(1, 1, 4).contains("x=\"250\" width=\"250\""));
+    }
+}

@@ -1,0 +1,107 @@
+// Keeps a page in step with its run: replaces the parts that changed, and sends wishes.
+// Not here: anything the page needs to be read. Without this script it is a page as it was loaded.
+"use strict";
+(() => {
+  const body = document.body;
+  const byId = (id) => document.getElementById(id);
+  const controls = byId("controls"), link = byId("link"), why = byId("why"), told = byId("told");
+  // The server says something every 15 seconds. After three times that, the line is dead: a laptop
+  // slept, or the server is gone.
+  const SILENCE = 45000;
+  let since = body.dataset.since, source = null, heard = Date.now(), active = false;
+
+  const show = (state, words) => { body.dataset.link = state; link.textContent = words; };
+
+  function replace(id, html) {
+    const part = byId(id);
+    if (!part) return;
+    const open = new Map();
+    for (const one of part.querySelectorAll("details[id]")) open.set(one.id, one.open);
+    const focused = part.contains(document.activeElement) ? document.activeElement : null;
+    const path = focused && (focused.getAttribute("href") || focused.id);
+    part.innerHTML = html;
+    for (const one of part.querySelectorAll("details[id]")) if (open.has(one.id)) one.open = open.get(one.id);
+    if (path) for (const one of part.querySelectorAll("a, [tabindex], summary")) {
+      if (one.getAttribute("href") === path || one.id === path) { one.focus({ preventScroll: true }); break; }
+    }
+  }
+
+  function standing(state) {
+    active = state.active;
+    why.textContent = state.why;
+    for (const one of controls.querySelectorAll("button, select, textarea")) one.disabled = !active;
+    const task = byId("task"), chosen = task.value;
+    const options = state.tasks.map(([id, title]) => new Option(id + ": " + title, id, false, id === chosen));
+    task.replaceChildren(...options);
+    byId("skip").disabled = task.disabled = !active || options.length === 0;
+    byId("pause").disabled = !active || state.paused;
+    byId("go-on").disabled = !active || !state.paused;
+  }
+
+  function take(event) {
+    heard = Date.now();
+    if (event.lastEventId) since = event.lastEventId;
+    const news = JSON.parse(event.data);
+    for (const [id, html] of Object.entries(news.parts)) replace(id, html);
+    if (news.title) document.title = news.title;
+    standing(news.state);
+    show("live", "live");
+  }
+
+  function listen() {
+    if (source) source.close();
+    heard = Date.now();
+    source = new EventSource("events?since=" + encodeURIComponent(since));
+    source.addEventListener("news", take);
+    source.addEventListener("beat", () => { heard = Date.now(); show("live", "live"); });
+    source.onopen = () => { heard = Date.now(); show("live", "live"); };
+    source.onerror = () => show("lost", "not connected; trying again");
+  }
+
+  async function send(wish, words) {
+    told.textContent = "…";
+    try {
+      const answer = await fetch("wish", {
+        method: "POST",
+        headers: { "Content-Type": "application/json", "X-Ralph-Token": body.dataset.token },
+        body: JSON.stringify(wish),
+        redirect: "error",
+      });
+      told.textContent = answer.ok ? words : await answer.text();
+      return answer.ok;
+    } catch {
+      told.textContent = "It could not be sent: ralph serve does not answer.";
+      return false;
+    }
+  }
+
+  byId("pause").addEventListener("click", () => send({ wish: "pause" }, "It will pause after the current step."));
+  byId("go-on").addEventListener("click", () => send({ wish: "goOn" }, "It will go on."));
+  byId("stop").addEventListener("click", () => {
+    if (confirm("Stop the run after the current step? It can be resumed.")) {
+      send({ wish: "stop" }, "It will stop after the current step.");
+    }
+  });
+  byId("skip").addEventListener("click", () => {
+    const task = byId("task").value;
+    if (task && confirm("Leave " + task + " out for good?")) send({ wish: "skip", task }, task + " will be left out.");
+  });
+  byId("note").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const text = byId("text").value.trim();
+    if (text && await send({ wish: "note", text }, "The next agent will be told.")) byId("text").value = "";
+  });
+
+  standing(JSON.parse(body.dataset.state));
+  if (body.dataset.follow === "yes") {
+    show("wait", "connecting");
+    listen();
+    setInterval(() => { if (Date.now() - heard > SILENCE) { show("lost", "not connected; trying again"); listen(); } }, 5000);
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden && Date.now() - heard > SILENCE) listen();
+    });
+    addEventListener("online", listen);
+  } else {
+    show("static", "this run is over; the page does not change");
+  }
+})();

@@ -1,0 +1,441 @@
+//! The sections of a page between its head and the attempts: what needs a person, what was done,
+//! and what it took.
+
+use ralph_core::control::Wish;
+use ralph_core::gate::Severity;
+use ralph_core::report::timeline::Tone;
+use ralph_core::report::{
+    FailedTask, GateSummary, Latest, ReviewReading, Spent, Summary, Timeline,
+};
+use ralph_core::task::TaskStatus;
+
+use super::chart;
+use super::words::{anchor, code, line};
+use crate::lines::short;
+use crate::stream::{plural, tokens};
+
+/// A list of more tasks is no longer read; the totals count all.
+const MOST_TASKS: usize = 300;
+
+/// What stands in a list of a page; the rest is in the Markdown account.
+const MOST_LISTED: usize = 50;
+
+/// Returns a section with a heading, or nothing where it is empty.
+pub(super) fn section(title: &str, body: &str) -> String {
+    if body.is_empty() { String::new() } else { format!("<h2>{title}</h2>\n{body}") }
+}
+
+/// Returns a table that can be scrolled by itself where it is too wide. Columns of figures are
+/// named with a `#` in front.
+pub(super) fn table(caption: &str, head: &[&str], rows: &[String]) -> String {
+    let cell = |name: &&str| match name.strip_prefix('#') {
+        Some(name) => format!("<th scope=\"col\" class=\"n\">{name}</th>"),
+        None => format!("<th scope=\"col\">{name}</th>"),
+    };
+    let head: Vec<String> = head.iter().map(cell).collect();
+    format!(
+        "<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"{caption}\"><table>\
+         <caption>{caption}</caption><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>\n",
+        head.concat(),
+        rows.concat()
+    )
+}
+
+/// Returns what needs a person.
+pub(super) fn needs_you(summary: &Summary) -> String {
+    let mut body = String::new();
+    for question in &summary.questions {
+        body.push_str(&format!(
+            "<article class=\"card bad\"><h3>{}: {}</h3><p>{}</p></article>\n",
+            line(&question.task.0),
+            line(&question.title),
+            line(&question.needs)
+        ));
+    }
+    let is_asked = |task: &&FailedTask| !summary.questions.iter().any(|it| it.task == task.id);
+    for task in summary.failed.iter().filter(is_asked) {
+        body.push_str(&failed(task));
+    }
+    for task in &summary.auto_approved {
+        body.push_str(&format!(
+            "<article class=\"card middling\"><h3>{}: {}</h3><p>Approved only because no further \
+             review was allowed, after {}. Look at it by hand: {}</p></article>\n",
+            line(&task.id.0),
+            line(&task.title),
+            task.reviews,
+            line(&task.feedback)
+        ));
+    }
+    for task in &summary.diverging {
+        body.push_str(&format!(
+            "<article class=\"card middling\"><h3>{}: {}</h3><p>The reviews do not converge: {}. A \
+             person should decide.</p></article>\n",
+            line(&task.id.0),
+            line(&task.title),
+            line(&task.divergence.words())
+        ));
+    }
+    if !summary.planted.is_empty() {
+        let items: Vec<String> = summary
+            .planted
+            .iter()
+            .map(|planted| format!("<li>{} {}</li>", code(&planted.path), planted.kind.name()))
+            .collect();
+        body.push_str(&format!(
+            "<article class=\"card middling\"><h3>Acts by itself</h3><p>Look at these before you \
+             open, build or run the project.</p><ul>{}</ul></article>\n",
+            items.concat()
+        ));
+    }
+    section("What needs you", &body)
+}
+
+fn failed(task: &FailedTask) -> String {
+    let mut facts = vec![format!("{} of {} attempts failed", task.attempts, task.attempts_allowed)];
+    if let Some(gate) = task.last_gate.as_deref().filter(|gate| !gate.is_empty()) {
+        facts.push(format!("last at {}", code(gate)));
+    }
+    if let Some(branch) = &task.branch {
+        facts.push(format!("its work is on {}", code(branch)));
+    }
+    if let Some(stuck) = task.stuck.filter(|stuck| stuck.is_stuck) {
+        facts.push(format!("stuck: the same error {} times", stuck.alike));
+    }
+    let error = task.error.as_deref().unwrap_or(&task.reason);
+    let error = if error.is_empty() {
+        String::new()
+    } else {
+        format!("<p class=\"error\">{}</p>", line(error))
+    };
+    let failing = if task.failing.is_empty() {
+        String::new()
+    } else {
+        format!("<p>Failing: {}</p>", line(&task.failing.join(", ")))
+    };
+    format!(
+        "<article class=\"card bad\"><h3>{}: {}</h3>{error}{failing}<p>{}.</p></article>\n",
+        line(&task.id.0),
+        line(&task.title),
+        facts.join("; ")
+    )
+}
+
+/// Returns the burn-down.
+pub(super) fn progress(timeline: &Timeline) -> String {
+    section("What was left to do", &chart::burn_down(timeline).unwrap_or_default())
+}
+
+/// Returns the tasks and what each took.
+pub(super) fn tasks(summary: &Summary) -> String {
+    if summary.tasks.is_empty() {
+        return String::new();
+    }
+    let most = summary.tasks.iter().map(|task| weight(&task.spent)).max().unwrap_or_default();
+    let rows: Vec<String> = summary
+        .tasks
+        .iter()
+        .take(MOST_TASKS)
+        .map(|task| {
+            let tone = match task.status {
+                TaskStatus::Done => Tone::Good,
+                TaskStatus::Pending | TaskStatus::InProgress | TaskStatus::Skipped => Tone::Middling,
+                TaskStatus::Failed => Tone::Bad,
+            };
+            format!(
+                "<tr id=\"{}\"><th scope=\"row\">{}</th><td>{}</td><td><span class=\"state {}\">{}</span></td>{}\
+                 <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+                anchor("task", &task.id),
+                line(&task.id.0),
+                line(&task.title),
+                task.status.name().replace('_', "-"),
+                task.status.name().replace('_', " "),
+                spent(&task.spent, most, tone),
+                task.failed_attempts,
+                task.reviews,
+                task.commits
+            )
+        })
+        .collect();
+    let head = [
+        "Task",
+        "Title",
+        "State",
+        "Share",
+        "#Cost",
+        "#Tokens",
+        "#Time",
+        "#Iterations",
+        "#Failed",
+        "#Reviews",
+        "#Commits",
+    ];
+    let mut body = table("Tasks, and what each took", &head, &rows);
+    body.push_str(&left_out(summary.tasks.len().saturating_sub(MOST_TASKS), "task"));
+    for waits in summary.waiting.iter().take(MOST_LISTED) {
+        body.push_str(&format!(
+            "<p class=\"note\">{} waits for {}.</p>\n",
+            line(&waits.task.0),
+            line(&waits.on.0)
+        ));
+    }
+    for task in
+        summary.tasks.iter().filter(|task| !task.quality_warnings.is_empty()).take(MOST_LISTED)
+    {
+        let gates: Vec<String> = task
+            .quality_warnings
+            .iter()
+            .map(|(gate, count)| format!("{} ({count}×)", line(gate)))
+            .collect();
+        body.push_str(&format!(
+            "<p class=\"note\">Soft gates warned of {}: {}.</p>\n",
+            line(&task.id.0),
+            gates.join(", ")
+        ));
+    }
+    section("Tasks", &body)
+}
+
+/// Returns what each role took.
+pub(super) fn roles(summary: &Summary) -> String {
+    if summary.roles.is_empty() {
+        return String::new();
+    }
+    let most = summary.roles.iter().map(|role| weight(&role.spent)).max().unwrap_or_default();
+    let mut rows: Vec<String> = summary
+        .roles
+        .iter()
+        .map(|role| {
+            format!(
+                "<tr><th scope=\"row\">{}</th>{}<td class=\"n\">{}</td></tr>\n",
+                role.role,
+                spent(&role.spent, most, Tone::Good),
+                role.spent.asks
+            )
+        })
+        .collect();
+    rows.push(format!(
+        "<tr class=\"sum\"><th scope=\"row\">all</th>{}<td class=\"n\">{}</td></tr>\n",
+        spent(&summary.total, 0, Tone::Good),
+        summary.total.asks
+    ));
+    let head = ["Role", "Share", "#Cost", "#Tokens", "#Time", "#Iterations", "#Calls"];
+    section("Cost by role", &table("Roles, and what each took", &head, &rows))
+}
+
+/// Returns what a share is measured by: money where it is known, else tokens, else time.
+fn weight(spent: &Spent) -> u64 {
+    match (spent.cost, spent.usage().tokens().0) {
+        (Some(cost), _) => cost.0,
+        (None, 0) => spent.ran.0,
+        (None, tokens) => tokens,
+    }
+}
+
+/// Returns the cells for share, cost, tokens, time and iterations.
+fn spent(spent: &Spent, most: u64, tone: Tone) -> String {
+    let usage = spent.usage();
+    let share = if most == 0 { String::new() } else { chart::bar(weight(spent), most, tone) };
+    let cost = spent.cost.map(|cost| cost.to_string()).unwrap_or_default();
+    let words = if usage.tokens().0 == 0 { String::new() } else { tokens(usage) };
+    format!(
+        "<td>{share}</td><td class=\"n\">{cost}</td><td class=\"n\">{words}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
+        spent.ran, spent.iterations
+    )
+}
+
+/// Returns the gates, how often they passed and how long they took.
+pub(super) fn gates(summary: &Summary) -> String {
+    if summary.gates.is_empty() {
+        return String::new();
+    }
+    let row = |gate: &GateSummary| {
+        let severity = match gate.severity {
+            Severity::Hard => "hard",
+            Severity::Soft => "soft",
+        };
+        let (rate, drawn) = match gate.runs {
+            0 => (String::new(), String::new()),
+            runs => {
+                let rate = format!("{}%", u64::from(gate.passed) * 100 / u64::from(runs));
+                (rate, chart::bar(gate.passed.into(), runs.into(), Tone::Good))
+            }
+        };
+        let each = gate.ran.0.checked_div(gate.runs.into()).map(ralph_core::units::Millis);
+        let before = match gate.broken_before {
+            None => String::new(),
+            Some(true) => "broken before".to_owned(),
+            Some(false) => format!("green; broken {}×", gate.regressions.unwrap_or_default()),
+        };
+        format!(
+            "<tr><th scope=\"row\">{}</th><td>{drawn}</td><td class=\"n\">{rate}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{severity}</td><td>{before}</td></tr>\n",
+            code(&gate.name),
+            gate.runs,
+            gate.failed,
+            gate.cached,
+            each.map(|each| each.to_string()).unwrap_or_default(),
+            gate.ran,
+        )
+    };
+    let rows: Vec<String> = summary.gates.iter().take(MOST_LISTED).map(row).collect();
+    let head = [
+        "Gate",
+        "Passed",
+        "#Rate",
+        "#Runs",
+        "#Failed",
+        "#Reused",
+        "#Each",
+        "#Time",
+        "Severity",
+        "Before any work",
+    ];
+    let mut body = table("Gates: how often they passed, and their times", &head, &rows);
+    body.push_str(&left_out(summary.gates.len().saturating_sub(MOST_LISTED), "gate"));
+    section("Gates", &body)
+}
+
+/// Returns how many reviews tasks took.
+pub(super) fn reviews(summary: &Summary) -> String {
+    let Some(reviews) = &summary.reviews else { return String::new() };
+    let most = reviews.tasks_by_count.values().copied().max().unwrap_or_default();
+    let rows: Vec<String> = reviews
+        .tasks_by_count
+        .iter()
+        .map(|(count, tasks)| {
+            let tone = if *count < 3 { Tone::Good } else { Tone::Middling };
+            let drawn = chart::bar((*tasks).into(), most.into(), tone);
+            format!("<tr><th scope=\"row\">{count}</th><td>{drawn}</td><td class=\"n\">{tasks}</td></tr>\n")
+        })
+        .collect();
+    let says = match reviews.reading {
+        ReviewReading::Cheap => "Mostly one review a task: reviews are cheap here.",
+        ReviewReading::CatchFaults => {
+            "Many tasks took three reviews or more: they catch real faults."
+        }
+        ReviewReading::Mixed => "Some tasks needed a second look.",
+    };
+    let cap = match reviews.at_cap {
+        0 => String::new(),
+        count => format!(" {count} task{} hit the cap.", plural(count as usize)),
+    };
+    let mut body = format!("<p class=\"note\">{says}{cap}</p>\n");
+    body.push_str(&table(
+        "How many tasks took how many reviews",
+        &["Reviews", "Share", "#Tasks"],
+        &rows,
+    ));
+    section("Reviews", &body)
+}
+
+/// Returns where the work is.
+pub(super) fn history(summary: &Summary) -> String {
+    let mut body = String::new();
+    if summary.agent_commits > 0 {
+        body.push_str(&format!(
+            "<p class=\"note\">Agents made {} commit{}: <code>git log --since={}</code></p>\n",
+            summary.agent_commits,
+            plural(summary.agent_commits as usize),
+            summary.started.utc()
+        ));
+    }
+    listed(&mut body, "Commits", &summary.commits, |commit| {
+        let task = commit.task.as_ref().map(|task| format!(" <span>{}</span>", line(&task.0)));
+        format!(
+            "{} {}{}",
+            code(&short(&commit.id)),
+            line(&commit.subject),
+            task.unwrap_or_default()
+        )
+    });
+    listed(&mut body, "Shelved branches", &summary.shelved, |shelved| {
+        let task = shelved.task.as_ref().map(|task| format!(" <span>{}</span>", line(&task.0)));
+        format!("{}{}", code(&shelved.branch), task.unwrap_or_default())
+    });
+    listed(&mut body, "Kept refs", &summary.kept, |name| code(name));
+    section("Where the work is", &body)
+}
+
+/// Returns what else there is to know.
+pub(super) fn notes(summary: &Summary) -> String {
+    let made = summary.amendments.count - summary.amendments_refused;
+    let facts = [
+        ("Calls repeated after a failure", summary.retries, String::new()),
+        (
+            "Waits for usage limits",
+            summary.waits.usage_limits,
+            format!(", {}", summary.waits.waited),
+        ),
+        ("Processes left behind and ended", summary.leftovers, String::new()),
+        ("Amendments made", made, String::new()),
+        ("Amendments refused", summary.amendments_refused, String::new()),
+    ];
+    let facts: Vec<String> = facts
+        .into_iter()
+        .filter(|(_, count, _)| *count > 0)
+        .map(|(name, count, more)| format!("<div><dt>{name}</dt><dd>{count}{more}</dd></div>"))
+        .collect();
+    let mut body = String::new();
+    if !facts.is_empty() {
+        body.push_str(&format!("<dl class=\"figures\">{}</dl>\n", facts.concat()));
+    }
+    listed(&mut body, "What people asked for", &summary.wishes, |note| {
+        let by = note.by.as_deref().map(|by| format!(" <span>{}</span>", line(by)));
+        let refused = note.refused.as_deref().map(|why| format!(", refused: {}", line(why)));
+        let text = match &note.wish {
+            Wish::Note { text } => format!("note: {}", line(text)),
+            Wish::Pause | Wish::GoOn | Wish::Stop | Wish::Skip { .. } => line(&note.wish.words()),
+        };
+        format!("{text}{}{}", refused.unwrap_or_default(), by.unwrap_or_default())
+    });
+    listed(&mut body, "Refused connections", &summary.refused, |text| line(text));
+    let is_refusal = |text: &&String| text.starts_with(ralph_core::report::REFUSED_CONNECTION);
+    let others = Latest {
+        count: summary.warnings.count.saturating_sub(summary.refused.count),
+        latest: summary.warnings.latest.iter().filter(|text| !is_refusal(text)).collect(),
+    };
+    listed(&mut body, "Warnings", &others, |text| line(text));
+    listed(&mut body, "Amendments", &summary.amendments, |amendment| match &amendment.refusal {
+        None => format!("{} <span>{}</span>", line(&amendment.proposal), line(&amendment.reason)),
+        Some(refusal) => {
+            format!("refused: {} <span>{}</span>", line(&amendment.proposal), line(refusal))
+        }
+    });
+    listed(&mut body, "Edits of the list", &summary.edits, |edit| line(edit));
+    section("Along the way", &body)
+}
+
+/// Adds a list, newest first, folded where it is long.
+fn listed<T>(body: &mut String, title: &str, list: &Latest<T>, show: impl Fn(&T) -> String) {
+    if list.latest.is_empty() {
+        return;
+    }
+    let items: Vec<String> = list
+        .latest
+        .iter()
+        .rev()
+        .take(MOST_LISTED)
+        .map(|item| format!("<li>{}</li>\n", show(item)))
+        .collect();
+    let missing = (list.count as usize).saturating_sub(items.len());
+    let open = if items.len() <= 12 { " open" } else { "" };
+    body.push_str(&format!(
+        "<details id=\"{}\"{open}><summary>{title} <span>{}</span></summary><ul class=\"list\">\n{}</ul>{}</details>\n",
+        anchor("list", title),
+        list.count,
+        items.concat(),
+        left_out(missing, "earlier one")
+    ));
+}
+
+/// Says how many are missing.
+pub(super) fn left_out(count: usize, what: &str) -> String {
+    match count {
+        0 => String::new(),
+        count => {
+            let s = plural(count);
+            let are = if count == 1 { "is" } else { "are" };
+            format!("<p class=\"note\">{count} {what}{s} {are} not shown here.</p>\n")
+        }
+    }
+}

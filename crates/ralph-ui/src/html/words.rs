@@ -1,0 +1,93 @@
+//! Text of others as part of a page: harmless, bounded, and nothing but text.
+
+use std::fmt::Write as _;
+
+use ralph_core::units::Timestamp;
+
+use crate::safe;
+use crate::time::WallClock;
+
+/// More than any title or error line needs.
+const LONGEST_LINE: usize = 400;
+
+/// Returns a text that is nothing but text in a page or a picture.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            character => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+/// Returns a text as words of one line.
+pub(super) fn line(text: &str) -> String {
+    escape(&safe::one_line(text, LONGEST_LINE, "…"))
+}
+
+/// Returns a text with its lines, at most so many characters of it, and says what is missing.
+pub(super) fn block(text: &str, most: usize) -> String {
+    let kept = safe::cut(text, most);
+    let mut shown = escape(&safe::harmless(kept));
+    let missing = text.len() - kept.len();
+    if missing > 0 {
+        let _ = write!(shown, "\n… {missing} more bytes are not shown here");
+    }
+    shown
+}
+
+/// Returns a name as code.
+pub(super) fn code(text: &str) -> String {
+    format!("<code>{}</code>", line(text))
+}
+
+/// Returns a moment for people and programs.
+pub(super) fn moment(clock: &WallClock, at: Timestamp) -> String {
+    format!("<time datetime=\"{}\">{}</time>", at.utc(), clock.full(at))
+}
+
+/// Returns an id of ours for something that others named: letters, digits and dashes only.
+pub(super) fn anchor(kind: &str, name: impl std::fmt::Display) -> String {
+    let name: String = name
+        .to_string()
+        .chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
+        .take(60)
+        .collect();
+    format!("{kind}-{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_others_wrote_is_more_than_text() {
+        for (text, expect) in [
+            ("plain", "plain"),
+            (
+                "</script><img src=x onerror=alert(1)>",
+                "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;",
+            ),
+            ("\" onfocus='x'", "&quot; onfocus=&#39;x&#39;"),
+            ("a\u{202e}b\u{1b}[2Jc\0", "abc"),
+            ("one\ntwo", "one two"),
+            ("&lt;", "&amp;lt;"),
+        ] {
+            assert_eq!(line(text), expect);
+        }
+        assert_eq!(anchor("task", "T1\"><b>"), "task-T1---b-");
+    }
+
+    #[test]
+    fn long_texts_say_what_is_missing() {
+        assert_eq!(block("a\nb", 10), "a\nb");
+        assert_eq!(block("abcdef", 2), "ab\n… 4 more bytes are not shown here");
+    }
+}

@@ -1,0 +1,246 @@
+//! Who may ask for what: decided from the request alone, before anything is looked at.
+//!
+//! The token is part of every path. It is no cookie, because cookies go to every port of an
+//! address. A site that has its name point to this machine is known by the Host it asks for; a
+//! site that sends a browser here is known by Origin and `Sec-Fetch-Site`. A wish needs the token
+//! once more in a header that no form and no plain request of another site can set.
+
+use ralph_core::control::{LONGEST_NOTE, Wish};
+
+use super::http::{Method, Request, Response};
+
+/// Longer keys than any that we made.
+const LONGEST_KEY: usize = 120;
+
+/// Where a request leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Route {
+    List,
+    Style,
+    Script,
+    Open { ticket: String },
+    Run { key: String },
+    Events { key: String, since: Option<String> },
+    Wish { key: String, wish: Wish },
+}
+
+/// What becomes of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Admitted {
+    Yes(Route),
+    No(Response),
+}
+
+/// Decides about a request.
+pub(super) fn admit(request: &Request, port: u16, token: &str) -> Admitted {
+    match route(request, port, token) {
+        Ok(route) => Admitted::Yes(route),
+        Err(response) => Admitted::No(response),
+    }
+}
+
+fn route(request: &Request, port: u16, token: &str) -> Result<Route, Response> {
+    let host = request.header("host").unwrap_or_default();
+    let known = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
+    if !known.iter().any(|known| known == host) {
+        return Err(Response::plain(421, "This is not the address that ralph serves."));
+    }
+    let own = format!("http://{host}");
+    let is_foreign = request.header("origin").is_some_and(|origin| origin != own)
+        || matches!(request.header("sec-fetch-site"), Some("cross-site" | "same-site"));
+    if is_foreign {
+        return Err(Response::plain(403, "Other sites have no business here."));
+    }
+    let mut words = request.path.split('/').skip(1);
+    let first = words.next().unwrap_or_default();
+    let rest: Vec<&str> = words.collect();
+    if first == "open" {
+        return match (request.method, rest.as_slice()) {
+            (Method::Get, [ticket]) => Ok(Route::Open { ticket: (*ticket).to_owned() }),
+            _ => Err(nothing()),
+        };
+    }
+    if !is_same(first, token) {
+        let words = "The address is not complete. Use the one that `ralph serve` printed.";
+        return Err(Response::plain(403, words));
+    }
+    match (request.method, rest.as_slice()) {
+        (Method::Get, [""]) => Ok(Route::List),
+        (Method::Get, ["style.css"]) => Ok(Route::Style),
+        (Method::Get, ["live.js"]) => Ok(Route::Script),
+        (Method::Get, ["run", run, ""]) => Ok(Route::Run { key: key(run)? }),
+        (Method::Get, ["run", run, "events"]) => {
+            let given = request.query.as_deref().and_then(|query| query.strip_prefix("since="));
+            // A browser that connects again by itself names the last thing it heard.
+            let since = request.header("last-event-id").or(given).map(str::to_owned);
+            Ok(Route::Events { key: key(run)?, since })
+        }
+        (Method::Post, ["run", run, "wish"]) => {
+            Ok(Route::Wish { key: key(run)?, wish: wish(request, &own, token)? })
+        }
+        (Method::Get, _) => Err(nothing()),
+        (Method::Post | Method::Other, _) => Err(Response::plain(405, "This can only be read.")),
+    }
+}
+
+fn wish(request: &Request, own: &str, token: &str) -> Result<Wish, Response> {
+    let is_own = request.header("origin") == Some(own)
+        && is_same(request.header("x-ralph-token").unwrap_or_default(), token);
+    if !is_own {
+        return Err(Response::plain(403, "A wish comes from the page itself."));
+    }
+    let kind = request.header("content-type").unwrap_or_default();
+    if kind.split(';').next().map(str::trim) != Some("application/json") {
+        return Err(Response::plain(415, "A wish is JSON."));
+    }
+    let wish: Wish = serde_json::from_slice(&request.body)
+        .map_err(|_| Response::plain(400, "This is no wish that ralph knows."))?;
+    match &wish {
+        Wish::Note { text } if text.trim().is_empty() || text.chars().count() > LONGEST_NOTE => {
+            Err(Response::plain(400, "A note has between 1 and 4000 characters."))
+        }
+        Wish::Pause | Wish::GoOn | Wish::Stop | Wish::Skip { .. } | Wish::Note { .. } => Ok(wish),
+    }
+}
+
+/// Returns a key that could be one of ours: never a path.
+fn key(text: &str) -> Result<String, Response> {
+    let is_ours = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'-';
+    if !text.is_empty() && text.len() <= LONGEST_KEY && text.bytes().all(is_ours) {
+        Ok(text.to_owned())
+    } else {
+        Err(nothing())
+    }
+}
+
+fn nothing() -> Response {
+    Response::plain(404, "There is nothing here.")
+}
+
+/// Compares without telling by its time how far two texts agree.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    let differences =
+        one.bytes().zip(other.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
+    !other.is_empty() && one.len() == other.len() && differences == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_core::ids::TaskId;
+
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+    fn request(method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> Request {
+        let (path, query) =
+            path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+        Request {
+            method,
+            path: path.replace("TOKEN", TOKEN),
+            query: query.map(str::to_owned),
+            headers: headers
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.replace("TOKEN", TOKEN)))
+                .collect(),
+            body: body.as_bytes().to_vec(),
+        }
+    }
+
+    /// Returns the status of a refusal, or the route.
+    fn decide(request: &Request) -> Result<Route, u16> {
+        match admit(request, 7777, TOKEN) {
+            Admitted::Yes(route) => Ok(route),
+            Admitted::No(response) => Err(response.status),
+        }
+    }
+
+    #[test]
+    fn only_the_whole_address_leads_anywhere() {
+        let get =
+            |path: &str| decide(&request(Method::Get, path, &[("host", "127.0.0.1:7777")], ""));
+        assert_eq!(get("/TOKEN/"), Ok(Route::List));
+        assert_eq!(get("/TOKEN/run/ab-1/"), Ok(Route::Run { key: "ab-1".into() }));
+        assert_eq!(
+            get("/TOKEN/run/ab-1/events?since=3-4"),
+            Ok(Route::Events { key: "ab-1".into(), since: Some("3-4".into()) })
+        );
+        for (path, status) in [
+            ("/", 403),
+            ("/TOKE/", 403),
+            ("/TOKENx/", 403),
+            ("//", 403),
+            ("/favicon.ico", 403),
+            ("/TOKEN", 404),
+            ("/TOKEN/run/", 404),
+            ("/TOKEN/run/../", 404),
+            ("/TOKEN/run/..%2f../", 404),
+            ("/TOKEN/run/ab-1/wish", 404),
+            ("/open", 404),
+        ] {
+            assert_eq!(get(path), Err(status), "{path}");
+        }
+    }
+
+    #[test]
+    fn other_names_and_other_sites_are_turned_away() {
+        for (headers, status) in [
+            (vec![], 421),
+            (vec![("host", "evil.example")], 421),
+            (vec![("host", "evil.example:7777")], 421),
+            (vec![("host", "127.0.0.1")], 421),
+            (vec![("host", "127.0.0.1:7778")], 421),
+            (vec![("host", "127.0.0.1:7777"), ("origin", "http://evil.example")], 403),
+            (vec![("host", "127.0.0.1:7777"), ("origin", "null")], 403),
+            (vec![("host", "127.0.0.1:7777"), ("origin", "http://127.0.0.1:8888")], 403),
+            (vec![("host", "127.0.0.1:7777"), ("sec-fetch-site", "cross-site")], 403),
+            (vec![("host", "localhost:7777"), ("sec-fetch-site", "same-site")], 403),
+        ] {
+            assert_eq!(
+                decide(&request(Method::Get, "/TOKEN/", &headers, "")),
+                Err(status),
+                "{headers:?}"
+            );
+        }
+        let fine = [("host", "localhost:7777"), ("sec-fetch-site", "none")];
+        assert_eq!(decide(&request(Method::Get, "/TOKEN/", &fine, "")), Ok(Route::List));
+    }
+
+    #[test]
+    fn a_wish_needs_the_page_itself() {
+        let host = ("host", "127.0.0.1:7777");
+        let origin = ("origin", "http://127.0.0.1:7777");
+        let token = ("x-ralph-token", "TOKEN");
+        let kind = ("content-type", "application/json");
+        let skip = r#"{"wish":"skip","task":"T1"}"#;
+        let post = |headers: &[(&str, &str)], body: &str| {
+            decide(&request(Method::Post, "/TOKEN/run/a/wish", headers, body))
+        };
+        let all = [host, origin, token, kind];
+        let wish = Wish::Skip { task: TaskId("T1".into()) };
+        assert_eq!(post(&all, skip), Ok(Route::Wish { key: "a".into(), wish }));
+        let long = format!(r#"{{"wish":"note","text":"{}"}}"#, "x".repeat(4_001));
+        for (headers, body, status) in [
+            (vec![host, token, kind], skip, 403),
+            (vec![host, origin, kind], skip, 403),
+            (vec![host, origin, ("x-ralph-token", "wrong"), kind], skip, 403),
+            (vec![host, origin, token], skip, 415),
+            (vec![host, origin, token, ("content-type", "text/plain")], skip, 415),
+            (all.to_vec(), "", 400),
+            (all.to_vec(), r#"{"wish":"format disk"}"#, 400),
+            (all.to_vec(), r#"{"wish":"note","text":" "}"#, 400),
+            (all.to_vec(), long.as_str(), 400),
+        ] {
+            assert_eq!(post(&headers, body), Err(status), "{headers:?} {body:.40}");
+        }
+        assert_eq!(decide(&request(Method::Other, "/TOKEN/", &[host], "")), Err(405));
+    }
+
+    #[test]
+    fn an_empty_token_opens_nothing() {
+        assert!(is_same("ab", "ab"));
+        for (one, other) in [("", ""), ("a", ""), ("", "a"), ("ab", "aa"), ("a", "ab")] {
+            assert!(!is_same(one, other), "{one} {other}");
+        }
+    }
+}

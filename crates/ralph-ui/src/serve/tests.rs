@@ -1,0 +1,287 @@
+//! The server over real sockets: what it shows, whom it turns away, and what it does with those
+//! who do not mean well.
+
+use std::io::{Read as _, Write as _};
+use std::sync::mpsc::{self, Receiver, Sender};
+
+use jiff::tz::TimeZone;
+use ralph_core::units::Timestamp;
+
+use super::*;
+
+const TOKEN: &str = "00112233445566778899aabbccddeeff";
+
+/// Runs that a test changes.
+struct Stage {
+    now: Arc<Mutex<Option<Shown>>>,
+    wished: Mutex<Sender<(String, Wish)>>,
+}
+
+struct Actor(Arc<Mutex<Option<Shown>>>);
+
+impl Follow for Actor {
+    fn look(&mut self) -> Result<Option<Shown>, String> {
+        Ok(lock(&self.0).clone())
+    }
+}
+
+impl Runs for Stage {
+    fn list(&self) -> Vec<Listed> {
+        Vec::new()
+    }
+
+    fn follow(&self, key: &str) -> Option<Box<dyn Follow>> {
+        key.starts_with("run").then(|| Box::new(Actor(Arc::clone(&self.now))) as Box<dyn Follow>)
+    }
+
+    fn wish(&self, key: &str, wish: &Wish) -> Result<(), String> {
+        if key == "run-over" {
+            return Err("No run is active.".into());
+        }
+        lock(&self.wished).send((key.to_owned(), wish.clone())).map_err(|error| error.to_string())
+    }
+}
+
+struct Scene {
+    port: u16,
+    now: Arc<Mutex<Option<Shown>>>,
+    wishes: Receiver<(String, Wish)>,
+    ticket: String,
+}
+
+fn shown(html: &str) -> Shown {
+    Shown {
+        title: "title".into(),
+        parts: vec![
+            Part { id: "outcome", html: html.into() },
+            Part { id: "notes", html: "same".into() },
+        ],
+        controls: Controls {
+            is_active: true,
+            is_paused: false,
+            why: "why".into(),
+            tasks: vec![("T\"1".into(), "</script>".into())],
+        },
+    }
+}
+
+fn scene() -> Scene {
+    let now = Arc::new(Mutex::new(Some(shown("first"))));
+    let (tx, wishes) = mpsc::channel();
+    let stage = Stage { now: Arc::clone(&now), wished: Mutex::new(tx) };
+    let clock = WallClock { zone: TimeZone::UTC, now: || Timestamp(0) };
+    let server = Server::bind(0, TOKEN.into(), Box::new(stage), clock).expect("a port");
+    let port = server.port();
+    assert_eq!(server.url(), format!("http://127.0.0.1:{port}/{TOKEN}/"));
+    let ticket = server.ticket_url("abc".into());
+    thread::spawn(move || server.run());
+    Scene { port, now, wishes, ticket }
+}
+
+impl Scene {
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        stream
+    }
+
+    /// Sends bytes and returns all that comes back.
+    fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = self.connect();
+        // The server may answer and close before all is sent.
+        let _ = stream.write_all(bytes);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn get(&self, path: &str) -> String {
+        self.ask("GET", path, "", "")
+    }
+
+    fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> String {
+        self.raw(self.text(method, path, headers, body).as_bytes())
+    }
+
+    fn text(&self, method: &str, path: &str, headers: &str, body: &str) -> String {
+        let path = path.replace("TOKEN", TOKEN);
+        let (port, length) = (self.port, body.len());
+        format!(
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+        )
+    }
+
+    fn wish(&self, run: &str, body: &str) -> String {
+        let headers = format!(
+            "Origin: http://127.0.0.1:{}\r\nX-Ralph-Token: {TOKEN}\r\nContent-Type: application/json\r\n",
+            self.port
+        );
+        self.ask("POST", &format!("/TOKEN/run/{run}/wish"), &headers, body)
+    }
+}
+
+#[track_caller]
+fn check_status(answer: &str, status: u16) {
+    assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer:.300}");
+    assert!(!answer.contains("Access-Control-"), "no other site is let in");
+}
+
+#[test]
+fn a_page_is_served_with_a_strict_policy() {
+    let scene = scene();
+    let page = scene.get("/TOKEN/run/run-1/");
+    check_status(&page, 200);
+    for header in [
+        "Content-Security-Policy: default-src 'none';",
+        "frame-ancestors 'none'",
+        "X-Content-Type-Options: nosniff",
+        "X-Frame-Options: DENY",
+        "Referrer-Policy: no-referrer",
+        "Cache-Control: no-store",
+        "Cross-Origin-Opener-Policy: same-origin",
+        "Connection: close",
+    ] {
+        assert!(page.contains(header), "{header}");
+    }
+    assert!(page.contains("<section id=\"outcome\">first</section>"), "{page}");
+    assert!(page.contains("T\\&quot;1") && !page.contains("</script>\"]"), "{page}");
+    check_status(&scene.get("/TOKEN/"), 200);
+    check_status(&scene.get("/TOKEN/style.css"), 200);
+    check_status(&scene.get("/TOKEN/live.js"), 200);
+    check_status(&scene.get("/TOKEN/run/none/"), 404);
+    *lock(&scene.now) = None;
+    check_status(&scene.get("/TOKEN/run/run-2/"), 404);
+}
+
+#[test]
+fn strangers_learn_nothing() {
+    let scene = scene();
+    for (path, status) in [("/", 403), ("/wrong/", 403), ("/TOKEN/nothing", 404)] {
+        check_status(&scene.get(path), status);
+    }
+    check_status(&scene.ask("GET", "/TOKEN/", "Origin: http://evil.example\r\n", ""), 403);
+    check_status(&scene.ask("PUT", "/TOKEN/", "", ""), 405);
+    let rebound = format!("GET /{TOKEN}/ HTTP/1.1\r\nHost: evil.example:{}\r\n\r\n", scene.port);
+    check_status(&scene.raw(rebound.as_bytes()), 421);
+}
+
+#[test]
+fn what_is_no_request_is_refused_and_closed() {
+    let scene = scene();
+    let long = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "x".repeat(1 << 20));
+    check_status(&scene.raw(long.as_bytes()), 431);
+    check_status(&scene.raw(b"\x16\x03\x01junk\r\n\r\n"), 400);
+    check_status(&scene.raw(b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
+    let body = scene.text("POST", "/TOKEN/run/run-1/wish", "", &"x".repeat(40_000));
+    check_status(&scene.raw(body.as_bytes()), 413);
+    check_status(&scene.raw(b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n"), 400);
+    // A second request behind the first is never read.
+    let first = scene.text("GET", "/TOKEN/", "", "");
+    let answer = scene.raw(format!("{first}{first}GET junk").as_bytes());
+    check_status(&answer, 200);
+    assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+    check_status(&scene.get("/TOKEN/"), 200);
+}
+
+#[test]
+fn slow_clients_are_dropped_and_others_are_served_meanwhile() {
+    let scene = scene();
+    let mut slow = scene.connect();
+    slow.write_all(b"GET / HT").expect("sent");
+    let mut body = scene.connect();
+    let text = scene.text("POST", "/TOKEN/run/run-1/wish", "", "0123456789");
+    body.write_all(&text.as_bytes()[..text.len() - 5]).expect("sent");
+    let silent = scene.connect();
+    check_status(&scene.get("/TOKEN/"), 200);
+    for mut stream in [slow, body, silent] {
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        check_status(&answer, 408);
+    }
+}
+
+#[test]
+fn connections_are_bounded_and_places_are_given_back() {
+    let scene = scene();
+    let crowd: Vec<TcpStream> = (0..MOST_CONNECTIONS + 8).map(|_| scene.connect()).collect();
+    let mut answers = Vec::new();
+    for mut stream in crowd {
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answers.push(answer);
+    }
+    let turned_away = answers.iter().filter(|answer| answer.starts_with("HTTP/1.1 503")).count();
+    assert!(turned_away >= 1, "some were turned away");
+    check_status(&scene.get("/TOKEN/"), 200);
+}
+
+#[test]
+fn wishes_reach_the_run_or_say_why_not() {
+    let scene = scene();
+    check_status(&scene.wish("run-1", r#"{"wish":"pause"}"#), 200);
+    assert_eq!(scene.wishes.recv().expect("a wish"), ("run-1".into(), Wish::Pause));
+    let answer = scene.wish("run-over", r#"{"wish":"stop"}"#);
+    check_status(&answer, 409);
+    assert!(answer.ends_with("No run is active.\n"), "{answer}");
+    let forged = scene.ask("POST", "/TOKEN/run/run-1/wish", "", r#"{"wish":"stop"}"#);
+    check_status(&forged, 403);
+    assert!(scene.wishes.try_recv().is_err(), "nothing else arrived");
+}
+
+/// Reads a stream up to a text.
+fn read_until(stream: &mut TcpStream, text: &str) -> String {
+    let mut heard = String::new();
+    let mut piece = [0; 4096];
+    while !heard.contains(text) {
+        let count = stream.read(&mut piece).expect("it goes on");
+        assert!(count > 0, "it ended before {text:?}: {heard}");
+        heard.push_str(&String::from_utf8_lossy(&piece[..count]));
+    }
+    heard
+}
+
+#[test]
+fn changes_are_pushed_and_a_reconnect_goes_on_where_it_was() {
+    let scene = scene();
+    let page = scene.get("/TOKEN/run/run-1/");
+    let since = page.split("data-since=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let since = since.expect("it says what it shows").to_owned();
+    let mut stream = scene.connect();
+    let ask = scene.text("GET", &format!("/TOKEN/run/run-1/events?since={since}"), "", "");
+    stream.write_all(ask.as_bytes()).expect("sent");
+    let begin = read_until(&mut stream, "retry: ");
+    assert!(begin.contains("Content-Type: text/event-stream"), "{begin}");
+    assert!(!begin.contains("event: news"), "what the page shows is no news");
+    *lock(&scene.now) = Some(shown("second"));
+    let news = read_until(&mut stream, "\n\n");
+    let news = if news.contains("data:") { news } else { read_until(&mut stream, "}}") };
+    assert!(news.contains("\"outcome\":\"second\"") && !news.contains("\"same\""), "{news}");
+    drop(stream);
+    *lock(&scene.now) = Some(shown("third"));
+    let mut again = scene.connect();
+    let headers = format!("Last-Event-ID: {since}\r\n");
+    let ask = scene.text("GET", "/TOKEN/run/run-1/events?since=0-0", &headers, "");
+    again.write_all(ask.as_bytes()).expect("sent");
+    let news = read_until(&mut again, "\"third\"");
+    assert!(!news.contains("\"same\""), "only what changed since: {news}");
+}
+
+#[test]
+fn a_ticket_is_good_for_one_visit() {
+    let scene = scene();
+    let path = scene.ticket.split_once(&format!(":{}", scene.port)).expect("a path").1;
+    let answer = scene.get(path);
+    check_status(&answer, 303);
+    assert!(answer.contains(&format!("\r\nLocation: /{TOKEN}/\r\n")), "{answer}");
+    check_status(&scene.get(path), 403);
+}
+
+#[test]
+fn a_port_is_taken_by_one() {
+    let scene = scene();
+    let (tx, _) = mpsc::channel();
+    let stage = Stage { now: Arc::default(), wished: Mutex::new(tx) };
+    let clock = WallClock { zone: TimeZone::UTC, now: || Timestamp(0) };
+    let error = Server::bind(scene.port, TOKEN.into(), Box::new(stage), clock).err();
+    assert_eq!(error.map(|error| error.kind()), Some(io::ErrorKind::AddrInUse));
+}

@@ -1,0 +1,106 @@
+//! What a run is about to do: whether it pauses or waits, what was asked of it and is not done
+//! yet, and how long the rest takes.
+//!
+//! Not here: what it has done.
+
+use ralph_core::control::{Control, Note, Pause, SkipAsked};
+use ralph_core::run::RunState;
+use ralph_core::units::{Millis, Timestamp};
+use serde_json::{Value, json};
+
+use super::line;
+use crate::board;
+use crate::time::{WallClock, countdown};
+
+/// What a run is about to do, from a state that has heard everything.
+pub struct Outlook<'a> {
+    /// The state.
+    pub state: &'a RunState,
+    /// The time of day.
+    pub clock: &'a WallClock,
+}
+
+/// What lies ahead of a run, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ahead {
+    /// What was asked and is not done yet, a line each.
+    pub asked: Vec<String>,
+    /// How long the rest takes at the run's own pace, if that can be said.
+    pub rest: Option<Millis>,
+}
+
+impl Outlook<'_> {
+    /// Returns what lies ahead.
+    pub fn ahead(&self) -> Ahead {
+        Ahead { asked: self.asked(), rest: self.rest() }
+    }
+
+    /// Returns whether an active run pauses or waits, as the end of a sentence.
+    pub fn standstill(&self) -> Option<String> {
+        let now = (self.clock.now)();
+        if let Pause::Since { at } = self.state.control.pause {
+            let (since, long) = (self.clock.minutes(at, now), countdown(now.since(at)));
+            return Some(format!("paused since {since} ({long}); `ralph go` goes on"));
+        }
+        let (until, left) = self.waits_until()?;
+        let at = self.clock.minutes(until, now);
+        Some(format!("waiting until {at} (in {})", countdown(left)))
+    }
+
+    /// Returns until when an agent cannot be asked.
+    fn waits_until(&self) -> Option<(Timestamp, Millis)> {
+        let current = self.state.current.as_ref()?;
+        let asking = [&current.message, &current.gate, &current.work]
+            .into_iter()
+            .find(|asking| asking.end.is_none() && asking.pending.is_none())?;
+        let until = asking.not_before?;
+        let left = until.since((self.clock.now)());
+        (left > Millis::ZERO).then_some((until, left))
+    }
+
+    /// A run that has ended takes no longer.
+    fn rest(&self) -> Option<Millis> {
+        self.state.outcome.as_ref().map_or_else(|| board::rest(self.state), |_| None)
+    }
+
+    fn asked(&self) -> Vec<String> {
+        let now = (self.clock.now)();
+        let at = |moment| self.clock.minutes(moment, now);
+        let Control { pause, stop, skips, notes, .. } = &self.state.control;
+        let mut asked = Vec::new();
+        if let Pause::Asked { at: moment } = pause {
+            asked.push(format!("pause asked at {}, after the current step", at(*moment)));
+        }
+        if let Some(moment) = stop {
+            asked.push(format!("stop asked at {}, after the current step", at(*moment)));
+        }
+        for SkipAsked { task, at: moment, by } in skips {
+            let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+            asked.push(format!("skip of task {task} asked at {}{by}", at(*moment)));
+        }
+        for Note { at: moment, by, text } in notes {
+            let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+            asked.push(format!("note of {}{by}, for the next prompt: {text}", at(*moment)));
+        }
+        asked.iter().map(|asked| line(asked)).collect()
+    }
+
+    /// Returns the same as facts.
+    pub fn to_json(&self) -> Value {
+        let Control { pause, stop, skips, notes, .. } = &self.state.control;
+        let (asked, since) = match pause {
+            Pause::No => (None, None),
+            Pause::Asked { at } => (Some(at), None),
+            Pause::Since { at } => (None, Some(at)),
+        };
+        json!({
+            "pausedSince": since,
+            "pauseAsked": asked,
+            "stopAsked": stop,
+            "skipsAsked": skips,
+            "notes": notes,
+            "waitingUntil": self.waits_until().map(|(until, _)| until),
+            "restMs": self.rest(),
+        })
+    }
+}

@@ -1,0 +1,363 @@
+//! A run that is shown again from what was kept of it, or as another process drives it.
+//!
+//! Facts come with their times; what an agent said is spread over the time of its call. Not here:
+//! reading files.
+
+use std::collections::VecDeque;
+use std::io;
+
+use ralph_core::event::{Event, Recorded};
+use ralph_core::ports::Ui as _;
+use ralph_core::reading::AgentEvent;
+use ralph_core::run::RunState;
+use ralph_core::units::{Millis, Timestamp};
+
+use crate::tui::display::{Device, Host, Send, Stay, send, show};
+use crate::tui::facts::Facts;
+use crate::tui::link::{Order, Presence, Screen as Link};
+use crate::tui::press::{Deed, Jump};
+use crate::tui::screen::{Deck, Play, Screen, Source, Speed};
+use crate::tui::scroll::Kind;
+use crate::tui::view::{kind_of, kind_of_heard, on_screen};
+use crate::view::{TerminalView, ViewOptions};
+
+/// What was kept of a run.
+pub trait Recording {
+    /// Returns the facts that are new since the last call, in their order.
+    fn facts(&mut self) -> Result<Vec<Recorded>, String>;
+
+    /// Returns what the agent said in a call, behind the first `known` events of it. The state is
+    /// the one that followed from the call's beginning.
+    fn heard(&mut self, state: &RunState, asked: &Event, known: usize) -> Vec<AgentEvent>;
+}
+
+/// Whether a run is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// It is.
+    Past,
+    /// Another process drives it.
+    Present,
+}
+
+/// Shows a run again until the user has seen enough. `sends` takes wishes for a run that is
+/// going on.
+pub fn replay(
+    mut device: Box<dyn Device>,
+    link: &Link,
+    options: ViewOptions,
+    recording: Box<dyn Recording>,
+    moment: Moment,
+    sends: Send,
+) -> io::Result<()> {
+    let clock = options.clock.clone();
+    let mut screen = Screen::new((&options.style).into(), clock);
+    let mut player = Player::new(link.clone(), on_screen(options), recording, moment, sends);
+    player.begin(&mut screen);
+    device.enter()?;
+    link.is_now(Presence::Shown);
+    show(device, &mut player, &mut screen);
+    Ok(())
+}
+
+/// Shows a run again.
+pub(super) struct Player {
+    link: Link,
+    options: ViewOptions,
+    view: TerminalView<Link>,
+    recording: Box<dyn Recording>,
+    sends: Send,
+    source: Source,
+    told: Told,
+    facts: Vec<Recorded>,
+    /// What the agent says until the next fact.
+    pending: VecDeque<(Timestamp, AgentEvent)>,
+    /// The call that has no answer yet, and how much of it is known.
+    open: Option<(Box<Event>, usize)>,
+    /// When the recording was asked last.
+    looked: Option<Timestamp>,
+    /// When the screen was brought up to date last.
+    refreshed: Option<Timestamp>,
+}
+
+/// What follows from the facts that were told.
+#[derive(Default)]
+struct Told {
+    count: usize,
+    state: Option<RunState>,
+    shown: Facts,
+}
+
+/// A wait of five hours is worth a look, not five hours.
+const LONGEST_GAP: Millis = Millis(2_000);
+/// How often another process's run is looked at.
+const LOOK_AGAIN: Millis = Millis(250);
+
+impl Player {
+    pub(super) fn new(
+        link: Link,
+        options: ViewOptions,
+        recording: Box<dyn Recording>,
+        moment: Moment,
+        sends: Send,
+    ) -> Self {
+        let source = match moment {
+            Moment::Past => Source::Record,
+            Moment::Present => Source::Live,
+        };
+        Self {
+            view: TerminalView::new(link.clone(), options.clone()),
+            link,
+            options,
+            recording,
+            sends,
+            source,
+            told: Told::default(),
+            facts: Vec::new(),
+            pending: VecDeque::new(),
+            open: None,
+            looked: None,
+            refreshed: None,
+        }
+    }
+
+    /// Shows the beginning of a run that is over, or all of one that is going on.
+    pub(super) fn begin(&mut self, screen: &mut Screen) {
+        self.look(screen);
+        let at = self.facts.first().map_or(screen.now, |fact| fact.at);
+        let deck = Deck { play: Play::On, speed: Speed::X8, at, source: self.source };
+        screen.deck = Some(deck);
+        match self.source {
+            Source::Record => {}
+            Source::Live => {
+                // Only the open iteration is told again; what was before is in the log.
+                let from = self.starts().last().copied().unwrap_or(0);
+                self.fold_to(from);
+                while self.step(screen) {}
+            }
+        }
+    }
+
+    /// Reads facts that are new.
+    fn look(&mut self, screen: &mut Screen) {
+        self.looked = Some(screen.now);
+        match self.recording.facts() {
+            Ok(new) => self.facts.extend(new),
+            Err(why) => {
+                let why = crate::safe::one_line(&why, 500, "…");
+                screen.scroll.push_line(Kind::Warning, &why);
+            }
+        }
+    }
+
+    /// Returns where iterations begin.
+    fn starts(&self) -> Vec<usize> {
+        let begins =
+            |(_, fact): &(usize, &Recorded)| matches!(fact.event, Event::IterationStarted { .. });
+        self.facts.iter().enumerate().filter(begins).map(|(at, _)| at).collect()
+    }
+
+    /// Takes in facts without a word, up to this one.
+    fn fold_to(&mut self, end: usize) {
+        if end < self.told.count {
+            self.told = Told::default();
+        }
+        self.pending.clear();
+        self.open = None;
+        while self.told.count < end && self.told.next(&self.facts).is_some() {}
+    }
+
+    /// Tells what comes next, and returns whether there was something.
+    fn step(&mut self, screen: &mut Screen) -> bool {
+        if let Some((at, event)) = self.pending.pop_front() {
+            self.link.set_kind(kind_of_heard(&event));
+            self.told.shown.hear(&event);
+            self.view.hear(&event);
+            self.reach(screen, at);
+            return true;
+        }
+        let Some(at) = self.told.next(&self.facts) else { return false };
+        let (Some(fact), Some(state)) = (self.facts.get(at), &self.told.state) else {
+            return false;
+        };
+        self.link.set_kind(kind_of(&fact.event));
+        self.view.tell(fact, state);
+        self.open = None;
+        if let Event::Asked { .. } = &fact.event {
+            let heard = self.recording.heard(state, &fact.event, 0);
+            self.open = Some((Box::new(fact.event.clone()), heard.len()));
+            let end = self.facts.get(at + 1).map_or(fact.at, |next| next.at);
+            self.pending = spread(fact.at, end, heard);
+        }
+        let at = fact.at;
+        self.reach(screen, at);
+        true
+    }
+
+    fn reach(&mut self, screen: &mut Screen, at: Timestamp) {
+        if let Some(deck) = &mut screen.deck {
+            deck.at = deck.at.max(at);
+        }
+        let news = self.link.take();
+        for (kind, text) in news.pieces {
+            screen.scroll.push(kind, &text);
+        }
+        if news.lost > 0 {
+            screen.admit_loss(news.lost);
+        }
+        screen.facts = self.told.shown.clone();
+        // Elapsed time and countdowns are those of the run's own time.
+        if self.source == Source::Record {
+            screen.facts.at = screen.deck.map_or(at, |deck| deck.at);
+        }
+    }
+
+    /// Returns when what comes next is due.
+    fn due(&self) -> Option<Timestamp> {
+        let heard = self.pending.front().map(|(at, _)| *at);
+        heard.or_else(|| self.facts.get(self.told.count).map(|fact| fact.at))
+    }
+
+    /// Lets a span of the run's time go by.
+    fn play(&mut self, screen: &mut Screen, deck: Deck, span: Millis) -> bool {
+        let Some(due) = self.due() else {
+            return match self.source {
+                Source::Live => false,
+                Source::Record => {
+                    screen.deck = Some(Deck { play: Play::AtEnd, ..deck });
+                    true
+                }
+            };
+        };
+        let gap = deck.speed.of(LONGEST_GAP);
+        let late = Timestamp(due.0.saturating_sub(i64::try_from(gap.0).unwrap_or(i64::MAX)));
+        let at = deck.at.max(late).plus(deck.speed.of(span));
+        screen.deck = Some(Deck { at, ..deck });
+        let mut is_new = false;
+        while self.due().is_some_and(|due| due <= at) && self.step(screen) {
+            is_new = true;
+        }
+        is_new
+    }
+
+    /// Brings a run that is going on up to date.
+    fn catch_up(&mut self, screen: &mut Screen) -> bool {
+        if self.looked.is_some_and(|looked| screen.now.since(looked) < LOOK_AGAIN) {
+            return false;
+        }
+        self.look(screen);
+        let is_halted = screen.deck.is_some_and(|deck| deck.play == Play::Halted);
+        if is_halted {
+            return false;
+        }
+        let mut is_new = false;
+        if let (Some((asked, known)), Some(state)) = (&mut self.open, &self.told.state) {
+            let heard = self.recording.heard(state, asked, *known);
+            *known += heard.len();
+            let now = screen.now;
+            self.pending.extend(heard.into_iter().map(|event| (now, event)));
+        }
+        while self.step(screen) {
+            is_new = true;
+        }
+        is_new
+    }
+
+    fn jump(&mut self, screen: &mut Screen, jump: Jump) {
+        let starts = self.starts();
+        let passed = starts.iter().filter(|start| **start < self.told.count).count();
+        let (from, upto) = match jump {
+            Jump::Next => (passed, passed + 1),
+            Jump::Previous => (passed.saturating_sub(2), passed.saturating_sub(1).max(1)),
+        };
+        let Some(start) = starts.get(from) else {
+            screen.hint = Some("that is the last iteration".to_owned());
+            while self.step(screen) {}
+            return;
+        };
+        let end = starts.get(upto).copied().unwrap_or(self.facts.len());
+        self.fold_to(*start);
+        screen.scroll.clear();
+        self.view = TerminalView::new(self.link.clone(), self.options.clone());
+        let at = self.facts.get(*start).map_or(screen.now, |fact| fact.at);
+        if let Some(deck) = &mut screen.deck {
+            *deck = Deck { at, play: Play::Halted, ..*deck };
+        }
+        while (self.told.count < end || !self.pending.is_empty()) && self.step(screen) {}
+        screen.hint = Some("halted after this iteration; Space plays on".to_owned());
+    }
+}
+
+impl Told {
+    /// Takes in the next fact, and returns which it is. One that does not fit ends the show.
+    fn next(&mut self, facts: &[Recorded]) -> Option<usize> {
+        let at = self.count;
+        let fact = facts.get(at)?;
+        let state = match self.state.take() {
+            None => RunState::begin(fact),
+            Some(mut state) => state.apply(fact).map(|()| state),
+        };
+        let state = state.ok()?;
+        self.shown.tell(fact, &state);
+        self.state = Some(state);
+        self.count += 1;
+        Some(at)
+    }
+}
+
+/// Spreads what an agent said evenly over the time of its call.
+fn spread(
+    from: Timestamp,
+    end: Timestamp,
+    heard: Vec<AgentEvent>,
+) -> VecDeque<(Timestamp, AgentEvent)> {
+    let parts = heard.len() as u64 + 1;
+    let span = end.since(from).0;
+    let place = |(at, event): (usize, AgentEvent)| {
+        let part = u128::from(span) * (at as u128 + 1) / u128::from(parts);
+        (from.plus(Millis(u64::try_from(part).unwrap_or(span))), event)
+    };
+    heard.into_iter().enumerate().map(place).collect()
+}
+
+impl Host for Player {
+    fn refresh(&mut self, screen: &mut Screen) -> bool {
+        let span = self.refreshed.map_or(Millis::ZERO, |last| screen.now.since(last));
+        self.refreshed = Some(screen.now);
+        let is_new = match (self.source, screen.deck) {
+            (Source::Live, _) => self.catch_up(screen),
+            (Source::Record, Some(deck)) if deck.play == Play::On => self.play(screen, deck, span),
+            (Source::Record, _) => false,
+        };
+        // What is shown is the run's own time.
+        if let (Source::Record, Some(deck)) = (self.source, screen.deck) {
+            screen.now = deck.at;
+        }
+        is_new
+    }
+
+    fn serve(&mut self, deed: Deed, screen: &mut Screen) -> Stay {
+        match deed {
+            Deed::Jump(jump) => {
+                self.jump(screen, jump);
+                Stay::Yes
+            }
+            Deed::Wish(wish) => send(&mut self.sends, &wish, screen, Stay::Yes),
+            Deed::WishAndLeave(wish) => send(&mut self.sends, &wish, screen, Stay::No),
+            Deed::Leave => Stay::No,
+            Deed::Redraw => Stay::Yes,
+        }
+    }
+
+    fn ordered(&self) -> Order {
+        self.link.ordered()
+    }
+
+    fn wait(&self, order: Order) {
+        self.link.wait_while(order, std::time::Duration::from_millis(LOOK_AGAIN.0));
+    }
+
+    fn is_now(&mut self, presence: Presence) {
+        self.link.is_now(presence);
+    }
+}

@@ -1,0 +1,438 @@
+//! The lines that went by: kept within bounds, wrapped, filtered, searched and scrolled.
+//!
+//! Only what can be seen is wrapped, so that a long run costs no more than a short one. Not here:
+//! what the lines say, and drawing them.
+
+use std::collections::VecDeque;
+
+use ratatui_core::buffer::CellWidth as _;
+use ratatui_core::style::Style;
+use ratatui_core::text::Span;
+
+use crate::style::Paint;
+use crate::tui::paint;
+
+/// What a line is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Kind {
+    /// What ralph says of the run.
+    #[default]
+    Ralph,
+    /// Words of the agent.
+    Text,
+    /// A tool call that went well, or is under way.
+    Tool,
+    /// A tool call that failed.
+    ToolError,
+    /// A gate that passed, or is under way.
+    Gate,
+    /// A gate that failed.
+    GateError,
+    /// A warning or a failure.
+    Warning,
+}
+
+/// Which lines are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Filter {
+    #[default]
+    All,
+    Text,
+    Tools,
+    Gates,
+    Errors,
+}
+
+impl Filter {
+    /// All of them, in the order of their keys.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::All, Self::Text, Self::Tools, Self::Gates, Self::Errors];
+
+    /// Returns its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Text => "text",
+            Self::Tools => "tools",
+            Self::Gates => "gates",
+            Self::Errors => "errors",
+        }
+    }
+
+    /// Returns the one that follows.
+    pub(crate) fn next(self) -> Self {
+        match self {
+            Self::All => Self::Text,
+            Self::Text => Self::Tools,
+            Self::Tools => Self::Gates,
+            Self::Gates => Self::Errors,
+            Self::Errors => Self::All,
+        }
+    }
+
+    fn shows(self, kind: Kind) -> bool {
+        match self {
+            Self::All => true,
+            Self::Text => kind == Kind::Text,
+            Self::Tools => matches!(kind, Kind::Tool | Kind::ToolError),
+            Self::Gates => matches!(kind, Kind::Gate | Kind::GateError),
+            Self::Errors => matches!(kind, Kind::ToolError | Kind::GateError | Kind::Warning),
+        }
+    }
+}
+
+/// What is painted alike, in order.
+pub(crate) type Spans = Vec<(Paint, String)>;
+
+#[derive(Debug)]
+struct Entry {
+    kind: Kind,
+    spans: Spans,
+    /// How many characters it has.
+    length: usize,
+}
+
+/// A row of the screen at the bottom of what is shown: a line by its number since the beginning,
+/// and a row within it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    line: u64,
+    row: usize,
+}
+
+/// The room that lines have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+}
+
+/// Where to search on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Up,
+    Down,
+}
+
+/// The lines that went by.
+#[derive(Debug, Default)]
+pub(crate) struct Scroll {
+    lines: VecDeque<Entry>,
+    /// The number of the first line that is kept.
+    first: u64,
+    /// The paint of the line that is still open.
+    open: Option<Paint>,
+    /// The row at the bottom; none where the newest line is.
+    bottom: Option<Place>,
+    filter: Filter,
+    query: String,
+    found: Option<u64>,
+}
+
+/// An hour of a talkative agent; the raw stream has it all.
+const MOST_LINES: usize = 20_000;
+/// More than a screen holds of one line.
+const LONGEST_LINE: usize = 8_000;
+/// A tab is as wide as this, wherever it stands.
+const TAB: &str = "    ";
+
+impl Scroll {
+    /// Takes in a piece of text; its last line stays open without a line break at its end.
+    pub(crate) fn push(&mut self, kind: Kind, text: &str) {
+        for piece in text.split_inclusive('\n') {
+            let (piece, ends) = match piece.strip_suffix('\n') {
+                Some(piece) => (piece, true),
+                None => (piece, false),
+            };
+            let piece = piece.replace('\t', TAB);
+            let mut paint = self.open.unwrap_or(Paint::None);
+            let spans = paint::spans(&piece, &mut paint);
+            if let (Some(_), Some(entry)) = (self.open, self.lines.back_mut()) {
+                entry.extend(spans);
+            } else {
+                let mut entry = Entry { kind, spans: Vec::new(), length: 0 };
+                entry.extend(spans);
+                self.lines.push_back(entry);
+            }
+            self.open = (!ends).then_some(paint);
+        }
+        while self.lines.len() > MOST_LINES {
+            self.lines.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Takes in a line of its own, whatever line was open before.
+    pub(crate) fn push_line(&mut self, kind: Kind, text: &str) {
+        self.open = None;
+        self.push(kind, &format!("{text}\n"));
+    }
+
+    /// Forgets all lines; filter and search stay.
+    pub(crate) fn clear(&mut self) {
+        let (filter, query) = (self.filter, std::mem::take(&mut self.query));
+        *self = Self { filter, query, ..Self::default() };
+    }
+
+    pub(crate) fn filter(&self) -> Filter {
+        self.filter
+    }
+
+    /// Shows other lines, the newest first.
+    pub(crate) fn set_filter(&mut self, filter: Filter) {
+        self.filter = filter;
+        self.bottom = None;
+    }
+
+    pub(crate) fn query(&self) -> &str {
+        &self.query
+    }
+
+    /// Returns whether the newest line is shown.
+    pub(crate) fn follows(&self) -> bool {
+        self.bottom.is_none()
+    }
+
+    /// Returns how many lines are below what is shown.
+    pub(crate) fn below(&self) -> usize {
+        let Some(bottom) = self.bottom else { return 0 };
+        let next = usize::try_from((bottom.line + 1).saturating_sub(self.first)).unwrap_or(0);
+        self.lines.iter().skip(next).filter(|entry| self.filter.shows(entry.kind)).count()
+    }
+
+    /// Goes to the newest line and stays there.
+    pub(crate) fn follow(&mut self) {
+        self.bottom = None;
+    }
+
+    /// Goes to the oldest line.
+    pub(crate) fn rewind(&mut self, room: Room) {
+        if let Some(first) = self.next_shown(self.first) {
+            self.bottom = Some(Place { line: first, row: 0 });
+            self.down(room, room.height.saturating_sub(1));
+        }
+    }
+
+    /// Scrolls up by rows, but never past the first page.
+    pub(crate) fn up(&mut self, room: Room, rows: usize) {
+        let Some(mut place) = self.place(room) else { return };
+        // The rows above the bottom that must stay on the screen.
+        let keep = room.height.saturating_sub(1);
+        let mut above = self.walk_up(room, place, rows + keep);
+        if above.steps < rows + keep {
+            return self.rewind(room);
+        }
+        above = self.walk_up(room, place, rows);
+        place = above.place;
+        self.bottom = Some(place);
+    }
+
+    /// Scrolls down by rows; at the end the newest line is followed again.
+    pub(crate) fn down(&mut self, room: Room, rows: usize) {
+        let Some(mut place) = self.bottom.map(|it| self.within(it)) else { return };
+        for _ in 0..rows {
+            if place.row + 1 < self.rows_of(place.line, room.width).len() {
+                place.row += 1;
+            } else if let Some(line) = self.next_shown(place.line + 1) {
+                place = Place { line, row: 0 };
+            } else {
+                self.bottom = None;
+                return;
+            }
+        }
+        self.bottom = Some(place);
+    }
+
+    /// Searches for a text from what is shown upwards, and returns whether it is there.
+    pub(crate) fn search(&mut self, query: &str, room: Room) -> bool {
+        query.to_lowercase().clone_into(&mut self.query);
+        self.found = None;
+        self.search_on(Direction::Up, room)
+    }
+
+    /// Searches on, and returns whether there is more.
+    pub(crate) fn search_on(&mut self, direction: Direction, room: Room) -> bool {
+        if self.query.is_empty() {
+            return false;
+        }
+        let last = self.first + self.lines.len() as u64;
+        let shown = self.place(room).map_or(last, |place| place.line + 1);
+        let from = self.found.unwrap_or(shown).max(self.first);
+        let at = |line: u64| usize::try_from(line - self.first).unwrap_or(usize::MAX);
+        let matches = |line: &u64| {
+            self.lines.get(at(*line)).is_some_and(|entry| {
+                self.filter.shows(entry.kind) && entry.text().to_lowercase().contains(&self.query)
+            })
+        };
+        let found = match direction {
+            Direction::Up => (self.first..from).rev().find(matches),
+            Direction::Down => (from.saturating_add(1)..last).find(matches),
+        };
+        let Some(line) = found else { return false };
+        self.found = Some(line);
+        self.bottom = Some(Place { line, row: self.rows_of(line, room.width).len() - 1 });
+        // In the middle, so that what led to it is seen.
+        self.down(room, room.height / 2);
+        if self.walk_up(room, self.within(Place { line, row: 0 }), room.height).steps
+            < room.height / 2
+        {
+            self.rewind(room);
+        }
+        true
+    }
+
+    /// Returns the rows that are shown, from above, at most as many as there is room for.
+    pub(crate) fn shown(&self, room: Room) -> Vec<(Kind, Spans)> {
+        let mut shown = Vec::new();
+        let Some(bottom) = self.place(room) else { return shown };
+        let (mut line, mut upto) = (bottom.line, bottom.row + 1);
+        loop {
+            let kind = self.entry(line).map_or(Kind::Ralph, |entry| entry.kind);
+            let mut rows = self.rows_of(line, room.width);
+            rows.truncate(upto);
+            for row in rows.into_iter().rev() {
+                if shown.len() == room.height {
+                    shown.reverse();
+                    return shown;
+                }
+                shown.push((kind, row));
+            }
+            match self.last_shown(line) {
+                Some(before) if shown.len() < room.height => (line, upto) = (before, usize::MAX),
+                Some(_) | None => {
+                    shown.reverse();
+                    return shown;
+                }
+            }
+        }
+    }
+
+    /// Returns the row at the bottom, if there is any.
+    fn place(&self, room: Room) -> Option<Place> {
+        if let Some(place) = self.bottom {
+            return Some(self.within(place));
+        }
+        let line = self.last_shown(self.first + self.lines.len() as u64)?;
+        Some(Place { line, row: self.rows_of(line, room.width).len() - 1 })
+    }
+
+    /// Returns a place that is still there.
+    fn within(&self, place: Place) -> Place {
+        if place.line < self.first { Place { line: self.first, row: 0 } } else { place }
+    }
+
+    fn walk_up(&self, room: Room, mut place: Place, rows: usize) -> Walked {
+        for steps in 0..rows {
+            if place.row > 0 {
+                place.row -= 1;
+            } else if let Some(line) = self.last_shown(place.line) {
+                place = Place { line, row: self.rows_of(line, room.width).len() - 1 };
+            } else {
+                return Walked { place, steps };
+            }
+        }
+        Walked { place, steps: rows }
+    }
+
+    /// Returns the first line from this one on that the filter shows.
+    fn next_shown(&self, from: u64) -> Option<u64> {
+        let skip = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let more = self.lines.iter().enumerate().skip(skip);
+        let found = more.into_iter().find(|(_, entry)| self.filter.shows(entry.kind));
+        found.map(|(at, _)| self.first + at as u64)
+    }
+
+    /// Returns the last line before this one that the filter shows.
+    fn last_shown(&self, before: u64) -> Option<u64> {
+        let count = usize::try_from(before.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let some = self.lines.iter().take(count).enumerate();
+        let found = some.rev().find(|(_, entry)| self.filter.shows(entry.kind));
+        found.map(|(at, _)| self.first + at as u64)
+    }
+
+    fn entry(&self, line: u64) -> Option<&Entry> {
+        self.lines.get(usize::try_from(line.checked_sub(self.first)?).ok()?)
+    }
+
+    /// Returns the rows of a line; at least one.
+    fn rows_of(&self, line: u64, width: usize) -> Vec<Spans> {
+        self.entry(line).map_or_else(|| vec![Vec::new()], |entry| wrap(&entry.spans, width))
+    }
+}
+
+struct Walked {
+    place: Place,
+    steps: usize,
+}
+
+impl Entry {
+    fn extend(&mut self, spans: Spans) {
+        for (paint, text) in spans {
+            let room = LONGEST_LINE.saturating_sub(self.length);
+            let text = crate::safe::cut(&text, room);
+            self.length += text.chars().count();
+            match self.spans.last_mut() {
+                Some((last, sum)) if *last == paint => sum.push_str(text),
+                Some(_) | None => self.spans.push((paint, text.to_owned())),
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        self.spans.iter().map(|(_, text)| text.as_str()).collect()
+    }
+}
+
+/// Breaks a line into rows, at spaces where that does not waste the better part of a row. At least
+/// one row.
+fn wrap(spans: &Spans, width: usize) -> Vec<Spans> {
+    let width = width.max(1);
+    let mut rows: Vec<Spans> = Vec::new();
+    let mut row: Vec<(Paint, String, usize)> = Vec::new();
+    let mut used = 0;
+    for (paint, text) in spans {
+        for grapheme in Span::raw(text.as_str()).styled_graphemes(Style::new()) {
+            let symbol = grapheme.symbol;
+            let columns = usize::from(symbol.cell_width());
+            if columns == 0 || columns > width {
+                continue;
+            }
+            if used + columns > width {
+                let space = row.iter().rposition(|(_, symbol, _)| symbol == " ");
+                let at = space.map_or(row.len(), |at| at + 1);
+                let at = if at * 2 < row.len() || symbol == " " { row.len() } else { at };
+                let rest = row.split_off(at);
+                rows.push(joined(row));
+                used = rest.iter().map(|(_, _, columns)| columns).sum();
+                row = rest;
+                // What was left of the row may leave no room either.
+                if used + columns > width {
+                    rows.push(joined(std::mem::take(&mut row)));
+                    used = 0;
+                }
+                // A row does not begin with the space that it was broken at.
+                if symbol == " " && row.is_empty() {
+                    continue;
+                }
+            }
+            used += columns;
+            row.push((*paint, symbol.to_owned(), columns));
+        }
+    }
+    rows.push(joined(row));
+    rows
+}
+
+fn joined(row: Vec<(Paint, String, usize)>) -> Spans {
+    let mut spans: Spans = Vec::new();
+    for (paint, symbol, _) in row {
+        match spans.last_mut() {
+            Some((last, sum)) if *last == paint => sum.push_str(&symbol),
+            Some(_) | None => spans.push((paint, symbol)),
+        }
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! The screen as people see it, and what keys do to it. The state is that of real events.
+
+mod keys;
+mod layouts;
+mod replays;
+mod threads;
+mod whatever;
+
+use std::cell::Cell;
+
+use jiff::tz::TimeZone;
+use ralph_core::budget::Budget;
+use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_core::event::{Checkpoint, CommitId, Event, JOURNAL_VERSION, Purpose, Recorded};
+use ralph_core::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
+use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
+use ralph_core::ports::{Activity, Ui as _};
+use ralph_core::reading::{AgentEvent, Speaker, TextForm, ToolOutcome};
+use ralph_core::recipe::{AgentChoice, AgentKind, PromptSource, Recipe, RunLimits, TaskWork, Work};
+use ralph_core::run::RunState;
+use ralph_core::task::{Task, TaskList, TaskStatus};
+use ralph_core::units::{Millis, Timestamp, UsdMicros};
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::{Rect, Size};
+
+use super::display::{Host as _, Live};
+use super::draw::draw;
+use super::link::Screen as Link;
+use super::screen::Screen;
+use super::view::Teller;
+use crate::style::tests::terminal;
+use crate::style::{Choice, Style, Surroundings, Wishes};
+use crate::time::WallClock;
+use crate::view::{AgentStream, Verbosity, ViewOptions};
+
+/// 2026-11-14 23:15:00 UTC.
+const START: Timestamp = Timestamp(1_794_698_100_000);
+
+thread_local! {
+    static NOW: Cell<Timestamp> = const { Cell::new(START) };
+}
+
+/// A run and its screen, without a thread between them.
+struct Rig {
+    teller: Teller<Link>,
+    live: Live,
+    screen: Screen,
+    told: Vec<Recorded>,
+    state: Option<RunState>,
+    ran: Millis,
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self::with(&Wishes::default(), &terminal())
+    }
+
+    fn with(wishes: &Wishes, around: &Surroundings) -> Self {
+        NOW.set(START);
+        let (link, options) = (Link::default(), options(wishes, around));
+        let mut screen = Screen::new((&options.style).into(), options.clock.clone());
+        screen.size = Size::new(80, 20);
+        Self {
+            teller: Teller::new(link.clone(), link.clone(), options),
+            live: Live { link, send: Box::new(|_| Ok(())) },
+            screen,
+            told: Vec::new(),
+            state: None,
+            ran: Millis::ZERO,
+        }
+    }
+
+    fn pass(&mut self, seconds: u64) -> &mut Self {
+        self.ran = self.ran.plus(Millis::from_secs(seconds));
+        NOW.set(START.plus(self.ran));
+        self
+    }
+
+    fn tell(&mut self, event: Event) -> &mut Self {
+        let seq = self.told.len() as u64 + 1;
+        let recorded = Recorded { seq, at: START.plus(self.ran), ran: self.ran, event };
+        match &mut self.state {
+            Some(state) => state.apply(&recorded).expect("the event fits"),
+            None => self.state = Some(RunState::begin(&recorded).expect("the first event")),
+        }
+        self.teller.tell(&recorded, self.state.as_ref().expect("the run has begun"));
+        self.told.push(recorded);
+        self
+    }
+
+    fn hear(&mut self, event: &AgentEvent) -> &mut Self {
+        self.teller.hear(event);
+        self
+    }
+
+    fn begin(&mut self, recipe: Recipe) -> &mut Self {
+        self.tell(Event::RunStarted {
+            journal: JOURNAL_VERSION,
+            version: "0.1.0".into(),
+            run: RunId("20261114-231500-k3f9".into()),
+            project: "/home/ada/project".into(),
+            recipe: Box::new(recipe),
+        })
+    }
+
+    fn iterate(&mut self, number: u32, role: Role, task: Option<&str>) -> &mut Self {
+        let task = task.map(|id| TaskId(id.into()));
+        self.tell(Event::IterationStarted { iteration: IterationNumber(number), role, task });
+        let head = Some(CommitId("1a2b3c4d5e6f".into()));
+        let checkpoint = Checkpoint::Git { head, branch: None, tree: None };
+        self.tell(Event::Checkpointed { checkpoint });
+        self.tell(Event::Asked {
+            ask: AskNumber(1),
+            role,
+            purpose: Purpose::Work,
+            agent: AgentKind::Claude,
+            command: vec!["claude".into()],
+            prompt_chars: 10,
+            prompt_start: "Do it.".into(),
+            budget: Vec::new(),
+        })
+    }
+
+    fn run_gate(&mut self, name: &str) -> &mut Self {
+        let gate = gate(name, Severity::Hard);
+        self.teller.doing(&Activity::Gate(&gate));
+        self
+    }
+
+    fn check(&mut self, name: &str, status: GateStatus, output: &str) -> &mut Self {
+        self.run_gate(name);
+        self.tell(Event::GateChecked { result: result(name, status, output) })
+    }
+
+    /// Brings the screen up to date and returns what is on it.
+    fn cells(&mut self) -> Buffer {
+        self.screen.now = NOW.get();
+        self.live.refresh(&mut self.screen);
+        cells(&self.screen)
+    }
+
+    fn text(&mut self) -> String {
+        lines(&self.cells())
+    }
+
+    /// Shows it on a screen of another size.
+    fn sized(&mut self, width: u16, height: u16) -> String {
+        self.screen.size = Size::new(width, height);
+        self.text()
+    }
+}
+
+fn cells(screen: &Screen) -> Buffer {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, screen.size.width, screen.size.height));
+    draw(screen, &mut buffer);
+    buffer
+}
+
+/// What can be read in cells, line by line.
+fn lines(buffer: &Buffer) -> String {
+    let mut text = String::new();
+    for row in buffer.content().chunks(usize::from(buffer.area.width.max(1))) {
+        let mut line = String::new();
+        let mut skip = 0;
+        for cell in row {
+            use ratatui_core::buffer::CellWidth as _;
+            // The right half of a wide character is no cell of its own.
+            if skip == 0 {
+                line.push_str(cell.symbol());
+                skip = cell.cell_width();
+            }
+            skip = skip.saturating_sub(1);
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn options(wishes: &Wishes, around: &Surroundings) -> ViewOptions {
+    ViewOptions {
+        style: Style::choose(wishes, around),
+        verbosity: Verbosity::Normal,
+        agent_stream: AgentStream::Shown,
+        clock: WallClock { zone: TimeZone::UTC, now: || NOW.get() },
+    }
+}
+
+/// No emoji and no colors.
+fn plain() -> (Wishes, Surroundings) {
+    let wishes = Wishes { emoji: Choice::Never, ..Wishes::default() };
+    (wishes, Surroundings { no_color: Some("1".into()), ..terminal() })
+}
+
+fn gate(name: &str, severity: Severity) -> Gate {
+    Gate { name: name.into(), severity, ..Gate::command(GateKind::Custom, format!("make {name}")) }
+}
+
+fn result(name: &str, status: GateStatus, output: &str) -> GateResult {
+    GateResult {
+        gate: name.into(),
+        command: format!("make {name}"),
+        severity: Severity::Hard,
+        status,
+        end: Some(ended()),
+        log: None,
+        output: output.into(),
+        hash: None,
+        failing: Vec::new(),
+        reason: None,
+    }
+}
+
+fn ended() -> ChildEnd {
+    ChildEnd {
+        ending: Ending::Exited { code: 0 },
+        ran: Millis(1_200),
+        soft_limit: SoftLimit::Kept,
+        leftovers: Leftovers::default(),
+    }
+}
+
+fn recipe(work: Work) -> Recipe {
+    let recipe = Recipe::new(work, AgentChoice::new(AgentKind::Claude, "claude"));
+    let budget = Budget { cost: Some(UsdMicros::from_dollars(20.0)), ..Budget::default() };
+    Recipe {
+        gates: vec![gate("lint", Severity::Hard), gate("test", Severity::Hard)],
+        limits: RunLimits { budget, ..recipe.limits.clone() },
+        ..recipe
+    }
+}
+
+fn prompt_recipe() -> Recipe {
+    recipe(Work::Prompt(PromptSource::Text("Do it.".into())))
+}
+
+fn task_list(count: usize) -> TaskList {
+    let task = |number: usize| {
+        let title = ["Read the file", "Print 日本", "Say what is wrong"][number % 3];
+        Task::new(format!("T-{:03}", number + 1), title)
+    };
+    TaskList { tasks: (0..count).map(task).collect(), ..TaskList::default() }
+}
+
+fn text(words: &str) -> AgentEvent {
+    let (speaker, form) = (Speaker::Agent, TextForm::Message);
+    AgentEvent::Text { text: words.into(), speaker, form }
+}
+
+/// A run over a task list whose second task is being worked on.
+fn tasks() -> Rig {
+    let (wishes, around) = (Wishes::default(), terminal());
+    tasks_with(Rig::with(&wishes, &around))
+}
+
+fn tasks_with(mut rig: Rig) -> Rig {
+    let mut list = task_list(4);
+    list.tasks[0].status = TaskStatus::Done;
+    rig.begin(recipe(Work::Tasks(TaskWork::new("plan.json"))));
+    rig.tell(Event::TasksRead { list: Box::new(list), remarks: Vec::new() });
+    rig.pass(62).iterate(1, Role::Implement, Some("T-002"));
+    rig.hear(&text("I read it first.\n"));
+    rig.hear(&AgentEvent::ToolStarted {
+        id: "1".into(),
+        name: "Read".into(),
+        summary: "src/main.rs".into(),
+        speaker: Speaker::Agent,
+    });
+    rig.hear(&AgentEvent::ToolEnded {
+        id: "1".into(),
+        outcome: ToolOutcome::Error,
+        output: "no such file".into(),
+    });
+    rig.check("lint", GateStatus::Passed, "").run_gate("test").pass(3);
+    rig
+}

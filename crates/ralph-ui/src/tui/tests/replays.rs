@@ -1,0 +1,116 @@
+//! A run shown again: played, and stepped through by iteration.
+
+use super::*;
+use crate::tui::display::{Host, Stay};
+use crate::tui::keys::Key;
+use crate::tui::player::{Moment, Player, Recording};
+use crate::tui::press::{Deed, press};
+use crate::tui::screen::Play;
+
+/// A record of three iterations with a word in each.
+struct Record {
+    facts: Vec<Recorded>,
+}
+
+impl Recording for Record {
+    fn facts(&mut self) -> Result<Vec<Recorded>, String> {
+        Ok(std::mem::take(&mut self.facts))
+    }
+
+    fn heard(&mut self, state: &RunState, _: &Event, known: usize) -> Vec<AgentEvent> {
+        let said = [text(&format!("word {}\n", state.iterations)), text("more\n")];
+        said.into_iter().skip(known).collect()
+    }
+}
+
+fn record() -> Vec<Recorded> {
+    let mut rig = Rig::new();
+    rig.begin(prompt_recipe());
+    for number in 1..=3 {
+        rig.pass(10).iterate(number, Role::Prompt, None);
+        rig.pass(60).check("lint", GateStatus::Passed, "");
+        rig.tell(Event::IterationEnded { iteration: IterationNumber(number) });
+    }
+    rig.told
+}
+
+fn player(facts: Vec<Recorded>, moment: Moment) -> (Player, Screen) {
+    let options = options(&Wishes::default(), &terminal());
+    let mut screen = Screen::new((&options.style).into(), options.clock.clone());
+    screen.size = Size::new(80, 24);
+    let send = Box::new(|_: &_| Err("nobody is there".to_owned()));
+    let record = Box::new(Record { facts });
+    let mut player = Player::new(Link::default(), options, record, moment, send);
+    player.begin(&mut screen);
+    (player, screen)
+}
+
+fn push(player: &mut Player, screen: &mut Screen, key: &Key) -> Option<Stay> {
+    press(screen, key).map(|deed| player.serve(deed, screen))
+}
+
+fn later(player: &mut Player, screen: &mut Screen, millis: u64) -> String {
+    NOW.set(NOW.get().plus(Millis(millis)));
+    screen.now = NOW.get();
+    player.refresh(screen);
+    lines(&cells(screen))
+}
+
+#[test]
+fn it_plays_in_its_own_time_and_long_gaps_are_short() {
+    let (mut player, mut screen) = player(record(), Moment::Past);
+    later(&mut player, &mut screen, 0);
+    let seen = later(&mut player, &mut screen, 1);
+    assert!(seen.starts_with(" replay x8 23:15:00"), "{seen}");
+    assert!(!seen.contains("Iteration 1/10"), "{seen}");
+    // Ten seconds of the run are little more than one at this speed.
+    let seen = later(&mut player, &mut screen, 1_300);
+    assert!(seen.contains("Iteration 1/10") && !seen.contains("word 1"), "{seen}");
+    let seen = later(&mut player, &mut screen, 3_000);
+    assert!(seen.contains("word 1") && !seen.contains("Gate lint"), "{seen}");
+    push(&mut player, &mut screen, &Key::Char(' '));
+    let seen = later(&mut player, &mut screen, 60_000);
+    assert!(seen.starts_with(" replay halted"), "{seen}");
+    assert!(!seen.contains("Iteration 2/10"), "{seen}");
+    push(&mut player, &mut screen, &Key::Char(' '));
+    push(&mut player, &mut screen, &Key::Char('+'));
+    for _ in 0..10 {
+        later(&mut player, &mut screen, 3_000);
+    }
+    assert_eq!(screen.deck.map(|deck| deck.play), Some(Play::AtEnd));
+}
+
+#[test]
+fn it_steps_by_iteration_both_ways() {
+    let (mut player, mut screen) = player(record(), Moment::Past);
+    let mut step = |key: Key| {
+        push(&mut player, &mut screen, &key);
+        let seen = later(&mut player, &mut screen, 1);
+        (1..=3).filter(|number| seen.contains(&format!("word {number}"))).collect::<Vec<u32>>()
+    };
+    assert_eq!(step(Key::Right), [1]);
+    assert_eq!(step(Key::Right), [2]);
+    assert_eq!(step(Key::Right), [3]);
+    assert_eq!(step(Key::Right), [3]);
+    assert_eq!(step(Key::Left), [2]);
+    assert_eq!(step(Key::Left), [1]);
+    assert_eq!(step(Key::Left), [1]);
+}
+
+#[test]
+fn a_run_elsewhere_is_shown_up_to_now_and_can_be_asked() {
+    let mut facts = record();
+    let rest = facts.split_off(facts.len() - 2);
+    let (mut player, mut screen) = player(facts, Moment::Present);
+    let seen = later(&mut player, &mut screen, 1_000);
+    assert!(seen.contains("live") && seen.contains("word 3"), "{seen}");
+    assert!(!seen.contains("word 2"), "{seen}");
+    assert_eq!(
+        press(&mut screen, &Key::Char('p')),
+        Some(Deed::Wish(ralph_core::control::Wish::Pause))
+    );
+    assert_eq!(push(&mut player, &mut screen, &Key::Char('p')), Some(Stay::Yes));
+    let seen = later(&mut player, &mut screen, 1);
+    assert!(seen.contains("nobody is there"), "{seen}");
+    assert_eq!(rest.len(), 2);
+}

@@ -1,0 +1,237 @@
+//! The screen on a thread of its own, on a terminal that may hang, vanish or break.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use ralph_core::control::Wish;
+use ralph_core::outcome::Outcome;
+use ralph_core::ports::Ui;
+
+use super::*;
+use crate::tui::display::{Device, Heard};
+use crate::tui::view::{FullScreen, Setup};
+
+/// A terminal that a test holds in its hands.
+#[derive(Clone, Default)]
+struct Toy(Arc<(Mutex<State>, Condvar)>);
+
+#[derive(Default)]
+struct State {
+    keys: Vec<u8>,
+    written: Vec<u8>,
+    entered: usize,
+    left: usize,
+    mood: Mood,
+}
+
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    #[default]
+    Well,
+    /// Takes no output.
+    Hangs,
+    /// Is not there any more.
+    Gone,
+    /// Makes the screen panic.
+    Mad,
+}
+
+impl Toy {
+    fn set(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.0.0.lock().expect("no panic"));
+        self.0.1.notify_all();
+    }
+
+    fn until(&self, holds: impl Fn(&State) -> bool) {
+        let state = self.0.0.lock().expect("no panic");
+        let patience = Duration::from_secs(20);
+        let waited = self.0.1.wait_timeout_while(state, patience, |it| !holds(it));
+        assert!(!waited.expect("no panic").1.timed_out(), "it never came to this");
+    }
+
+    fn shows(&self, words: &str) {
+        self.until(|state| String::from_utf8_lossy(&state.written).contains(words));
+    }
+}
+
+impl Device for Toy {
+    fn enter(&mut self) -> io::Result<()> {
+        self.set(|state| state.entered += 1);
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.set(|state| state.left += 1);
+    }
+
+    fn is_ours(&self) -> bool {
+        true
+    }
+
+    fn size(&self) -> Option<(u16, u16)> {
+        Some((80, 24))
+    }
+
+    fn read(&mut self, patience: Duration, keys: &mut Vec<u8>) -> Heard {
+        let state = self.0.0.lock().expect("no panic");
+        let waits = |state: &mut State| state.keys.is_empty() && state.mood == Mood::Well;
+        let (mut state, _) = self.0.1.wait_timeout_while(state, patience, waits).expect("no panic");
+        keys.append(&mut state.keys);
+        let mood = state.mood;
+        drop(state);
+        match mood {
+            Mood::Gone => Heard::Gone,
+            Mood::Mad => panic!("a screen that breaks"),
+            Mood::Well | Mood::Hangs if keys.is_empty() => Heard::Nothing,
+            Mood::Well | Mood::Hangs => Heard::Keys,
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let state = self.0.0.lock().expect("no panic");
+        let mut state =
+            self.0.1.wait_while(state, |state| state.mood == Mood::Hangs).expect("no panic");
+        state.written.extend_from_slice(bytes);
+        self.0.1.notify_all();
+        Ok(())
+    }
+}
+
+/// Counts what the plain view is told.
+#[derive(Clone, Default)]
+struct Plain(Arc<AtomicUsize>);
+
+impl Plain {
+    fn told(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Ui for Plain {
+    fn tell(&mut self, _: &Recorded, _: &RunState) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn hear(&mut self, _: &AgentEvent) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn doing(&mut self, _: &Activity<'_>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+struct Scene {
+    toy: Toy,
+    plain: Plain,
+    link: Link,
+    wishes: Arc<Mutex<Vec<Wish>>>,
+    view: FullScreen<Link, Plain>,
+    told: Vec<Recorded>,
+    state: RunState,
+}
+
+fn scene() -> Scene {
+    let (toy, plain, link) = (Toy::default(), Plain::default(), Link::default());
+    let wishes: Arc<Mutex<Vec<Wish>>> = Arc::default();
+    let kept = Arc::clone(&wishes);
+    let mut options = options(&Wishes::default(), &terminal());
+    options.clock.now = || START;
+    let send = Box::new(move |wish: &Wish| {
+        kept.lock().expect("no panic").push(wish.clone());
+        Ok(())
+    });
+    let setup = Setup { device: Box::new(toy.clone()), send, screen: link.clone(), options };
+    let mut view = FullScreen::start(setup, |link| link, plain.clone());
+    let told = tasks().told;
+    let mut state = RunState::begin(&told[0]).expect("the first event");
+    view.tell(&told[0], &state);
+    for fact in &told[1..] {
+        state.apply(fact).expect("it fits");
+        view.tell(fact, &state);
+    }
+    Scene { toy, plain, link, wishes, view, told, state }
+}
+
+impl Scene {
+    fn end(&mut self) {
+        let last = self.told.last().expect("an event");
+        let event = Event::RunEnded { outcome: Outcome::Complete };
+        let fact = Recorded { seq: last.seq + 1, event, ..last.clone() };
+        self.state.apply(&fact).expect("it fits");
+        self.view.tell(&fact, &self.state);
+    }
+}
+
+#[test]
+fn the_end_is_told_on_the_normal_screen() {
+    let mut scene = scene();
+    scene.toy.shows("T-002");
+    assert!(scene.link.is_shown());
+    scene.end();
+    scene.toy.until(|state| (state.entered, state.left) == (1, 1));
+    assert!(scene.link.is_gone());
+    assert_eq!(scene.plain.told(), 1);
+}
+
+#[test]
+fn keys_become_wishes_and_leaving_is_no_stop() {
+    let mut scene = scene();
+    scene.toy.set(|state| state.keys.extend(b"mhi\rpql"));
+    scene.toy.until(|state| state.left == 1);
+    let wishes = scene.wishes.lock().expect("no panic").clone();
+    assert_eq!(wishes, [Wish::Note { text: "hi".into() }, Wish::Pause]);
+    let gone = || scene.link.is_gone();
+    let begun = Instant::now();
+    while !gone() && begun.elapsed() < Duration::from_secs(20) {
+        std::thread::yield_now();
+    }
+    scene.view.hear(&text("goes on"));
+    assert_eq!(scene.plain.told(), 1);
+}
+
+#[test]
+fn a_terminal_that_hangs_slows_nobody_and_lines_are_counted() {
+    let mut scene = scene();
+    scene.toy.shows("T-002");
+    scene.toy.set(|state| state.mood = Mood::Hangs);
+    let begun = Instant::now();
+    for number in 0..80_000 {
+        scene.view.hear(&text(&format!("line {number} of many\n")));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    // Drawn anew, so that no cell is left out because it is the same.
+    scene.toy.set(|state| {
+        (state.mood, state.keys) = (Mood::Well, vec![0x0c]);
+        state.written.clear();
+    });
+    scene.toy.shows("shown");
+    scene.end();
+    assert_eq!(scene.plain.told(), 1);
+}
+
+#[test]
+fn a_terminal_that_vanishes_or_breaks_leaves_the_run_alone() {
+    for mood in [Mood::Gone, Mood::Mad] {
+        let mut scene = scene();
+        scene.toy.set(|state| state.mood = mood);
+        scene.toy.until(|state| state.left == 1);
+        scene.end();
+        assert_eq!(scene.plain.told(), 1);
+    }
+}
+
+#[test]
+fn a_screen_steps_aside_and_comes_back_whole() {
+    let scene = scene();
+    scene.toy.shows("T-002");
+    scene.link.step_aside(Duration::from_secs(20));
+    assert!(!scene.link.is_shown());
+    scene.toy.until(|state| state.left == 1);
+    scene.toy.set(|state| state.written.clear());
+    scene.link.come_back();
+    scene.toy.shows("T-002");
+    scene.toy.until(|state| state.entered == 2);
+}

@@ -1,0 +1,108 @@
+//! Waits of a run, as lines and as a countdown, and gates that take their time.
+//!
+//! Not here: pauses that somebody asked for, which `wishes` tells of.
+
+use std::io::Write;
+
+use ralph_core::event::WaitReason;
+use ralph_core::gate::Gate;
+use ralph_core::run::RunState;
+use ralph_core::units::{Millis, Timestamp};
+
+use crate::lines::{open_question, words};
+use crate::page::Page;
+use crate::style::{Mark, Motion, Paint};
+use crate::time;
+
+/// In a log, a wait of five hours is worth thirty lines and no more.
+const WAIT_LINE_EVERY: Millis = Millis::from_mins(10);
+
+/// Tells that a wait begins.
+pub(crate) fn waiting<W: Write>(
+    page: &mut Page<W>,
+    until: Timestamp,
+    reason: WaitReason,
+    now: Timestamp,
+    state: &RunState,
+) {
+    let at = page.clock().minutes(until, now);
+    let left = until.since(now);
+    match reason {
+        WaitReason::UsageLimit => page.say(
+            Mark::Busy,
+            Paint::Warn,
+            &format!("Usage limit: waiting until {at} (in {left}); this counts against nothing"),
+        ),
+        WaitReason::Retry => {
+            let asking = state.current.as_ref().map(open_question);
+            let count = asking.map_or(1, |asking| asking.failures);
+            let why = asking
+                .and_then(|asking| asking.last_failure.as_ref())
+                .map(|failure| format!(", because of: {}", failure.class.name()))
+                .unwrap_or_default();
+            let max = state.recipe.retries.max;
+            let text = format!("Retry {count} of {max} in {left}{why}");
+            page.say(Mark::Again, Paint::Warn, &text);
+        }
+        WaitReason::Delay => {
+            page.say(Mark::Busy, Paint::Dim, &format!("Pausing {left} before the next iteration"));
+        }
+    }
+}
+
+/// A live countdown on a terminal; elsewhere a line now and then.
+pub(crate) fn still_waiting<W: Write>(
+    page: &mut Page<W>,
+    announced: &mut Option<Millis>,
+    until: Timestamp,
+    reason: WaitReason,
+    left: Millis,
+) {
+    let words = match reason {
+        WaitReason::UsageLimit => "Usage limit",
+        WaitReason::Retry => "Retry",
+        WaitReason::Delay => "Pause",
+    };
+    let clock = page.clock();
+    let at = clock.minutes(until, (clock.now)());
+    match page.style().motion {
+        Motion::Rewrites => {
+            let text = format!("{words}: goes on at {at}, in {}", time::countdown(left));
+            page.pass(Mark::Busy, &text);
+        }
+        Motion::Appends => {
+            let before = *announced.get_or_insert(left);
+            if before.0.saturating_sub(left.0) >= WAIT_LINE_EVERY.0 {
+                *announced = Some(left);
+                let text = format!("{words}: still waiting, goes on at {at} (in {left})");
+                page.say(Mark::Busy, Paint::Dim, &text);
+            }
+        }
+    }
+}
+
+/// Returns what is said of a gate that runs.
+pub(crate) fn running<W: Write>(page: &Page<W>, gate: &Gate) -> String {
+    let name = words(page, &gate.name);
+    if gate.name == gate.check.label() {
+        format!("Gate {name}: running")
+    } else {
+        format!("Gate {name}: running {}", words(page, gate.check.label()))
+    }
+}
+
+/// Shows on a terminal how long a gate has been running, with a sign that it moves.
+pub(crate) fn still_running<W: Write>(page: &mut Page<W>, gate: &Gate, ran: Millis) {
+    const SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
+    match page.style().motion {
+        Motion::Appends => {}
+        Motion::Rewrites => {
+            let seconds = ran.0 / 1000;
+            let turn = SPINNER[usize::try_from(seconds % 4).unwrap_or(0)];
+            let long = time::countdown(Millis(seconds * 1000));
+            // The time comes first: a long command is cut, and not the time.
+            let text = format!("{turn} {long} {}", running(page, gate));
+            page.pass(Mark::Busy, &text);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! A terminal that takes a moment for everything, and one that takes nothing at all.
+
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use ralph_ui::tui::{Device, Heard};
+
+/// How a terminal takes what is written to it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pace {
+    /// At once.
+    Quick,
+    /// A frame of 10 kB takes a second: a modem.
+    Slow,
+    /// Never: Ctrl-S.
+    Stopped,
+}
+
+/// A terminal of 80 columns without a person.
+pub(crate) struct Terminal(pub(crate) Pace);
+
+impl Device for Terminal {
+    fn enter(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn leave(&mut self) {}
+
+    fn is_ours(&self) -> bool {
+        true
+    }
+
+    fn size(&self) -> Option<(u16, u16)> {
+        Some((80, 24))
+    }
+
+    fn read(&mut self, patience: Duration, _: &mut Vec<u8>) -> Heard {
+        thread::sleep(patience);
+        Heard::Nothing
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.0 {
+            Pace::Quick => {}
+            Pace::Slow => thread::sleep(Duration::from_micros(100 * bytes.len() as u64)),
+            Pace::Stopped => loop {
+                thread::park();
+            },
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,43 @@
+//! The options of the commands that talk to an active run.
+
+use clap::Args;
+
+/// Options of `pause` and `stop`.
+#[derive(Debug, Args)]
+pub(crate) struct HaltArgs {
+    /// Wait until it has happened.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Print facts as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of `go`.
+#[derive(Debug, Args)]
+pub(crate) struct GoArgs {
+    /// Print facts as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of `skip`.
+#[derive(Debug, Args)]
+pub(crate) struct SkipArgs {
+    /// The task.
+    pub(crate) task: String,
+    /// Print facts as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of `note`.
+#[derive(Debug, Args)]
+pub(crate) struct NoteArgs {
+    /// What to say; `-` reads it from stdin.
+    #[arg(required = true, value_name = "TEXT", allow_hyphen_values = false)]
+    pub(crate) text: Vec<String>,
+    /// Print facts as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

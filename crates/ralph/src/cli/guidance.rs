@@ -1,0 +1,93 @@
+//! The options of `ralph help`, `ralph completions` and `ralph man`.
+//!
+//! Not here: what they print.
+
+use std::env;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, Command, CommandFactory as _, ValueEnum};
+
+use super::Cli;
+
+/// Returns the whole command line with the options of every command, which are otherwise made only
+/// for the one that is called.
+pub(crate) fn whole() -> Command {
+    let mut command = Cli::command();
+    build(&mut command);
+    command.build();
+    command
+}
+
+/// Makes the options of a command and of those within it. Options that are made late bring along
+/// the words of their own type; what a command is about is said where it is listed.
+fn build(command: &mut Command) {
+    // This makes one level and no more.
+    let _ = command.render_usage();
+    for inner in command.get_subcommands_mut() {
+        let about = inner.get_about().cloned();
+        build(inner);
+        if let Some(about) = about {
+            *inner = std::mem::take(inner).about(about);
+        }
+    }
+}
+
+/// Returns a request for help with the help that the whole command line has for it.
+pub(crate) fn explained(error: clap::Error) -> clap::Error {
+    let is_help = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    if is_help {
+        whole().try_get_matches_from(env::args_os()).err().unwrap_or(error)
+    } else {
+        error
+    }
+}
+
+/// Options of `help`.
+#[derive(Debug, Args)]
+pub(crate) struct HelpArgs {
+    /// A topic, or a command with its subcommand.
+    #[arg(value_name = "TOPIC|COMMAND")]
+    pub(crate) words: Vec<String>,
+}
+
+/// Options of `completions`.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    pub(crate) shell: Shell,
+}
+
+/// A shell that can ask for completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Elvish,
+    Fish,
+    Powershell,
+    Zsh,
+}
+
+impl Shell {
+    /// Returns its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Elvish => "elvish",
+            Self::Fish => "fish",
+            Self::Powershell => "powershell",
+            Self::Zsh => "zsh",
+        }
+    }
+}
+
+/// Options of `man`.
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// Write ralph.1 and one page for each command here, such as ~/.local/share/man/man1.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}

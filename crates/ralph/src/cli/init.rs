@@ -1,0 +1,59 @@
+//! The options of `ralph init`.
+//!
+//! Not here: what it asks and writes.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Options of `init`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
+pub(crate) struct InitArgs {
+    /// What the project works by: prompt, specs or tasks. Asks nothing else.
+    #[arg(long, value_name = "WORKFLOW", hide_possible_values = true)]
+    pub(crate) workflow: Option<WorkflowChoice>,
+    /// What is to be built, in a few words [default: the name of the directory].
+    #[arg(long, value_name = "FEATURE")]
+    pub(crate) name: Option<String>,
+    /// Ask nothing: detect the agent and how the project is checked.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Migrate from another loop: its directory, list, plan or script.
+    #[arg(long, value_name = "FILE|DIR", conflicts_with = "workflow")]
+    pub(crate) from: Option<PathBuf>,
+    /// Write documents anew that are there; the old ones are kept beside them as .bak.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Show what would be written, and write nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print what settings files may contain, as a JSON Schema.
+    #[arg(long, conflicts_with_all = ["workflow", "yes", "from", "dry_run"])]
+    pub(crate) print_schema: bool,
+}
+
+/// A workflow that a project can be made ready for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WorkflowChoice {
+    /// One prompt, again and again.
+    Prompt,
+    /// A specs folder with its implementation plan.
+    Specs,
+    /// A task list.
+    Tasks,
+}
+
+impl WorkflowChoice {
+    /// Every workflow, in the order in which people are asked.
+    pub(crate) const ALL: [Self; 3] = [Self::Prompt, Self::Specs, Self::Tasks];
+
+    /// Returns its name in the settings.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Specs => "specs",
+            Self::Tasks => "tasks",
+        }
+    }
+}

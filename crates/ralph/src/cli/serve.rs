@@ -1,0 +1,20 @@
+//! The command line of the live page.
+
+use clap::Args;
+
+/// Options of `serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The port on 127.0.0.1 [default: any that is free].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: Option<u16>,
+    /// Open a browser.
+    #[arg(long)]
+    pub(crate) open: bool,
+    /// Show the runs of all projects, not only of this directory.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print the address as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,31 @@
+//! The options about the full-screen view.
+//!
+//! Not here: what it shows.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::settings::FlagValue;
+
+/// Options about the full-screen view.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TuiArgs {
+    /// Show the run on a full screen, with keys to pause, stop, skip and take notes.
+    #[arg(long, overrides_with = "no_tui")]
+    pub(crate) tui: bool,
+    /// Show it line by line; this is the default.
+    #[arg(long)]
+    pub(crate) no_tui: bool,
+}
+
+impl TuiArgs {
+    /// Returns what the flags set.
+    pub(crate) fn flags(&self) -> Option<FlagValue> {
+        let (name, value) = match (self.tui, self.no_tui) {
+            (true, _) => ("--tui", true),
+            (false, true) => ("--no-tui", false),
+            (false, false) => return None,
+        };
+        Some(FlagValue { name: name.to_owned(), path: "ui.tui".to_owned(), value: json!(value) })
+    }
+}

@@ -1,0 +1,191 @@
+//! `ralph completions`: what makes a shell ask this binary, and the answers to its questions.
+//!
+//! The script that a shell reads only asks; what a word could be is told by the commands as they
+//! are, and by the project as it is. An answer writes nothing, and an error is no answer. Not
+//! here: the commands themselves.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, Command};
+use clap_complete::CompleteEnv;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::env::Shells;
+use ralph_core::outcome::ExitStatus;
+use ralph_core::recipe::AgentKind;
+use ralph_io::store::runs;
+
+use super::help;
+use crate::cli::{self, ColorChoice, CommonArgs, CompletionsArgs};
+use crate::complaint::Complaint;
+use crate::detect::AGENTS;
+use crate::project::Project;
+use crate::screen;
+use crate::settings::Loaded;
+use crate::task_file;
+
+/// By this a shell says that it asks, and which it is. Settings have names that begin so too, but
+/// none of them is this one.
+const VARIABLE: &str = "RALPH_COMPLETE";
+
+/// More than this is no help to choose from.
+const MOST_RUNS: usize = 50;
+
+/// Prints what a shell is to read.
+pub(crate) fn main(args: &CompletionsArgs) -> Result<ExitStatus, Complaint> {
+    let mut script = Vec::new();
+    let shells = Shells::builtins();
+    let shell = shells.completer(args.shell.name());
+    let written = shell.map(|it| {
+        // Found on the PATH when it is asked: an update moves it, a script stays.
+        it.write_registration(VARIABLE, "ralph", "ralph", "ralph", &mut script)
+    });
+    match written {
+        Some(Ok(())) => {
+            screen::print_data(&String::from_utf8_lossy(&script));
+            Ok(ExitStatus::Complete)
+        }
+        Some(Err(_)) | None => {
+            Err(Complaint::input(format!("there are no completions for `{}`", args.shell.name())))
+        }
+    }
+}
+
+/// Answers a shell, if it is one that asks.
+pub(crate) fn answer(words: &[OsString]) -> Option<ExitCode> {
+    env::var_os(VARIABLE).filter(|it| !it.is_empty())?;
+    let here = env::current_dir().ok();
+    let asking = CompleteEnv::with_factory(command).var(VARIABLE).bin("ralph").completer("ralph");
+    match asking.try_complete(words, here.as_deref()) {
+        Ok(true) => Some(ExitCode::SUCCESS),
+        // Whatever is wrong, the line that somebody is typing is no place to say it.
+        Ok(false) | Err(_) => Some(ExitCode::FAILURE),
+    }
+}
+
+/// Returns the commands with what their values could be.
+fn command() -> Command {
+    let is_blank = env::args_os().next_back().is_none_or(|word| word.is_empty());
+    let command = complete(cli::whole());
+    if is_blank { values_first(command) } else { command }
+}
+
+/// Hides options where there are values to choose from. Who wants an option types a dash.
+fn values_first(command: Command) -> Command {
+    let command = command.mut_args(|arg| {
+        let is_value = arg.is_positional();
+        arg.hide(!is_value)
+    });
+    let names: Vec<String> = command.get_subcommands().map(|it| it.get_name().to_owned()).collect();
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, values_first))
+}
+
+fn complete(command: Command) -> Command {
+    let is_of_tasks = ["show", "set-status"].contains(&command.get_name());
+    let is_help = command.get_name() == "help";
+    let command = command.mut_args(|arg| match candidates(&arg, is_of_tasks, is_help) {
+        Some(candidates) => arg.add(candidates),
+        None => arg,
+    });
+    let names: Vec<String> = command.get_subcommands().map(|it| it.get_name().to_owned()).collect();
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, complete))
+}
+
+/// Returns what the values of an argument could be, told by its name.
+fn candidates(arg: &Arg, is_of_tasks: bool, is_help: bool) -> Option<ArgValueCandidates> {
+    match arg.get_id().as_str() {
+        "run" => Some(ArgValueCandidates::new(all_runs)),
+        "task" | "depends_on" | "after" => Some(ArgValueCandidates::new(tasks)),
+        "id" if is_of_tasks => Some(ArgValueCandidates::new(tasks)),
+        "status" if is_of_tasks => Some(ArgValueCandidates::new(statuses)),
+        "agent" => Some(ArgValueCandidates::new(agents)),
+        "words" if is_help => Some(ArgValueCandidates::new(topics)),
+        "event" => Some(ArgValueCandidates::new(events)),
+        _ => None,
+    }
+}
+
+fn agents() -> Vec<CompletionCandidate> {
+    let names = AGENTS.into_iter().chain([AgentKind::Sim]).map(AgentKind::name);
+    names.map(CompletionCandidate::new).collect()
+}
+
+fn statuses() -> Vec<CompletionCandidate> {
+    ["pending", "done", "failed", "skipped"].map(CompletionCandidate::new).into()
+}
+
+fn events() -> Vec<CompletionCandidate> {
+    let events =
+        ["session-start", "pre-tool-use", "post-tool-use", "post-tool-batch", "stop", "explain"];
+    events.map(CompletionCandidate::new).into()
+}
+
+fn topics() -> Vec<CompletionCandidate> {
+    let topics = help::TOPICS
+        .iter()
+        .map(|it| CompletionCandidate::new(it.name).help(Some(it.title().to_owned().into())));
+    let commands = cli::whole();
+    let commands = commands.get_subcommands().filter(|it| !it.is_hide_set());
+    let commands =
+        commands.map(|it| CompletionCandidate::new(it.get_name()).help(it.get_about().cloned()));
+    topics.chain(commands).collect()
+}
+
+fn all_runs() -> Vec<CompletionCandidate> {
+    let Some((project, loaded)) = project() else { return Vec::new() };
+    let Ok(layout) = project.layout(&loaded) else { return Vec::new() };
+    let runs = runs::runs(layout.state()).into_iter().take(MOST_RUNS);
+    runs.map(|run| {
+        let outcome = run.outcome.map_or("not ended".to_owned(), |it| it.to_string());
+        CompletionCandidate::new(run.id.0).help(Some(outcome.into()))
+    })
+    .collect()
+}
+
+fn tasks() -> Vec<CompletionCandidate> {
+    let Some((project, loaded)) = project() else { return Vec::new() };
+    let named = value_behind(&["--plan"]);
+    let file = task_file::open(&project, &loaded.settings, named.as_deref());
+    let Ok(file) = file else { return Vec::new() };
+    let tasks = file.list().tasks.iter();
+    tasks
+        .map(|task| {
+            let told = format!("{}: {}", task.status, task.title);
+            CompletionCandidate::new(task.id.to_string()).help(Some(told.into()))
+        })
+        .collect()
+}
+
+/// Returns the project that the line is about.
+fn project() -> Option<(Project, Loaded)> {
+    let directory = value_behind(&["-C", "--project-dir"]).unwrap_or_else(|| PathBuf::from("."));
+    let common = CommonArgs {
+        project_dir: directory,
+        quiet: true,
+        verbose: false,
+        color: ColorChoice::Never,
+    };
+    let project = Project::open(&common).ok()?;
+    let config = value_behind(&["--config"]);
+    let loaded = project.settings_as_written(config.as_deref(), Vec::new()).ok()?;
+    Some((project, loaded))
+}
+
+/// Returns the value of an option on the line that is being typed.
+fn value_behind(names: &[&str]) -> Option<PathBuf> {
+    let words: Vec<OsString> = env::args_os().collect();
+    let separate = words.windows(2).find_map(|pair| {
+        let is_named = names.iter().any(|name| pair[0] == OsStr::new(name));
+        is_named.then(|| PathBuf::from(&pair[1]))
+    });
+    let joined = || {
+        let words = words.iter().filter_map(|word| word.to_str());
+        let mut values = words.filter_map(|word| {
+            names.iter().find_map(|name| word.strip_prefix(name)?.strip_prefix('='))
+        });
+        values.next().map(PathBuf::from)
+    };
+    separate.or_else(joined)
+}

@@ -1,0 +1,111 @@
+//! A settings file before it is written: its values in the order in which people read them.
+//!
+//! Not here: where the values come from.
+
+use ralph_core::checks::Found;
+use ralph_core::gate::GateKind;
+use serde_json::{Value, json};
+
+use crate::cli::WorkflowChoice;
+
+/// Settings to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Draft {
+    entries: Vec<(&'static str, String)>,
+    /// The commands that will check the work, in words.
+    pub(super) checked_by: Vec<String>,
+    /// Whether they name an agent.
+    pub(super) has_agent: bool,
+}
+
+impl Draft {
+    pub(super) fn new(workflow: WorkflowChoice) -> Self {
+        let schema = ("$schema", json!("./schema.json").to_string());
+        let entries = vec![schema, ("workflow", json!(workflow.name()).to_string())];
+        Self { entries, checked_by: Vec::new(), has_agent: false }
+    }
+
+    /// Adds a value.
+    pub(super) fn set(&mut self, key: &'static str, value: &Value) {
+        // Everything within stands two spaces further in.
+        self.entries.push((key, format!("{value:#}").replace('\n', "\n  ")));
+    }
+
+    /// Names the agent.
+    pub(super) fn agent(&mut self, command: &str, flags: &[String]) {
+        self.has_agent = true;
+        let command = json!(command);
+        let flags = match flags {
+            [] => String::new(),
+            flags => format!(", \"flags\": {}", json!(flags)),
+        };
+        self.entries.push(("agent", format!("{{ \"command\": {command}{flags} }}")));
+    }
+
+    /// Adds gates.
+    pub(super) fn gates(&mut self, gates: &[Found]) {
+        self.checked_by.extend(gates.iter().map(|it| it.command.clone()));
+        let gates: Vec<String> =
+            gates.iter().map(|gate| format!("\n    {}", gate_text(gate))).collect();
+        if !gates.is_empty() {
+            self.entries.push(("gates", format!("[{}\n  ]", gates.join(","))));
+        }
+    }
+
+    /// Returns the text of the file.
+    pub(super) fn text(&self) -> String {
+        let entries: Vec<String> =
+            self.entries.iter().map(|(key, value)| format!("  {}: {value}", json!(key))).collect();
+        format!("{{\n{}\n}}\n", entries.join(",\n"))
+    }
+}
+
+/// Returns a gate as settings write it.
+pub(super) fn gate_text(gate: &Found) -> String {
+    let command = json!(gate.command);
+    // Test runners put the failure last.
+    let truncate = match gate.kind {
+        GateKind::Test => ", \"truncate\": \"tail\"",
+        GateKind::Lint | GateKind::Spec | GateKind::Quality | GateKind::Custom => "",
+    };
+    format!("{{ \"kind\": {}, \"command\": {command}{truncate} }}", json!(gate.kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_written_in_the_order_of_their_making() {
+        let found = |kind, command: &str| Found {
+            kind,
+            command: command.to_owned(),
+            place: "Makefile".to_owned(),
+        };
+        let mut draft = Draft::new(WorkflowChoice::Specs);
+        assert_eq!(
+            draft.text(),
+            "{\n  \"$schema\": \"./schema.json\",\n  \"workflow\": \"specs\"\n}\n"
+        );
+        draft.agent("claude", &["--model opus".to_owned()]);
+        draft.set("scm", &json!({ "command": "git" }));
+        draft.gates(&[found(GateKind::Test, "make \"test\""), found(GateKind::Lint, "make lint")]);
+        assert_eq!(
+            draft.text(),
+            r#"{
+  "$schema": "./schema.json",
+  "workflow": "specs",
+  "agent": { "command": "claude", "flags": ["--model opus"] },
+  "scm": {
+    "command": "git"
+  },
+  "gates": [
+    { "kind": "test", "command": "make \"test\"", "truncate": "tail" },
+    { "kind": "lint", "command": "make lint" }
+  ]
+}
+"#
+        );
+        assert_eq!(draft.checked_by, ["make \"test\"", "make lint"]);
+    }
+}

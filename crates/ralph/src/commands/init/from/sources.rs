@@ -1,0 +1,175 @@
+//! Finds what another loop keeps in a project.
+//!
+//! Not here: what is made of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ralph_core::foreign::loop_script::{self, LoopScript};
+use serde_json::Value;
+
+use super::is_agent;
+use crate::complaint::Complaint;
+use crate::project::Project;
+
+/// Plans and prompts are some kilobytes.
+const LARGEST: u64 = 4 << 20;
+
+/// Where loops keep their files, from the directory that is named.
+const PLACES: [&str; 6] = ["", "scripts/ralph", "scripts", "ralph", ".ralph", ".agent"];
+
+const STORIES: [&str; 1] = ["prd.json"];
+const PLANS: [&str; 4] = ["fix_plan.md", "@fix_plan.md", "FIX_PLAN.md", "IMPLEMENTATION_PLAN.md"];
+const PROMPTS: [&str; 5] = ["PROMPT.md", "prompt.md", "AGENT.md", "@AGENT.md", "PROMPT_build.md"];
+const SCRIPTS: [&str; 9] = [
+    "ralph.sh",
+    "loop.sh",
+    "ralph_loop.sh",
+    "ralph-loop.sh",
+    "afk-ralph.sh",
+    "afk.sh",
+    "run.sh",
+    "ralph",
+    "loop",
+];
+
+/// A file that was read.
+#[derive(Debug, Clone)]
+pub(super) struct Document {
+    pub(super) path: PathBuf,
+    /// Its path from the project directory.
+    pub(super) shown: String,
+    pub(super) text: String,
+}
+
+/// A loop in a script.
+#[derive(Debug, Clone)]
+pub(super) struct Script {
+    pub(super) document: Document,
+    pub(super) found: LoopScript,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sources {
+    /// A list of stories.
+    pub(super) stories: Option<Document>,
+    /// A plan with check boxes.
+    pub(super) plan: Option<Document>,
+    /// A loop around an agent.
+    pub(super) script: Option<Script>,
+    /// The prompt that the loop gives its agent.
+    pub(super) loop_prompt: Option<Document>,
+    /// Prompts that lie around.
+    pub(super) prompts: Vec<Document>,
+    /// The notes of former iterations.
+    pub(super) progress: Option<Document>,
+    /// The directory of specifications.
+    pub(super) specs: Option<String>,
+}
+
+impl Sources {
+    /// Looks around a file or in a directory.
+    pub(super) fn find(project: &Project, from: &Path) -> Result<Self, Complaint> {
+        let named = project.directory.join(from);
+        let metadata = fs::metadata(&named).map_err(|error| {
+            Complaint::input(format!("cannot read `{}`: {error}", from.display()))
+                .hint("--from names the directory, prd.json, fix_plan.md or script of another loop")
+        })?;
+        let look = Look { project };
+        let mut sources = Self::default();
+        let places: Vec<PathBuf> = if metadata.is_dir() {
+            PLACES.iter().map(|place| named.join(place)).collect()
+        } else {
+            look.take(&named, &mut sources)?;
+            named.parent().map(Path::to_owned).into_iter().collect()
+        };
+        let first = |names: &[&str]| {
+            let mut paths =
+                places.iter().flat_map(|it| names.iter().map(move |name| it.join(name)));
+            paths.find_map(|path| look.read(&path))
+        };
+        if metadata.is_dir() {
+            sources.stories = first(&STORIES).filter(|it| is_stories(&it.text));
+            sources.plan = first(&PLANS);
+        }
+        if sources.script.is_none() {
+            let mut paths =
+                places.iter().flat_map(|it| SCRIPTS.iter().map(move |name| it.join(name)));
+            sources.script = paths.find_map(|path| look.read(&path).and_then(script));
+        }
+        sources.progress = first(&["progress.txt"]);
+        let all = places.iter().flat_map(|it| PROMPTS.iter().map(move |name| it.join(name)));
+        sources.prompts = all.filter_map(|path| look.read(&path)).collect();
+        // Where names differ in case alone, some file systems have one file for both.
+        sources.prompts.dedup_by(|one, other| one.text == other.text);
+        sources.loop_prompt = look.loop_prompt(sources.script.as_ref());
+        let specs = places.iter().map(|it| it.join("specs")).find(|it| it.is_dir());
+        sources.specs = specs.map(|it| look.shown(&it));
+        Ok(sources)
+    }
+}
+
+/// Reads files of a project.
+struct Look<'a> {
+    project: &'a Project,
+}
+
+impl Look<'_> {
+    /// Takes a file for what it is.
+    fn take(&self, path: &Path, sources: &mut Sources) -> Result<(), Complaint> {
+        let Some(document) = self.read(path) else {
+            return Err(Complaint::input(format!("cannot read `{}` as text", self.shown(path))));
+        };
+        let is_markdown = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("md"));
+        if is_stories(&document.text) {
+            sources.stories = Some(document);
+        } else if is_markdown {
+            sources.plan = Some(document);
+        } else {
+            sources.script = script(document);
+        }
+        Ok(())
+    }
+
+    /// Returns a text file that is there; a pipe or a device is none.
+    fn read(&self, path: &Path) -> Option<Document> {
+        let metadata = fs::metadata(path).ok()?;
+        if !metadata.is_file() || metadata.len() > LARGEST {
+            return None;
+        }
+        let text = fs::read_to_string(path).ok()?;
+        Some(Document { path: path.to_owned(), shown: self.shown(path), text })
+    }
+
+    fn shown(&self, path: &Path) -> String {
+        let path = path.strip_prefix(&self.project.directory).unwrap_or(path);
+        path.components().collect::<PathBuf>().display().to_string()
+    }
+
+    /// Returns the prompt of a script: beside it, or in the project, as the script is started.
+    fn loop_prompt(&self, script: Option<&Script>) -> Option<Document> {
+        let script = script?;
+        let name = script.found.prompt.as_ref()?;
+        let beside = script.document.path.with_file_name(name);
+        self.read(&self.project.directory.join(name)).or_else(|| self.read(&beside))
+    }
+}
+
+fn script(document: Document) -> Option<Script> {
+    let is_loop = loop_script::is_loop(&document.text, is_agent);
+    is_loop.then(|| Script { found: loop_script::read(&document.text, is_agent), document })
+}
+
+fn is_stories(text: &str) -> bool {
+    serde_json::from_str::<Value>(text).is_ok_and(|it| it["userStories"].is_array())
+}
+
+/// Returns the complaint about a place where no loop is.
+pub(super) fn nothing(from: &Path) -> Complaint {
+    Complaint::input(format!("there is nothing of another loop in `{}`", from.display()))
+        .hint(
+            "ralph knows prd.json with userStories, fix_plan.md, and a shell loop around an agent",
+        )
+        .hint("`ralph init` begins afresh")
+}

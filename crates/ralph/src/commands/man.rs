@@ -1,0 +1,68 @@
+//! `ralph man`: manual pages, made from the command line as it is.
+//!
+//! Not here: the texts.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap::Command;
+use clap_mangen::Man;
+use ralph_core::outcome::ExitStatus;
+
+use crate::cli::{self, CommonArgs, ManArgs};
+use crate::complaint::Complaint;
+use crate::screen;
+
+/// Prints the page of `ralph`, or writes all.
+pub(crate) fn main(common: &CommonArgs, args: &ManArgs) -> Result<ExitStatus, Complaint> {
+    let pages =
+        pages().map_err(|error| Complaint::input(format!("cannot make the pages: {error}")))?;
+    let Some(directory) = &args.out else {
+        let first = pages.first().map(|page| page.text.as_str()).unwrap_or_default();
+        screen::print_data(first);
+        return Ok(ExitStatus::Complete);
+    };
+    let refused = |path: &Path, error: &io::Error| {
+        Complaint::input(format!("cannot write `{}`: {error}", path.display()))
+    };
+    fs::create_dir_all(directory).map_err(|error| refused(directory, &error))?;
+    for page in &pages {
+        let path = directory.join(&page.name);
+        fs::write(&path, &page.text).map_err(|error| refused(&path, &error))?;
+    }
+    if !common.quiet {
+        let (count, directory) = (pages.len(), directory.display());
+        screen::print_data(&format!("{count} pages in {directory}; `man ralph-run` shows one\n"));
+    }
+    Ok(ExitStatus::Complete)
+}
+
+/// A manual page.
+struct Page {
+    /// The name of its file.
+    name: String,
+    text: String,
+}
+
+/// Returns the page of `ralph`, then those of all commands.
+fn pages() -> io::Result<Vec<Page>> {
+    let command = cli::whole();
+    let mut pages = Vec::new();
+    add(&command, "ralph", &mut pages)?;
+    Ok(pages)
+}
+
+fn add(command: &Command, name: &str, pages: &mut Vec<Page>) -> io::Result<()> {
+    let mut text = Vec::new();
+    let named: &'static str = Box::leak(name.to_owned().into_boxed_str());
+    let titled = command.clone().name(named).display_name(named);
+    Man::new(titled).source("ralph").manual("ralph").render(&mut text)?;
+    // Without a date, what stands behind it would be taken for one.
+    let text = String::from_utf8_lossy(&text).replacen(" 1  ", " 1 \"\" ", 1);
+    pages.push(Page { name: format!("{name}.1"), text });
+    for inner in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+        add(inner, &format!("{name}-{}", inner.get_name()), pages)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,323 @@
+//! `ralph serve`: the pages of runs, live, on this machine.
+//!
+//! Reads journals and leaves wishes; nothing else of a run is touched. Not here: HTTP and who may
+//! ask (`ralph_ui::serve`), and how a page looks.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use ralph_core::control::{Asked, Pause, Wish};
+use ralph_core::ids::RunId;
+use ralph_core::outcome::{ExitStatus, Outcome};
+use ralph_core::report::{Report, Summary};
+use ralph_core::task::TaskStatus;
+use ralph_io::process::{Companion, Limits, Spawn, Stdin};
+use ralph_io::store::layout::{KnownProject, list_projects};
+use ralph_io::store::runs::{self, RunSummary};
+use ralph_io::store::tail::Tail;
+use ralph_io::store::{Lock, RunDir};
+use ralph_io::{clock, control};
+use ralph_ui::html::Controls;
+use ralph_ui::serve::{Follow, Listed, ListedState, Runs, Server, Shown};
+use ralph_ui::time::WallClock;
+use serde_json::json;
+
+use super::pages::{self, Diffs, Look};
+use crate::cli::{CommonArgs, ServeArgs};
+use crate::complaint::Complaint;
+use crate::project::Project;
+use crate::screen;
+
+/// A longer list is no longer read; `ralph report` knows all runs.
+const MOST_LISTED: usize = 200;
+
+/// A longer list of tasks is no menu.
+const MOST_TASKS: usize = 500;
+
+/// Bytes of chance in a token: far more than anybody can try.
+const TOKEN_BYTES: usize = 24;
+
+/// Serves until it is interrupted.
+pub(crate) fn main(common: &CommonArgs, args: &ServeArgs) -> Result<ExitStatus, Complaint> {
+    let project = Project::open(common)?;
+    let loaded = project.settings_as_written(None, Vec::new())?;
+    let layout = project.layout(&loaded)?;
+    let here =
+        KnownProject { project: project.directory.clone(), state: layout.state().to_owned() };
+    let scope = if args.all {
+        Scope::All { root: project.state_root(&loaded)? }
+    } else {
+        Scope::Here(here)
+    };
+    let runs = KnownRuns { scope, env: project.env.clone() };
+    let chance = |error: io::Error| {
+        Complaint::new(ExitStatus::BadInput, format!("there is no source of chance: {error}"))
+    };
+    let token = token().map_err(chance)?;
+    let port = args.port.unwrap_or(0);
+    let server = Server::bind(port, token, Box::new(runs), WallClock::system(clock::now))
+        .map_err(|error| refuse(port, &error))?;
+    if args.json {
+        let about =
+            json!({ "url": server.url(), "port": server.port(), "pid": std::process::id() });
+        screen::print_data(&format!("{about}\n"));
+    } else {
+        screen::print_data(&format!("{}\n", server.url()));
+        if !common.quiet {
+            screen::say("Whoever has this address may see and steer the runs. Ctrl-C ends it.");
+        }
+    }
+    let browser = if args.open {
+        open(&project, &server.ticket_url(self::token().map_err(chance)?))
+    } else {
+        None
+    };
+    // The browser stays when the server ends.
+    std::mem::forget(browser);
+    server.run()
+}
+
+fn refuse(port: u16, error: &io::Error) -> Complaint {
+    let complaint = if error.kind() == io::ErrorKind::AddrInUse {
+        Complaint::input(format!("port {port} of 127.0.0.1 is in use"))
+    } else {
+        Complaint::input(format!("cannot listen on port {port} of 127.0.0.1: {error}"))
+    };
+    complaint.hint("leave --port out, and any free port is taken")
+}
+
+/// Returns a secret of the system's source of chance, as hexadecimal digits.
+fn token() -> io::Result<String> {
+    let mut bytes = [0_u8; TOKEN_BYTES];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().fold(String::new(), |digits, byte| format!("{digits}{byte:02x}")))
+}
+
+/// Opens a browser; where there is none, the address is on the screen.
+fn open(project: &Project, url: &str) -> Option<Companion> {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let spawn = Spawn {
+        program: program.into(),
+        args: vec![url.into()],
+        cwd: project.directory.clone(),
+        env: project.env.clone(),
+        stdin: Stdin::Null,
+        limits: Limits::default(),
+    };
+    Companion::start(&spawn)
+        .map_err(|reason| screen::warn(&format!("no browser could be opened: {reason}")))
+        .ok()
+}
+
+/// Whose runs are shown.
+enum Scope {
+    /// Those of one project.
+    Here(KnownProject),
+    /// Those of all projects of a state root.
+    All {
+        /// The root.
+        root: PathBuf,
+    },
+}
+
+/// The runs that are shown.
+struct KnownRuns {
+    scope: Scope,
+    env: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+}
+
+impl KnownRuns {
+    fn projects(&self) -> Vec<KnownProject> {
+        match &self.scope {
+            Scope::Here(project) => vec![project.clone()],
+            Scope::All { root } => list_projects(root),
+        }
+    }
+
+    /// Finds the run of a key, which the server has looked at: it is no path.
+    fn find(&self, key: &str) -> Option<(KnownProject, RunId)> {
+        let (state, run) = key.split_once('-')?;
+        let project =
+            self.projects().into_iter().find(|project| digest(&project.state) == state)?;
+        let run = RunId(run.to_owned());
+        let is_there = directory(&project.state, &run).journal().is_file();
+        is_there.then_some((project, run))
+    }
+
+    fn open(&self, key: &str) -> Option<Following> {
+        let (known, run) = self.find(key)?;
+        let project = Project { directory: known.project, env: self.env.clone() };
+        let tail = Tail::open(&directory(&known.state, &run).journal()).ok()?;
+        let (report, state) = (Report::default(), known.state);
+        Some(Following {
+            project,
+            state,
+            run,
+            tail,
+            report,
+            diffs: None,
+            last: None,
+            asked: Vec::new(),
+        })
+    }
+}
+
+fn directory(state: &Path, run: &RunId) -> RunDir {
+    RunDir::at(state.join("runs").join(&run.0))
+}
+
+/// Tells the state directories of projects apart; for the life of this process only.
+fn digest(state: &Path) -> String {
+    let mut hasher = DefaultHasher::new();
+    state.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+impl Runs for KnownRuns {
+    fn list(&self) -> Vec<Listed> {
+        let mut listed = Vec::new();
+        for known in self.projects() {
+            let is_locked = Lock::look(&known.state).is_some();
+            let mut unfinished = is_locked;
+            for run in runs::runs(&known.state).into_iter().take(MOST_LISTED) {
+                let Some(started) = run.started else { continue };
+                listed.push(Listed {
+                    key: format!("{}-{}", digest(&known.state), run.id),
+                    run: run.id.0.clone(),
+                    project: pages::name(&known.project),
+                    started,
+                    iterations: run.iterations,
+                    state: state_of(&run, &mut unfinished),
+                });
+            }
+        }
+        listed.sort_by_key(|run| std::cmp::Reverse(run.started));
+        listed.truncate(MOST_LISTED);
+        listed
+    }
+
+    fn follow(&self, key: &str) -> Option<Box<dyn Follow>> {
+        self.open(key).map(|following| Box::new(following) as Box<dyn Follow>)
+    }
+
+    fn wish(&self, key: &str, wish: &Wish) -> Result<(), String> {
+        let mut following = self.open(key).ok_or("There is no such run.")?;
+        following.catch_up()?;
+        match following.standing() {
+            Look::Over => Err("No run is active: this one is over.".to_owned()),
+            Look::Active => {
+                let place = directory(&following.state, &following.run);
+                control::send(place.path(), wish).map_err(|error| error.to_string())
+            }
+        }
+    }
+}
+
+/// Returns how a run stands. One that has not ended is the one with the lock, if nobody younger is.
+fn state_of(run: &RunSummary, is_locked: &mut bool) -> ListedState {
+    match &run.outcome {
+        Some(Outcome::Complete) => ListedState::Complete,
+        Some(outcome) => ListedState::Ended(outcome.to_string()),
+        None if std::mem::take(is_locked) => ListedState::Active,
+        None => ListedState::CutOff,
+    }
+}
+
+/// A run that somebody looks at.
+struct Following {
+    project: Project,
+    state: PathBuf,
+    run: RunId,
+    tail: Tail,
+    report: Report,
+    diffs: Option<Diffs>,
+    last: Option<Look>,
+    /// What lies in the inbox of the run.
+    asked: Vec<Asked>,
+}
+
+impl Following {
+    /// Takes in what the journal has more. Returns whether that was anything.
+    fn catch_up(&mut self) -> Result<bool, String> {
+        let mut is_new = false;
+        while let Some((recorded, _)) = self.tail.next_event().map_err(|error| error.to_string())? {
+            self.report.apply(&recorded).map_err(|error| error.to_string())?;
+            is_new = true;
+        }
+        Ok(is_new)
+    }
+
+    fn standing(&self) -> Look {
+        Look::at(&self.state, &self.run, &self.report)
+    }
+
+    fn show(&mut self, summary: &Summary, look: Look) -> Shown {
+        let diffs = self.diffs.get_or_insert_with(|| Diffs::of(&self.project, &self.report));
+        let directory = &self.project.directory;
+        Shown {
+            title: pages::title(summary, directory),
+            parts: pages::parts(&self.report, summary, directory, look, diffs),
+            controls: controls(&self.report, &self.asked, summary, look),
+        }
+    }
+}
+
+impl Follow for Following {
+    fn look(&mut self) -> Result<Option<Shown>, String> {
+        // Looked at before the journal: what is written in between is seen in the next round.
+        let before = self.standing();
+        let is_new = self.catch_up()?;
+        let look = if is_new { self.standing() } else { before };
+        let asked = match look {
+            Look::Active => control::waiting(directory(&self.state, &self.run).path()),
+            Look::Over => Vec::new(),
+        };
+        if !is_new && self.last == Some(look) && self.asked == asked {
+            return Ok(None);
+        }
+        (self.last, self.asked) = (Some(look), asked);
+        let summary = self.report.summary();
+        Ok(summary.map(|summary| self.show(&summary, look)))
+    }
+}
+
+fn controls(report: &Report, asked: &[Asked], summary: &Summary, look: Look) -> Controls {
+    let (mut is_paused, mut will) = match pages::pause(report) {
+        Pause::No => (false, Vec::new()),
+        Pause::Asked { .. } => (true, vec!["pause".to_owned()]),
+        Pause::Since { .. } => (true, Vec::new()),
+    };
+    if report.state().is_some_and(|state| state.control.stop.is_some()) {
+        will.push("stop".to_owned());
+    }
+    for Asked { wish, .. } in asked {
+        match wish {
+            Wish::Pause => is_paused = true,
+            Wish::GoOn => is_paused = false,
+            Wish::Stop | Wish::Skip { .. } | Wish::Note { .. } => {}
+        }
+        will.push(wish.words());
+    }
+    let is_resumable = summary.outcome.as_ref().is_none_or(Outcome::is_resumable);
+    let why = match look {
+        Look::Over if is_resumable => {
+            "No run is active. `ralph resume` goes on with this one.".to_owned()
+        }
+        Look::Over => "No run is active: this one is complete.".to_owned(),
+        Look::Active if !will.is_empty() => {
+            format!("Asked for, and heeded after the current step: {}.", will.join(", "))
+        }
+        Look::Active if is_paused => "It is paused, and goes on when you say so.".to_owned(),
+        Look::Active => "What you ask for is heeded after the current step.".to_owned(),
+    };
+    let is_open = |status| matches!(status, TaskStatus::Pending | TaskStatus::InProgress);
+    let tasks = summary.tasks.iter().filter(|task| is_open(task.status)).take(MOST_TASKS);
+    Controls {
+        is_active: look == Look::Active,
+        is_paused,
+        why,
+        tasks: tasks.map(|task| (task.id.0.clone(), task.title.clone())).collect(),
+    }
+}

@@ -1,0 +1,346 @@
+//! Who is told of a run, beside the terminal: people by notices, a collector by telemetry.
+//!
+//! Settings become channels here. Not here: what is told (`ralph_core::notice`, `telemetry`), and
+//! how it gets there (`ralph_io::notify`, `telemetry`).
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use ralph_core::notice::NoticePolicy;
+use ralph_core::ports::Ui;
+use ralph_core::run::RunState;
+use ralph_io::environment::Variables;
+use ralph_io::http::{Reach, Terms};
+use ralph_io::mask::Masker;
+use ralph_io::notify::{
+    Channel, CommandChannel, Desktop, Notifier, Ring, Secret, Terminal, Webhook,
+};
+use ralph_io::process::{Stage, Watch};
+use ralph_io::store::{RunDir, journal};
+use ralph_io::telemetry::{Collector, Exporter};
+use ralph_ui::writer::NonBlocking;
+
+use crate::complaint::Complaint;
+use crate::desk::Desk;
+use crate::screen;
+use crate::settings::Loaded;
+use crate::settings::types::notify::{Notify, TerminalRing};
+
+/// A collector on this machine answers at once; one elsewhere gets the time of its own settings.
+const COLLECTOR_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Enough for a server that is there.
+const HURRY: Duration = Duration::from_millis(500);
+
+/// Where collectors listen.
+const COLLECTOR: &str = "http://localhost:4318";
+
+/// Who is to be told, checked before a run begins.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    notify: Notify,
+    secret: Option<Secret>,
+    collector: Option<Collector>,
+}
+
+impl Plan {
+    /// Reads settings and the variables that they name.
+    pub(crate) fn of(env: &[(OsString, OsString)], loaded: &Loaded) -> Result<Self, Complaint> {
+        let notify = loaded.settings.notify.clone();
+        let named = notify.webhook.secret_env.as_deref();
+        let secret = named.map(|name| secret(env, name, loaded)).transpose()?;
+        let is_disabled = variable(env, "OTEL_SDK_DISABLED")
+            .is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let is_on = loaded.settings.otel.is_on() && !is_disabled;
+        let collector = is_on.then(|| collector(env, loaded)).transpose()?;
+        Ok(Self { notify, secret, collector })
+    }
+
+    /// Returns the channels that are set, with where the programs among them run.
+    pub(crate) fn channels(self, site: &Site<'_>) -> Vec<Channel> {
+        let Self { notify, secret, .. } = self;
+        let mut channels = Vec::new();
+        if notify.desktop {
+            let (cwd, env) = (site.project.clone(), site.env.to_vec());
+            channels.push(Channel::Desktop(Desktop { watch: site.watch.clone(), cwd, env }));
+        }
+        let ring = match notify.terminal {
+            TerminalRing::Off => None,
+            TerminalRing::Bell => Some(Ring::Bell),
+            TerminalRing::Osc9 => Some(Ring::Osc9),
+            TerminalRing::Osc777 => Some(Ring::Osc777),
+        };
+        if let (Some(ring), Some(out)) = (ring, &site.terminal) {
+            let out = Mutex::new(out.clone());
+            let write = Box::new(move |text: &str| {
+                // A terminal that is gone is no error.
+                let _ = out.lock().map(|mut out| out.write_all(text.as_bytes()));
+            });
+            channels.push(Channel::Terminal(Terminal { ring, write }));
+        }
+        if let Some(url) = notify.webhook.url {
+            let reach = if notify.webhook.allow_private { Reach::Private } else { Reach::Public };
+            let terms = Terms {
+                reach,
+                timeout: notify.webhook.timeout.0.into(),
+                retries: notify.webhook.retries,
+                backoff: notify.webhook.backoff.0.into(),
+            };
+            let webhook = Webhook::new(url, terms, secret, notify.webhook.topic);
+            channels.push(Channel::Webhook(Box::new(webhook)));
+        }
+        if let Some(command) = notify.command {
+            channels.push(Channel::Command(CommandChannel {
+                command,
+                limit: notify.command_timeout.0.into(),
+                watch: site.watch.clone(),
+                cwd: site.project.clone(),
+                env: site.env.to_vec(),
+            }));
+        }
+        channels
+    }
+}
+
+/// Where channels are used.
+pub(crate) struct Site<'a> {
+    /// The project directory.
+    pub(crate) project: PathBuf,
+    /// ralph's own signals.
+    pub(crate) watch: &'a Watch,
+    /// The environment of programs.
+    pub(crate) env: &'a [(OsString, OsString)],
+    /// The terminal, where there is one.
+    pub(crate) terminal: Option<NonBlocking>,
+}
+
+/// Everybody who is told of a run.
+pub(crate) struct Telling {
+    notifier: Option<Notifier>,
+    exporter: Option<Exporter>,
+    patience: Duration,
+    watch: Watch,
+    /// What could not even be started.
+    troubles: Vec<String>,
+}
+
+impl Telling {
+    /// Starts the threads. Where that fails the run goes on, and says so at its end.
+    pub(crate) fn begin(
+        plan: Plan,
+        desk: &Desk,
+        env: &Variables,
+        files: &RunDir,
+        masker: &Masker,
+    ) -> Self {
+        let patience = plan.notify.patience.0.into();
+        let policy = NoticePolicy {
+            on: plan.notify.on.iter().map(|event| event.occasion()).collect(),
+            long_wait: plan.notify.wait_over.0,
+        };
+        let mut troubles = Vec::new();
+        let exporter = plan.collector.as_ref().and_then(|collector| {
+            Exporter::start(collector)
+                .inspect_err(|error| troubles.push(format!("telemetry was not sent: {error}")))
+                .ok()
+        });
+        let channels = plan.channels(&Site {
+            project: desk.layout.project().to_owned(),
+            watch: &desk.watch,
+            env,
+            terminal: screen::is_terminal().then(|| desk.terminal()),
+        });
+        let ledger = files.path().join("notices.jsonl");
+        let notifier = (!channels.is_empty()).then(|| {
+            Notifier::start(policy, channels, &ledger, masker.clone())
+                .inspect_err(|error| troubles.push(format!("notices were not sent: {error}")))
+                .ok()
+        });
+        let watch = desk.watch.clone();
+        Self { notifier: notifier.flatten(), exporter, patience, watch, troubles }
+    }
+
+    /// Returns what listens to the run.
+    pub(crate) fn views(&self) -> Vec<Box<dyn Ui>> {
+        let notifier = self.notifier.clone().map(|it| Box::new(it) as Box<dyn Ui>);
+        let exporter = self.exporter.clone().map(|it| Box::new(it) as Box<dyn Ui>);
+        notifier.into_iter().chain(exporter).collect()
+    }
+
+    /// Tells of what an earlier process did in the run, to those who go on from there.
+    pub(crate) fn catch_up(&self, path: &Path) {
+        let Some(exporter) = &self.exporter else { return };
+        // What cannot be read was refused when the run was folded.
+        let _ = each_event(path, |recorded, state| {
+            exporter.catch_up(recorded, state);
+            Ok::<(), String>(())
+        });
+    }
+
+    /// Waits a while until everybody is told. Returns who was not, and why.
+    pub(crate) fn finish(&self) -> Vec<String> {
+        let mut untold = self.troubles.clone();
+        // Who asks twice to end does not want to wait for a server.
+        let patience = match self.watch.stage() {
+            Stage::Running | Stage::Finish => self.patience,
+            Stage::End | Stage::Leave => self.patience.min(HURRY),
+        };
+        std::thread::scope(|scope| {
+            let exporting =
+                self.exporter.as_ref().map(|exporter| scope.spawn(|| exporter.finish(patience)));
+            if let Some(notifier) = &self.notifier {
+                untold.extend(notifier.finish(patience));
+            }
+            untold.extend(exporting.and_then(|it| it.join().ok().flatten()));
+        });
+        untold
+    }
+}
+
+/// Why the events of a journal could not all be told.
+pub(crate) enum Stopped {
+    /// It cannot be read.
+    Unreadable(String),
+    /// Who was told did not want to hear more.
+    Told(String),
+}
+
+/// Tells of every event in a journal, with the state that follows from it.
+pub(crate) fn each_event(
+    path: &Path,
+    mut tell: impl FnMut(&ralph_core::event::Recorded, &RunState) -> Result<(), String>,
+) -> Result<(), Stopped> {
+    let mut state: Option<RunState> = None;
+    let unreadable = |error: &dyn std::error::Error| Stopped::Unreadable(error.to_string());
+    for recorded in journal::read(path).map_err(|error| unreadable(&error))? {
+        let recorded = recorded.map_err(|error| unreadable(&error))?;
+        let state = match &mut state {
+            Some(state) => {
+                state.apply(&recorded).map_err(|error| unreadable(&error))?;
+                state
+            }
+            None => state.insert(RunState::begin(&recorded).map_err(|error| unreadable(&error))?),
+        };
+        tell(&recorded, state).map_err(Stopped::Told)?;
+    }
+    Ok(())
+}
+
+fn secret(env: &[(OsString, OsString)], name: &str, loaded: &Loaded) -> Result<Secret, Complaint> {
+    let origin = loaded.origin("notify.webhook.secretEnv");
+    let value = variable(env, name).ok_or_else(|| {
+        let key = "`notify.webhook.secretEnv`";
+        Complaint::input(format!("{origin}: {key}: the variable `{name}` is not set"))
+            .hint(format!("export {name}, or remove the key: then nothing is signed"))
+    })?;
+    Secret::read(&value).ok_or_else(|| {
+        Complaint::input(format!("the variable `{name}` holds no secret to sign with"))
+            .hint("any text will do, or `whsec_` and base64")
+    })
+}
+
+/// Returns where spans and metrics go, now that it is sure that they do.
+pub(crate) fn collector(
+    env: &[(OsString, OsString)],
+    loaded: &Loaded,
+) -> Result<Collector, Complaint> {
+    let otel = &loaded.settings.otel;
+    let given = |name: &str| variable(env, name).filter(|value| !value.trim().is_empty());
+    let endpoint = otel
+        .endpoint
+        .clone()
+        .or_else(|| given("OTEL_EXPORTER_OTLP_ENDPOINT"))
+        .unwrap_or_else(|| COLLECTOR.to_owned());
+    if !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
+        return Err(Complaint::input(format!(
+            "OTEL_EXPORTER_OTLP_ENDPOINT is `{endpoint}`, and must begin with http:// or https://"
+        ))
+        .hint("collectors take OTLP over HTTP on port 4318"));
+    }
+    let name = otel.headers_env.as_deref().unwrap_or("OTEL_EXPORTER_OTLP_HEADERS");
+    let text = variable(env, name);
+    if text.is_none() && otel.headers_env.is_some() {
+        let origin = loaded.origin("otel.headersEnv");
+        let message = format!("{origin}: `otel.headersEnv`: the variable `{name}` is not set");
+        return Err(
+            Complaint::input(message).hint(format!("export {name}=\"key=value,other=value\""))
+        );
+    }
+    let headers = headers(&text.unwrap_or_default()).ok_or_else(|| {
+        Complaint::input(format!("the variable `{name}` does not hold headers"))
+            .hint("write key=value,other=value, and %2C for a comma in a value")
+    })?;
+    let service = otel.service_name.clone().or_else(|| given("OTEL_SERVICE_NAME"));
+    Ok(Collector {
+        endpoint,
+        headers,
+        service: service.unwrap_or_else(|| "ralph".to_owned()),
+        timeout: COLLECTOR_TIMEOUT,
+    })
+}
+
+fn variable(env: &[(OsString, OsString)], name: &str) -> Option<String> {
+    let found = env.iter().find(|(own, _)| own == name)?;
+    found.1.to_str().map(str::to_owned)
+}
+
+/// Reads `key=value,other=value`, as the variables of OpenTelemetry have it.
+fn headers(text: &str) -> Option<Vec<(String, String)>> {
+    let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=')?;
+            let (name, value) = (name.trim(), decoded(value.trim())?);
+            let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+            let is_name = !name.is_empty() && name.bytes().all(is_token);
+            let is_plain = value.chars().all(|character| !character.is_control());
+            (is_name && is_plain).then(|| (name.to_owned(), value))
+        })
+        .collect()
+}
+
+/// Puts characters back that are written as `%20`.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let digits = [rest.next()?, rest.next()?];
+            let digits = std::str::from_utf8(&digits).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read_as_the_variables_of_opentelemetry_have_them() {
+        for (text, expect) in [
+            ("", Some(vec![])),
+            ("a=b", Some(vec![("a", "b")])),
+            (" x-key = v%20w%2C , b=c=d,", Some(vec![("x-key", "v w,"), ("b", "c=d")])),
+            ("authorization=Bearer%20x", Some(vec![("authorization", "Bearer x")])),
+            ("novalue", None),
+            ("=x", None),
+            ("a=%2", None),
+            ("a=%zz", None),
+            ("a=b%0d%0ac: d", None),
+            ("a b=c", None),
+        ] {
+            let found = headers(text);
+            let shown = found.as_ref().map(|pairs| {
+                pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+            });
+            assert_eq!(shown, expect, "{text}");
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! The pages in a real browser: what they say, that they change by themselves, that buttons reach
+//! the run, that they are fit for everybody, and that nothing leaves this machine.
+
+use std::env;
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use ralph_testkit::browser::Browser;
+use ralph_testkit::sealed::{Running, Sealed};
+use serde_json::{Value, json};
+
+use crate::repository;
+
+/// What an agent may write anywhere.
+const HOSTILE: &str = "</script></pre><img src=x onerror=document.title='owned'>";
+
+fn handoff(task: &str) -> Value {
+    json!({ "handoff": { "task_completed":
+        { "task_id": task, "summary": "Did it.", "fully_complete": true } } })
+}
+
+fn usage(input: u64, output: u64, cost: f64) -> Value {
+    json!({ "usage": { "input": input, "output": output, "cacheRead": input * 3, "cost": cost } })
+}
+
+fn verdict(verdict: &str, feedback: &str) -> Value {
+    json!({ "verdict": { "verdict": verdict, "feedback": feedback, "criteria": [] } })
+}
+
+fn write(path: &str, text: &str) -> Value {
+    json!({ "write": { "path": path, "text": text } })
+}
+
+fn plan(tasks: &[(&str, &str, &[&str])]) -> String {
+    let tasks: Vec<Value> = tasks
+        .iter()
+        .enumerate()
+        .map(|(at, (id, title, needs))| {
+            json!({ "id": id, "title": title, "description": title, "status": "pending",
+                    "order": at + 1, "acceptance_criteria": ["it works"], "depends_on": needs })
+        })
+        .collect();
+    json!({ "project": "gateway", "tasks": tasks }).to_string()
+}
+
+/// A run over a list of which most is done: one task is stuck, one asks a person.
+fn night() -> Sealed {
+    let sealed = repository();
+    let blocked = json!({ "handoff": {
+        "task_completed": { "task_id": "US-5", "summary": "no", "fully_complete": false },
+        "blocked": { "needs": "the address of the staging server", "why": "the specification names it only as STAGING" } } });
+    let calls = json!([
+        { "when": { "role": "review", "task": "US-2" }, "repeat": 1, "do": [usage(9_000, 300, 0.08),
+            verdict("changes_requested", "src/limit.sh:3 counts requests of all clients together, so the second client is refused too early.")] },
+        { "when": { "role": "review" }, "do": [usage(8_000, 200, 0.06), verdict("approved", "")] },
+        { "when": { "task": "US-1" }, "do": [
+            write("src/parse.sh", "#!/bin/sh\n# Reads a query string.\nIFS='&'\nfor pair in $1; do\n    printf '%s\\n' \"$pair\"\ndone\n"),
+            usage(42_000, 1_800, 0.31), handoff("US-1")] },
+        { "when": { "role": "fix", "task": "US-2" }, "do": [
+            write("src/limit.sh", "#!/bin/sh\n# A bucket for each client.\ncount=$(cat \"bucket-$1\" 2>/dev/null || echo 0)\n[ \"$count\" -lt 10 ]\n"),
+            usage(30_000, 900, 0.22), handoff("US-2")] },
+        { "when": { "task": "US-2" }, "do": [
+            write("src/limit.sh", "#!/bin/sh\n# One bucket.\ncount=$(cat bucket 2>/dev/null || echo 0)\n[ \"$count\" -lt 10 ]\n"),
+            usage(51_000, 2_100, 0.4), handoff("US-2")] },
+        { "when": { "task": "US-3" }, "do": [
+            { "append": { "path": "mail.broken", "text": "sent twice\n" } },
+            usage(61_000, 2_600, 0.52), handoff("US-3")] },
+        { "when": { "task": "US-4" }, "do": [
+            write("src/audit.sh", &format!("#!/bin/sh\n# {HOSTILE}\ndate >> audit.log\n")),
+            usage(22_000, 700, 0.17), handoff("US-4")] },
+        { "when": { "task": "US-5" }, "do": [usage(4_000, 100, 0.03), blocked] },
+        { "do": [write("src/page.sh", "#!/bin/sh\necho hello\n"), usage(18_000, 900, 0.15), handoff("US-6")] },
+    ]);
+    sealed.write(
+        "tests.sh",
+        "test ! -f mail.broken || { echo 'running 14 tests'; echo 'test mail::sends_once ... FAILED'\n\
+         echo 'error: the mail was sent twice: expected 1, found 2'\n\
+         echo \"</pre><img src=x onerror=alert(1)>\"; exit 1; }\n",
+    );
+    let settings = json!({ "guardrails": [{ "command": "sh tests.sh" }, { "command": "true" }],
+                           "tasks": { "maxAttempts": 3 }, "maximumIterations": 25 });
+    sealed.script(&calls, &settings);
+    let title = format!("Write an audit log {HOSTILE}");
+    sealed.write(
+        "plan.json",
+        &plan(&[
+            ("US-1", "Parse the query string", &[]),
+            ("US-2", "Limit requests for each client", &[]),
+            ("US-3", "Send a mail when the limit is hit", &[]),
+            ("US-4", &title, &[]),
+            ("US-5", "Deploy to staging", &[]),
+            ("US-6", "Show a status page", &[]),
+            ("US-7", "Announce it", &["US-3"]),
+        ]),
+    );
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-q", "-m", "plan"]);
+    sealed.ralph(&["build"]).expect_code(1);
+    sealed
+}
+
+/// Starts a browser. In CI there must be one; elsewhere it is said that something is left out.
+fn browser() -> Option<Browser> {
+    let browser = Browser::start();
+    if browser.is_none() {
+        assert!(env::var_os("CI").is_none(), "chromium and chromedriver are missing in CI");
+        leave_out("a test of pages; chromium or chromedriver is missing (see check)");
+    }
+    browser
+}
+
+/// Says that something was not tried. Not by a macro: the test harness keeps to itself what a
+/// passing test prints.
+fn leave_out(what: &str) {
+    let _ = writeln!(std::io::stderr(), "LEFT OUT: {what}");
+}
+
+/// Checks that a page is fit for everybody, as far as a program can tell.
+#[track_caller]
+fn check_accessible(browser: &Browser) {
+    let Some(axe) = env::var_os("RALPH_TEST_AXE") else {
+        assert!(env::var_os("CI").is_none(), "axe-core is missing in CI");
+        leave_out(
+            "the accessibility of a page; RALPH_TEST_AXE is not set (see scripts/install-axe)",
+        );
+        return;
+    };
+    let axe = fs::read_to_string(axe).expect("axe-core is there");
+    browser.run(&format!("{axe}; window.axe = axe;"));
+    let found = browser.run_to_the_end(
+        "const done = arguments[0]; axe.run().then(it => done(it.violations.map(violation => \
+         [violation.id, violation.nodes.map(node => node.html.slice(0, 200) + ' ' + node.failureSummary).slice(0, 3)])))",
+        &json!([]),
+    );
+    assert_eq!(found, json!([]), "{found:#}");
+}
+
+/// Checks that the browser asked nobody but us, beside what is part of itself.
+#[track_caller]
+fn check_stays_here(browser: &Browser, origin: &str) {
+    let own = ["data:", "chrome:", "chrome-untrusted:", origin];
+    let mut elsewhere = browser.requested();
+    elsewhere.retain(|url| !own.iter().any(|own| url.starts_with(own)));
+    assert_eq!(elsewhere, Vec::<String>::new());
+}
+
+/// Checks that a page can be read on a telephone.
+#[track_caller]
+fn check_narrow(browser: &Browser) {
+    browser.resize(360, 740);
+    let widths =
+        browser.run("const it = document.documentElement; return [it.scrollWidth, it.clientWidth]");
+    assert_eq!(widths, json!([360, 360]), "nothing is wider than the screen");
+    browser.resize(1000, 900);
+}
+
+#[test]
+fn a_report_is_read_in_a_browser() {
+    let Some(browser) = browser() else { return };
+    let sealed = night();
+    let path = sealed.root().join("report.html");
+    let path = path.to_str().expect("text");
+    sealed.ralph(&["report", "--html", path]).expect_code(0).expect_stderr("is written");
+    assert_eq!(
+        sealed.ralph(&["report", "--html", "-"]).expect_code(0).stdout,
+        fs::read_to_string(path).expect("there")
+    );
+    browser.requested();
+    // Where nothing moves, a click hits what it was meant for.
+    browser.prefer("light");
+    browser.open(&format!("file://{path}"));
+    assert_eq!(
+        browser.text("document.querySelector('h1').innerText"),
+        "Not complete: 4 of 7 tasks done, 2 failed."
+    );
+    assert_eq!(
+        browser.run("return document.querySelectorAll('script, img, iframe').length"),
+        json!(0)
+    );
+    assert!(!browser.text("document.title").contains("owned"));
+    let commits = sealed.git(&["rev-list", "--count", "HEAD"]);
+    let made: u32 = commits.trim().parse::<u32>().expect("a number") - 2;
+    let shown = browser.text("[...document.querySelectorAll('dt')].find(it => it.innerText == 'Commits').nextSibling.innerText");
+    assert_eq!(shown, made.to_string());
+    let iterations = sealed.events_of("iteration_ended").len();
+    assert_eq!(
+        browser.run("return document.querySelectorAll('.columns a').length"),
+        json!(iterations)
+    );
+
+    // What is folded away opens without a script, and what agents wrote is text in it.
+    browser.click("#attempts details:last-of-type summary");
+    let diffs = browser
+        .text("[...document.querySelectorAll('.diff')].map(it => it.textContent).join('\\n')");
+    assert!(diffs.contains("+# A bucket for each client.") && diffs.contains(HOSTILE), "{diffs}");
+    browser.run("document.querySelectorAll('.columns a')[1].focus()");
+    let tip = browser.text("getComputedStyle(document.querySelectorAll('.tip')[1]).opacity");
+    assert_eq!(tip, "1", "focus tells what pointing tells");
+
+    let paper = || browser.text("getComputedStyle(document.body).backgroundColor");
+    browser.prefer("dark");
+    let dark = paper();
+    check_accessible(&browser);
+    check_narrow(&browser);
+    browser.prefer("light");
+    let light = paper();
+    assert_ne!(light, dark);
+    check_accessible(&browser);
+    check_narrow(&browser);
+    browser.click("label:has(#theme-dark)");
+    assert_eq!(paper(), dark, "the switch has the last word");
+    assert_eq!(browser.console(), Vec::<String>::new());
+    check_stays_here(&browser, "file:");
+}
+
+/// Starts the server and returns it with its address.
+fn serve(sealed: &Sealed, words: &[&str]) -> (Running, String) {
+    let mut server = sealed.start(&[&["serve", "--json"], words].concat());
+    let about: Value = serde_json::from_str(&server.next_line()).expect("JSON");
+    let url = about["url"].as_str().expect("an address").to_owned();
+    (server, url)
+}
+
+/// A run of three tasks, each of which waits for a file before it is done.
+fn slow() -> (Sealed, Running) {
+    let sealed = repository();
+    let call = |task: &str| {
+        json!({ "when": { "task": task }, "do": [
+            { "touch": format!(".ralph/begun-{task}") },
+            { "waitFor": { "path": format!(".ralph/go-{task}") } },
+            write(&format!("{task}.txt"), "x"), usage(1_000, 100, 0.01), handoff(task)] })
+    };
+    sealed.script(&json!([call("T1"), call("T2"), call("T3")]), &json!({}));
+    sealed.write(".gitignore", ".ralph/begun-*\n.ralph/go-*\n");
+    sealed.write(
+        "plan.json",
+        &plan(&[("T1", "The first", &[]), ("T2", "The second", &[]), ("T3", HOSTILE, &[])]),
+    );
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-q", "-m", "plan"]);
+    let run = sealed.start(&["build", "--skip-review"]);
+    sealed.wait_for(".ralph/begun-T1");
+    (sealed, run)
+}
+
+#[test]
+fn a_live_page_follows_a_run_and_steers_it() {
+    let Some(browser) = browser() else { return };
+    let (sealed, run) = slow();
+    let (_server, url) = serve(&sealed, &[]);
+    browser.requested();
+    browser.prefer("light");
+    browser.open(&url);
+    assert_eq!(browser.text("document.querySelector('tbody .state').innerText"), "running");
+    browser.click("tbody a");
+    let head = "document.querySelector('h1').innerText";
+    browser.wait_for("document.body.dataset.link == 'live'");
+    assert!(
+        browser.text(head).starts_with("Running iteration 1, implement T1"),
+        "{}",
+        browser.text(head)
+    );
+    check_accessible(&browser);
+    check_narrow(&browser);
+
+    browser.run("window.here = true; document.querySelector('#text').focus()");
+    sealed.write(".ralph/go-T1", "");
+    browser.wait_for(&format!("{head}.startsWith('Running iteration 2, implement T2')"));
+    assert_eq!(browser.run("return window.here"), json!(true), "it was not loaded again");
+    assert_eq!(browser.text("document.querySelector('#tasks .state').innerText"), "done");
+    assert_eq!(browser.text("document.activeElement.id"), "text", "focus stays where it is");
+    assert_eq!(browser.text("document.querySelectorAll('#task option').length"), "2");
+
+    let wished = |what: &str| {
+        sealed.events_of("wished").iter().any(|event| event["asked"]["wish"]["wish"] == what)
+    };
+    browser.write("#text", "Mind the <b>gap</b>.");
+    browser.click("#send");
+    browser.wait_for("document.querySelector('#told').innerText == 'The next agent will be told.'");
+    browser.click("#pause");
+    browser.wait_for(
+        "document.querySelector('#pause').disabled && !document.querySelector('#go-on').disabled",
+    );
+    let why = browser.text("document.querySelector('#why').innerText");
+    assert!(why.ends_with("a note for the next prompt, pause."), "{why}");
+    sealed.write(".ralph/go-T2", "");
+    browser.wait_for(&format!("{head}.startsWith('Paused')"));
+    browser.click("#go-on");
+    sealed.wait_for(".ralph/begun-T3");
+    browser.wait_for(&format!("{head}.startsWith('Running iteration 3')"));
+    assert!(sealed.prompts().last().expect("a prompt").contains("Mind the <b>gap</b>."));
+
+    browser.click("#stop");
+    browser.accept();
+    browser.wait_for("document.querySelector('#why').innerText.endsWith(': stop.')");
+    sealed.write(".ralph/go-T3", "");
+    let end = run.wait();
+    assert!(["note", "pause", "goOn", "stop"].into_iter().all(wished), "all are in the journal");
+    browser.wait_for(
+        "document.querySelector('#pause').disabled && document.querySelector('#stop').disabled",
+    );
+    assert!(
+        browser.text("document.querySelector('#why').innerText").starts_with("No run is active")
+    );
+    browser.wait_for(&format!("!{head}.startsWith('Running')"));
+    let begun = sealed.events_of("iteration_started").len();
+    let figure = browser.text("[...document.querySelectorAll('dt')].find(it => it.innerText == 'Iterations').nextSibling.innerText");
+    assert!(figure.starts_with(&format!("{begun} / ")), "{figure}, {:?}", end.code);
+    assert_eq!(browser.run("return window.here"), json!(true));
+    assert_eq!(
+        browser.run("return document.querySelectorAll('main script, main img').length"),
+        json!(0)
+    );
+    assert_eq!(browser.console(), Vec::<String>::new());
+    let origin = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+    check_stays_here(&browser, &origin);
+}
+
+#[test]
+fn a_run_that_is_over_is_shown_as_it_is() {
+    let Some(browser) = browser() else { return };
+    let sealed = night();
+    let (server, url) = serve(&sealed, &["--all"]);
+    browser.open(&url);
+    browser.click("tbody a");
+    browser.wait_for("document.body.dataset.link == 'static'");
+    assert_eq!(
+        browser.run(
+            "return [...document.querySelectorAll('.controls button')].every(it => it.disabled)"
+        ),
+        json!(true)
+    );
+    assert_eq!(
+        browser.text("document.querySelector('#why').innerText"),
+        "No run is active. `ralph resume` goes on with this one."
+    );
+    check_accessible(&browser);
+    server.signal(rustix::process::Signal::INT);
+    assert_eq!(server.wait().code, None, "the signal ends it at once");
+}
+
+/// Makes the pictures of the documentation; where nobody asked for them they are thrown away.
+#[test]
+fn pictures() {
+    let Some(browser) = browser() else { return };
+    let sealed = night();
+    let path = sealed.root().join("report.html");
+    sealed.ralph(&["report", "--html", path.to_str().expect("text")]).expect_code(0);
+    let place =
+        env::var_os("RALPH_SCREENSHOTS").map_or_else(|| sealed.root().to_owned(), PathBuf::from);
+    browser.open(&format!("file://{}", path.display()));
+    for (name, scheme, width, height) in [
+        ("report-light", "light", 900, 1500),
+        ("report-dark", "dark", 900, 1500),
+        ("report-phone", "light", 360, 1500),
+    ] {
+        browser.prefer(scheme);
+        browser.resize(width, height);
+        let picture = browser.picture();
+        assert!(picture.starts_with(b"\x89PNG"), "{name}");
+        assert!(picture.len() < 400_000, "{name} has {} bytes", picture.len());
+        fs::write(place.join(format!("{name}.png")), picture).expect("written");
+    }
+}

@@ -1,0 +1,294 @@
+//! Talking to an active run: pause, go on, stop, skip, notes, and what is shown of them.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use ralph_testkit::sealed::{Running, Sealed, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::{repository, sealed};
+
+/// An agent that says that it has begun, works on until it is let go, and is done in its second
+/// call.
+fn two_calls() -> Value {
+    json!([
+        { "when": { "call": 1 }, "do": [
+            { "touch": "begun" },
+            { "waitFor": { "path": "go-on", "seconds": 50.0 } },
+            { "text": "Not yet." }
+        ] },
+        { "do": [{ "claim": "DONE" }] }
+    ])
+}
+
+/// Starts a run whose agent is in its first call.
+fn under_way(sealed: &Sealed) -> Running {
+    sealed.script(&two_calls(), &json!({}));
+    let running = sealed.start(&["run", "-p", "base"]);
+    sealed.wait_for("begun");
+    running
+}
+
+fn inbox(sealed: &Sealed) -> PathBuf {
+    sealed.runs().pop().expect("a run").join("inbox")
+}
+
+fn status(sealed: &Sealed) -> Value {
+    let finished = sealed.ralph(&["status", "--json"]).expect_code(0);
+    serde_json::from_str(&finished.stdout).expect("JSON")
+}
+
+fn count(sealed: &Sealed, kind: &str) -> usize {
+    sealed.events_of(kind).len()
+}
+
+#[test]
+fn a_run_is_paused_while_files_are_edited_and_goes_on() {
+    let sealed = sealed();
+    sealed.write("prompt.md", "old words");
+    sealed.script(&two_calls(), &json!({}));
+    let running = sealed.start(&["run", "-f", "prompt.md"]);
+    sealed.wait_for("begun");
+    sealed.ralph(&["pause"]).expect_code(0).expect_stderr("to pause after the current step");
+    sealed.ralph(&["pause"]).expect_code(0).expect_stderr("was asked to pause before");
+    let shown = sealed.ralph(&["status"]).expect_code(0).stdout;
+    assert!(shown.contains("pause asked at "), "{shown}");
+    assert!(shown.contains(", after the current step"), "{shown}");
+    sealed.write("go-on", "");
+    let paused = sealed.ralph(&["pause", "--wait", "--json"]).expect_code(0).stdout;
+    assert!(paused.contains(r#""state":"done""#), "{paused}");
+    let shown = sealed.ralph(&["status"]).expect_code(0).stdout;
+    assert!(shown.contains("paused since "), "{shown}");
+    assert!(status(&sealed)["control"]["pausedSince"].is_i64());
+    assert!(sealed.read(".ralph/state.json").contains(r#""status": "paused""#));
+    sealed.write("prompt.md", "new words");
+    sealed.ralph(&["go"]).expect_code(0).expect_stderr("goes on");
+    running.wait().expect_code(0).expect_stderr("Paused; `ralph go` goes on");
+    assert_eq!(sealed.prompts(), ["old words", "new words"]);
+    assert_eq!(count(&sealed, "paused"), 1);
+    let log = sealed.ralph(&["log"]).expect_code(0).stdout;
+    assert!(log.contains("asked to pause") && log.contains("asked to go on"), "{log}");
+    let report = sealed.ralph(&["report"]).expect_code(0).stdout;
+    assert!(report.contains("## Asked of the run"), "{report}");
+}
+
+#[test]
+fn a_paused_run_hears_resume_stop_and_signals() {
+    for way in ["resume", "stop", "signal"] {
+        let sealed = sealed();
+        let mut running = under_way(&sealed);
+        sealed.ralph(&["pause"]).expect_code(0);
+        sealed.write("go-on", "");
+        running.wait_for("Paused; ");
+        let code = match way {
+            "resume" => {
+                sealed.ralph(&["resume"]).expect_code(0).expect_stderr("goes on");
+                0
+            }
+            "stop" => {
+                sealed.ralph(&["stop", "--wait"]).expect_code(0).expect_stderr("has ended");
+                130
+            }
+            _ => {
+                running.signal(Signal::INT);
+                130
+            }
+        };
+        running.wait().expect_code(code);
+        if code == 130 {
+            sealed.ralph(&["resume"]).expect_code(0);
+        }
+        assert_eq!(count(&sealed, "asked"), 2, "{way}");
+    }
+}
+
+#[test]
+fn a_stop_lets_the_agent_finish_and_the_run_can_be_resumed() {
+    let sealed = sealed();
+    let running = under_way(&sealed);
+    sealed.ralph(&["stop"]).expect_code(0).expect_stderr("to stop after the current step");
+    sealed.write("go-on", "");
+    running.wait().expect_code(130).expect_stderr("ralph resume");
+    assert_eq!(count(&sealed, "replied"), 1, "the answer is kept");
+    sealed.ralph(&["go"]).expect_code(1).expect_stderr("`ralph resume` goes on with run ");
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.survivors(), [""; 0]);
+}
+
+#[test]
+fn a_note_lands_in_exactly_one_prompt_and_says_who_left_it() {
+    let sealed = sealed();
+    let running = under_way(&sealed);
+    let mut note = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    note.args(["note", "-"]).env("USER", "ann").stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut child = note.spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(b"Use tabs,\nnot spaces.\n").expect("written");
+    drop(stdin);
+    assert!(child.wait().expect("it ends").success());
+    sealed.ralph(&["note", "And", "be", "brief."]).expect_code(0);
+    let shown = sealed.ralph(&["status"]).expect_code(0).stdout;
+    assert!(shown.contains("by ann, for the next prompt: Use tabs, not spaces."), "{shown}");
+    sealed.write("go-on", "");
+    running.wait().expect_code(0);
+    let prompts = sealed.prompts();
+    assert_eq!(prompts[0], "base");
+    assert_eq!(
+        prompts[1],
+        "base\n\n# A note from ann\n\nUse tabs,\nnot spaces.\n\n# A note from the person who watches this run\n\nAnd be brief."
+    );
+    assert_eq!(prompts.len(), 2);
+    assert!(fs::read_dir(inbox(&sealed)).expect("an inbox").next().is_none());
+}
+
+#[test]
+fn what_was_asked_survives_a_kill_and_is_heard_once() {
+    let sealed = sealed();
+    let running = under_way(&sealed);
+    for wish in [&["note", "Remember me."][..], &["stop"], &["pause"]] {
+        sealed.ralph(wish).expect_code(0);
+    }
+    running.signal(Signal::KILL);
+    running.wait();
+    sealed.write("go-on", "");
+    sealed.ralph(&["resume"]).expect_code(0);
+    let void = |event: &&Value| event["refused"] == "the run ended before, and was resumed since";
+    assert_eq!(sealed.events_of("wished").iter().filter(void).count(), 2);
+    let told = sealed.prompts().iter().filter(|it| it.contains("Remember me.")).count();
+    assert_eq!((told, count(&sealed, "wished")), (1, 3));
+}
+
+/// Starts a run over three tasks whose agent is at work on the first.
+fn tasks_under_way(sealed: &Sealed) -> Running {
+    let task = |id: &str| json!({ "id": id, "title": format!("The {id}"), "description": "Do it.", "status": "pending", "acceptance_criteria": ["It is there."] });
+    let calls = json!([
+        { "when": { "task": "US-1" }, "do": [
+            { "write": { "path": "half.txt", "text": "half" } },
+            { "touch": "../begun" },
+            { "waitFor": { "path": "../go-on", "seconds": 50.0 } },
+            { "handoff": { "task_completed": { "summary": "Half.", "fully_complete": false } } }
+        ] },
+        { "do": [
+            { "write": { "path": "whole.txt", "text": "whole" } },
+            { "handoff": { "task_completed": { "summary": "Whole.", "fully_complete": true } } }
+        ] }
+    ]);
+    sealed.script(&calls, &json!({ "review": { "enabled": false } }));
+    let tasks = json!({ "project": "p", "tasks": [task("US-1"), task("US-2"), task("US-3")] });
+    sealed.write("plan.json", &format!("{tasks:#}\n"));
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Plan"]);
+    let running = sealed.start(&["build", "--plan", "plan.json"]);
+    sealed.wait_for("../begun");
+    running
+}
+
+#[test]
+fn a_task_that_is_being_worked_on_is_skipped_and_its_work_is_kept() {
+    let sealed = repository();
+    let running = tasks_under_way(&sealed);
+    sealed.ralph(&["skip", "US-9"]).expect_code(2).expect_stderr("did you mean `US-");
+    sealed.ralph(&["skip", "US-1"]).expect_code(0);
+    sealed.ralph(&["skip", " US-3 "]).expect_code(0);
+    sealed.ralph(&["skip", "US-1"]).expect_code(1).expect_stderr("that was asked before");
+    let asked = &status(&sealed)["control"]["skipsAsked"];
+    assert_eq!(asked.as_array().map(Vec::len), Some(2), "{asked}");
+    sealed.write("../go-on", "");
+    running.wait().expect_code(0).expect_stderr("The task is left out, as was asked");
+    let list: Value = serde_json::from_str(&sealed.read("plan.json")).expect("JSON");
+    let found: Vec<&Value> =
+        list["tasks"].as_array().expect("tasks").iter().map(|task| &task["status"]).collect();
+    assert_eq!(found, ["skipped", "done", "skipped"]);
+    assert!(!sealed.project().join("half.txt").exists());
+    let branches = sealed.git(&["branch", "--list", "wip/*", "--format=%(refname:short)"]);
+    let branch = branches.trim();
+    assert!(branch.starts_with("wip/ralph-fail-US-1-"), "{branches}");
+    assert_eq!(sealed.git(&["show", &format!("{branch}:half.txt")]), "half");
+    let log = sealed.ralph(&["log", "--task", "US-3"]).expect_code(0).stdout;
+    assert!(log.contains("Task US-3 is left out") && !log.contains("US-1"), "{log}");
+}
+
+#[test]
+fn without_an_active_run_nobody_listens() {
+    let sealed = sealed();
+    for words in [
+        &["pause"][..],
+        &["go"],
+        &["stop", "--wait"],
+        &["skip", "a"],
+        &["note", "x"],
+        &["note", "-"],
+    ] {
+        sealed
+            .ralph(words)
+            .expect_code(1)
+            .expect_stderr("No run is active in this directory")
+            .expect_stderr("`ralph run` or `ralph build` starts one");
+    }
+    sealed.ralph(&["note"]).expect_code(2);
+    sealed.script(&crate::done(), &json!({}));
+    crate::run(&sealed, &[]).expect_code(0);
+    sealed.ralph(&["status", "--watch"]).expect_code(0);
+    sealed.ralph(&["go"]).expect_code(1);
+}
+
+#[test]
+fn bad_input_is_refused_and_a_full_inbox_stops_nobody() {
+    let sealed = sealed();
+    let running = under_way(&sealed);
+    sealed.ralph(&["go"]).expect_code(1).expect_stderr("the run is not paused");
+    sealed.ralph(&["skip", "a"]).expect_code(1).expect_stderr("has no task list");
+    let words: Vec<String> = vec!["y".repeat(100_000); 10];
+    let long: Vec<&str> = ["note"].into_iter().chain(words.iter().map(String::as_str)).collect();
+    sealed.ralph(&long).expect_code(1).expect_stderr("1000009 characters, and 4000 fit");
+    sealed.ralph(&["note", " "]).expect_code(1).expect_stderr("it is empty");
+    // Two people at once.
+    let both: Vec<_> =
+        ["one", "two"].map(|text| sealed.start(&["note", text])).into_iter().collect();
+    for sent in both {
+        sent.wait().expect_code(0);
+    }
+    let inbox = inbox(&sealed);
+    for number in 0..300 {
+        fs::write(inbox.join(format!("junk-{number}")), "junk").expect("written");
+    }
+    std::os::unix::fs::symlink("/etc/passwd", inbox.join("000000000000001-00000001.json"))
+        .expect("linked");
+    sealed.write("go-on", "");
+    let finished = running.wait().expect_code(0);
+    assert!(finished.stderr.contains("in the run's inbox is no wish"), "{}", finished.stderr);
+    let second = sealed.prompts().pop().expect("a prompt");
+    assert!(second.contains("\n\none") && second.contains("\n\ntwo"), "{second}");
+}
+
+#[test]
+fn a_log_is_followed_across_a_pause_an_end_and_a_resume() {
+    let sealed = sealed();
+    let mut running = under_way(&sealed);
+    let seen = sealed.root().join("seen");
+    let mut log = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    log.args(["log", "--follow", "--forever"]).stdout(File::create(&seen).expect("a file"));
+    let mut log = log.spawn().expect("it starts");
+    sealed.ralph(&["pause"]).expect_code(0);
+    sealed.write("go-on", "");
+    running.wait_for("Paused; ");
+    sealed.ralph(&["stop"]).expect_code(0);
+    running.wait().expect_code(130);
+    sealed.ralph(&["resume"]).expect_code(0);
+    let read = || fs::read_to_string(&seen).expect("a file");
+    wait_until("the end in the log", || read().contains("Run ended: complete"));
+    log.kill().expect("it follows for ever");
+    log.wait().expect("it ends");
+    let seen = read();
+    for words in ["Paused; ", "Run ended: interrupted", "goes on with run", "Run ended: complete"] {
+        assert!(seen.contains(words), "{words}: {seen}");
+    }
+    let second = sealed.ralph(&["log", "--iteration", "2"]).expect_code(0).stdout;
+    assert!(second.contains("Iteration 2/10") && !second.contains("Iteration 1/10"), "{second}");
+    let late = sealed.ralph(&["log", "--since", "1h"]).expect_code(0).stdout;
+    assert!(late.contains("Iteration 1/10"), "{late}");
+    sealed.ralph(&["log", "--since", "soon"]).expect_code(2).expect_stderr("is no time");
+}

@@ -1,0 +1,280 @@
+//! Help, completions, manual pages, and where options may stand.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+use serde_json::json;
+
+use crate::{done, repository, sealed};
+
+const TOPICS: [&str; 10] = [
+    "cost",
+    "exit-codes",
+    "files",
+    "gates",
+    "overnight",
+    "prompts",
+    "sandbox",
+    "settings",
+    "tasks",
+    "variables",
+];
+
+/// Returns the commands that `ralph --help` lists.
+fn commands(sealed: &Sealed) -> BTreeSet<String> {
+    let help = sealed.ralph(&["--help"]).expect_code(0).stdout;
+    let (_, list) = help.split_once("Commands:\n").expect("a list");
+    let (list, _) = list.split_once("\n\n").expect("an end");
+    let heads = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    heads.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_topic_fits_two_screens_and_a_narrow_terminal() {
+    let sealed = sealed();
+    for topic in TOPICS {
+        let text = sealed.ralph(&["help", topic]).expect_code(0).stdout;
+        assert!(text.lines().count() <= 48, "{topic}: {} lines", text.lines().count());
+        assert!(text.lines().all(|line| line.chars().count() <= 79), "{topic}");
+        assert!(
+            !text.contains("```") && !text.contains("](") && !text.contains('\u{1b}'),
+            "{text}"
+        );
+        assert!(!text.starts_with('#'), "{text}");
+    }
+    let help = sealed.ralph(&["--help"]).expect_code(0).stdout;
+    let missing: Vec<&&str> = TOPICS.iter().filter(|it| !help.contains(**it)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(sealed.ralph(&["help", "tasks"]).stdout.contains("`ralph tasks --help`"));
+    let bold = sealed.ralph(&["help", "cost", "--color", "always"]).expect_code(0).stdout;
+    assert!(bold.starts_with("\u{1b}[1mCost"), "{bold:?}");
+}
+
+#[test]
+fn commands_are_explained_too() {
+    let sealed = sealed();
+    for words in [&["run"][..], &["tasks", "add"], &["plugin", "install"]] {
+        let by_help = sealed.ralph(&[&["help"], words].concat()).expect_code(0).stdout;
+        let by_flag = sealed.ralph(&[words, &["--help"]].concat()).expect_code(0).stdout;
+        assert_eq!(by_help, by_flag, "{words:?}");
+        // What a command is about is said in its own help as in the list above it.
+        let above = sealed.ralph(&[&words[..words.len() - 1], &["--help"]].concat()).stdout;
+        let about = by_flag.lines().next().expect("a first line");
+        assert!(above.contains(about), "{about:?} is not in:\n{above}");
+    }
+    let all = sealed.ralph(&["help"]).expect_code(0).stdout;
+    assert_eq!(all, sealed.ralph(&["--help"]).stdout);
+    for (words, told) in [
+        (&["gate"][..], "did you mean `ralph help gates`?"),
+        (&["biuld"], "did you mean `ralph help build`?"),
+        (&["__sim"], "There is no topic and no command `__sim`"),
+        (&["run", "fast"], "There is no topic and no command `fast`"),
+        (&["zzz"], "topics: cost, exit-codes"),
+    ] {
+        sealed.ralph(&[&["help"], words].concat()).expect_code(2).expect_stderr(told);
+    }
+}
+
+#[test]
+fn options_of_all_commands_may_stand_in_front() {
+    let sealed = repository();
+    sealed.script(&done(), &json!({}));
+    let project = sealed.project();
+    let project = project.to_str().expect("text");
+    let elsewhere = |words: &[&str]| {
+        let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        command.args(words).current_dir(sealed.root());
+        Running::start(command).wait()
+    };
+    elsewhere(&["-C", project, "run", "-p", "base"]).expect_code(0);
+    elsewhere(&["run", "-C", project, "-p", "base"]).expect_code(0);
+    elsewhere(&["--project-dir", project, "-q", "status"]).expect_code(0);
+    assert_eq!(sealed.runs().len(), 2);
+    elsewhere(&["-q", "-V", "status"]).expect_code(2);
+    let end = elsewhere(&["-C", "nowhere", "status"]).expect_code(2);
+    end.expect_stderr("Cannot open the project directory `nowhere`");
+    assert!(elsewhere(&["-C", project]).expect_code(0).stdout.contains("ralph demo"));
+}
+
+/// Asks what a word could be, as a shell does, and returns the answers with what is told of them.
+fn ask(sealed: &Sealed, line: &[&str]) -> Finished {
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command
+        .args(["--", "ralph"])
+        .args(line)
+        .env("RALPH_COMPLETE", "bash")
+        .env("_CLAP_COMPLETE_INDEX", line.len().to_string())
+        .env("_CLAP_COMPLETE_COMP_TYPE", "9")
+        .env("_CLAP_COMPLETE_SPACE", "true")
+        .env("_CLAP_IFS", "\n");
+    Running::start(command).wait()
+}
+
+fn project() -> Sealed {
+    let sealed = repository();
+    sealed.write(
+        "ralph/tasks.json",
+        r#"{"userStories": [
+            {"id": "US-001", "title": "One", "description": "d", "acceptanceCriteria": ["a"], "passes": false},
+            {"id": "US-002", "title": "Two", "description": "d", "acceptanceCriteria": ["a"], "passes": true}]}"#,
+    );
+    sealed.script(&done(), &json!({}));
+    sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    sealed
+}
+
+#[test]
+fn values_are_completed_from_the_project() {
+    let sealed = project();
+    let run = sealed.runs().pop().expect("a run");
+    let run = run.file_name().and_then(|name| name.to_str()).expect("text").to_owned();
+    let directory = sealed.project();
+    let directory = directory.to_str().expect("text");
+    for (line, expect) in [
+        (&["build", "--task", ""][..], &["US-001", "US-002"][..]),
+        (&["tasks", "show", "US-002"], &["US-002"]),
+        (&["tasks", "set-status", "US-001", "d"], &["done"]),
+        (&["-C", directory, "tasks", "show", ""], &["US-001", "US-002"]),
+        (&["log", ""], &[run.as_str()]),
+        (&["report", ""], &[run.as_str()]),
+        (&["resume", ""], &[run.as_str()]),
+        (&["run", "--agent", "co"], &["codex", "copilot"]),
+        (&["run", "--sandbox=la"], &["--sandbox=landlock"]),
+        (&["build", "--print-prompt", "plan"], &["plan-tasks", "plan-specs"]),
+        (&["completions", "p"], &["powershell"]),
+        (&["init", "--workflow", ""], &["prompt", "specs", "tasks"]),
+        (&["help", "exit"], &["exit-codes"]),
+        (&["comp"], &["completions"]),
+    ] {
+        let end = ask(&sealed, line).expect_code(0);
+        let found: Vec<&str> = end.stdout.lines().map(str::trim_end).collect();
+        assert_eq!(found, expect, "{line:?}");
+        assert_eq!(end.stderr, "", "{line:?}");
+    }
+}
+
+#[test]
+fn completing_writes_nothing_and_says_nothing_where_it_cannot() {
+    let sealed = sealed();
+    sealed.write("ralph/tasks.json", "{ broken");
+    sealed.write(".ralph/settings.json", "{ broken");
+    for line in [&["build", "--task", ""][..], &["log", ""], &["-C", "nowhere", "log", ""]] {
+        let end = ask(&sealed, line);
+        assert!(end.stdout.lines().all(|word| word.starts_with('-')), "{line:?}: {}", end.stdout);
+        assert_eq!(end.stderr, "", "{line:?}");
+    }
+    let state = fs::read_dir(sealed.root().join("state")).expect("readable").count();
+    let home = fs::read_dir(sealed.root().join("home")).expect("readable").count();
+    assert_eq!((state, home), (0, 0));
+    assert_eq!(fs::read_dir(sealed.project()).expect("readable").count(), 2);
+    // A shell that nobody knows gets no answer either.
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(["--", "ralph", ""]).env("RALPH_COMPLETE", "/bin/tcsh");
+    let end = Running::start(command).wait();
+    assert_eq!((end.stdout.as_str(), end.stderr.as_str()), ("", ""));
+    assert_ne!(end.code, Some(0));
+}
+
+#[test]
+fn a_real_bash_completes() {
+    let sealed = project();
+    symlink(env!("CARGO_BIN_EXE_ralph"), sealed.bin().join("ralph")).expect("a link");
+    let script = r#"
+        source <(ralph completions bash)
+        complete_line() {
+            COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
+            COMP_TYPE=9; COMPREPLY=()
+            local function; function=$(complete -p ralph | sed 's/.*-F \([^ ]*\).*/\1/')
+            "$function" ralph "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+            printf '%s\n' "${COMPREPLY[@]}"
+        }
+        complete_line ralph build --task US-
+        complete_line ralph help over
+    "#;
+    let mut command = sealed.command("bash");
+    command.args(["--norc", "-c", script]);
+    let end = Running::start(command).wait().expect_code(0);
+    let found: Vec<&str> = end.stdout.lines().map(str::trim_end).collect();
+    assert_eq!(found, ["US-001", "US-002", "overnight"], "{}", end.stderr);
+}
+
+#[test]
+fn every_shell_has_its_script() {
+    let sealed = sealed();
+    for (shell, sign) in [
+        ("bash", "complete "),
+        ("zsh", "#compdef ralph"),
+        ("fish", "complete --"),
+        ("powershell", "Register-ArgumentCompleter"),
+        ("elvish", "edit:completion:arg-completer"),
+    ] {
+        let script = sealed.ralph(&["completions", shell]).expect_code(0).stdout;
+        assert!(script.contains(sign), "{shell}: {script}");
+        assert!(script.contains("RALPH_COMPLETE"), "{shell}: {script}");
+        let installed = sealed.command("sh").args(["-c", &format!("command -v {shell}")]).output();
+        if ["zsh", "fish"].contains(&shell) && installed.expect("sh runs").status.success() {
+            let mut command = sealed.command(shell);
+            command.args([
+                "-c",
+                &format!(
+                    "true; {}",
+                    if shell == "zsh" {
+                        "autoload -U compinit && compinit -D; source /dev/stdin"
+                    } else {
+                        "source -"
+                    }
+                ),
+            ]);
+            let file = sealed.root().join("script");
+            fs::write(&file, &script).expect("written");
+            command.stdin(fs::File::open(file).expect("there"));
+            Running::start(command).wait().expect_code(0);
+        }
+    }
+    sealed.ralph(&["completions", "tcsh"]).expect_code(2).expect_stderr("tcsh");
+}
+
+#[test]
+fn every_command_has_its_manual_page() {
+    let sealed = sealed();
+    let end = sealed.ralph(&["man", "--out", "man/man1"]).expect_code(0);
+    let written: BTreeSet<String> = fs::read_dir(sealed.project().join("man/man1"))
+        .expect("readable")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
+        .collect();
+    assert!(end.stdout.starts_with(&format!("{} pages in ", written.len())), "{}", end.stdout);
+    let commands = commands(&sealed);
+    assert!(commands.len() > 20, "{commands:?}");
+    for command in commands {
+        assert!(written.contains(&format!("ralph-{command}.1")), "{command}: {written:?}");
+    }
+    assert!(written.contains("ralph-tasks-add.1") && !written.iter().any(|it| it.contains("__")));
+    let page = sealed.ralph(&["man"]).expect_code(0).stdout;
+    assert_eq!(page, sealed.read("man/man1/ralph.1"));
+    assert!(page.contains(".TH ralph 1"), "{page}");
+    // Rendered, where there is something to render with.
+    for (renderer, words) in [("man", &["-l"][..]), ("mandoc", &["-T", "ascii"])] {
+        let found = sealed.command("sh").args(["-c", &format!("command -v {renderer}")]).output();
+        if !found.expect("sh runs").status.success() {
+            continue;
+        }
+        for name in ["ralph.1", "ralph-run.1", "ralph-tasks-add.1"] {
+            let mut command = sealed.command(renderer);
+            command
+                .args(words)
+                .arg(format!("man/man1/{name}"))
+                .env("MANWIDTH", "80")
+                .env("MANPAGER", "cat");
+            let end = Running::start(command).wait().expect_code(0);
+            // Minimal systems have a `man` that only says that it was left out.
+            if !end.stdout.contains("minimized") {
+                assert!(end.stdout.contains("SYNOPSIS"), "{name}: {}", end.stdout);
+                assert_eq!(end.stderr, "", "{name}");
+            }
+        }
+    }
+    sealed.write("file", "");
+    sealed.ralph(&["man", "--out", "file"]).expect_code(2).expect_stderr("Cannot write `file`");
+}

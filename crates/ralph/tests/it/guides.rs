@@ -1,0 +1,255 @@
+//! The guides in `docs`: every command line that is marked is run, all others can at least be
+//! read, and every page is listed and leads somewhere.
+//!
+//! A fenced block that begins with `sh run` is run, line by line, in a project that the comment
+//! above it names: `<!-- project: tasks -->`. What a block leaves is there for the next one of the
+//! same page.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use ralph_core::outcome::ExitStatus;
+use ralph_testkit::sealed::{Running, Sealed};
+use serde_json::{Value, json};
+
+use crate::{repository, sealed};
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+}
+
+/// Returns every page with its text.
+fn pages() -> Vec<(String, String)> {
+    let read = |directory: &Path, prefix: &str| -> Vec<(String, String)> {
+        let entries = fs::read_dir(directory).expect("pages").flatten();
+        let pages = entries.filter(|it| it.path().extension().is_some_and(|it| it == "md"));
+        pages
+            .map(|it| {
+                let name = it.file_name().into_string().expect("text");
+                (format!("{prefix}{name}"), fs::read_to_string(it.path()).expect("a page"))
+            })
+            .collect()
+    };
+    let mut pages = [read(&docs(), ""), read(&docs().join("help"), "help/")].concat();
+    let readme = fs::read_to_string(docs().join("../README.md")).expect("a page");
+    pages.push(("../README.md".to_owned(), readme));
+    pages.sort();
+    pages
+}
+
+/// A fenced block.
+struct Block<'a> {
+    info: &'a str,
+    text: String,
+    /// What the comment above it says.
+    project: Option<&'a str>,
+}
+
+fn blocks(page: &str) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block<'_>> = None;
+    let mut project = None;
+    for line in page.lines() {
+        let named = line.strip_prefix("<!-- project: ").and_then(|it| it.strip_suffix(" -->"));
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(info)) => open = Some(Block { info, text: String::new(), project }),
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(block), None) => block.text.push_str(&format!("{line}\n")),
+            (None, None) => project = named.or(project),
+        }
+    }
+    blocks
+}
+
+/// Returns the project that a block is run in.
+fn project(name: &str) -> Sealed {
+    let sealed = match name {
+        "empty" => sealed(),
+        "repository" | "rust" | "tasks" | "stories" | "fix-plan" | "loop" => repository(),
+        other => panic!("no project is called {other}"),
+    };
+    symlink(env!("CARGO_BIN_EXE_ralph"), sealed.bin().join("ralph")).expect("a link");
+    sealed.program("claude", "#!/bin/sh\necho '2.1.139 (Claude Code)'\n");
+    let story = |id: &str| {
+        json!({ "id": id, "title": "Read dates", "description": "As a reader I find dates.",
+                "acceptanceCriteria": ["A year finds its notes"], "priority": 1, "passes": false })
+    };
+    let list = json!({ "project": "Notes", "branchName": "ralph/notes", "verifyCommands": ["make test"],
+                       "userStories": [story("US-001"), story("US-002")] });
+    sealed.write("Makefile", "test:\n\t@true\n");
+    match name {
+        "tasks" => sealed.write("ralph/tasks.json", &format!("{list:#}\n")),
+        "stories" => {
+            sealed.write("scripts/ralph/prd.json", &format!("{list:#}\n"));
+            sealed.write("scripts/ralph/progress.txt", "# Log\n");
+        }
+        "fix-plan" => sealed.write("@fix_plan.md", "- [ ] Read dates\n- [x] Set up\n"),
+        "loop" => {
+            sealed.write("loop.sh", "while :; do cat PROMPT.md | claude -p --model opus; done\n");
+            sealed.write("PROMPT.md", "Do the next thing.\n");
+        }
+        _ => {}
+    }
+    // The scripted agent stands in for a real one, as long as it is asked.
+    let done = json!({ "task_completed": { "summary": "Did it.", "fully_complete": true } });
+    let write = json!({ "append": { "path": "done.txt", "text": "one more\n" } });
+    let calls = json!({ "calls": [
+        { "when": { "role": "prompt" }, "do": [write, { "text": "<response>DONE</response>" }] },
+        { "when": { "role": "review" }, "do": [{ "verdict": { "verdict": "approved", "feedback": "" } }] },
+        { "do": [write, { "handoff": done }] }
+    ] });
+    let scenario = sealed.root().join("scenario.json");
+    fs::write(&scenario, calls.to_string()).expect("written");
+    let settings = json!({ "agent": { "command": "sim", "flags": [scenario] }, "memory": { "enabled": false },
+                           "review": { "enabled": false }, "preventSleep": false });
+    sealed.write(".ralph/settings.local.json", &settings.to_string());
+    if name != "empty" {
+        sealed.write(".ralph/.gitignore", "*\n!settings.json\n!schema.json\n");
+        sealed.git(&["add", "-A"]);
+        sealed.git(&["commit", "--quiet", "-m", "Files"]);
+    }
+    sealed
+}
+
+#[test]
+fn marked_commands_of_the_guides_work() {
+    let mut count = 0;
+    for (name, page) in pages() {
+        let mut current: Option<(&str, Sealed)> = None;
+        for block in blocks(&page).into_iter().filter(|it| it.info == "sh run") {
+            let wanted = block.project.unwrap_or("repository");
+            if current.as_ref().is_none_or(|(known, _)| *known != wanted) {
+                current = Some((wanted, project(wanted)));
+            }
+            let Some((_, sealed)) = &current else { continue };
+            let mut command = sealed.command("sh");
+            command.args(["-e", "-c", &block.text]);
+            let end = Running::start(command).wait();
+            let told = format!("{name}:\n{}\n{}\n{}", block.text, end.stdout, end.stderr);
+            assert_eq!(end.code, Some(0), "{told}");
+            count += 1;
+        }
+    }
+    assert!(count >= 8, "only {count} blocks are marked");
+}
+
+#[test]
+fn every_command_line_in_the_docs_is_one_that_ralph_reads() {
+    let sealed = sealed();
+    let mut lines: Vec<(String, String)> = Vec::new();
+    for (name, page) in pages() {
+        let shell = ["sh", "sh run", "console", ""];
+        for block in blocks(&page).into_iter().filter(|it| shell.contains(&it.info)) {
+            let text = block.text.replace("\\\n", " ");
+            let commands = text.lines().map(|line| line.trim_start_matches("$ ").to_owned());
+            let commands = commands.filter(|line| line.starts_with("ralph "));
+            lines.extend(commands.map(|line| (name.clone(), line)));
+        }
+    }
+    assert!(lines.len() > 40, "{}", lines.len());
+    // With `--help` behind the command, only its name and subcommand are looked at.
+    for (name, line) in lines {
+        let line = line.split(['#', '|', '>', ';', '&']).next().unwrap_or_default();
+        let words: Vec<&str> = line.split_whitespace().skip(1).collect();
+        let is_option = |word: &&&str| word.starts_with('-');
+        let flags: Vec<&str> = words.iter().filter(is_option).copied().collect();
+        let Some(command) = words.iter().find(|word| !word.starts_with('-')) else { continue };
+        if *command == "help" {
+            continue;
+        }
+        let within = ["tasks", "plugin", "sandbox", "memory", "mcp"].contains(command);
+        let inner = words.iter().skip_while(|it| it != &command).nth(1).filter(|_| within);
+        let inner = inner.filter(|it| !it.starts_with('-'));
+        let mut asked = vec![*command];
+        asked.extend(inner);
+        asked.push("--help");
+        let help = sealed.ralph(&asked).expect_code(0).stdout;
+        for flag in flags.iter().take_while(|flag| **flag != "--") {
+            let flag = flag.split('=').next().unwrap_or(flag);
+            let is_known = help.contains(&format!(" {flag}")) || flag == "--help";
+            assert!(is_known, "{name}: `{line}`: {flag} is not an option of {command}");
+        }
+    }
+}
+
+#[test]
+fn pages_are_listed_and_their_links_lead_somewhere() {
+    let index = fs::read_to_string(docs().join("README.md")).expect("an index");
+    for (name, page) in pages() {
+        let is_listed = name.contains("README") || index.contains(&format!("]({name})"));
+        assert!(is_listed, "{name} is not in docs/README.md");
+        let from = docs().join(&name);
+        for link in page.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let path = from.parent().expect("a directory").join(target);
+            assert!(path.exists(), "{name}: {link} leads nowhere");
+        }
+    }
+}
+
+#[test]
+fn settings_that_pages_name_are_settings() {
+    let schema = sealed().ralph(&["init", "--print-schema"]).expect_code(0).stdout;
+    let schema: Value = serde_json::from_str(&schema).expect("JSON");
+    let top: BTreeSet<&str> = names(&schema["properties"]).collect();
+    let mut all = BTreeSet::new();
+    collect(&schema, &mut all);
+    for (name, page) in pages() {
+        for key in page.split('`').skip(1).step_by(2) {
+            let mut steps = key.split('.').map(|step| step.trim_end_matches("[]"));
+            let is_path = key.contains('.')
+                && key.chars().all(|it| it.is_ascii_alphanumeric() || ".[]".contains(it));
+            let is_file = [".json", ".md", ".txt", ".sh", ".yml", ".lock"]
+                .iter()
+                .any(|end| key.ends_with(end));
+            let is_setting = steps.next().is_some_and(|first| top.contains(first));
+            if is_path && is_setting && !is_file {
+                assert!(
+                    steps.all(|step| all.contains(step)),
+                    "{name}: there is no setting `{key}`"
+                );
+            }
+        }
+    }
+}
+
+fn names(properties: &Value) -> impl Iterator<Item = &str> {
+    properties.as_object().into_iter().flat_map(|it| it.keys().map(String::as_str))
+}
+
+/// Collects the names of all properties of a schema.
+fn collect<'a>(schema: &'a Value, found: &mut BTreeSet<&'a str>) {
+    match schema {
+        Value::Object(entries) => {
+            for (key, value) in entries {
+                if key == "properties" {
+                    found.extend(names(value));
+                }
+                collect(value, found);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[test]
+fn every_exit_code_is_explained() {
+    let page = sealed().ralph(&["help", "exit-codes"]).expect_code(0).stdout;
+    for status in [
+        ExitStatus::Complete,
+        ExitStatus::Incomplete,
+        ExitStatus::BadInput,
+        ExitStatus::Busy,
+        ExitStatus::AgentFailed,
+        ExitStatus::GitFailed,
+        ExitStatus::Interrupted,
+    ] {
+        assert!(page.contains(&format!("- `{}`: ", status.code())), "{status:?}");
+    }
+}

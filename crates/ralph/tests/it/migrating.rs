@@ -1,0 +1,219 @@
+//! `ralph init --from`: projects of other loops go on with ralph, and nothing of theirs changes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use ralph_testkit::sealed::Sealed;
+use serde_json::{Value, json};
+
+use crate::{repository, sealed};
+
+/// Returns every file below a directory, but for git's and ralph's own.
+fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut directories = vec![directory.to_owned()];
+    while let Some(next) = directories.pop() {
+        for entry in fs::read_dir(next).expect("readable").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                if entry.file_name() != ".git" {
+                    directories.push(path);
+                }
+            } else {
+                let name = path.strip_prefix(directory).expect("below").display().to_string();
+                found.insert(name, fs::read(path).expect("readable"));
+            }
+        }
+    }
+    found
+}
+
+/// Runs `ralph init --from`, and checks that everything that was there is as it was.
+#[track_caller]
+fn migrate(sealed: &Sealed, words: &[&str]) -> String {
+    let before = files(&sealed.project());
+    let end = sealed.ralph(&[&["init", "--from"], words].concat()).expect_code(0);
+    let after = files(&sealed.project());
+    for (name, bytes) in &before {
+        assert_eq!(after.get(name), Some(bytes), "{name} was changed");
+    }
+    end.stdout
+}
+
+/// Lets the scripted agent do whatever it is told.
+fn with_sim(sealed: &Sealed) {
+    let done = json!({ "task_completed": { "summary": "Did it.", "fully_complete": true } });
+    let write = json!({ "append": { "path": "done.txt", "text": "one more\n" } });
+    let calls = json!({ "calls": [
+        { "when": { "role": "prompt" }, "do": [write, { "claim": "COMPLETE" }] },
+        { "do": [write, { "handoff": done }] }
+    ] });
+    let scenario = sealed.root().join("scenario.json");
+    fs::write(&scenario, calls.to_string()).expect("written");
+    let settings = json!({
+        "agent": { "command": "sim", "flags": [scenario] },
+        "review": { "enabled": false },
+        "memory": { "enabled": false },
+        "preventSleep": false,
+    });
+    sealed.write(".ralph/settings.local.json", &settings.to_string());
+}
+
+#[track_caller]
+fn build(sealed: &Sealed) {
+    with_sim(sealed);
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "--quiet", "-m", "Let ralph go on"]);
+    let end = sealed.ralph(&["build"]).expect_code(0);
+    let list: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
+    let stories = list["userStories"].as_array().expect("stories");
+    assert!(stories.iter().all(|story| story["passes"] == true), "{list:#}\n{}", end.stderr);
+}
+
+const STORIES: &str = r#"{
+  "project": "Notes",
+  "branchName": "ralph/search",
+  "description": "Search",
+  "userStories": [
+    { "id": "US-001", "title": "Words", "description": "As a reader I find words.", "acceptanceCriteria": ["Found"], "priority": 1, "passes": true, "notes": "" },
+    { "id": "US-002", "title": "Dates", "description": "As a reader I find dates.", "acceptanceCriteria": ["Found"], "priority": 2, "passes": false, "notes": "", "own": [1] }
+  ]
+}
+"#;
+
+const LOOP: &str = "#!/bin/bash\nset -e\nMAX_ITERATIONS=${1:-12}\nfor i in $(seq 1 $MAX_ITERATIONS); do\n  OUTPUT=$(claude --dangerously-skip-permissions --model opus --print < \"$SCRIPT_DIR/CLAUDE.md\" 2>&1 | tee /dev/stderr) || true\n  if echo \"$OUTPUT\" | grep -q \"<promise>COMPLETE</promise>\"; then exit 0; fi\n  sleep 2\ndone\n";
+
+#[test]
+fn stories_of_another_loop_are_done() {
+    let sealed = repository();
+    sealed.write("Makefile", "test:\n\ttrue\n");
+    sealed.write("scripts/ralph/prd.json", STORIES);
+    sealed.write("scripts/ralph/progress.txt", "# Log\n\n## Codebase Patterns\n- Mine\n\n---\n");
+    sealed.write("scripts/ralph/prompt.md", "Read prd.json and do the next story.\n");
+    sealed.write("scripts/ralph/ralph.sh", LOOP);
+    let told = migrate(&sealed, &["."]);
+    for line in [
+        "found   scripts/ralph/prd.json: 2 stories, 1 of them done, for the branch ralph/search\n",
+        "found   scripts/ralph/progress.txt: goes on as ralph/progress.txt\n",
+        "left    scripts/ralph/prompt.md: it tells the agent how to loop",
+        "found   scripts/ralph/ralph.sh: the agent is claude with --model opus\n",
+        "left    --dangerously-skip-permissions --print: ralph says it by itself\n",
+        "found   scripts/ralph/ralph.sh: at most 12 iterations\n",
+        "found   scripts/ralph/ralph.sh: 2 seconds between iterations\n",
+        "left    scripts/ralph/ralph.sh, line 6: if echo",
+        "found   make test (Makefile)\n",
+        "After every story these must succeed: make test\n",
+    ] {
+        assert!(told.contains(line), "{line}\n{told}");
+    }
+    let list: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
+    assert_eq!(list["verifyCommands"], json!(["make test"]));
+    assert_eq!(list["userStories"][1]["own"], json!([1]), "what ralph does not know stays");
+    let settings: Value = serde_json::from_str(&sealed.read(".ralph/settings.json")).expect("JSON");
+    assert_eq!(settings["agent"], json!({ "command": "claude", "flags": ["--model", "opus"] }));
+    assert_eq!(settings["maximumIterations"], 12);
+    assert_eq!(settings["delaySeconds"], 2);
+    assert!(sealed.read("ralph/progress.txt").contains("- Mine\n"));
+    sealed.write(".ralph/settings.json", "{ \"workflow\": \"tasks\" }");
+    build(&sealed);
+    assert_eq!(sealed.read("scripts/ralph/prd.json"), STORIES);
+    // A second time there is something to lose.
+    let end = sealed.ralph(&["init", "--from", "."]).expect_code(2);
+    end.expect_stderr("There is a task list already").expect_stderr("--force");
+}
+
+#[test]
+fn items_of_a_fix_plan_become_stories_and_are_done() {
+    let sealed = repository();
+    let plan = "# Fix plan\n\n## High Priority\n- [x] Set up\n- [ ] Read dates\n  - [ ] ISO dates\n\n## Low\n- [ ] Tidy up\n";
+    sealed.write("@fix_plan.md", plan);
+    sealed.write("PROMPT.md", "Study specs/* and @fix_plan.md.\n");
+    sealed.write("AGENT.md", "Build with `make`.\n");
+    sealed.write("specs/dates.md", "# Dates\n");
+    let told = migrate(&sealed, &["@fix_plan.md", "--name", "Dates"]);
+    for line in [
+        "found   @fix_plan.md: 3 items, 1 of them done; each becomes a story\n",
+        "found   specs: every agent is told to read there\n",
+        "left    PROMPT.md: it tells the agent how to loop",
+        "found   AGENT.md: becomes standing orders in ralph/prompt.md\n",
+        "Name your agent in .ralph/settings.json",
+    ] {
+        assert!(told.contains(line), "{line}\n{told}");
+    }
+    let list: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
+    assert_eq!(list["branchName"], "ralph/dates");
+    assert_eq!(list["userStories"][1]["id"], "FIX-002");
+    assert_eq!(list["userStories"][1]["description"], "High Priority");
+    assert_eq!(list["userStories"][1]["acceptanceCriteria"], json!(["ISO dates"]));
+    assert_eq!(list["userStories"][0]["passes"], true);
+    let orders = sealed.read("ralph/prompt.md");
+    assert!(orders.contains("are in `specs`") && orders.contains("Build with `make`."), "{orders}");
+    build(&sealed);
+    assert_eq!(sealed.read("@fix_plan.md"), plan);
+}
+
+#[test]
+fn a_loop_around_a_prompt_becomes_settings() {
+    let sealed = repository();
+    sealed.write(
+        "loop.sh",
+        "while :; do cat PROMPT.md | claude -p --dangerously-skip-permissions; git push; done\n",
+    );
+    sealed.write("PROMPT.md", "Do the next thing. <promise>COMPLETE</promise> when done.\n");
+    let told = migrate(&sealed, &["loop.sh"]);
+    for line in [
+        "found   loop.sh: the agent is claude\n",
+        "left    loop.sh, line 1: while :; do",
+        "found   PROMPT.md: stays, and says <promise>COMPLETE</promise>",
+        "  1. ralph prompt PROMPT.md\n",
+    ] {
+        assert!(told.contains(line), "{line}\n{told}");
+    }
+    assert!(sealed.read(".ralph/settings.json").contains("\"workflow\": \"prompt\""));
+    with_sim(&sealed);
+    sealed.ralph(&["prompt", "PROMPT.md"]).expect_code(0);
+    assert!(sealed.read("done.txt").contains("one more"));
+
+    let sealed = repository();
+    sealed.write("loop.sh", "for i in {1..3}; do codex exec - < PROMPT.md; done\n");
+    let told = migrate(&sealed, &["loop.sh"]);
+    assert!(
+        told.contains("left    PROMPT.md: the script reads it, but it is not there\n"),
+        "{told}"
+    );
+    sealed.write("PROMPT.md", "Do the next thing.\n");
+    let told = migrate(&sealed, &["."]);
+    assert!(told.contains("Add to PROMPT.md: When all is done, answer <response>DONE"), "{told}");
+    assert!(told.contains("kept    .ralph/settings.json\n"), "{told}");
+}
+
+#[test]
+fn what_is_no_loop_is_refused() {
+    let sealed = sealed();
+    sealed.write("notes.md", "Nothing to do.\n");
+    sealed.write("build.sh", "make\n");
+    sealed.write("broken/prd.json", r#"{"userStories": [{"id": "A", "title": "x"}]}"#);
+    for (from, told) in [
+        (".", "There is nothing of another loop in `.`"),
+        ("nowhere", "Cannot read `nowhere`"),
+        ("notes.md", "There is no list in `notes.md`"),
+        ("build.sh", "There is nothing of another loop in `build.sh`"),
+        ("broken", "userStories[0]"),
+    ] {
+        sealed.ralph(&["init", "--from", from]).expect_code(2).expect_stderr(told);
+        assert!(!sealed.project().join(".ralph").exists(), "{from}");
+        assert!(!sealed.project().join("ralph").exists(), "{from}");
+    }
+}
+
+#[test]
+fn a_dry_run_shows_the_list() {
+    let sealed = sealed();
+    sealed.write("prd.json", STORIES);
+    let end = sealed.ralph(&["init", "--from", ".", "--dry-run"]).expect_code(0);
+    for part in ["would write  ralph/tasks.json\n", "      \"id\": \"US-002\",\n"] {
+        assert!(end.stdout.contains(part.trim_start()), "{}", end.stdout);
+    }
+    assert!(!sealed.project().join("ralph").exists());
+}

@@ -1,0 +1,292 @@
+//! Notices: who is told what, and that nobody who does not listen holds up a run.
+
+use std::fs;
+
+use ralph_testkit::receiver::{Answer, Receiver};
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+use serde_json::{Value, json};
+
+use crate::terminal::on_a_terminal;
+use crate::{always, done, first_then, repository, run, sealed};
+
+/// Writes the user's own settings.
+fn user(sealed: &Sealed, notify: &Value) {
+    let directory = sealed.root().join("home/.config/ralph");
+    fs::create_dir_all(&directory).expect("a directory");
+    let text = json!({ "notify": notify }).to_string();
+    fs::write(directory.join("settings.json"), text).expect("written");
+}
+
+/// A project that is done at once, for a user who wants to be told so.
+fn told(notify: &Value) -> Sealed {
+    let sealed = sealed();
+    sealed.script(&done(), &json!({}));
+    user(&sealed, notify);
+    sealed
+}
+
+/// Settings for a webhook on loopback, with little patience.
+fn hook(receiver: &Receiver) -> Value {
+    let url = receiver.url("/hook/T0/secret");
+    json!({ "url": url, "allowPrivate": true, "backoff": "10ms", "timeout": "5s" })
+}
+
+fn with_variables(sealed: &Sealed, words: &[&str], variables: &[(&str, &str)]) -> Finished {
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(words).envs(variables.iter().copied());
+    Running::start(command).wait()
+}
+
+/// Returns the warnings in the journal that are about notices.
+fn warnings(sealed: &Sealed) -> Vec<String> {
+    let warned = sealed.events_of("warned").into_iter();
+    let texts = warned.filter_map(|event| event["text"].as_str().map(str::to_owned));
+    texts.filter(|text| text.contains("notice")).collect()
+}
+
+#[test]
+fn a_webhook_that_fails_twice_is_told_at_the_third_time_and_signed() {
+    let answers = [500, 503, 200].map(Answer::status).to_vec();
+    let receiver = Receiver::start(answers);
+    let mut webhook = hook(&receiver);
+    webhook["secretEnv"] = json!("HOOK_SIGNING");
+    let sealed = told(&json!({ "webhook": webhook }));
+    let words = ["run", "-p", "base"];
+    let end = with_variables(&sealed, &words, &[]).expect_code(2);
+    let place = "home/.config/ralph/settings.json:1:";
+    assert!(end.stderr.contains(place), "{}", end.stderr);
+    end.expect_stderr("`notify.webhook.secretEnv`: the variable `HOOK_SIGNING` is not set")
+        .expect_stderr("hint: export HOOK_SIGNING, or remove the key: then nothing is signed");
+    with_variables(&sealed, &words, &[("HOOK_SIGNING", "whsec_AAAAAAAAAAAA")]).expect_code(0);
+    let heard = receiver.heard();
+    assert_eq!(heard.len(), 3);
+    assert_eq!(heard[2].path, "/hook/T0/secret");
+    let headers = &heard[2].headers;
+    assert!(headers["webhook-id"].contains(".end-"), "{headers:?}");
+    assert!(headers["webhook-timestamp"].parse::<u64>().is_ok(), "{headers:?}");
+    assert!(headers["webhook-signature"].starts_with("v1,"), "{headers:?}");
+    let body = heard[2].json();
+    assert_eq!(body["title"], json!("ralph: project: complete"));
+    let text = body["text"].as_str().expect("text");
+    assert!(text.starts_with("ralph: project: complete\n1 iteration"), "{text}");
+    assert_eq!(body["ralph"]["occasion"], json!("finish"));
+    assert_eq!(body["ralph"]["exitCode"], json!(0));
+    assert_eq!(warnings(&sealed), Vec::<String>::new());
+}
+
+#[test]
+fn whoever_does_not_take_a_notice_is_a_warning_once_and_never_the_end_of_a_run() {
+    let elsewhere = Receiver::start(vec![Answer::status(200)]);
+    let location = format!("location: {}\r\n", elsewhere.url("/"));
+    let says = |status, headers: &str, body: &str| Answer::Says {
+        status,
+        headers: headers.to_owned(),
+        body: body.to_owned(),
+    };
+    for (answer, retries, expect) in [
+        (says(404, "", "no_team"), 4, "answered 404: no_team"),
+        (says(301, &location, ""), 4, "answered 301, and redirects are not followed"),
+        (says(308, &location, ""), 4, "answered 308, and redirects are not followed"),
+        (says(500, "", &"x".repeat(3_000_000)), 1, "answered 500: xxx"),
+        (Answer::Hangs, 1, "no answer within 100 ms"),
+    ] {
+        let receiver = Receiver::start(vec![answer]);
+        let mut webhook = hook(&receiver);
+        webhook["retries"] = json!(retries);
+        if expect.starts_with("no answer") {
+            webhook["timeout"] = json!("100ms");
+        }
+        let sealed = told(&json!({ "webhook": webhook }));
+        let end = run(&sealed, &[]).expect_code(0);
+        let warned = warnings(&sealed);
+        assert_eq!(warned.len(), 1, "{warned:?}");
+        assert!(warned[0].contains(expect), "{warned:?}");
+        assert!(!end.stderr.contains("T0/secret"), "{}", end.stderr);
+        let events = sealed.events();
+        let last = events.iter().rposition(|event| event["type"] == "run_ended");
+        assert!(last.is_some_and(|at| at < events.len()), "the run ended in order");
+        sealed.ralph(&["status"]).expect_code(0);
+    }
+    assert_eq!(elsewhere.heard(), []);
+}
+
+#[test]
+fn a_private_address_is_not_talked_to_unless_that_is_allowed() {
+    let receiver = Receiver::start(vec![Answer::status(200)]);
+    let url = receiver.url("/").replace("http://", "https://");
+    let sealed = told(&json!({ "webhook": { "url": url } }));
+    run(&sealed, &[]).expect_code(0);
+    let warned = warnings(&sealed).concat();
+    assert!(warned.contains("a loopback address, which needs `allowPrivate`"), "{warned}");
+    assert_eq!(receiver.heard(), []);
+    user(&sealed, &json!({ "webhook": { "url": receiver.url("/") } }));
+    run(&sealed, &[])
+        .expect_code(2)
+        .expect_stderr("`notify.webhook.url`: anybody on the way could read what http:// sends")
+        .expect_stderr("set `notify.webhook.allowPrivate` for a private one");
+}
+
+#[test]
+fn a_command_gets_each_occasion_on_stdin() {
+    let sealed = repository();
+    let handoff = |task: &str| json!({"task_completed": {"task_id": task, "summary": "Did it.", "fully_complete": true}});
+    let mut blocked = handoff("T2");
+    blocked["blocked"] = json!({"needs": "an API key", "why": "there is none"});
+    sealed.script(
+        &json!([
+            {"when": {"task": "T1"}, "do": [{"append": {"path": "bad", "text": "x"}}, {"handoff": handoff("T1")}]},
+            {"do": [{"handoff": blocked}]},
+        ]),
+        &json!({"guardrails": [{"command": "test ! -f bad"}], "tasks": {"maxAttempts": 1}}),
+    );
+    let task = |id: &str, order: u32| json!({"id": id, "title": format!("Do {id}"), "description": "d", "status": "pending", "order": order, "acceptance_criteria": ["c"], "depends_on": []});
+    let plan = json!({"project": "p", "tasks": [task("T1", 1), task("T2", 2)]});
+    sealed.write("plan.json", &plan.to_string());
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-q", "-m", "plan"]);
+    let log = sealed.root().join("told");
+    let command = format!("printf '%s ' \"$RALPH_NOTICE\" >> {0}; cat >> {0}", log.display());
+    user(&sealed, &json!({ "command": command }));
+    sealed.ralph(&["build", "--skip-review"]).expect_code(1);
+    let text = fs::read_to_string(log).expect("it was told");
+    let told: Vec<(String, Value)> = text
+        .lines()
+        .map(|line| {
+            let (occasion, facts) = line.split_once(' ').expect("both");
+            (occasion.to_owned(), serde_json::from_str(facts).expect("facts"))
+        })
+        .collect();
+    let occasions: Vec<&str> = told.iter().map(|(occasion, _)| occasion.as_str()).collect();
+    assert_eq!(occasions, ["blocked", "person", "failure"]);
+    assert_eq!(told[0].1["task"], json!("T1"));
+    assert_eq!(told[1].1["needs"], json!("needs an API key (there is none)"));
+    assert_eq!(told[2].1["progress"]["failed"], json!(2));
+    assert_eq!(warnings(&sealed), Vec::<String>::new());
+}
+
+#[test]
+fn a_command_that_hangs_is_ended_and_told_of() {
+    let sealed =
+        told(&json!({ "command": "echo far >&2; exec sleep 600", "commandTimeout": "200ms" }));
+    run(&sealed, &[]).expect_code(0);
+    assert_eq!(warnings(&sealed), ["a notice by command did not arrive: timed out: far"]);
+    assert_eq!(sealed.survivors(), Vec::<String>::new());
+}
+
+#[test]
+fn the_end_of_a_run_waits_no_longer_than_the_settings_say() {
+    let receiver = Receiver::start(vec![Answer::Hangs]);
+    let sealed = told(&json!({ "webhook": hook(&receiver), "patience": "100ms" }));
+    run(&sealed, &[]).expect_code(0);
+    assert_eq!(warnings(&sealed), ["a notice by webhook did not arrive: 1 not sent in time"]);
+}
+
+#[test]
+fn the_desktop_and_the_terminal_are_told() {
+    let sealed = told(&json!({ "desktop": true }));
+    let shown = sealed.root().join("shown");
+    sealed.program(
+        "notify-send",
+        &format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >> {}\n", shown.display()),
+    );
+    let seen = on_a_terminal(&sealed, &[("RALPH_NOTIFY_TERMINAL", "osc777")]);
+    assert!(seen.contains("\x07\x1b]777;notify;ralph: project: complete;1 iteration"), "{seen:?}");
+    let shown = fs::read_to_string(shown).expect("the desktop was told");
+    let lines: Vec<&str> = shown.lines().take(4).collect();
+    assert_eq!(lines, ["--app-name=ralph", "--urgency=normal", "--", "ralph: project: complete"]);
+    // In a pipe there is nothing to ring.
+    let end = with_variables(&sealed, &["run", "-p", "x"], &[("RALPH_NOTIFY_TERMINAL", "bell")]);
+    assert!(!end.expect_code(0).stderr.contains('\x07'));
+}
+
+#[test]
+fn a_project_tells_nobody_unless_it_is_trusted() {
+    let receiver = Receiver::start(vec![Answer::status(200)]);
+    for (section, key) in [
+        (json!({ "notify": { "command": "touch told" } }), "notify.command"),
+        (json!({ "notify": { "webhook": hook(&receiver) } }), "notify.webhook.url"),
+        (json!({ "otel": { "endpoint": receiver.url("") } }), "otel.endpoint"),
+        (json!({ "otel": { "enabled": true } }), "otel.enabled"),
+        (json!({ "otel": { "headersEnv": "HOME" } }), "otel.headersEnv"),
+    ] {
+        let sealed = sealed();
+        sealed.script(&done(), &section);
+        let end = run(&sealed, &[]).expect_code(2).expect_stderr("you do not trust it");
+        assert!(end.stderr.contains(&format!("`{key}` asks for")), "{}", end.stderr);
+        sealed.ralph(&["notify", "--test"]).expect_code(2);
+        assert!(!sealed.project().join("told").exists());
+    }
+    assert_eq!(receiver.heard(), []);
+    // What only says how the user is told is the project's to choose.
+    let sealed = sealed();
+    sealed.script(&done(), &json!({ "notify": { "on": ["failure"], "desktop": false } }));
+    run(&sealed, &[]).expect_code(0);
+    sealed.script(&done(), &json!({ "notify": { "command": "touch told" } }));
+    sealed.ralph(&["trust", "--yes"]).expect_code(0);
+    run(&sealed, &[]).expect_code(0);
+    assert!(sealed.project().join("told").exists());
+}
+
+#[test]
+fn a_resumed_run_tells_only_what_is_new() {
+    let receiver = Receiver::start(vec![Answer::status(200)]);
+    let sealed = sealed();
+    let calls = first_then(json!([{ "text": "not yet" }]), json!([{ "claim": "DONE" }]));
+    sealed.script(&calls, &json!({}));
+    user(&sealed, &json!({ "webhook": hook(&receiver) }));
+    run(&sealed, &["-m", "1"]).expect_code(1);
+    sealed.ralph(&["resume", "-m", "2"]).expect_code(0);
+    let occasions: Vec<Value> =
+        receiver.heard().iter().map(|heard| heard.json()["ralph"]["occasion"].clone()).collect();
+    assert_eq!(occasions, ["budget", "finish"]);
+    let run = sealed.runs().pop().expect("a run");
+    let ledger = fs::read_to_string(run.join("notices.jsonl")).expect("a ledger");
+    assert_eq!(ledger.matches("\"delivered\":true").count(), 2, "{ledger}");
+}
+
+#[test]
+fn secrets_do_not_leave_in_a_notice() {
+    let receiver = Receiver::start(vec![Answer::status(200)]);
+    let sealed = sealed();
+    let words = "the key is hunter2-tulip-9931 indeed";
+    sealed.script(
+        &always(json!([{ "result": { "error": { "class": "crashed", "words": words } } }])),
+        &json!({}),
+    );
+    user(&sealed, &json!({ "webhook": hook(&receiver) }));
+    let variables = [("SHOP_API_KEY", "hunter2-tulip-9931"), ("RALPH_RETRIES_MAX", "0")];
+    with_variables(&sealed, &["run", "-p", "base"], &variables).expect_code(4);
+    let heard = receiver.heard();
+    assert_eq!(heard.len(), 1);
+    assert_eq!(heard[0].json()["ralph"]["occasion"], json!("failure"));
+    assert!(!heard[0].body.contains("hunter2"), "{}", heard[0].body);
+}
+
+#[test]
+fn a_test_says_what_came_back_from_each_channel() {
+    let sealed = sealed();
+    sealed
+        .ralph(&["notify", "--test"])
+        .expect_code(2)
+        .expect_stderr("Nobody is told: no channel is set")
+        .expect_stderr("hint: set `notify.desktop`");
+    let receiver = Receiver::start([200, 404].map(Answer::status).to_vec());
+    let mut webhook = hook(&receiver);
+    webhook["topic"] = json!("mine");
+    user(&sealed, &json!({ "webhook": webhook, "command": "exit 7", "desktop": true }));
+    sealed.program("notify-send", "#!/bin/sh\nexit 0\n");
+    let listed = sealed.ralph(&["notify"]).expect_code(0).stdout;
+    assert_eq!(listed, "desktop   set\nwebhook   set\ncommand   set\n");
+    assert_eq!(receiver.heard(), []);
+    let host = receiver.url("").replace("http://", "");
+    let said = sealed.ralph(&["notify", "--test"]).expect_code(1).stdout;
+    assert_eq!(
+        said.replace(&host, "HOST"),
+        "desktop   delivered: notify-send took it\nwebhook   delivered: HOST answered 200\ncommand   failed: exit code 7\n"
+    );
+    let body = receiver.heard()[0].json();
+    assert_eq!((&body["topic"], &body["ralph"]["occasion"]), (&json!("mine"), &json!("test")));
+    let facts = sealed.ralph(&["notify", "--test", "--json"]).expect_code(1).stdout;
+    let facts: Value = serde_json::from_str(&facts).expect("JSON");
+    assert_eq!(facts["channels"][1]["delivered"], json!(false));
+}

@@ -1,0 +1,114 @@
+//! Docker Sandboxes: whole runs through a stand-in that does what it is asked on this machine.
+
+use std::fs;
+
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+const SBX: &str = include_str!("sbx.py");
+
+fn scene() -> Sealed {
+    let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+    sealed.program("sbx", SBX);
+    sealed
+}
+
+fn start(sealed: &Sealed, backend: &str, words: &[&str]) -> Running {
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(words).env("RALPH_SANDBOX_BACKEND", backend).env("MY_TOKEN", "canary");
+    Running::start(command)
+}
+
+fn ralph(sealed: &Sealed, backend: &str, words: &[&str]) -> Finished {
+    start(sealed, backend, words).wait()
+}
+
+fn vms(sealed: &Sealed) -> Vec<String> {
+    let notes = fs::read_dir(sealed.bin().join("vms")).into_iter().flatten().flatten();
+    notes.map(|note| note.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn calls(sealed: &Sealed) -> String {
+    fs::read_to_string(sealed.bin().join("calls")).unwrap_or_default()
+}
+
+fn done() -> Value {
+    json!({ "text": "<response>DONE</response>" })
+}
+
+const RUN: [&str; 6] = ["run", "-p", "Work.", "-m", "1", "--include-dirty"];
+
+#[test]
+fn a_whole_run_goes_through_one_vm_which_is_gone_afterwards() {
+    let sealed = scene();
+    sealed.script(
+        &json!([{ "do": [
+            { "write": { "path": "work.txt", "text": "done\n" } },
+            { "run": { "command": "env > variables" } },
+            done(),
+        ] }]),
+        &json!({
+            "guardrails": [{ "command": "test \"$RALPH_SANDBOX\" = sbx && test -f work.txt" }],
+            "scm": { "command": "git", "tasks": ["commit"] },
+        }),
+    );
+    // It is the first that `auto` takes.
+    let end = ralph(&sealed, "auto", &RUN);
+    assert_eq!(end.code, Some(0), "{}{}", end.stdout, end.stderr);
+    assert_eq!(sealed.subjects().len(), 2);
+    assert!(!sealed.read("variables").contains("canary"), "{}", sealed.read("variables"));
+    let started = &sealed.events_of("run_started")[0];
+    assert_eq!(started["recipe"]["sandbox"]["backend"], json!({ "this": "sbx" }));
+    assert!(end.stderr.contains("shares the project whole"), "{}", end.stderr);
+    let calls = calls(&sealed);
+    assert_eq!(calls.matches("create --name").count(), 1, "{calls}");
+    assert!(calls.contains("policy check"), "{calls}");
+    assert!(calls.trim_end().ends_with("rm --force"), "{calls}");
+    assert_eq!(vms(&sealed), [""; 0]);
+    assert_eq!(sealed.survivors(), [""; 0]);
+}
+
+#[test]
+fn a_killed_run_finds_its_vm_again() {
+    let sealed = scene();
+    let hang = "test -e go || { echo x > ready; exec sleep 600; }";
+    sealed.script(
+        &json!([{ "do": [{ "run": { "command": hang } }, done()] }, { "do": [done()] }]),
+        &json!({}),
+    );
+    let running = start(&sealed, "sbx", &["run", "-p", "Work.", "-m", "2"]);
+    sealed.wait_for("ready");
+    running.signal(Signal::KILL);
+    running.wait();
+    assert_eq!(vms(&sealed).len(), 1, "nobody was left to remove it");
+    sealed.write("go", "");
+    let end = ralph(&sealed, "auto", &["resume"]);
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let calls = calls(&sealed);
+    assert_eq!(calls.matches("create --name").count(), 1, "{calls}");
+    assert_eq!(vms(&sealed), [""; 0]);
+    assert_eq!(sealed.survivors(), [""; 0]);
+}
+
+#[test]
+fn a_vm_that_cannot_be_used_is_refused_and_auto_takes_another() {
+    let sealed = scene();
+    sealed.script(&json!([{ "do": [done()] }]), &json!({}));
+    fs::write(sealed.bin().join("signed-out"), "").expect("written");
+    let end = ralph(&sealed, "sbx", &RUN);
+    assert_eq!(end.code, Some(2), "{}", end.stderr);
+    assert!(end.stderr.contains("not signed in") && end.stderr.contains("sbx login"));
+    assert_eq!(sealed.runs().len(), 0, "no run was begun");
+    fs::remove_file(sealed.bin().join("signed-out")).expect("removed");
+    fs::write(sealed.bin().join("open"), "").expect("written");
+    let end = ralph(&sealed, "sbx", &RUN);
+    assert_eq!(end.code, Some(2), "{}", end.stderr);
+    assert!(end.stderr.contains("lets connections to any host through"), "{}", end.stderr);
+    // There is no template with this one.
+    sealed.program("amp", "#!/bin/sh\nexit 1\n");
+    sealed.write(".ralph/settings.json", &json!({ "agent": { "command": "amp" } }).to_string());
+    let end = ralph(&sealed, "sbx", &RUN);
+    assert_eq!(end.code, Some(2), "{}", end.stderr);
+    assert!(end.stderr.contains("no template with this agent"), "{}", end.stderr);
+}

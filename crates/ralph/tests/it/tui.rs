@@ -1,0 +1,307 @@
+//! The full-screen view on a real terminal: tmux is the terminal, and reads the screen.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use ralph_testkit::sealed::{Sealed, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::{always, repository};
+
+/// A screen that has not come by then never comes.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// A terminal with an interactive shell in it. What is drawn on it can be read.
+struct Tmux<'a> {
+    sealed: &'a Sealed,
+    socket: PathBuf,
+}
+
+impl<'a> Tmux<'a> {
+    /// Starts one; none where tmux is missing, which `./check` says aloud.
+    fn start(sealed: &'a Sealed) -> Option<Self> {
+        let tmux = Self { sealed, socket: sealed.root().join("tmux") };
+        let shell = "PS1='$ ' exec sh -i";
+        let begun = tmux
+            .command(&["-u", "-f", "/dev/null", "new-session", "-d", "-x", "90", "-y", "24", shell])
+            .output()
+            .ok()?;
+        assert!(begun.status.success(), "{}", String::from_utf8_lossy(&begun.stderr));
+        Some(tmux)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.sealed.command("tmux");
+        command.arg("-S").arg(&self.socket).args(words);
+        command
+    }
+
+    fn do_it(&self, words: &[&str]) -> String {
+        let output = self.command(words).output().expect("tmux runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Types a line into the shell.
+    fn line(&self, words: &str) {
+        self.do_it(&["send-keys", "-l", words]);
+        self.key("Enter");
+    }
+
+    fn key(&self, key: &str) {
+        self.do_it(&["send-keys", key]);
+    }
+
+    fn screen(&self) -> String {
+        self.do_it(&["capture-pane", "-p"])
+    }
+
+    #[track_caller]
+    fn shows(&self, words: &str) {
+        let begun = Instant::now();
+        loop {
+            let seen = self.screen();
+            if seen.contains(words) {
+                return;
+            }
+            assert!(begun.elapsed() < LONGEST, "`{words}` never came on this screen:\n{seen}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn resize(&self, width: u16, height: u16) {
+        let [width, height] = [width, height].map(|it| it.to_string());
+        self.do_it(&["resize-window", "-x", &width, "-y", &height]);
+    }
+
+    /// Starts `ralph` so that its pid, its exit code and the terminal around it can be asked for.
+    fn ralph(&self, words: &str) {
+        let ralph = env!("CARGO_BIN_EXE_ralph");
+        self.line(&format!(
+            "clear; stty -g > ../before; sh -c 'echo $$ > ../pid; exec {ralph} {words}'; echo $? > ../code; stty -g > ../after; mv ../code ../exit"
+        ));
+    }
+
+    /// Waits for the end of `ralph`, and asserts that the terminal is as it was.
+    #[track_caller]
+    fn ended(&self, code: &str) {
+        let read = |name: &str| fs::read_to_string(self.sealed.root().join(name));
+        wait_until("the exit code", || read("exit").is_ok());
+        let seen = self.screen();
+        assert_eq!(read("exit").expect("a code").trim(), code, "{seen}");
+        assert_eq!(read("after").expect("modes"), read("before").expect("modes"), "{seen}");
+        assert_eq!(self.do_it(&["display", "-p", "#{alternate_on} #{cursor_flag}"]).trim(), "0 1");
+    }
+
+    fn signal(&self, signal: Signal) {
+        let text = fs::read_to_string(self.sealed.root().join("pid")).expect("a pid");
+        let pid = text.trim().parse().ok().and_then(Pid::from_raw).expect("a pid");
+        kill_process(pid, signal).expect("it is there");
+    }
+}
+
+impl Drop for Tmux<'_> {
+    fn drop(&mut self) {
+        self.do_it(&["kill-server"]);
+    }
+}
+
+/// A list of two tasks, and an agent that waits for a file before it does the first.
+fn project() -> Sealed {
+    let sealed = repository();
+    let work = json!({ "run": { "command": "echo x > $RALPH_TASK.txt" } });
+    let account = json!({ "task_completed": { "summary": "Wrote it.", "fully_complete": true } });
+    let waits = json!({ "waitFor": { "path": "../go-on", "seconds": 50.0 } });
+    let begun = json!({ "touch": "../begun" });
+    let calls = always(json!([
+        { "text": "I begin with the parser. 日本" },
+        begun,
+        waits,
+        work,
+        { "handoff": account }
+    ]));
+    let further = json!({
+        "review": { "enabled": false },
+        "guardrails": [{ "command": "true" }]
+    });
+    sealed.script(&calls, &further);
+    let task = |id: &str| -> Value {
+        json!({
+            "id": id, "title": format!("The {id}"), "description": "Make it.",
+            "status": "pending", "acceptance_criteria": ["it is there"], "depends_on": []
+        })
+    };
+    let plan = json!({ "project": "p", "tasks": [task("parser"), task("printer")] });
+    sealed.write("plan.json", &format!("{plan:#}\n"));
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed
+}
+
+fn go_on(sealed: &Sealed) {
+    fs::write(sealed.root().join("go-on"), "").expect("a file");
+}
+
+#[test]
+fn a_run_is_watched_talked_to_and_ends_on_the_normal_screen() {
+    let sealed = project();
+    let Some(tmux) = Tmux::start(&sealed) else { return };
+    tmux.ralph("build --tui");
+    tmux.shows("I begin with the parser. 日本");
+    tmux.shows("Tasks 0/2");
+    tmux.shows("implement parser");
+    tmux.key("?");
+    tmux.shows("any key closes this");
+    tmux.key("x");
+    tmux.do_it(&["send-keys", "-l", "mUse tabs, größer"]);
+    tmux.shows("Note: Use tabs, größer");
+    tmux.resize(20, 5);
+    tmux.shows("Note: Use tabs, größ");
+    tmux.resize(100, 30);
+    tmux.shows("Note: Use tabs, größer");
+    tmux.key("Enter");
+    tmux.shows("the next agent is told");
+    go_on(&sealed);
+    tmux.ended("0");
+    let seen = tmux.screen();
+    assert!(seen.contains("Run ended") && seen.contains("tasks: 2 of 2 done"), "{seen}");
+    assert!(!seen.contains("Tasks 2/2"), "{seen}");
+    let prompts = sealed.prompts();
+    assert!(prompts.iter().any(|prompt| prompt.contains("Use tabs, größer")), "{prompts:?}");
+}
+
+#[test]
+fn the_screen_can_be_left_and_the_run_goes_on_in_lines() {
+    let sealed = project();
+    let Some(tmux) = Tmux::start(&sealed) else { return };
+    tmux.ralph("build --tui");
+    tmux.shows("I begin with the parser");
+    tmux.key("q");
+    tmux.shows("Leave: s stops the run");
+    tmux.key("l");
+    wait_until("the normal screen", || {
+        tmux.do_it(&["display", "-p", "#{alternate_on}"]).trim() == "0"
+    });
+    go_on(&sealed);
+    tmux.shows("Task printer: done");
+    tmux.ended("0");
+}
+
+#[test]
+fn stopped_and_continued_the_screen_is_whole_again() {
+    let sealed = project();
+    let Some(tmux) = Tmux::start(&sealed) else { return };
+    tmux.line("set -m");
+    tmux.ralph("build --tui");
+    tmux.shows("I begin with the parser");
+    tmux.key("C-z");
+    wait_until("the normal screen", || {
+        tmux.do_it(&["display", "-p", "#{alternate_on}"]).trim() == "0"
+    });
+    tmux.line("fg");
+    tmux.shows("Tasks 0/2");
+    tmux.shows("I begin with the parser");
+    tmux.key("s");
+    tmux.shows("Stop after this step? y/n");
+    tmux.key("y");
+    tmux.shows("stopping after this step");
+    go_on(&sealed);
+    tmux.shows("Run ended");
+    assert!(sealed.events_of("wished").iter().any(|it| it["asked"]["wish"]["wish"] == "stop"));
+    assert_eq!(tmux.do_it(&["display", "-p", "#{alternate_on}"]).trim(), "0");
+}
+
+#[test]
+fn signals_leave_the_terminal_as_it_was() {
+    for (signals, code) in [(1, "130"), (3, "130")] {
+        let sealed = project();
+        let Some(tmux) = Tmux::start(&sealed) else { return };
+        tmux.ralph("build --tui");
+        tmux.shows("I begin with the parser");
+        tmux.signal(Signal::TERM);
+        tmux.shows("stopping after this step");
+        if signals == 3 {
+            tmux.signal(Signal::INT);
+            tmux.signal(Signal::TERM);
+        } else {
+            go_on(&sealed);
+        }
+        tmux.ended(code);
+    }
+}
+
+#[test]
+fn a_terminal_that_vanishes_does_not_end_a_run() {
+    let sealed = project();
+    let Some(tmux) = Tmux::start(&sealed) else { return };
+    tmux.line("trap '' HUP");
+    tmux.ralph("build --tui");
+    tmux.shows("I begin with the parser");
+    drop(tmux);
+    go_on(&sealed);
+    wait_until("the end", || !sealed.events_of("run_ended").is_empty());
+    assert_eq!(sealed.events_of("run_ended")[0]["outcome"]["end"], "complete");
+}
+
+#[test]
+fn a_finished_run_is_shown_again() {
+    let sealed = project();
+    go_on(&sealed);
+    sealed.ralph(&["build"]).expect_code(0);
+    let Some(tmux) = Tmux::start(&sealed) else { return };
+    tmux.ralph("log --tui");
+    tmux.shows("replay x8");
+    tmux.key("Right");
+    tmux.shows("Task parser: done");
+    tmux.shows("I begin with the parser");
+    tmux.key("Right");
+    tmux.shows("Task printer: done");
+    tmux.key("p");
+    tmux.shows("this run is over");
+    tmux.key("q");
+    tmux.ended("0");
+}
+
+#[test]
+fn a_run_elsewhere_is_followed_and_asked() {
+    let sealed = project();
+    let running = sealed.start(&["build"]);
+    wait_until("the agent", || sealed.root().join("begun").exists());
+    let Some(tmux) = Tmux::start(&sealed) else { return };
+    tmux.ralph("log --tui --follow");
+    tmux.shows("I begin with the parser");
+    tmux.key("m");
+    tmux.do_it(&["send-keys", "-l", "Mind the gap"]);
+    tmux.key("Enter");
+    go_on(&sealed);
+    running.wait().expect_code(0);
+    tmux.shows("ended: complete");
+    tmux.key("q");
+    tmux.ended("0");
+    assert!(sealed.prompts().iter().any(|prompt| prompt.contains("Mind the gap")));
+}
+
+#[test]
+fn without_a_terminal_there_are_lines_and_a_sentence() {
+    let sealed = project();
+    go_on(&sealed);
+    let ran = sealed.ralph(&["build", "--tui"]).expect_code(0);
+    let ran = ran.expect_stderr("no full screen: stdin and the output are no terminal");
+    ran.expect_stderr("Task printer: done");
+    let ran = sealed.ralph(&["log", "--tui"]).expect_code(2);
+    ran.expect_stderr("There can be no full screen here");
+}
+
+#[test]
+fn a_dumb_terminal_gets_lines_and_a_sentence() {
+    let sealed = project();
+    go_on(&sealed);
+    let Some(tmux) = Tmux::start(&sealed) else { return };
+    tmux.line("export TERM=dumb");
+    tmux.ralph("build --tui");
+    tmux.ended("0");
+    let seen = tmux.do_it(&["capture-pane", "-p", "-S", "-100"]);
+    assert!(seen.contains("no full screen: this terminal cannot move its cursor"), "{seen}");
+}

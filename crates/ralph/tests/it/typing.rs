@@ -1,0 +1,122 @@
+//! Somebody at a terminal: reads what is shown, types, presses Ctrl-C.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use ralph_testkit::sealed::Sealed;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// Nothing in a test takes this long unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Somebody at a terminal in which `ralph` runs.
+pub(crate) struct Typist {
+    terminal: File,
+    child: Child,
+    shown: Receiver<Vec<u8>>,
+    /// Everything that was shown.
+    pub(crate) seen: String,
+    /// How much of it was looked at.
+    looked: usize,
+}
+
+/// How it ended.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) seen: String,
+}
+
+impl Typist {
+    /// Starts `ralph` in a terminal of its own, so many columns wide.
+    pub(crate) fn start(sealed: &Sealed, words: &[&str], columns: u16) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&master).expect("granted");
+        unlockpt(&master).expect("unlocked");
+        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&master, size).expect("a size");
+        let name = ptsname(&master, Vec::new()).expect("a name").into_string().expect("text");
+        let other = File::options().read(true).write(true).open(name).expect("the other end");
+        // A terminal sends Ctrl-C to the session that it controls.
+        let mut command = sealed.command("setsid");
+        command
+            .args(["--ctty", env!("CARGO_BIN_EXE_ralph")])
+            .args(words)
+            .env("TERM", "dumb")
+            .stdin(other.try_clone().expect("a copy"))
+            .stdout(other.try_clone().expect("a copy"))
+            .stderr(Stdio::from(other));
+        let child = command.spawn().expect("it starts");
+        drop(command);
+        let terminal = File::from(master);
+        let mut screen = terminal.try_clone().expect("a copy");
+        let (tx, shown) = mpsc::channel();
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // Reading ends with an error once nobody holds the other end.
+            while let Ok(count @ 1..) = screen.read(&mut bytes) {
+                if tx.send(bytes[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { terminal, child, shown, seen: String::new(), looked: 0 }
+    }
+
+    /// Waits until something is shown that was not looked at yet.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        loop {
+            if let Some(at) = self.seen[self.looked..].find(text) {
+                self.looked += at + text.len();
+                return;
+            }
+            match self.shown.recv_timeout(PATIENCE) {
+                Ok(bytes) => self.take(&bytes),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    panic!("{text:?} is never shown:\n{}", self.seen)
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.seen.push_str(&String::from_utf8_lossy(bytes).replace('\r', ""));
+    }
+
+    /// Types something as it is.
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.terminal.write_all(keys.as_bytes()).expect("typed");
+    }
+
+    /// Waits for a question, and types a line.
+    #[track_caller]
+    pub(crate) fn answer(&mut self, question: &str, line: &str) {
+        self.wait_for(question);
+        self.press(&format!("{line}\n"));
+    }
+
+    /// Waits for the end.
+    #[track_caller]
+    pub(crate) fn end(mut self) -> Ended {
+        while let Ok(bytes) = self.shown.recv_timeout(PATIENCE) {
+            self.take(&bytes);
+        }
+        let code = self.child.wait().expect("it ends").code();
+        Ended { code, seen: std::mem::take(&mut self.seen) }
+    }
+}
+
+impl Drop for Typist {
+    /// A test that fails leaves nothing running.
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}

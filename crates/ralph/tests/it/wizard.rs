@@ -1,0 +1,326 @@
+//! The questions of `ralph init`, at a terminal.
+
+use std::fs;
+
+use expect_test::expect;
+use ralph_testkit::sealed::Sealed;
+
+use crate::typing::{Ended, Typist};
+use crate::{repository, sealed};
+
+const WORKFLOW: &str = "Workflow (prompt|specs|tasks) [prompt]: ";
+const AGENT: &str = "Agent command (e.g., claude, codex, amp, or other LLM CLI): ";
+const FLAGS: &str = "Agent flags (comma-separated, optional): ";
+const ITERATIONS: &str = "Maximum iterations [10]: ";
+const RESPONSE: &str = "Completion response [DONE]: ";
+const GUARDRAIL: &str = "Add guardrail command (leave blank to finish): ";
+const ACTION: &str = "  Fail action (APPEND|PREPEND|REPLACE): ";
+const HINT: &str = "  Hint (optional, guidance for agent on failure): ";
+const SCM: &str = "Configure SCM? (y/N): ";
+const SCM_COMMAND: &str = "  SCM command (e.g., git): ";
+const SCM_TASKS: &str = "  SCM tasks (comma-separated, e.g., commit,push): ";
+const OVERWRITE: &str = "Overwrite? (y/N): ";
+
+/// The longest way through the questions of a prompt.
+const ALL: [(&str, &str); 12] = [
+    (WORKFLOW, ""),
+    (AGENT, "claude"),
+    (FLAGS, "--model, opus"),
+    (ITERATIONS, ""),
+    (RESPONSE, ""),
+    (GUARDRAIL, "make lint"),
+    (ACTION, "append"),
+    (HINT, "Fix lint errors only. Do not change behavior."),
+    (GUARDRAIL, ""),
+    (SCM, "y"),
+    (SCM_COMMAND, "git"),
+    (SCM_TASKS, "commit"),
+];
+
+#[track_caller]
+fn answer(sealed: &Sealed, columns: u16, answers: &[(&str, &str)]) -> Ended {
+    let mut typist = Typist::start(sealed, &["init"], columns);
+    for (question, line) in answers {
+        typist.answer(question, line);
+    }
+    typist.end()
+}
+
+fn is_untouched(sealed: &Sealed) -> bool {
+    fs::read_dir(sealed.project()).expect("readable").count() == 0
+}
+
+#[test]
+fn answers_become_settings() {
+    let sealed = sealed();
+    let end = answer(&sealed, 80, &ALL);
+    assert_eq!(end.code, Some(0), "{}", end.seen);
+    assert!(end.seen.contains("\n\nSettings written to .ralph/settings.json\n"), "{}", end.seen);
+    assert!(end.seen.contains("After every iteration these must succeed: make lint\n"));
+    expect![[r#"
+        {
+          "$schema": "./schema.json",
+          "workflow": "prompt",
+          "maximumIterations": 10,
+          "completionResponse": "DONE",
+          "outputTruncateChars": 5000,
+          "streamAgentOutput": true,
+          "agent": { "command": "claude", "flags": ["--model","opus"] },
+          "guardrails": [
+            {
+              "command": "make lint",
+              "failAction": "APPEND",
+              "hint": "Fix lint errors only. Do not change behavior."
+            }
+          ],
+          "scm": {
+            "command": "git",
+            "tasks": [
+              "commit"
+            ]
+          }
+        }
+    "#]]
+    .assert_eq(&sealed.read(".ralph/settings.json"));
+    // They are settings that can be used.
+    sealed.ralph(&["doctor"]).expect_code(4);
+}
+
+#[test]
+fn ctrl_c_and_the_end_of_input_write_nothing_at_any_question() {
+    for (at, (question, _)) in ALL.iter().enumerate() {
+        for key in ["\u{3}", "\u{4}"] {
+            let sealed = sealed();
+            let mut typist = Typist::start(&sealed, &["init"], 80);
+            for (question, line) in &ALL[..at] {
+                typist.answer(question, line);
+            }
+            typist.wait_for(question);
+            typist.press(key);
+            let end = typist.end();
+            assert_eq!(end.code, Some(130), "{key:?} at {question:?}:\n{}", end.seen);
+            assert!(end.seen.contains("Nothing was written."), "{}", end.seen);
+            assert!(is_untouched(&sealed), "{key:?} at {question:?}");
+        }
+    }
+}
+
+#[test]
+fn answers_that_cannot_be_used_are_asked_for_again() {
+    let sealed = sealed();
+    sealed.write("Makefile", "test:\n\ttrue\n");
+    let end = answer(
+        &sealed,
+        80,
+        &[
+            (WORKFLOW, "waterfall"),
+            (
+                "It is one of prompt, specs and tasks.\nWorkflow (prompt|specs|tasks) [prompt]: ",
+                "P",
+            ),
+            (AGENT, "  "),
+            ("An agent is needed.\n", "\u{1b}[A"),
+            ("That holds a key that types nothing.\n", "claude"),
+            (FLAGS, " , "),
+            (ITERATIONS, "many"),
+            ("It is a whole number, 1 or more.\nMaximum iterations [10]: ", "0"),
+            (ITERATIONS, "-3"),
+            (ITERATIONS, "25"),
+            (RESPONSE, "  SHIPPED "),
+            ("  1. make test (Makefile)\nAdd guardrail command (leave blank to finish): ", "1"),
+            (ACTION, ""),
+            ("  It is one of APPEND, PREPEND and REPLACE.\n", "Prepend"),
+            (HINT, ""),
+            (GUARDRAIL, "7"),
+            (ACTION, "REPLACE"),
+            (HINT, ""),
+            (GUARDRAIL, ""),
+            (SCM, "y"),
+            (SCM_COMMAND, ""),
+            ("  A command is needed.\n", "git"),
+            (SCM_TASKS, " commit , push,"),
+        ],
+    );
+    assert_eq!(end.code, Some(0), "{}", end.seen);
+    let settings = sealed.read(".ralph/settings.json");
+    for part in [
+        "\"maximumIterations\": 25,",
+        "\"completionResponse\": \"SHIPPED\"",
+        "\"agent\": { \"command\": \"claude\" }",
+        "\"command\": \"make test\",\n      \"failAction\": \"PREPEND\"\n    }",
+        "\"command\": \"7\"",
+        "\"commit\",\n      \"push\"\n    ]",
+    ] {
+        assert!(settings.contains(part), "{part}: {settings}");
+    }
+}
+
+#[test]
+fn twenty_columns_are_enough() {
+    let sealed = sealed();
+    let end = answer(
+        &sealed,
+        20,
+        &[
+            (WORKFLOW, ""),
+            (AGENT, "amp"),
+            (FLAGS, ""),
+            (ITERATIONS, ""),
+            (RESPONSE, ""),
+            (GUARDRAIL, ""),
+            (SCM, ""),
+        ],
+    );
+    assert_eq!(end.code, Some(0), "{}", end.seen);
+    assert!(!end.seen.contains('\u{1b}'), "{:?}", end.seen);
+    let settings = sealed.read(".ralph/settings.json");
+    assert!(!settings.contains("scm") && !settings.contains("guardrails"), "{settings}");
+}
+
+#[test]
+fn without_a_terminal_nobody_is_asked() {
+    let sealed = sealed();
+    let end = sealed.ralph(&["init"]).expect_code(2);
+    end.expect_stderr("there is no terminal").expect_stderr("ralph init --yes");
+    assert!(is_untouched(&sealed));
+}
+
+#[test]
+fn settings_that_are_there_are_shown_with_their_places_before_they_go() {
+    let sealed = sealed();
+    let mine = "{\n  \"agent\": { \"command\": \"codex\", \"env\": { \"API_KEY\": \"sk-very-secret\" } },\n  \"maximumIterations\": 3\n}\n";
+    sealed.write(".ralph/settings.json", mine);
+    for line in ["", "n", "no", "x"] {
+        let end =
+            answer(&sealed, 80, &[("Loaded from .ralph/settings.json\nOverwrite? (y/N): ", line)]);
+        assert_eq!(end.code, Some(0), "{}", end.seen);
+        assert_eq!(sealed.read(".ralph/settings.json"), mine, "{line:?}");
+    }
+    sealed.write(".ralph/settings.local.json", "{ \"agent\": { \"command\": \"amp\" } }\n");
+    let mut typist = Typist::start(&sealed, &["init"], 80);
+    typist.wait_for(OVERWRITE);
+    let shown = typist.seen.clone();
+    typist.press("\u{3}");
+    assert_eq!(typist.end().code, Some(130));
+    expect![[r#"
+        {
+          "maximumIterations": 3,
+          "agent": {
+            "command": "amp",
+            "env": {
+              "API_KEY": "***"
+            }
+          }
+        }
+        Where each value is set:
+          maximumIterations  .ralph/settings.json:3:24
+          agent.command      .ralph/settings.local.json:1:25
+          agent.env.API_KEY  .ralph/settings.json:2:54
+        Loaded from .ralph/settings.json (with local overlay from settings.local.json)
+        Overwrite? (y/N): "#]]
+    .assert_eq(&shown);
+    assert_eq!(sealed.read(".ralph/settings.json"), mine);
+    let end = answer(
+        &sealed,
+        80,
+        &[
+            (OVERWRITE, "Y"),
+            (WORKFLOW, ""),
+            (AGENT, "claude"),
+            (FLAGS, ""),
+            (ITERATIONS, ""),
+            (RESPONSE, ""),
+            (GUARDRAIL, ""),
+            (SCM, ""),
+        ],
+    );
+    assert_eq!(end.code, Some(0), "{}", end.seen);
+    assert!(end.seen.contains("the old one is .ralph/settings.json.bak"), "{}", end.seen);
+    assert_eq!(sealed.read(".ralph/settings.json.bak"), mine);
+    assert!(sealed.read(".ralph/settings.json").contains("\"claude\""));
+}
+
+#[test]
+fn settings_with_mistakes_can_be_replaced() {
+    let sealed = sealed();
+    sealed.write(".ralph/settings.json", "{ \"agnet\": 1 }");
+    let end = answer(
+        &sealed,
+        80,
+        &[
+            ("unknown key `agnet`", "y"),
+            (WORKFLOW, ""),
+            (AGENT, "claude"),
+            (FLAGS, ""),
+            (ITERATIONS, ""),
+            (RESPONSE, ""),
+            (GUARDRAIL, ""),
+            (SCM, ""),
+        ],
+    );
+    assert_eq!(end.code, Some(0), "{}", end.seen);
+    sealed.ralph(&["doctor"]).expect_code(4);
+}
+
+#[test]
+fn documents_of_the_other_workflows_are_made() {
+    let sealed = repository();
+    sealed.program("claude", "#!/bin/sh\necho '2.1.3 (Claude Code)'\n");
+    let end = answer(
+        &sealed,
+        80,
+        &[
+            (WORKFLOW, "tasks"),
+            ("Name of what is to be built [project]: ", "?!"),
+            ("It has a letter or a digit, and is short.\n", "Search in notes"),
+            ("Installed: claude 2.1.3\n", "claude"),
+            (FLAGS, ""),
+            ("Maximum iterations [15]: ", ""),
+            (GUARDRAIL, "make test"),
+            (ACTION, "append"),
+            (HINT, ""),
+            (GUARDRAIL, ""),
+        ],
+    );
+    assert_eq!(end.code, Some(0), "{}", end.seen);
+    assert!(end.seen.contains("After every story these must succeed: make test\n"), "{}", end.seen);
+    assert!(sealed.read("ralph/tasks.json").contains("ralph/search-in-notes"));
+    assert!(!sealed.read(".ralph/settings.json").contains("maximumIterations"));
+    sealed.ralph(&["tasks", "validate"]).expect_code(0);
+
+    let sealed = repository();
+    sealed.write("specs/search.md", "# Search\n");
+    let end = answer(
+        &sealed,
+        80,
+        &[
+            ("Workflow (prompt|specs|tasks) [specs]: ", ""),
+            ("Name of what is to be built [project]: ", ""),
+            (AGENT, "claude"),
+            (FLAGS, ""),
+            ("Maximum iterations [50]: ", "7"),
+            ("Completion response [COMPLETE]: ", ""),
+            (GUARDRAIL, ""),
+        ],
+    );
+    assert_eq!(end.code, Some(0), "{}", end.seen);
+    let settings = sealed.read(".ralph/settings.json");
+    assert!(
+        settings.contains("\"workflow\": \"specs\",\n  \"maximumIterations\": 7,"),
+        "{settings}"
+    );
+    assert!(!settings.contains("completionResponse"), "{settings}");
+}
+
+#[test]
+fn a_dry_run_shows_what_the_answers_would_write() {
+    let sealed = sealed();
+    let mut typist = Typist::start(&sealed, &["init", "--dry-run"], 80);
+    for (question, line) in ALL {
+        typist.answer(question, line);
+    }
+    let end = typist.end();
+    assert_eq!(end.code, Some(0), "{}", end.seen);
+    assert!(end.seen.contains("would write  .ralph/settings.json\n    {\n"), "{}", end.seen);
+    assert!(is_untouched(&sealed));
+}
