@@ -36,7 +36,7 @@ fn events(last: Event) -> Vec<Recorded> {
             journal: 1,
             version: "0".into(),
             run: RunId("r".into()),
-            project: "/work/shop".into(),
+            project: "/projects/shop".into(),
             recipe: Box::new(Recipe::new(Work::Tasks(TaskWork::new("tasks.json")), agent)),
         },
         Event::TasksRead {
@@ -239,7 +239,7 @@ fn a_notice_says_what_it_is_about_and_how_far_the_run_is() {
           "facts": {
             "version": 1,
             "run": "r",
-            "project": "/work/shop",
+            "project": "/projects/shop",
             "at": 1000,
             "ran": 65000,
             "iterations": 1,

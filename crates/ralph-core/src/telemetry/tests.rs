@@ -15,7 +15,7 @@ fn started() -> Event {
         journal: 1,
         version: "0".into(),
         run: RunId("r".into()),
-        project: "/work/shop".into(),
+        project: "/projects/shop".into(),
         recipe: Box::new(Recipe::new(Work::Prompt(PromptSource::Text("p".into())), agent)),
     }
 }

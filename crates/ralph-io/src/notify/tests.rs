@@ -26,7 +26,7 @@ fn events() -> Vec<(Recorded, RunState)> {
         journal: 1,
         version: "0".into(),
         run: RunId("r".into()),
-        project: "/work/tulip-granite-9931".into(),
+        project: "/projects/tulip-granite-9931".into(),
         recipe: Box::new(Recipe::new(Work::Prompt(PromptSource::Text("p".into())), agent)),
     };
     let ended = Event::RunEnded { outcome: Outcome::Complete };

@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn chats_ntfy_and_programs_find_what_they_read() {
-        let payload = payload(&trial("/work/shop", Timestamp(7)), Some("mine"));
+        let payload = payload(&trial("/projects/shop", Timestamp(7)), Some("mine"));
         expect_test::expect![[r#"
             {
               "text": "ralph: shop: a test\nThis is what a notice of ralph looks like.",
@@ -98,7 +98,7 @@ mod tests {
                 "title": "ralph: shop: a test",
                 "message": "This is what a notice of ralph looks like.",
                 "version": 1,
-                "project": "/work/shop",
+                "project": "/projects/shop",
                 "at": 7,
                 "ran": 0,
                 "iterations": 0,
