@@ -14,7 +14,7 @@ use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::VcsError;
 use ralph_core::prompt::role::{PRD, PROJECT_PROMPT, RolePrompt};
 use ralph_core::prompt::run::RunPrompt;
-use ralph_core::recipe::{AgentChoice, AgentKind, Recipe};
+use ralph_core::recipe::{AgentChoice, AgentKind, Origin, Recipe};
 use ralph_io::agents;
 use ralph_io::git::{Discovery, Repository};
 use ralph_io::process::{self, Limits, Spawn, Stdin, Watch};
@@ -185,8 +185,8 @@ impl Project {
 
     /// Returns the file of an agent: its program, or its scenario.
     pub(crate) fn find_agent(&self, agent: &AgentChoice) -> Result<PathBuf, Complaint> {
-        match agent.kind {
-            AgentKind::Sim => {
+        match agent.kind.origin() {
+            Origin::BuiltIn => {
                 let scenario = self.directory.join(&agent.command);
                 if scenario.is_file() {
                     return Ok(scenario);
@@ -194,22 +194,13 @@ impl Project {
                 let scenario = scenario.display();
                 Err(Complaint::input(format!("there is no scenario file `{scenario}`")))
             }
-            AgentKind::Claude
-            | AgentKind::Codex
-            | AgentKind::Amp
-            | AgentKind::Cline
-            | AgentKind::Gemini
-            | AgentKind::Opencode
-            | AgentKind::Copilot
-            | AgentKind::Qwen
-            | AgentKind::Pi
-            | AgentKind::Acp
-            | AgentKind::Text
-            | AgentKind::Custom => self.find_program(&agent.command).map_err(|reason| {
-                let message = format!("the agent cannot run: {reason}");
-                Complaint::new(ExitStatus::AgentFailed, message)
-                    .hint(agents::install_hint(agent.kind, &agent.command))
-            }),
+            Origin::Product | Origin::Command => {
+                self.find_program(&agent.command).map_err(|reason| {
+                    let message = format!("the agent cannot run: {reason}");
+                    Complaint::new(ExitStatus::AgentFailed, message)
+                        .hint(agents::install_hint(agent.kind, &agent.command))
+                })
+            }
         }
     }
 
