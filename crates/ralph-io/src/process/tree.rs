@@ -14,7 +14,6 @@ pub(super) use linux::{all, children_of, is_ignored, process};
 
 /// One line of the process table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no table to read"))]
 pub(super) struct Process {
     /// Its id.
     pub pid: Pid,
@@ -30,7 +29,6 @@ pub(super) struct Process {
 
 /// Whether a process still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no table to read"))]
 pub(super) enum Life {
     /// It runs, sleeps or is stopped.
     Alive,

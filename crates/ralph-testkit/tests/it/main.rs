@@ -8,6 +8,7 @@
 
 mod active;
 mod control;
+mod dependencies;
 mod engine;
 mod keeper;
 mod memory;

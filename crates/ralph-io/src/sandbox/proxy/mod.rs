@@ -22,6 +22,7 @@ mod tunnel;
 mod variables;
 
 pub use dial::{Resolve, system_resolver};
+#[cfg(target_os = "linux")]
 pub(super) use handover::listener_at;
 pub use handover::{Handover, Purpose, call, hand_over};
 pub use server::{Limits, Proxy, Service};
