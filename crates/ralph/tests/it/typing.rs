@@ -14,6 +14,14 @@ use rustix::termios::{Winsize, tcsetwinsize};
 /// Nothing in a test takes this long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Leads the session, as a shell does, and says how the command ended. It stays until that was read:
+/// with the end of its leader a session loses what nobody has read yet.
+const LEADER: [&str; 3] =
+    ["sh", "-c", "trap : INT; \"$@\"; printf '\\n[ended %s]\\n' $?; exec sleep 60"];
+
+/// What it says before the exit code.
+const ENDED: &str = "\n[ended ";
+
 /// Somebody at a terminal in which `ralph` runs.
 pub(crate) struct Typist {
     terminal: File,
@@ -63,8 +71,8 @@ impl Typist {
     /// Starts `ralph` in a terminal of its own, so many columns wide.
     pub(crate) fn start(sealed: &Sealed, words: &[&str], columns: u16) -> Self {
         let (terminal, other) = terminal(columns);
-        let command = [&[env!("CARGO_BIN_EXE_ralph")], words].concat();
-        let child = session(sealed, other, "dumb", &command);
+        let ralph = [LEADER[0], LEADER[1], LEADER[2], "sh", env!("CARGO_BIN_EXE_ralph")];
+        let child = session(sealed, other, "dumb", &[&ralph, words].concat());
         let mut screen = terminal.try_clone().expect("a copy");
         let (tx, shown) = mpsc::channel();
         thread::spawn(move || {
@@ -112,13 +120,16 @@ impl Typist {
         self.press(&format!("{line}\n"));
     }
 
-    /// Waits for the end.
+    /// Waits for the end. A death by a signal has the code that a shell gives it.
     #[track_caller]
     pub(crate) fn end(mut self) -> Ended {
-        while let Ok(bytes) = self.shown.recv_timeout(PATIENCE) {
-            self.take(&bytes);
-        }
-        let code = self.child.wait().expect("it ends").code();
+        self.looked = 0;
+        self.wait_for(ENDED);
+        let before = self.looked - ENDED.len();
+        self.wait_for("]\n");
+        let code = self.seen[before + ENDED.len()..].split(']').next();
+        let code = code.and_then(|code| code.parse().ok());
+        self.seen.truncate(before);
         Ended { code, seen: std::mem::take(&mut self.seen) }
     }
 }
