@@ -289,16 +289,7 @@ impl<'a> Engine<'a> {
     }
 
     fn surveyed_tree(&self) -> Option<TreeId> {
-        self.state.current.as_ref()?.landed.iter().find_map(|landed| match landed {
-            Landed::Surveyed { tree, .. } => tree.clone(),
-            Landed::Committed { .. }
-            | Landed::NothingToCommit
-            | Landed::CommitRefused { .. }
-            | Landed::ScmRan { .. }
-            | Landed::ListWritten
-            | Landed::Shelved { .. }
-            | Landed::RolledBack { .. } => None,
-        })
+        self.state.current.as_ref()?.landed.iter().find_map(Landed::surveyed).cloned()
     }
 
     fn scm(&mut self, command: &str, words: &[String]) -> Result<(), Trouble> {

@@ -342,6 +342,32 @@ pub enum Landed {
     },
 }
 
+impl Landed {
+    /// Returns the tree that passed, where this noted it.
+    pub fn surveyed(&self) -> Option<&TreeId> {
+        let Self::Surveyed { tree, .. } = self else { return None };
+        tree.as_ref()
+    }
+
+    /// Returns the commit that this made.
+    pub fn commit(&self) -> Option<&CommitId> {
+        let Self::Committed { commit, .. } = self else { return None };
+        Some(commit)
+    }
+
+    /// Returns what the hook said that refused a commit.
+    pub fn refusal(&self) -> Option<&str> {
+        let Self::CommitRefused { output } = self else { return None };
+        Some(output)
+    }
+
+    /// Returns the branch that this put the work on.
+    pub fn shelf(&self) -> Option<&str> {
+        let Self::Shelved { branch, .. } = self else { return None };
+        Some(branch)
+    }
+}
+
 /// Whether a tree differs from the last commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -419,20 +419,11 @@ impl RunState {
 
     /// Remembers which change a review of the task will have to look at.
     fn note_work(&mut self, current: &Iteration) {
-        let surveyed = current.landed.iter().find_map(|landed| match landed {
-            Landed::Surveyed { tree, .. } => tree.clone(),
-            Landed::Committed { .. }
-            | Landed::NothingToCommit
-            | Landed::CommitRefused { .. }
-            | Landed::ScmRan { .. }
-            | Landed::ListWritten
-            | Landed::Shelved { .. }
-            | Landed::RolledBack { .. } => None,
-        });
+        let surveyed = current.landed.iter().find_map(Landed::surveyed);
         if let (Some(board), Some(task), Role::Implement | Role::Fix) =
             (&mut self.board, &current.task, current.role)
             && let Some(Checkpoint::Git { tree: Some(from), .. }) = &self.base
-            && let Some(to) = surveyed.or_else(|| current.observed_tree().cloned())
+            && let Some(to) = surveyed.or_else(|| current.observed_tree()).cloned()
         {
             board.committed(task, from.clone(), to);
         }

@@ -97,6 +97,7 @@ fn screen(pace: Pace) -> impl Ui + Send {
     let setup = Setup {
         device: Box::new(slow::Terminal(pace)),
         send: Box::new(|_| Ok(())),
+        read_plan: Box::new(|| None),
         screen: ScreenLink::default(),
         options: options(),
     };

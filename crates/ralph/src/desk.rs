@@ -33,6 +33,7 @@ use crate::documents::{DIRECTORY, DOCUMENTS};
 use crate::full_screen;
 use crate::project::{Project, complain_of_layout};
 use crate::recipe::{self, SPECS_DIR};
+use crate::recording;
 use crate::screen::{self, Screen};
 use crate::session::Incomplete;
 use crate::settings::Loaded;
@@ -466,8 +467,12 @@ impl Desk {
                 return Box::new(plain);
             }
         };
-        let send = full_screen::sender(self.layout.run(run).path());
-        let setup = Setup { device, send, screen: self.full_screen.clone(), options };
+        let files = self.layout.run(run);
+        let send = full_screen::sender(files.path());
+        let plan_masker = masker.clone();
+        let read_plan = Box::new(move || recording::plan_of(&files, &plan_masker));
+        let screen = self.full_screen.clone();
+        let setup = Setup { device, send, read_plan, screen, options };
         Box::new(FullScreen::start(setup, |screen| MaskWriter::new(masker, screen), plain))
     }
 

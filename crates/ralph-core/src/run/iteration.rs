@@ -129,17 +129,9 @@ impl Iteration {
 
     /// Returns what a refused commit says to the next iteration.
     pub(super) fn refusal(&self) -> Option<Feedback> {
-        self.landed.iter().find_map(|landed| match landed {
-            Landed::CommitRefused { output } => Some(Feedback::after(format!(
-                "The commit was refused. Mend what is complained about:\n{output}"
-            ))),
-            Landed::Surveyed { .. }
-            | Landed::Committed { .. }
-            | Landed::NothingToCommit
-            | Landed::ScmRan { .. }
-            | Landed::ListWritten
-            | Landed::Shelved { .. }
-            | Landed::RolledBack { .. } => None,
-        })
+        let output = self.landed.iter().find_map(Landed::refusal)?;
+        Some(Feedback::after(format!(
+            "The commit was refused. Mend what is complained about:\n{output}"
+        )))
     }
 }

@@ -21,8 +21,9 @@ mod scroll;
 mod view;
 
 pub use display::{Device, ENTER, Heard, LEAVE, Send};
+pub use facts::ReadPlan;
 pub use link::{Aside, Screen as ScreenLink};
-pub use player::{Moment, Recording, replay};
+pub use player::{Moment, Recording, Said, replay};
 pub use view::{FullScreen, Setup};
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Co
     };
     if args.tui {
         let follow = if args.follow { Follow::Yes } else { Follow::No };
-        return recording::show(&layout, &run, options, follow);
+        return recording::show(&layout, &run, project.env.clone(), options, follow);
     }
     let mut view = TerminalView::new(screen::stdout(), options);
     let unreadable = |error: &dyn std::error::Error| Complaint::of(ExitStatus::BadInput, error);
@@ -188,9 +188,10 @@ pub(super) fn choose(state: &Path, named: Option<&str>) -> Result<RunId, Complai
     let known = runs::runs(state);
     let mut begun = known.into_iter().filter(|run| run.started.is_some());
     match named {
-        None => {
-            begun.next().ok_or_else(|| Complaint::input("there is no run in this directory yet"))
-        }
+        None => begun.next().ok_or_else(|| {
+            Complaint::input("there is no run in this directory yet")
+                .hint("`ralph run` or `ralph build` starts one, `-C DIR` looks elsewhere")
+        }),
         Some(name) => begun.find(|run| run.id.0 == name).ok_or_else(|| {
             Complaint::input(format!("there is no run `{name}` in this directory"))
                 .hint("`ralph status` names the last one, which is meant without a name")
