@@ -368,7 +368,8 @@ fn connect(
     let cell = isolation.git(&env);
     let mut git = desk
         .git(&run, cell.clone())
-        .map(|git| git.refusing(masker.clone(), recipe.secrets_allowed.clone()));
+        .map(|git| git.refusing(masker.clone(), recipe.secrets_allowed.clone()))
+        .map(|git| git.guarding(&isolation::protected_files(&recipe, project)));
     let mut none = NoRepository::new(project, env.clone(), watch.clone());
     if let Some((launcher, env)) = cell {
         none = none.launched_by(launcher, env);

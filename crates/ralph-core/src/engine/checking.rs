@@ -13,7 +13,7 @@ use crate::judge::{self, Verdict};
 use crate::outcome::Outcome;
 use crate::plan::PlanLook;
 use crate::ports::{Activity, GateOrder, View};
-use crate::recipe::{CommitPolicy, PlanPart, Uncommitted};
+use crate::recipe::{CommitPolicy, PlanPart, Recipe, Uncommitted};
 use crate::review::{self, ReviewVerdict};
 use crate::secret::leak;
 use crate::stuck::ErrorHasher;
@@ -77,9 +77,47 @@ impl Engine<'_> {
     /// Runs a gate on what the agent left.
     pub(super) fn check(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
         let iteration = IterationNumber(self.state.iterations);
-        let result = self.run_gate(gate, severity, iteration)?;
+        let mut result = self.run_gate(gate, severity, iteration)?;
+        if result.status == GateStatus::Passed && severity == Severity::Hard {
+            self.look_behind(&mut result)?;
+        }
         self.record(Event::GateChecked { result })?;
         self.publish(ViewKind::Gates)?;
+        Ok(())
+    }
+
+    /// Fails a gate that passed if what may not change was changed while it ran. Gates run what
+    /// agents wrote; what that does to the tree has not been looked at.
+    fn look_behind(&mut self, result: &mut GateResult) -> Result<(), Trouble> {
+        let seen = self.current(|current| current.observed_tree().cloned()).flatten();
+        let Recipe { protect, scope, .. } = &self.state.recipe;
+        let (Some(seen), Some(Checkpoint::Git { head, branch, .. }), false, true) =
+            (seen, &self.state.base, protect.is_empty(), scope.is_empty())
+        else {
+            return Ok(());
+        };
+        let since =
+            Checkpoint::Git { head: head.clone(), branch: branch.clone(), tree: Some(seen) };
+        let watched = protect.clone();
+        let Some(now) = self.ports.vcs.observe(&since, &watched)? else { return Ok(()) };
+        let changed = self.current(|current| choose::forbidden(&self.state, current, &now));
+        let mut said = Vec::new();
+        if let Some(paths) = changed.filter(|paths| !paths.is_empty()) {
+            let paths = paths.join(", ");
+            said.push(format!("protected paths were changed while it ran, put them back: {paths}"));
+        }
+        if !now.meddling.is_empty() {
+            let paths = now.meddling.join(", ");
+            said.push(format!("these files were changed while it ran, and put back: {paths}"));
+        }
+        if !said.is_empty() {
+            let said = said.join("; ");
+            let mut hasher = ErrorHasher::new(&result.gate);
+            hasher.feed(&said);
+            result.status = GateStatus::Failed;
+            result.hash = Some(hasher.finish());
+            result.reason = Some(said);
+        }
         Ok(())
     }
 

@@ -167,6 +167,8 @@ impl Repository {
         let call = self
             .git(&["diff-tree", "-r", "--patch", "--find-renames", "--no-color"])
             .args(["--no-ext-diff", "--no-textconv", from, to])
+            // What was changed does not say how it is shown: one line of attributes would hide it.
+            .env("GIT_ATTR_SOURCE", from.as_str())
             .first_bytes(bytes);
         let output = self.commands.output(call)?;
         let patch = String::from_utf8_lossy(&output);

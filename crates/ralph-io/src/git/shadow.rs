@@ -3,10 +3,11 @@
 //!
 //! Not here: what is done with the trees.
 
-use std::ffi::OsString;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io;
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,7 @@ use rustix::fs::OFlags;
 use super::command::{Call, Ran};
 use super::diff::{self, Change, index_info, split_zero, zero_ended};
 use super::repository::Repository;
+use crate::bounded;
 
 /// Repositories without a commit and pipes that an agent may leave in the work tree; each costs
 /// one more try, and this many are no accident.
@@ -31,6 +33,8 @@ pub(super) struct Shadow {
     seed: Seed,
     /// The tree that the shadow holds.
     holds: Option<String>,
+    /// Files whose changes git was told not to see, since somebody was last told.
+    pub(super) hidden: Vec<String>,
 }
 
 /// The user's index as it was when it was copied.
@@ -59,7 +63,7 @@ impl Shadow {
     pub(super) fn in_directory(directory: &Path) -> Self {
         let index = directory.join("index");
         let _ = fs::remove_file(directory.join("index.lock"));
-        Self { index, seed: Seed::Unknown, holds: None }
+        Self { index, seed: Seed::Unknown, holds: None, hidden: Vec::new() }
     }
 
     /// Returns its file.
@@ -160,9 +164,9 @@ impl Shadow {
         repository.commands.output(call.stdin(paths)).map(drop)
     }
 
-    /// Copies the user's index unless it is still the one that was copied last. What the user or
-    /// the agent did to it counts: files they track although they are ignored, files they no
-    /// longer track, files outside a sparse checkout.
+    /// Copies the user's index, or learns from it which files are tracked now, unless it is still
+    /// the one that was looked at last. What the user or the agent did to it counts: files they
+    /// track although they are ignored, files they no longer track, files outside a sparse checkout.
     fn follow(&mut self, repository: &Repository) -> Result<(), VcsError> {
         let index = repository.index();
         let seed = Seed::of(&index);
@@ -173,6 +177,13 @@ impl Shadow {
         let failed = |error: io::Error| VcsError {
             message: format!("cannot copy the index `{}`: {error}", index.display()),
         };
+        if let Seed::Copied(_) = seed
+            && self.learns(repository)?
+        {
+            self.unstage_runtime_files(repository)?;
+            self.seed = Seed::of(&index);
+            return Ok(());
+        }
         if let Seed::Copied(_) = seed {
             copy(&index, &self.index).map_err(failed)?;
             self.unstage_runtime_files(repository)?;
@@ -188,6 +199,55 @@ impl Shadow {
         }
         self.seed = seed;
         Ok(())
+    }
+
+    /// Takes over which files the user's index tracks, and nothing else of it. An agent can write
+    /// into it that a file is to be taken as unchanged, or forge the times and sizes by which git
+    /// tells that it is: only the shadow's own are believed. Returns whether that could be done.
+    fn learns(&mut self, repository: &Repository) -> Result<bool, VcsError> {
+        let is_index = fs::metadata(repository.index())
+            .is_ok_and(|about| about.is_file() && about.len() <= LARGEST_INDEX);
+        // What lies outside of a sparse checkout is marked in the index itself.
+        if !self.index.exists() || !is_index || repository.is_sparse() {
+            return Ok(false);
+        }
+        let args = ["ls-files", "-z", "-s", "-v"];
+        let theirs = repository.commands.run(repository.git(&args))?;
+        let ours = repository.commands.run(repository.git(&args).index(&self.index))?;
+        if theirs.code != 0 || ours.code != 0 {
+            return Ok(false);
+        }
+        let (theirs, ours) = (Entry::all(&theirs.stdout), Entry::all(&ours.stdout));
+        let gone = ours.keys().filter(|path| !theirs.contains_key(*path));
+        self.forget(repository, gone.copied())?;
+        let mut new = Vec::new();
+        let is_embedded = |path: &[u8], entry: &Entry<'_>| {
+            entry.what.starts_with(b"160000") && repository.has_repository_of_its_own(path)
+        };
+        for (path, entry) in theirs.iter().filter(|(path, _)| !ours.contains_key(*path)) {
+            if is_embedded(path, entry) {
+                continue;
+            }
+            new.extend_from_slice(&[entry.what, b" 0\t", *path, b"\0"].concat());
+        }
+        if !new.is_empty() {
+            let call = repository.git(&["update-index", "-z", "--index-info"]).index(&self.index);
+            repository.commands.output(call.stdin(new))?;
+        }
+        let is_news = |path: &&[u8]| !ours.get(*path).is_some_and(|entry| entry.is_hidden);
+        let hidden = theirs.iter().filter(|(_, entry)| entry.is_hidden).map(|(path, _)| *path);
+        let hidden: Vec<&[u8]> = hidden.filter(is_news).collect();
+        for how in ["--no-assume-unchanged", "--no-skip-worktree"] {
+            if !hidden.is_empty() {
+                let call = repository.git(&["update-index", how, "-z", "--stdin"]);
+                repository.commands.output(call.stdin(zero_ended(hidden.iter().copied())))?;
+            }
+        }
+        self.hidden.extend(hidden.iter().map(|path| {
+            let path = repository.named_from_project(path);
+            format!("{path} (whose changes git was told not to see)")
+        }));
+        Ok(true)
     }
 
     /// Brings runtime files that were staged, by an agent or by us, back to the last commit.
@@ -244,9 +304,34 @@ impl Shadow {
                 entry.splitn(2, |byte| *byte == b'\n').nth(1) == Some(change.path.as_slice())
             })
         };
+        let is_embedded = |change: &Change| {
+            !is_submodule(change) || repository.has_repository_of_its_own(&change.path)
+        };
         let embedded: Vec<&Change> =
-            added.iter().filter(|change| change.adds_gitlink() && !is_submodule(change)).collect();
+            added.iter().filter(|change| change.adds_gitlink() && is_embedded(change)).collect();
         self.forget(repository, embedded.iter().map(|change| change.path.as_slice()))
+    }
+}
+
+/// A file that an index tracks.
+struct Entry<'a> {
+    /// Mode and object, as git writes them.
+    what: &'a [u8],
+    /// Whether git is told not to look at it.
+    is_hidden: bool,
+}
+
+impl<'a> Entry<'a> {
+    /// Reads what `git ls-files -z -s -v` lists: a tag, mode, object and stage, a tab, the path.
+    fn all(listed: &'a [u8]) -> BTreeMap<&'a [u8], Self> {
+        let read = |line: &'a [u8]| {
+            let tab = line.iter().position(|byte| *byte == b'\t')?;
+            let (tag, about) = (line.first()?, line.get(2..tab)?);
+            let stage = about.iter().rposition(|byte| *byte == b' ')?;
+            let is_hidden = tag.is_ascii_lowercase() || *tag == b'S';
+            Some((&line[tab + 1..], Self { what: &about[..stage], is_hidden }))
+        };
+        split_zero(listed).filter_map(read).collect()
     }
 }
 
@@ -265,6 +350,24 @@ impl Seed {
 }
 
 impl Repository {
+    /// Returns whether a directory holds a repository that is not one of our submodules'. To see
+    /// whether it is changed, git runs git in it, with its configuration, which nobody looks after.
+    fn has_repository_of_its_own(&self, path: &[u8]) -> bool {
+        let directory = self.top.join(OsStr::from_bytes(path));
+        let file = directory.join(".git");
+        if file.symlink_metadata().is_err() {
+            return false;
+        }
+        let link = bounded::read_file(&file, 4096).unwrap_or_default();
+        let named = link.strip_prefix(b"gitdir: ").map(<[u8]>::trim_ascii_end);
+        let named = named.map(|named| directory.join(OsStr::from_bytes(named)));
+        let place = named.and_then(|named| named.canonicalize().ok());
+        // A further work tree has submodules of its own.
+        let ours = [self.common_dir(), self.git_dir.clone()].map(|it| it.join("modules"));
+        let mut ours = ours.iter().filter_map(|it| it.canonicalize().ok());
+        !ours.any(|ours| place.as_ref().is_some_and(|place| place.starts_with(ours)))
+    }
+
     /// Runs a command that lists changes.
     pub(super) fn changes(&self, call: Call<'_>) -> Result<Vec<Change>, VcsError> {
         diff::parse(&self.commands.output(call)?)

@@ -42,11 +42,20 @@ impl Process {
     /// The environment is the one it was started with. That of other users' processes cannot be
     /// read; they are not ours to end.
     pub(super) fn carries(&self, variable: &str, value: &str) -> bool {
-        let file = format!("/proc/{}/environ", self.pid.as_raw_pid());
         let wanted = format!("{variable}={value}");
-        std::fs::read(file).is_ok_and(|environment| {
-            environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes())
-        })
+        self.has_entry(|entry| entry == wanted.as_bytes())
+    }
+
+    /// Returns whether its environment holds the variable, with any value.
+    pub(super) fn has(&self, variable: &str) -> bool {
+        let wanted = format!("{variable}=");
+        self.has_entry(|entry| entry.starts_with(wanted.as_bytes()))
+    }
+
+    fn has_entry(&self, is_wanted: impl Fn(&[u8]) -> bool) -> bool {
+        let file = format!("/proc/{}/environ", self.pid.as_raw_pid());
+        std::fs::read(file)
+            .is_ok_and(|environment| environment.split(|&byte| byte == 0).any(is_wanted))
     }
 }
 

@@ -8,6 +8,7 @@ mod archive;
 mod bad_input;
 mod browser;
 mod build;
+mod cheats;
 mod claude;
 mod compaction;
 mod control;
