@@ -249,9 +249,7 @@ fn strangers(lock: &str) -> Vec<String> {
     let known = |block: &str| match block.split_once("\nsource = ") {
         Some((_, source)) => {
             let source = quoted(source, "");
-            source == registry
-                && source.starts_with("registry+")
-                && block.contains("\nchecksum = ")
+            source == registry && source.starts_with("registry+") && block.contains("\nchecksum = ")
         }
         None => is_ours(&(quoted(block, "name = ").to_owned(), String::new())),
     };
