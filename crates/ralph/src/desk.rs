@@ -10,6 +10,7 @@ use ralph_core::ids::{RunId, TaskId};
 use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Ui, VcsError};
 use ralph_core::recipe::Recipe;
+use ralph_core::units::Millis;
 use ralph_io::agents;
 use ralph_io::clock;
 use ralph_io::environment::Variables;
@@ -118,7 +119,11 @@ impl Desk {
         let (voice, shown) = (out.clone(), full_screen.clone());
         let watch = Watch::install(move |stage| announce(&voice, &shown, stage))
             .map_err(|error| cannot("watch for signals", error))?;
-        full_screen::make_room(&watch, &full_screen);
+        let voice = out.clone();
+        full_screen::make_room(&watch, &full_screen, move |stood| {
+            let stood = Millis::from(stood);
+            voice.say(&format!("Going on after a stop of {stood}; it counts against nothing."));
+        });
         let repository = project.repository(&watch)?;
         let layout = project.layout_in(loaded, repository.as_ref())?;
         layout.prepare_state().map_err(|error| complain_of_layout(&error))?;
