@@ -46,15 +46,20 @@ pub(crate) fn give_back() {
     }
 }
 
-/// Lets the screen make room while ralph is stopped by Ctrl-Z.
-pub(crate) fn make_room(watch: &Watch, screen: &ScreenLink) {
+/// Lets the screen make room while ralph is stopped by Ctrl-Z, and tells how long that took.
+pub(crate) fn make_room(
+    watch: &Watch,
+    screen: &ScreenLink,
+    goes_on: impl Fn(Duration) + std::marker::Send + Sync + 'static,
+) {
     let screen = screen.clone();
     watch.around_halts(move |halt| match halt {
         Halt::Begins => screen.step_aside(PATIENCE),
         // Whoever stopped ralph without a word had its terminal all the same.
-        Halt::Ends => {
+        Halt::Ends { stood } => {
             screen.step_aside(PATIENCE);
             screen.come_back();
+            stood.into_iter().for_each(&goes_on);
         }
     });
 }

@@ -72,7 +72,7 @@ pub(crate) fn show(
     .map_err(|error| {
         Complaint::new(ExitStatus::Incomplete, format!("cannot watch for signals: {error}"))
     })?;
-    full_screen::make_room(&watch, &link);
+    full_screen::make_room(&watch, &link, |_| {});
     let send = full_screen::sender(files.path());
     let kept = Kept { tail, project: layout.project().to_owned(), env, files, call: None };
     let options = ViewOptions { agent_stream: AgentStream::Shown, ..options };
