@@ -4,7 +4,7 @@
 //! Not here: what is done with the trees.
 
 use std::ffi::OsString;
-use std::fs::{self, File, FileTimes, OpenOptions};
+use std::fs::{self, File, FileTimes, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -31,6 +31,8 @@ pub(super) struct Shadow {
     seed: Seed,
     /// The tree that the shadow holds.
     holds: Option<String>,
+    /// The tree of the user's index, as long as that is still the copied one.
+    committed: Option<String>,
 }
 
 /// The user's index as it was when it was copied.
@@ -59,7 +61,7 @@ impl Shadow {
     pub(super) fn in_directory(directory: &Path) -> Self {
         let index = directory.join("index");
         let _ = fs::remove_file(directory.join("index.lock"));
-        Self { index, seed: Seed::Unknown, holds: None }
+        Self { index, seed: Seed::Unknown, holds: None, committed: None }
     }
 
     /// Returns its file.
@@ -72,14 +74,22 @@ impl Shadow {
     pub(super) fn survey(&mut self, repository: &Repository) -> Result<String, VcsError> {
         repository.clear_pipes();
         self.follow(repository)?;
-        let ran = self.add_everything(repository)?;
+        let (ran, mut tree) = self.add_everything(repository)?;
         if ran.complains_of("adding embedded git repository") {
             self.drop_embedded(repository)?;
+            tree = None;
         }
         if !repository.ignores_runtime_files() {
             self.unstage_runtime_files(repository)?;
+            tree = None;
         }
-        self.tree(repository)
+        match tree {
+            Some(tree) => {
+                self.holds = Some(tree.clone());
+                Ok(tree)
+            }
+            None => self.tree(repository),
+        }
     }
 
     /// Returns the tree that the shadow holds.
@@ -144,6 +154,20 @@ impl Shadow {
     pub(super) fn is_followed(&mut self, repository: &Repository) {
         self.seed = Seed::of(&repository.index());
         self.holds = None;
+        self.committed = None;
+    }
+
+    /// Says that the user's index is now a copy of the shadow, and which tree that holds, if it is
+    /// known. The copy is told by itself: whatever stands in its place a moment later is another.
+    pub(super) fn became_the_index(&mut self, copy: &Metadata, tree: Option<String>) {
+        self.seed = Seed::Copied(Stamp::of(copy));
+        self.holds = None;
+        self.committed = tree;
+    }
+
+    /// Returns whether the user's index is still one that is known to hold a tree.
+    pub(super) fn is_index_of(&self, repository: &Repository, tree: &str) -> bool {
+        self.committed.as_deref() == Some(tree) && self.seed == Seed::of(&repository.index())
     }
 
     fn update(
@@ -170,6 +194,7 @@ impl Shadow {
             return Ok(());
         }
         self.holds = None;
+        self.committed = None;
         let failed = |error: io::Error| VcsError {
             message: format!("cannot copy the index `{}`: {error}", index.display()),
         };
@@ -203,18 +228,26 @@ impl Shadow {
         repository.commands.output(call.stdin(index_info(&changes))).map(drop)
     }
 
-    fn add_everything(&mut self, repository: &Repository) -> Result<Ran, VcsError> {
+    /// Adds everything, and returns the tree too where that is written down in the same breath.
+    fn add_everything(
+        &mut self,
+        repository: &Repository,
+    ) -> Result<(Ran, Option<String>), VcsError> {
         self.holds = None;
         let mut args = repository.add_everything();
         let mut unborn: Vec<Vec<u8>> = Vec::new();
         for _ in 0..MOST_TRIES {
-            let call = repository.git(&[]).args(&args).index(&self.index);
+            let mut call = repository.git(&[]).args(&args).index(&self.index);
+            if repository.commands.are_confined() {
+                call = call.then("write-tree");
+            }
             let ran = repository.commands.run(call)?;
             match (ran.code, unborn_repository(&ran.stderr), special_file(&ran.stderr)) {
                 (0, _, _) => {
                     // One may stand where a tracked file was.
                     self.forget(repository, unborn.iter().map(Vec::as_slice))?;
-                    return Ok(ran);
+                    let tree = object_id(&ran.stdout).filter(|_| unborn.is_empty());
+                    return Ok((ran, tree));
                 }
                 (_, Some(path), _) => {
                     args.push(OsString::from_vec([b":(top,exclude,literal)", path].concat()));
@@ -253,13 +286,19 @@ impl Shadow {
 impl Seed {
     fn of(index: &Path) -> Self {
         match fs::metadata(index) {
-            Ok(metadata) => Self::Copied(Stamp {
-                inode: metadata.ino(),
-                size: metadata.size(),
-                modified: (metadata.mtime(), metadata.mtime_nsec()),
-                changed: (metadata.ctime(), metadata.ctime_nsec()),
-            }),
+            Ok(metadata) => Self::Copied(Stamp::of(&metadata)),
             Err(_) => Self::Missing,
+        }
+    }
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
 }
@@ -301,6 +340,13 @@ pub(super) fn copy_into(from: &Path, mut to: &File) -> io::Result<()> {
     let times = FileTimes::new().set_modified(source.metadata()?.modified()?);
     io::copy(&mut source, &mut to)?;
     to.set_times(times)
+}
+
+/// Returns the id that is all of an output.
+fn object_id(output: &[u8]) -> Option<String> {
+    let id = std::str::from_utf8(output).ok()?.strip_suffix('\n')?;
+    let is_id = [40, 64].contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then(|| id.to_owned())
 }
 
 /// Returns the path that git could not add because it is a repository without a commit.
