@@ -61,7 +61,10 @@ pub(crate) fn gap(tell: &mut dyn FnMut(Row)) {
 /// The gap where agent and git start in cells.
 pub(crate) fn cells(tell: &mut dyn FnMut(Row)) {
     let blocks = Blocks { rounds: 6, iterations: 8 };
-    let names = ["nothing committed, in native cells", "each iteration committed, in native cells"];
+    let names = [
+        "the gap in native cells, nothing committed",
+        "the gap in native cells, each iteration committed",
+    ];
     for ((landing, what), bare_name) in
         [Landing::Nothing, Landing::Commit].into_iter().zip(names).zip(BARE)
     {
