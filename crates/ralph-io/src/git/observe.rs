@@ -35,7 +35,14 @@ impl Git {
             None if commit == head.commit.as_deref() => head.tree.clone(),
             None => self.repository.tree_of(commit)?,
         };
-        let touched = self.repository.diff_trees(&before, &now)?;
+        let history = self.repository.history(commit, branch.as_deref(), &head)?;
+        let (touched, leaks) = match history {
+            History::Advanced { .. } => {
+                (self.repository.diff_trees(&before, &now)?, self.leaks_since(commit)?)
+            }
+            // What ralph itself commits is looked through now, and need not be then.
+            History::Same | History::Rewritten => self.changes_and_leaks(&before, &now)?,
+        };
         let planted = self.planted(&touched);
         let mut files: Vec<FileTouched> =
             touched.iter().map(|change| self.repository.file_touched(change)).collect();
@@ -48,12 +55,6 @@ impl Git {
         };
         let more = files.len().saturating_sub(OBSERVED_FILES);
         files.truncate(OBSERVED_FILES);
-        let history = self.repository.history(commit, branch.as_deref(), &head)?;
-        // What ralph itself commits is looked through then.
-        let leaks = match history {
-            History::Advanced { .. } => self.leaks_since(commit)?,
-            History::Same | History::Rewritten => self.leaks_between(&before, &now)?,
-        };
         Ok(Some(Observation {
             changes: if now == head.tree { Changes::None } else { Changes::Some },
             tree: TreeId(now),

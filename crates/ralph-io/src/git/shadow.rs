@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, FileTimes, OpenOptions};
+use std::fs::{self, File, FileTimes, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -35,6 +35,8 @@ pub(super) struct Shadow {
     holds: Option<String>,
     /// Files whose changes git was told not to see, since somebody was last told.
     pub(super) hidden: Vec<String>,
+    /// The tree of the user's index, as long as that is still the copied one.
+    committed: Option<String>,
 }
 
 /// The user's index as it was when it was copied.
@@ -63,7 +65,7 @@ impl Shadow {
     pub(super) fn in_directory(directory: &Path) -> Self {
         let index = directory.join("index");
         let _ = fs::remove_file(directory.join("index.lock"));
-        Self { index, seed: Seed::Unknown, holds: None, hidden: Vec::new() }
+        Self { index, seed: Seed::Unknown, holds: None, hidden: Vec::new(), committed: None }
     }
 
     /// Returns its file.
@@ -76,14 +78,22 @@ impl Shadow {
     pub(super) fn survey(&mut self, repository: &Repository) -> Result<String, VcsError> {
         repository.clear_pipes();
         self.follow(repository)?;
-        let ran = self.add_everything(repository)?;
+        let (ran, mut tree) = self.add_everything(repository)?;
         if ran.complains_of("adding embedded git repository") {
             self.drop_embedded(repository)?;
+            tree = None;
         }
         if !repository.ignores_runtime_files() {
             self.unstage_runtime_files(repository)?;
+            tree = None;
         }
-        self.tree(repository)
+        match tree {
+            Some(tree) => {
+                self.holds = Some(tree.clone());
+                Ok(tree)
+            }
+            None => self.tree(repository),
+        }
     }
 
     /// Returns the tree that the shadow holds.
@@ -148,6 +158,20 @@ impl Shadow {
     pub(super) fn is_followed(&mut self, repository: &Repository) {
         self.seed = Seed::of(&repository.index());
         self.holds = None;
+        self.committed = None;
+    }
+
+    /// Says that the user's index is now a copy of the shadow, and which tree that holds, if it is
+    /// known. The copy is told by itself: whatever stands in its place a moment later is another.
+    pub(super) fn became_the_index(&mut self, copy: &Metadata, tree: Option<String>) {
+        self.seed = Seed::Copied(Stamp::of(copy));
+        self.holds = None;
+        self.committed = tree;
+    }
+
+    /// Returns whether the user's index is still one that is known to hold a tree.
+    pub(super) fn is_index_of(&self, repository: &Repository, tree: &str) -> bool {
+        self.committed.as_deref() == Some(tree) && self.seed == Seed::of(&repository.index())
     }
 
     fn update(
@@ -174,6 +198,7 @@ impl Shadow {
             return Ok(());
         }
         self.holds = None;
+        self.committed = None;
         let failed = |error: io::Error| VcsError {
             message: format!("cannot copy the index `{}`: {error}", index.display()),
         };
@@ -263,18 +288,26 @@ impl Shadow {
         repository.commands.output(call.stdin(index_info(&changes))).map(drop)
     }
 
-    fn add_everything(&mut self, repository: &Repository) -> Result<Ran, VcsError> {
+    /// Adds everything, and returns the tree too where that is written down in the same breath.
+    fn add_everything(
+        &mut self,
+        repository: &Repository,
+    ) -> Result<(Ran, Option<String>), VcsError> {
         self.holds = None;
         let mut args = repository.add_everything();
         let mut unborn: Vec<Vec<u8>> = Vec::new();
         for _ in 0..MOST_TRIES {
-            let call = repository.git(&[]).args(&args).index(&self.index);
+            let mut call = repository.git(&[]).args(&args).index(&self.index);
+            if repository.commands.are_confined() {
+                call = call.then("write-tree");
+            }
             let ran = repository.commands.run(call)?;
             match (ran.code, unborn_repository(&ran.stderr), special_file(&ran.stderr)) {
                 (0, _, _) => {
                     // One may stand where a tracked file was.
                     self.forget(repository, unborn.iter().map(Vec::as_slice))?;
-                    return Ok(ran);
+                    let tree = object_id(&ran.stdout).filter(|_| unborn.is_empty());
+                    return Ok((ran, tree));
                 }
                 (_, Some(path), _) => {
                     args.push(OsString::from_vec([b":(top,exclude,literal)", path].concat()));
@@ -338,13 +371,19 @@ impl<'a> Entry<'a> {
 impl Seed {
     fn of(index: &Path) -> Self {
         match fs::metadata(index) {
-            Ok(metadata) => Self::Copied(Stamp {
-                inode: metadata.ino(),
-                size: metadata.size(),
-                modified: (metadata.mtime(), metadata.mtime_nsec()),
-                changed: (metadata.ctime(), metadata.ctime_nsec()),
-            }),
+            Ok(metadata) => Self::Copied(Stamp::of(&metadata)),
             Err(_) => Self::Missing,
+        }
+    }
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
 }
@@ -404,6 +443,13 @@ pub(super) fn copy_into(from: &Path, mut to: &File) -> io::Result<()> {
     let times = FileTimes::new().set_modified(source.metadata()?.modified()?);
     io::copy(&mut source, &mut to)?;
     to.set_times(times)
+}
+
+/// Returns the id that is all of an output.
+fn object_id(output: &[u8]) -> Option<String> {
+    let id = std::str::from_utf8(output).ok()?.strip_suffix('\n')?;
+    let is_id = [40, 64].contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then(|| id.to_owned())
 }
 
 /// Returns the path that git could not add because it is a repository without a commit.
