@@ -259,7 +259,7 @@ impl Shadow {
             let call = repository.git(&["update-index", "-z", "--index-info"]).index(&self.index);
             repository.commands.output(call.stdin(new))?;
         }
-        let is_news = |path: &&[u8]| !ours.get(*path).is_some_and(|entry| entry.is_hidden);
+        let is_news = |path: &&[u8]| ours.get(*path).is_none_or(|entry| !entry.is_hidden);
         let hidden = theirs.iter().filter(|(_, entry)| entry.is_hidden).map(|(path, _)| *path);
         let hidden: Vec<&[u8]> = hidden.filter(is_news).collect();
         for how in ["--no-assume-unchanged", "--no-skip-worktree"] {

@@ -59,14 +59,6 @@ fn leaves(stage: &Stage, how: &str) {
     stage.script(&calls, json!({ "guardrails": [{ "command": "true" }] }));
     let end = stage.ralph(&["run", "-p", "Make a.txt.", "-m", "1"]);
     stage.check(&end, &HELD_PROMPT);
-    let before = stage.sealed.read("tests/late.txt");
-    std::thread::sleep(std::time::Duration::from_millis(150));
-    assert_eq!(
-        stage.sealed.read("tests/late.txt"),
-        before,
-        "{}: nobody writes any more",
-        stage.backend
-    );
 }
 
 /// An agent whose daemon waits for the gate, and then puts something else in the place of the work.
