@@ -13,6 +13,7 @@ mod claude;
 mod compaction;
 mod control;
 mod custom;
+mod detection;
 mod dialects;
 mod examples;
 mod failures;
