@@ -12,10 +12,7 @@ pub(crate) fn described() -> String {
         .and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok())
         .map_or_else(String::new, |kibibytes| format!(", {} GiB", kibibytes.div_ceil(1 << 20)));
     let kernel = read("/proc/sys/kernel/osrelease");
-    let user = match rustix::process::geteuid().is_root() {
-        true => "root",
-        false => "an ordinary user",
-    };
+    let user = if rustix::process::geteuid().is_root() { "root" } else { "an ordinary user" };
     let git = Command::new("git").arg("--version").output();
     let git = git.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     format!(

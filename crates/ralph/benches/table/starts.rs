@@ -156,7 +156,7 @@ pub(crate) fn sandbox(tell: &mut dyn FnMut(Row)) {
     tell(Row::beside(what, caged, (direct, "a direct start"), []));
 }
 
-/// Returns a command that is there to be compared with.
+/// Returns whether a program is there to be compared with.
 pub(crate) fn has_program(name: &str) -> bool {
     let mut command = Command::new(name);
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
