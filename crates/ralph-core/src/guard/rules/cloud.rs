@@ -1,6 +1,6 @@
 //! Clouds and forges: what others keep there.
 
-use super::{Act, Rule, command};
+use super::{Rule, command};
 use crate::guard::category::Category;
 
 const PLAN: &str = "Show the plan in your answer, and let the user apply it.";

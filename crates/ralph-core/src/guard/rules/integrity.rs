@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::{Act, Rule, Touch, command, path};
+use super::{Act, Check, Rule, Touch, command, path};
 use crate::guard::access::Mode;
 use crate::guard::category::Category;
 use crate::guard::git::Git;

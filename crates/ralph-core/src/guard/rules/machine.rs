@@ -1,6 +1,6 @@
 //! The machine: disks, its strength, rights, its configuration, what is started later.
 
-use super::{Act, Rule, command};
+use super::{Rule, command};
 use crate::guard::category::Category;
 use crate::guard::interpreter::{self, Deed};
 use crate::guard::lower::{Command, Copies, Word};
