@@ -340,5 +340,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Reads a request and decides who may ask, for fuzzing.
+pub(crate) fn fuzz(bytes: &[u8]) {
+    use admission::{Admitted, Route};
+
+    let Some(request) = http::read_whole(bytes) else { return };
+    let token = "0123456789abcdef0123456789abcdef";
+    let Admitted::Yes(route) = admission::admit(&request, 4711, token) else { return };
+    let host = request.header("host");
+    assert!(matches!(host, Some("127.0.0.1:4711" | "localhost:4711")), "{host:?} is another one");
+    let is_open = matches!(route, Route::Open { .. });
+    assert!(
+        is_open || request.path.starts_with(&format!("/{token}/")),
+        "{route:?} without a token"
+    );
+    if let Route::Run { key } | Route::Events { key, .. } | Route::Wish { key, .. } = &route {
+        assert!(!key.contains(['/', '.', '%', '\0']), "{key:?} is no key");
+    }
+    if let Route::Wish { .. } = route {
+        assert_eq!(request.header("x-ralph-token"), Some(token), "only who was let in may wish");
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -162,6 +162,21 @@ pub(super) fn split_zero(output: &[u8]) -> impl Iterator<Item = &[u8]> {
     output.split(|byte| *byte == 0).filter(|path| !path.is_empty())
 }
 
+/// Reads changes and writes them again, for fuzzing.
+pub(super) fn fuzz(output: &[u8]) {
+    let Ok(changes) = parse(output) else { return };
+    let info = index_info(&changes);
+    assert_eq!(split_zero(&info).count(), changes.len(), "an entry a change");
+    for change in &changes {
+        assert!(!change.path.contains(&0), "a path is one field");
+        let _ = (change.concerns_gitlink(), change.adds_gitlink(), change.makes_executable());
+    }
+    let paths = changes.iter().map(|change| change.path.as_slice());
+    let there: Vec<&[u8]> = paths.clone().filter(|path| !path.is_empty()).collect();
+    let joined = zero_ended(paths);
+    assert!(split_zero(&joined).eq(there), "paths come back");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

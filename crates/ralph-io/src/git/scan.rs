@@ -279,6 +279,22 @@ fn hunk(line: &[u8]) -> Option<(u64, u32, u64)> {
     Some((count(old)?, start, count(new)?))
 }
 
+/// Looks for secrets in a patch, whole and in pieces, for fuzzing.
+pub(super) fn fuzz(patch: &[u8]) {
+    static MASKER: std::sync::LazyLock<Masker> =
+        std::sync::LazyLock::new(|| Masker::new(["s3cret-value-1".to_owned()]));
+    let scan = Scan { masker: MASKER.clone(), ..Scan::default() };
+    let named = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    let found = |size: usize| {
+        let mut read = Patch::new(&scan, &named);
+        patch.chunks(size).for_each(|piece| read.feed(piece));
+        read.finish()
+    };
+    let whole = found(patch.len().max(1));
+    assert_eq!(whole, found(5), "however it is cut");
+    assert!(whole.len() <= MOST_LEAKS);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -42,3 +42,8 @@ pub use watch::{Halt, Stage, Watch, Woken};
 
 /// The environment variable that every descendant of a run carries, with the run's id.
 pub const RUN_ID_VARIABLE: &str = "RALPH_RUN_ID";
+
+/// Reads the kernel's tables, for fuzzing.
+pub(crate) fn fuzz(bytes: &[u8]) {
+    tree::fuzz(bytes);
+}

@@ -8,9 +8,9 @@
 use rustix::process::Pid;
 
 #[cfg(not(target_os = "linux"))]
-pub(super) use elsewhere::{all, children_of, is_ignored, process};
+pub(super) use elsewhere::{all, children_of, fuzz, is_ignored, process};
 #[cfg(target_os = "linux")]
-pub(super) use linux::{all, children_of, is_ignored, process};
+pub(super) use linux::{all, children_of, fuzz, is_ignored, process};
 
 /// One line of the process table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,6 +136,15 @@ mod linux {
         Some(Process { pid, parent, group, started, life })
     }
 
+    /// Reads a line of the table, for fuzzing.
+    pub(in super::super) fn fuzz(stat: &[u8]) {
+        let own = rustix::process::getpid();
+        if let Some(process) = parse(own, stat) {
+            let is_real = |pid: Option<Pid>| pid.is_none_or(|pid| pid.as_raw_pid() > 0);
+            assert!(is_real(process.parent) && is_real(process.group), "no whole groups");
+        }
+    }
+
     #[cfg(test)]
     mod tests {
         use super::*;
@@ -184,6 +193,9 @@ mod elsewhere {
     pub(in super::super) fn process(_pid: Pid) -> Option<Process> {
         None
     }
+
+    /// Reads nothing: there is no table.
+    pub(in super::super) fn fuzz(_stat: &[u8]) {}
 
     /// Returns false: it cannot be told without a table.
     pub(in super::super) fn is_ignored(_signal: i32) -> bool {

@@ -26,5 +26,10 @@ pub use link::{Aside, Screen as ScreenLink};
 pub use player::{Moment, Recording, Said, replay};
 pub use view::{FullScreen, Setup};
 
+/// Reads what a terminal sends, for fuzzing.
+pub(crate) fn fuzz(bytes: &[u8]) {
+    keys::fuzz(bytes);
+}
+
 #[cfg(test)]
 mod tests;
