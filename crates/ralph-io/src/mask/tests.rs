@@ -106,16 +106,16 @@ fn what_comes_later_does_not_change_what_was_said() {
     }
 }
 
-/// Each of these takes the square of its length if every candidate is followed to the end: hours.
+/// Each of these takes the square of its length if every candidate is followed to the end.
 #[test]
 fn a_flood_of_candidates_is_read_in_time() {
     let masker = Masker::new((0..60).map(|number| format!("secret-number-{number:04}")));
     for word in
         ["AKIA", "eyJ", "sk-ant-", "ghp_", "secret-number-0059", "-----BEGIN PRIVATE KEY-----"]
     {
-        let flood = word.repeat((1 << 18) / word.len());
+        let flood = word.repeat((1 << 16) / word.len());
         assert!(masker.text(&flood).len() <= flood.len(), "{word}");
-        assert!(in_pieces(&masker, flood.as_bytes(), 1 << 16).len() <= flood.len(), "{word}");
+        assert!(in_pieces(&masker, flood.as_bytes(), 1 << 14).len() <= flood.len(), "{word}");
     }
 }
 
