@@ -256,7 +256,8 @@ impl Sealed {
     }
 
     /// Returns the processes that still belong to this environment: those that mention its
-    /// directory in their command line or environment. Waits a moment for those that are leaving.
+    /// directory or one of its runs in their command line or environment. Waits a moment for those
+    /// that are leaving.
     pub fn survivors(&self) -> Vec<String> {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
@@ -269,7 +270,11 @@ impl Sealed {
     }
 
     fn processes(&self) -> Vec<String> {
-        let marker = self.root.path().to_string_lossy().into_owned();
+        // A guard has no environment; it is known by the id of its run.
+        let runs = self.runs().into_iter().filter_map(|run| Some(run.file_name()?.to_owned()));
+        let mut markers: Vec<String> = runs.filter_map(|run| run.into_string().ok()).collect();
+        markers.push(self.root.path().to_string_lossy().into_owned());
+        let is_ours = |text: &str| markers.iter().any(|marker| text.contains(marker));
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -286,7 +291,7 @@ impl Sealed {
             let is_zombie =
                 read("stat").rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
             let command = read("cmdline").replace('\0', " ");
-            if !is_zombie && (command.contains(&marker) || read("environ").contains(&marker)) {
+            if !is_zombie && (is_ours(&command) || is_ours(&read("environ"))) {
                 found.push(format!("{pid} {command}"));
             }
         }

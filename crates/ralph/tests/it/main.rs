@@ -19,6 +19,7 @@ mod guidance;
 mod guides;
 mod hook;
 mod init;
+mod kills;
 mod landing;
 mod loops;
 mod memory;
