@@ -15,6 +15,7 @@ mod custom;
 mod dialects;
 mod examples;
 mod failures;
+mod faults;
 mod guidance;
 mod guides;
 mod hook;
