@@ -24,6 +24,8 @@ pub(super) enum Moment {
     At { phase: String, nth: usize, then: Duration },
     /// A moment after something is there, by its path in the project.
     Appears { path: &'static str, then: Duration },
+    /// When an answer has come whole and is not recorded yet.
+    Answered,
 }
 
 /// Whom to strike.
@@ -43,15 +45,14 @@ pub(super) struct Blow {
     pub(super) target: Target,
 }
 
-/// What came of it. A phase is the last event of the journal; `cut` counts a call whose answer had
-/// not come whole.
+/// What came of it. A phase is the last event of the journal.
 #[derive(Debug)]
 pub(super) enum Struck {
     /// It had ended before.
     Missed(Finished),
     Ralph {
         phase: String,
-        cut: usize,
+        open: Option<OpenCall>,
     },
     /// The run went on without its guard.
     Guard {
@@ -60,17 +61,28 @@ pub(super) enum Struck {
     },
     Both {
         phase: String,
-        cut: usize,
+        open: Option<OpenCall>,
     },
+}
+
+/// A call without a recorded reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OpenCall {
+    pub(super) iteration: u64,
+    pub(super) ask: u64,
+    /// Whether the answer had come whole, and so must not be asked for again.
+    pub(super) is_answered: bool,
 }
 
 impl fmt::Display for Struck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missed(_) => write!(f, "ended before the blow"),
-            Self::Ralph { phase, .. } => write!(f, "killed after {phase}"),
+            Self::Ralph { phase, open } => write!(f, "killed after {phase}, {open:?}"),
             Self::Guard { phase, .. } => write!(f, "lost its guard after {phase}"),
-            Self::Both { phase, .. } => write!(f, "killed with its guard after {phase}"),
+            Self::Both { phase, open } => {
+                write!(f, "killed with its guard after {phase}, {open:?}")
+            }
         }
     }
 }
@@ -97,10 +109,10 @@ impl Blow {
         if end.code.is_some() {
             return Struck::Missed(end);
         }
-        let (phase, cut) = (last_phase(sealed), calls_cut(sealed));
+        let (phase, open) = (last_phase(sealed), open_call(sealed));
         match guard {
-            Some(_) => Struck::Both { phase, cut },
-            None => Struck::Ralph { phase, cut },
+            Some(_) => Struck::Both { phase, open },
+            None => Struck::Ralph { phase, open },
         }
     }
 }
@@ -124,10 +136,11 @@ impl Moment {
                         && journals.phases.iter().filter(|it| *it == phase).count() >= *nth
                 }
                 Self::Appears { path, .. } => sealed.project().join(path).exists(),
+                Self::Answered => open_call(sealed).is_some_and(|call| call.is_answered),
             };
             if has_come {
                 match self {
-                    Self::After(_) => {}
+                    Self::After(_) | Self::Answered => {}
                     Self::At { then, .. } | Self::Appears { then, .. } => thread::sleep(*then),
                 }
                 return;
@@ -202,25 +215,36 @@ fn last_phase(sealed: &Sealed) -> String {
     phases.unwrap_or_else(|| "nothing".to_owned())
 }
 
-/// Returns how many calls of the last run have neither a recorded reply nor a whole answer: none
-/// or one.
-fn calls_cut(sealed: &Sealed) -> usize {
-    let Some(run) = sealed.runs().pop() else { return 0 };
-    let (mut iteration, mut open) = (0, None);
+/// A call or a reply in the journal of the last run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Talk {
+    Asked { iteration: u64, ask: u64 },
+    Replied { iteration: u64, ask: u64 },
+}
+
+/// Returns all calls and replies of the last run, in order.
+pub(super) fn talk(sealed: &Sealed) -> Vec<Talk> {
+    let (mut iteration, mut found) = (0, Vec::new());
     for event in sealed.events() {
+        let number = |name: &str| event[name].as_u64().unwrap_or(0);
         match event["type"].as_str() {
-            Some("iteration_started") => iteration = event["iteration"].as_u64().unwrap_or(0),
-            Some("asked") => open = event["ask"].as_u64(),
-            Some("replied") => open = None,
+            Some("iteration_started") => iteration = number("iteration"),
+            Some("asked") => found.push(Talk::Asked { iteration, ask: number("ask") }),
+            Some("replied") => found.push(Talk::Replied { iteration, ask: number("ask") }),
             Some(_) | None => {}
         }
     }
-    let Some(ask) = open else { return 0 };
+    found
+}
+
+fn open_call(sealed: &Sealed) -> Option<OpenCall> {
+    let Talk::Asked { iteration, ask } = talk(sealed).pop()? else { return None };
     let name = match ask {
         0 | 1 => format!("agent-{iteration}.ndjson.zst"),
         ask => format!("agent-{iteration}-{ask}.ndjson.zst"),
     };
-    usize::from(!has_answer(&run.join(name)))
+    let is_answered = has_answer(&sealed.runs().pop()?.join(name));
+    Some(OpenCall { iteration, ask, is_answered })
 }
 
 /// Returns whether a raw stream holds an answer that ended well.

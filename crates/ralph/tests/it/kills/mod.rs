@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ralph_testkit::sealed::{Finished, Sealed};
 
-use blow::{Blow, Moment, Struck, Target};
+use blow::{Blow, Moment, OpenCall, Struck, Talk, Target};
 use chance::Chance;
 use essence::{Essence, essence};
 use household::Belongings;
@@ -67,6 +67,8 @@ struct Undisturbed {
 struct Tally {
     hits: usize,
     guards: usize,
+    /// How many came between an answer and its record.
+    answered: usize,
     phases: BTreeSet<String>,
 }
 
@@ -95,9 +97,10 @@ fn prove(scene: &Scene) {
     let hit = known.iter().filter(|phase| tally.phases.contains(**phase)).count();
     assert!(hit * 5 >= known.len() * 2, "seed {seed}: of {known:?} only {:?}", tally.phases);
     eprintln!(
-        "seed {seed}: {} kills ({} of the guard) in {runs} runs and {hit} of {} phases",
+        "seed {seed}: {} kills ({} of the guard, {} after an answer) in {runs} runs and {hit} of {} phases",
         tally.hits,
         tally.guards,
+        tally.answered,
         known.len()
     );
 }
@@ -136,8 +139,8 @@ struct Run<'a> {
     before: Belongings,
     /// What was done to it, for whoever reads the failure.
     story: Vec<String>,
-    /// How many calls were cut off before their answer was there.
-    cut: usize,
+    /// The calls that were open when a kill came.
+    open: Vec<OpenCall>,
 }
 
 impl<'a> Run<'a> {
@@ -145,7 +148,7 @@ impl<'a> Run<'a> {
         let sealed = (scene.make)();
         let before = Belongings::of(&sealed);
         let story = vec![format!("seed {seed}")];
-        Self { scene, undisturbed, sealed, before, story, cut: 0 }
+        Self { scene, undisturbed, sealed, before, story, open: Vec::new() }
     }
 
     fn play(mut self, chance: &mut Chance, tally: &mut Tally) {
@@ -175,17 +178,18 @@ impl<'a> Run<'a> {
                     self.expect_end(&words, end);
                     break;
                 }
-                Struck::Ralph { phase, cut } => {
+                Struck::Ralph { phase, open } => {
+                    tally.answered += usize::from(open.is_some_and(|it| it.is_answered));
                     tally.note(phase);
-                    self.cut += cut;
+                    self.open.extend(open);
                     assert_eq!(self.sealed.survivors(), [""; 0], "{}", self.told());
                     false
                 }
                 // Nobody is there to end what is left, but for the one who goes on.
-                Struck::Both { phase, cut } => {
+                Struck::Both { phase, open } => {
                     tally.guards += 1;
                     tally.note(phase);
-                    self.cut += cut;
+                    self.open.extend(open);
                     true
                 }
             };
@@ -219,6 +223,7 @@ impl<'a> Run<'a> {
                 let then = Duration::from_micros(chance.below(longest) as u64);
                 match (chance.below(16), self.scene.trace) {
                     (0..=1, Some(path)) => Moment::Appears { path, then },
+                    (2, _) => Moment::Answered,
                     (0..=6, _) if at == 0 => Moment::After(chance.within(lasted * 4 / 5)),
                     (0..=6, _) => Moment::After(chance.within(lasted / 3)),
                     _ => {
@@ -251,11 +256,23 @@ impl<'a> Run<'a> {
         assert_eq!(self.sealed.survivors(), [""; 0], "{told}");
         essence(&self.sealed).expect_same(&self.undisturbed.essence, &told);
         assert_eq!(Belongings::of(&self.sealed), self.before, "{told}");
+        self.expect_no_answer_twice(&told);
+    }
+
+    fn expect_no_answer_twice(&self, told: &str) {
         let calls = calls(&self.sealed);
-        let most = self.undisturbed.calls + self.cut;
+        let most = self.undisturbed.calls + self.open.len();
         assert!(calls.len() <= most, "{} calls, not {most}: {calls:#?}\n{told}", calls.len());
         let different: BTreeSet<&String> = calls.iter().collect();
         assert_eq!(different.len(), calls.len(), "a call was made twice: {calls:#?}\n{told}");
+        let talk = blow::talk(&self.sealed);
+        for OpenCall { iteration, ask, .. } in self.open.iter().filter(|it| it.is_answered) {
+            let (iteration, ask) = (*iteration, *ask);
+            let place = talk.iter().position(|it| *it == Talk::Asked { iteration, ask });
+            let next = place.and_then(|place| talk.get(place + 1));
+            let expect = Talk::Replied { iteration, ask };
+            assert_eq!(next, Some(&expect), "what was received is not asked for again: {told}");
+        }
     }
 
     fn told(&self) -> String {
