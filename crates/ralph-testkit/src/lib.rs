@@ -6,4 +6,5 @@ pub mod browser;
 pub mod models;
 pub mod receiver;
 pub mod sealed;
+pub mod simulation;
 pub mod world;
