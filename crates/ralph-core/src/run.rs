@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::asking::{Asking, AskingEnd, PromptSize};
 use crate::board::{Board, FileState, Turn};
-use crate::claim::ClaimFile;
 use crate::context::Calibration;
 use crate::control::{self, Control};
 use crate::event::{
@@ -250,8 +249,8 @@ impl RunState {
                 if let Some(board) = &mut self.board {
                     board.file = FileState::InStep;
                 }
-                if let Some(claim) = self.current.as_mut().and_then(|it| it.claim.as_mut()) {
-                    claim.file = ClaimFile::Written;
+                if let Some(current) = &mut self.current {
+                    current.list_was_put_back();
                 }
             }
             Event::BaselineStarted { tree } => {

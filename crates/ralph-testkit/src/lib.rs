@@ -7,4 +7,5 @@ pub mod measure;
 pub mod models;
 pub mod receiver;
 pub mod sealed;
+pub mod simulation;
 pub mod world;

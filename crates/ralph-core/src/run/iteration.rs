@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::asking::Asking;
-use crate::claim::Claim;
+use crate::claim::{Claim, ClaimFile};
 use crate::control::Note;
 use crate::event::{Checkpoint, Landed, Observation, Purpose, Recorded, TreeId};
 use crate::gate::GateResult;
@@ -92,6 +92,25 @@ impl Iteration {
             message: Asking::default(),
             landed: Vec::new(),
         }
+    }
+
+    /// Takes in that the task file was made to say what the list says. What a landing wrote into
+    /// it before is gone, and with it the tree that was noted for a commit still to come.
+    pub(super) fn list_was_put_back(&mut self) {
+        if let Some(claim) = &mut self.claim {
+            claim.file = ClaimFile::Written;
+        }
+        let is_committed = self.landed.iter().any(|it| matches!(it, Landed::Committed { .. }));
+        self.landed.retain(|landed| match landed {
+            Landed::ListWritten => false,
+            Landed::Surveyed { .. } => is_committed,
+            Landed::Committed { .. }
+            | Landed::NothingToCommit
+            | Landed::CommitRefused { .. }
+            | Landed::ScmRan { .. }
+            | Landed::Shelved { .. }
+            | Landed::RolledBack { .. } => true,
+        });
     }
 
     /// Returns the question that an answer is for.

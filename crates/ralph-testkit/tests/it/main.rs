@@ -16,6 +16,7 @@ mod planned;
 mod process;
 mod prompts;
 mod sim;
+mod simulation;
 mod tasks;
 mod telemetry;
 mod tidy;
