@@ -214,6 +214,15 @@ pub enum Purpose {
     Message,
 }
 
+/// What is checked out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckedOut {
+    /// The commit; none before the first one.
+    pub head: Option<CommitId>,
+    /// The full name of the branch; none if HEAD is detached.
+    pub branch: Option<String>,
+}
+
 /// What became of the work tree and of the history since work began that is not landed yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
@@ -228,6 +237,9 @@ pub struct Observation {
     pub more_files: u32,
     /// What became of the history.
     pub history: History,
+    /// What is checked out; none in journals that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked_out: Option<CheckedOut>,
     /// Paths that differ from the commit that is checked out; at most [`UNCOMMITTED_FILES`].
     #[serde(default)]
     pub uncommitted: Vec<String>,

@@ -14,6 +14,9 @@ use std::{env, fs, panic, process, thread};
 
 use ralph_testkit::simulation::{Plan, Report, Tally, check, draw, run, shrink, sweep};
 
+/// Whoever takes longer than this is named.
+const SLOW: Duration = Duration::from_secs(2);
+
 /// What is to be done.
 struct Wanted {
     time: Option<Duration>,
@@ -100,7 +103,7 @@ fn worker(
             break;
         }
         let seed = wanted.from.wrapping_add(number);
-        let plan = draw(seed);
+        let (plan, asked) = (draw(seed), Instant::now());
         let (runs, plan, report) = match wanted.kind {
             Kind::Drawn => (1, plan.clone(), check(&plan)),
             Kind::Sweep => match sweep(&plan) {
@@ -108,14 +111,16 @@ fn worker(
                 (None, deaths) => (deaths + 1, plan.clone(), run(&plan)),
             },
         };
+        let took = asked.elapsed();
+        if took > SLOW {
+            let (steps, events) = (report.steps, report.journal.len());
+            println!("seed {seed} took {took:.1?}: {steps} steps, {events} events");
+        }
         let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
         sums.tally.add(&report.tally);
         sums.runs += runs;
         let Some(first) = report.violations.first() else { continue };
-        let is_number = |letter: char| letter.is_ascii_digit();
-        let said: String = first.said.chars().filter(|it| !is_number(*it)).take(60).collect();
-        let key = format!("{:?} {said}", first.invariant);
-        sums.found.entry(key).or_insert_with(|| (0, seed, plan, report)).0 += 1;
+        sums.found.entry(first.kind()).or_insert_with(|| (0, seed, plan, report)).0 += 1;
         match wanted.after {
             After::Stop => is_over.store(true, Ordering::Relaxed),
             After::GoOn => {}
@@ -127,8 +132,8 @@ fn worker(
 fn tell(times: u64, seed: u64, plan: &Plan, report: &Report) {
     println!("\nseed {seed}: {}", report.violations[0]);
     println!("({times} times alike)");
-    let wrong = report.violations[0].invariant;
-    let fails = |plan: &Plan| check(plan).violations.iter().any(|found| found.invariant == wrong);
+    let wrong = report.violations[0].kind();
+    let fails = |plan: &Plan| check(plan).violations.iter().any(|found| found.kind() == wrong);
     let small = if fails(plan) { shrink(plan, fails) } else { plan.clone() };
     for violation in &check(&small).violations {
         println!("in the smallest plan: {violation}");

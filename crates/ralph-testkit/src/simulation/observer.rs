@@ -69,6 +69,14 @@ pub struct Violation {
     pub seq: u64,
 }
 
+impl Violation {
+    /// Returns what was violated in words that are the same in runs alike.
+    pub fn kind(&self) -> String {
+        let words = self.said.chars().filter(|letter| !letter.is_ascii_digit());
+        format!("{:?} {}", self.invariant, words.take(40).collect::<String>())
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}, after event {}: {}", self.invariant, self.seq, self.said)
@@ -167,7 +175,9 @@ impl Observer {
         if matches!(recorded.event, Event::IterationEnded { .. }) {
             self.last = self.watched.take();
         }
-        if number_of(&[recorded.seq, world.all_steps]).is_multiple_of(96) {
+        // The longer a journal is, the longer that takes, and the more seldom it is done.
+        let seldom = recorded.seq.max(96);
+        if number_of(&[recorded.seq, world.all_steps]).is_multiple_of(seldom) {
             self.refold(world);
         }
     }

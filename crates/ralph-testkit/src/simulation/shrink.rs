@@ -37,9 +37,10 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
     without(&mut all, plan, |plan| &mut plan.wishes);
     without(&mut all, plan, |plan| &mut plan.gates);
     without(&mut all, plan, |plan| &mut plan.tasks);
-    if plan.script.len() > 1 {
-        without(&mut all, plan, |plan| &mut plan.script);
-    }
+    // Somebody must answer.
+    let mut scripts = Vec::new();
+    without(&mut scripts, plan, |plan| &mut plan.script);
+    all.extend(scripts.into_iter().filter(|plan| !plan.script.is_empty()));
     let mut simpler = |change: &dyn Fn(&mut Plan)| {
         let mut candidate = plan.clone();
         change(&mut candidate);

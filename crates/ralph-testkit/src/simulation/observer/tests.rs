@@ -162,6 +162,7 @@ impl Forged {
             files: Vec::new(),
             more_files: 0,
             history: History::Same,
+            checked_out: None,
             uncommitted: Vec::new(),
             leaks: Vec::new(),
             meddling: Vec::new(),

@@ -1,6 +1,6 @@
 //! The repository as the engine sees it.
 
-use ralph_core::event::{Checkpoint, Observation, TreeId};
+use ralph_core::event::{CheckedOut, Checkpoint, Observation, TreeId};
 use ralph_core::glob::Pattern;
 use ralph_core::ports::{
     CommitOrder, CommitResult, Depth, Mark, ScmResult, ShelveOrder, Shelved, Survey, Vcs, VcsError,
@@ -47,6 +47,10 @@ impl Port {
             files,
             more_files: 0,
             history: repository.history(place.head, Some(&place.branch)),
+            checked_out: Some(CheckedOut {
+                head: repository.head.map(commit_id),
+                branch: Some(repository.branch.clone()),
+            }),
             uncommitted: uncommitted.into_iter().map(|file| file.path).collect(),
             meddling,
             planted: Vec::new(),
