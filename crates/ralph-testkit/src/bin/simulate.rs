@@ -1,7 +1,7 @@
 //! Simulates runs for as long as it is told, and says what it found.
 //!
 //! `simulate [--for 10m] [--runs N] [--from SEED] [--jobs 2] [--sweep] [--all]`, or
-//! `simulate --plan FILE` to see one run with its journal. With `--sweep` the process dies at every
+//! `simulate --plan FILE` and `simulate --seed SEED` to see one run with its journal. With `--sweep` the process dies at every
 //! step of every plan; with `--all` the search goes on after something was found.
 
 #![expect(clippy::print_stdout, reason = "a program that says what it found")]
@@ -25,7 +25,7 @@ struct Wanted {
     jobs: u64,
     kind: Kind,
     after: After,
-    plan: Option<String>,
+    plan: Option<Plan>,
 }
 
 /// How plans are played.
@@ -61,8 +61,8 @@ fn main() {
     };
     // What a panic says is part of the report.
     panic::set_hook(Box::new(|_| {}));
-    if let Some(file) = &wanted.plan {
-        return play(file);
+    if let Some(plan) = &wanted.plan {
+        return play(plan);
     }
     let (begun, next, is_over) = (Instant::now(), AtomicU64::new(0), AtomicBool::new(false));
     let sums = Mutex::new(Sums::default());
@@ -142,12 +142,8 @@ fn tell(times: u64, seed: u64, plan: &Plan, report: &Report) {
 }
 
 /// Plays one plan, also undisturbed, and shows the journals.
-fn play(file: &str) {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    let Ok(plan) = serde_json::from_str::<Plan>(&text) else {
-        println!("simulate: no plan in `{file}`");
-        process::exit(2);
-    };
+fn play(plan: &Plan) {
+    println!("{}", serde_json::to_string(plan).unwrap_or_default());
     for plan in [plan.clone(), plan.undisturbed()] {
         let report = run(&plan);
         for recorded in &report.journal {
@@ -156,7 +152,7 @@ fn play(file: &str) {
         }
         println!("{:?}\n{:?}\n", report.violations, report.ended);
     }
-    println!("{:?}", check(&plan).violations);
+    println!("{:?}", check(plan).violations);
 }
 
 fn wanted(mut args: impl Iterator<Item = String>) -> Result<Wanted, String> {
@@ -192,7 +188,12 @@ fn take(wanted: &mut Wanted, arg: &str, value: String) -> Result<(), String> {
         "--runs" => wanted.runs = Some(number()?),
         "--from" => wanted.from = number()?,
         "--jobs" => wanted.jobs = number()?.max(1),
-        "--plan" => wanted.plan = Some(value),
+        "--seed" => wanted.plan = Some(draw(number()?)),
+        "--plan" => {
+            let text = fs::read_to_string(&value).unwrap_or_default();
+            let plan = serde_json::from_str(&text);
+            wanted.plan = Some(plan.map_err(|why| format!("no plan in `{value}`: {why}"))?);
+        }
         _ => return Err(format!("nobody knows `{arg}`")),
     }
     Ok(())

@@ -6,7 +6,7 @@ use ralph_testkit::simulation::plan::{Character, FaultKind};
 use ralph_testkit::simulation::{Plan, Tally, check, draw, kept, shrink, sweep};
 
 /// So many that everything happens, and so few that nobody waits for it.
-const RUNS: u64 = 1_500;
+const RUNS: u64 = 900;
 
 /// Plays a plan, and fails with the smallest one that fails alike.
 #[track_caller]
