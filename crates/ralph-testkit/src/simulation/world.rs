@@ -131,6 +131,12 @@ impl World {
                 },
             })
         });
+        let mut tally = Tally::default();
+        if plan.workflow == Workflow::SpecsBuild
+            && plan.faults.iter().any(|fault| fault.kind == FaultKind::PlanIsMissing)
+        {
+            tally.count("fault PlanIsMissing");
+        }
         let junk = plan.wishes.iter().filter(|it| it.wish == WishKind::Junk);
         Self {
             inbox: inbox.collect(),
@@ -154,7 +160,7 @@ impl World {
             die_at: None,
             fired: BTreeSet::new(),
             spent: BTreeSet::new(),
-            tally: Tally::default(),
+            tally,
             plan: plan.clone(),
         }
     }
