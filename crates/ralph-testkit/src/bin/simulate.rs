@@ -171,7 +171,7 @@ fn wanted(mut args: impl Iterator<Item = String>) -> Result<Wanted, String> {
             "--all" => wanted.after = After::GoOn,
             _ => {
                 let value = args.next().ok_or(format!("`{arg}` wants a value"))?;
-                take(&mut wanted, &arg, value)?;
+                take(&mut wanted, &arg, &value)?;
             }
         }
     }
@@ -181,16 +181,16 @@ fn wanted(mut args: impl Iterator<Item = String>) -> Result<Wanted, String> {
     Ok(wanted)
 }
 
-fn take(wanted: &mut Wanted, arg: &str, value: String) -> Result<(), String> {
+fn take(wanted: &mut Wanted, arg: &str, value: &str) -> Result<(), String> {
     let number = || value.parse::<u64>().map_err(|_| format!("`{value}` is no number"));
     match arg {
-        "--for" => wanted.time = Some(span(&value)?),
+        "--for" => wanted.time = Some(span(value)?),
         "--runs" => wanted.runs = Some(number()?),
         "--from" => wanted.from = number()?,
         "--jobs" => wanted.jobs = number()?.max(1),
         "--seed" => wanted.plan = Some(draw(number()?)),
         "--plan" => {
-            let text = fs::read_to_string(&value).unwrap_or_default();
+            let text = fs::read_to_string(value).unwrap_or_default();
             let plan = serde_json::from_str(&text);
             wanted.plan = Some(plan.map_err(|why| format!("no plan in `{value}`: {why}"))?);
         }

@@ -73,7 +73,8 @@ const EVENTS: [&str; 20] = [
 
 /// Plans in which something goes wrong that can only go wrong where much else comes together.
 fn rare() -> Vec<Plan> {
-    let drawn = (0..).map(draw).find(|it| it.workflow == Workflow::Tasks && !it.tasks.is_empty());
+    let drawn =
+        (0..10_000).map(draw).find(|it| it.workflow == Workflow::Tasks && !it.tasks.is_empty());
     let least = shrink(&drawn.expect("there is one"), |plan| !plan.tasks.is_empty());
     let least = Plan { commit: CommitMode::Ralph, ..least };
     let with = |kind, character| Plan {
@@ -140,7 +141,7 @@ fn a_seed_is_one_plan_and_a_plan_is_plain_data() {
 
 #[test]
 fn a_plan_is_made_as_small_as_it_can_be() {
-    let plan = (0..).map(draw).find(|plan| plan.tasks.len() > 3 && plan.deaths.len() > 1);
+    let plan = (0..10_000).map(draw).find(|plan| plan.tasks.len() > 3 && plan.deaths.len() > 1);
     let plan = plan.expect("there is one");
     let small = shrink(&plan, |plan| plan.tasks.len() > 1);
     assert_eq!((small.tasks.len(), small.deaths.len(), small.script.len()), (2, 0, 1));
