@@ -41,13 +41,30 @@ download() {
                 curl --proto "$proto" --fail --silent --show-error --location --retry 3 \
                     --output "$2" "$1" || fail "cannot download $1"
             elif command -v wget >/dev/null; then
-                wget --quiet --tries=3 --output-document="$2" "$1" || fail "cannot download $1"
+                download_with_wget "$1" "$2"
             else
                 fail "curl or wget is needed"
             fi
             ;;
         *) fail "the base URL must begin with https:// or file://; it is $1" ;;
     esac
+}
+
+# wget follows a redirect wherever it leads, so that each step is looked at before it is taken.
+download_with_wget() {
+    url=$1
+    for _ in 1 2 3 4 5; do
+        case "$1 $url" in
+            "https://"*" https://"* | "http://"*" http://127.0.0.1:"* | "http://"*" http://localhost:"*) ;;
+            *) fail "$1 leads to $url, which is not https" ;;
+        esac
+        if head=$(wget --tries=3 --max-redirect=0 --server-response --output-document="$2" "$url" 2>&1); then
+            return
+        fi
+        url=$(printf '%s\n' "$head" | sed -n 's/^ *[Ll]ocation: *\([^[:space:]]*\).*/\1/p' | tail -n 1)
+        [ -n "$url" ] || fail "cannot download $1: $(printf '%s\n' "$head" | tail -n 1)"
+    done
+    fail "cannot download $1: it leads on and on"
 }
 
 sha256() {

@@ -33,9 +33,13 @@ pub struct Amendments {
 
 /// Weighs the amendments of an iteration against the list as it is.
 pub fn weigh(list: &TaskList, proposals: &[Amendment], current: &TaskId, limit: u32) -> Amendments {
+    let mut amendments = Amendments::default();
+    if proposals.is_empty() {
+        // The usual case, in which a long list is neither copied nor checked.
+        return amendments;
+    }
     let mut list = list.clone();
     let mut known = list.validate().len();
-    let mut amendments = Amendments::default();
     for proposal in proposals {
         let is_over = amendments.changes.len() >= limit as usize;
         let weighed = if is_over {

@@ -29,6 +29,8 @@ pub struct Claim {
 pub enum ClaimFile {
     /// It does.
     AsClaimed,
+    /// It does, but something that goes with it was put right in the claim.
+    PutRight,
     /// ralph has written it since.
     Written,
 }
@@ -36,15 +38,20 @@ pub enum ClaimFile {
 impl Claim {
     /// Returns the claim that a task file makes.
     pub fn read(known: &TaskList, found: TasksFound, turn: &Turn) -> Self {
+        let mut file = ClaimFile::AsClaimed;
         let (changes, refused) = match found {
             TasksFound::Same => (Vec::new(), Vec::new()),
             TasksFound::Edited(edited) => {
                 let reconciled = rules::reconcile(known, &edited, turn);
-                (edits::changes(known, &reconciled.list), reconciled.violations)
+                let changes = edits::changes(known, &reconciled.list);
+                if changes.iter().any(|change| is_put_right(change, &edited)) {
+                    file = ClaimFile::PutRight;
+                }
+                (changes, reconciled.violations)
             }
             TasksFound::Broken { message } => (Vec::new(), vec![unreadable(&message)]),
         };
-        Self { changes, refused, file: ClaimFile::AsClaimed }
+        Self { changes, refused, file }
     }
 
     /// Returns a task as the claim has it.
@@ -66,6 +73,22 @@ impl Claim {
     /// Returns whether the task file says exactly what these changes make of the list.
     pub fn is_in_file(&self, changes: &[TaskChange]) -> bool {
         self.file == ClaimFile::AsClaimed && self.refused.is_empty() && self.changes == changes
+    }
+}
+
+/// Returns whether a change is not in the file: feedback that was mended and reviews that nobody
+/// wants are cleared for the agent.
+fn is_put_right(change: &TaskChange, edited: &TaskList) -> bool {
+    match change {
+        TaskChange::SetReview { task, review } => {
+            edited.task(task).is_none_or(|task| task.review != *review)
+        }
+        TaskChange::SetStatus { .. }
+        | TaskChange::SetAttempts { .. }
+        | TaskChange::SetNotes { .. }
+        | TaskChange::Add { .. }
+        | TaskChange::Modify { .. }
+        | TaskChange::Remove { .. } => false,
     }
 }
 

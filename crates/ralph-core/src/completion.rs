@@ -127,7 +127,11 @@ fn tag_at(text: &str) -> TagAt<'_> {
 
 fn find_ignoring_case(text: &str, lower: &str) -> Option<usize> {
     let window = &text.as_bytes()[..text.len().min(LONGEST_CONTENT + 2 * lower.len())];
-    window.windows(lower.len()).position(|slice| slice.eq_ignore_ascii_case(lower.as_bytes()))
+    // Every tag begins with this; a flood of tags that open and never close must not be slow.
+    memchr::memchr_iter(b'<', window).find(|at| {
+        let slice = window.get(*at..*at + lower.len());
+        slice.is_some_and(|slice| slice.eq_ignore_ascii_case(lower.as_bytes()))
+    })
 }
 
 /// Removes exact echoes of a prompt from a text that comes in pieces.

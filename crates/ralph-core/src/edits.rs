@@ -5,7 +5,7 @@
 //! get away with something is put back: how far tasks are, what reviews said, and the words of
 //! the task being worked on are ralph's for the time of the run. Not here: finding the change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::TaskId;
 use crate::task::{Task, TaskChange, TaskFields, TaskList, TaskStatus};
@@ -66,7 +66,17 @@ pub fn merge(known: &TaskList, found: &TaskList, current: Option<&TaskId>) -> Me
 
 /// Returns the changes that make one list of another.
 pub fn changes(from: &TaskList, to: &TaskList) -> Vec<TaskChange> {
-    let gone = from.tasks.iter().filter(|task| to.task(&task.id).is_none());
+    let pairs = || from.tasks.iter().zip(&to.tasks);
+    // The usual case, many times in a run: nothing came, went or moved.
+    if from.tasks.len() == to.tasks.len() && pairs().all(|(old, new)| old.id == new.id) {
+        let mut changes = Vec::new();
+        for (old, new) in pairs().filter(|(old, new)| old != new) {
+            differences(old, new, &mut changes);
+        }
+        return changes;
+    }
+    let stay: BTreeSet<&TaskId> = to.tasks.iter().map(|task| &task.id).collect();
+    let gone = from.tasks.iter().filter(|task| !stay.contains(&task.id));
     let mut changes: Vec<TaskChange> =
         gone.map(|task| TaskChange::Remove { task: task.id.clone() }).collect();
     let places: BTreeMap<&TaskId, &Task> =

@@ -26,7 +26,7 @@ use crate::ids::{IterationNumber, RunId};
 use crate::outcome::Outcome;
 use crate::ports::{
     Activity, CommitOrder, CommitResult, Mark, Moment, Ports, PromptError, ScmResult, StoreError,
-    TasksError, VcsError, View,
+    Survey, TasksError, VcsError, View,
 };
 use crate::recipe::Recipe;
 use crate::run::{FoldError, RunState};
@@ -220,7 +220,10 @@ impl<'a> Engine<'a> {
             Step::Judge => self.judge()?,
             Step::WriteList => self.write_list()?,
             Step::Survey => {
-                let survey = self.ports.vcs.survey()?;
+                let survey = match self.seen_already() {
+                    Some(survey) => Some(survey),
+                    None => self.ports.vcs.survey()?,
+                };
                 // Without git's word on it there may well be something to commit.
                 let changes = survey.as_ref().map_or(Changes::Some, |survey| survey.changes);
                 let tree = survey.map(|survey| survey.tree);
@@ -288,17 +291,17 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
+    /// Returns what a survey would say, if nothing has happened to the work tree since it was
+    /// looked at after the agent's end: no gate has run, and ralph has written nothing.
+    fn seen_already(&self) -> Option<Survey> {
+        let current = self.state.current.as_ref()?;
+        let is_untouched = current.gates.is_empty() && current.landed.is_empty();
+        let seen = current.observation().filter(|_| is_untouched)?;
+        Some(Survey { tree: seen.tree.clone(), changes: seen.changes })
+    }
+
     fn surveyed_tree(&self) -> Option<TreeId> {
-        self.state.current.as_ref()?.landed.iter().find_map(|landed| match landed {
-            Landed::Surveyed { tree, .. } => tree.clone(),
-            Landed::Committed { .. }
-            | Landed::NothingToCommit
-            | Landed::CommitRefused { .. }
-            | Landed::ScmRan { .. }
-            | Landed::ListWritten
-            | Landed::Shelved { .. }
-            | Landed::RolledBack { .. } => None,
-        })
+        self.state.current.as_ref()?.landed.iter().find_map(Landed::surveyed).cloned()
     }
 
     fn scm(&mut self, command: &str, words: &[String]) -> Result<(), Trouble> {

@@ -214,6 +214,15 @@ pub enum Purpose {
     Message,
 }
 
+/// What is checked out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckedOut {
+    /// The commit; none before the first one.
+    pub head: Option<CommitId>,
+    /// The full name of the branch; none if HEAD is detached.
+    pub branch: Option<String>,
+}
+
 /// What became of the work tree and of the history since work began that is not landed yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
@@ -228,6 +237,9 @@ pub struct Observation {
     pub more_files: u32,
     /// What became of the history.
     pub history: History,
+    /// What is checked out; none in journals that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked_out: Option<CheckedOut>,
     /// Paths that differ from the commit that is checked out; at most [`UNCOMMITTED_FILES`].
     #[serde(default)]
     pub uncommitted: Vec<String>,
@@ -245,7 +257,7 @@ pub struct Observation {
 /// Returns what an agent is told that changed files of git's own.
 pub fn meddled(paths: &[String]) -> String {
     format!(
-        "These files belong to git itself and were changed. They have been put back; do not touch them:\n- {}",
+        "These files belong to git itself, or are out of its sight, and were changed. They have been put back; do not touch them:\n- {}",
         paths.join("\n- ")
     )
 }
@@ -340,6 +352,32 @@ pub enum Landed {
         /// The ref that keeps what was removed; none if nothing was.
         kept: Option<String>,
     },
+}
+
+impl Landed {
+    /// Returns the tree that passed, where this noted it.
+    pub fn surveyed(&self) -> Option<&TreeId> {
+        let Self::Surveyed { tree, .. } = self else { return None };
+        tree.as_ref()
+    }
+
+    /// Returns the commit that this made.
+    pub fn commit(&self) -> Option<&CommitId> {
+        let Self::Committed { commit, .. } = self else { return None };
+        Some(commit)
+    }
+
+    /// Returns what the hook said that refused a commit.
+    pub fn refusal(&self) -> Option<&str> {
+        let Self::CommitRefused { output } = self else { return None };
+        Some(output)
+    }
+
+    /// Returns the branch that this put the work on.
+    pub fn shelf(&self) -> Option<&str> {
+        let Self::Shelved { branch, .. } = self else { return None };
+        Some(branch)
+    }
 }
 
 /// Whether a tree differs from the last commit.

@@ -42,6 +42,8 @@ pub enum FailureClass {
     Empty,
     /// It ran past its hard limit.
     HardTimeout,
+    /// It printed, or wrote to the disk, more than it may, or the disk was nearly full.
+    Overran,
     /// It did nothing useful for too long.
     IdleTimeout,
     /// It used up its own limit of turns or money without an answer.
@@ -70,7 +72,9 @@ impl FailureClass {
     pub fn rule(&self) -> FailureRule {
         match self {
             Self::Crashed | Self::Malformed | Self::Empty | Self::Overloaded => FailureRule::Retry,
-            Self::HardTimeout | Self::IdleTimeout | Self::TurnLimit => FailureRule::FailedAttempt,
+            Self::HardTimeout | Self::Overran | Self::IdleTimeout | Self::TurnLimit => {
+                FailureRule::FailedAttempt
+            }
             Self::RateLimited { resets_at } => FailureRule::Wait { until: *resets_at },
             Self::NotInstalled | Self::NotLoggedIn | Self::BadCall => FailureRule::Stop,
             Self::ContextExceeded => FailureRule::RetrySmaller,
@@ -85,6 +89,7 @@ impl FailureClass {
             Self::Malformed => "malformed output",
             Self::Empty => "empty output",
             Self::HardTimeout => "hard timeout",
+            Self::Overran => "too much output or disk",
             Self::IdleTimeout => "idle timeout",
             Self::TurnLimit => "turn limit",
             Self::RateLimited { .. } => "usage limit",

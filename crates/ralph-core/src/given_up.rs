@@ -65,16 +65,7 @@ impl GivenUp {
             alike: log.alike,
             stuck_after,
             shifts: log.shifts,
-            branch: current.landed.iter().find_map(|landed| match landed {
-                Landed::Shelved { branch, .. } => Some(branch.clone()),
-                Landed::Surveyed { .. }
-                | Landed::Committed { .. }
-                | Landed::NothingToCommit
-                | Landed::CommitRefused { .. }
-                | Landed::ScmRan { .. }
-                | Landed::ListWritten
-                | Landed::RolledBack { .. } => None,
-            }),
+            branch: current.landed.iter().find_map(Landed::shelf).map(str::to_owned),
             onto: match &current.checkpoint {
                 Some(Checkpoint::Git { branch: Some(branch), .. }) => {
                     Some(branch.strip_prefix("refs/heads/").unwrap_or(branch).to_owned())

@@ -103,14 +103,18 @@ pub fn is_in_scope(scope: &[Pattern], path: &str) -> bool {
 }
 
 impl Pattern {
-    /// Returns the pattern that matches one path and nothing else; none if the path is empty.
+    /// Returns the pattern that matches one path and nothing else, however somebody spelled it:
+    /// `./a//b` is `a/b`. None if the path is empty.
     pub fn exactly(path: &str) -> Option<Self> {
-        let mut pattern = String::from("/");
-        for character in path.chars() {
-            if "\\*?[]{},!".contains(character) {
-                pattern.push('\\');
+        let mut pattern = String::new();
+        for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
+            pattern.push('/');
+            for character in part.chars() {
+                if "\\*?[]{},!".contains(character) {
+                    pattern.push('\\');
+                }
+                pattern.push(character);
             }
-            pattern.push(character);
         }
         Self::new(&pattern).ok()
     }

@@ -26,7 +26,9 @@ use crate::stuck::StuckPolicy;
 use crate::task::{Keeper, ListForm};
 use crate::units::Millis;
 
-pub use agent::{AgentChoice, AgentKind, AgentOutput, Permissions, Selectors, UsageSelectors};
+pub use agent::{
+    AgentChoice, AgentKind, AgentOutput, Origin, Permissions, Selectors, UsageSelectors,
+};
 pub use prompt::{
     IterationCount, PlanFile, PlanPart, PromptPlan, PromptSource, Template, TemplatePlace,
 };

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::asking::{Asking, AskingEnd, PromptSize};
 use crate::board::{Board, FileState, Turn};
-use crate::claim::ClaimFile;
 use crate::context::Calibration;
 use crate::control::{self, Control};
 use crate::event::{
@@ -250,8 +249,8 @@ impl RunState {
                 if let Some(board) = &mut self.board {
                     board.file = FileState::InStep;
                 }
-                if let Some(claim) = self.current.as_mut().and_then(|it| it.claim.as_mut()) {
-                    claim.file = ClaimFile::Written;
+                if let Some(current) = &mut self.current {
+                    current.list_was_put_back();
                 }
             }
             Event::BaselineStarted { tree } => {
@@ -419,20 +418,11 @@ impl RunState {
 
     /// Remembers which change a review of the task will have to look at.
     fn note_work(&mut self, current: &Iteration) {
-        let surveyed = current.landed.iter().find_map(|landed| match landed {
-            Landed::Surveyed { tree, .. } => tree.clone(),
-            Landed::Committed { .. }
-            | Landed::NothingToCommit
-            | Landed::CommitRefused { .. }
-            | Landed::ScmRan { .. }
-            | Landed::ListWritten
-            | Landed::Shelved { .. }
-            | Landed::RolledBack { .. } => None,
-        });
+        let surveyed = current.landed.iter().find_map(Landed::surveyed);
         if let (Some(board), Some(task), Role::Implement | Role::Fix) =
             (&mut self.board, &current.task, current.role)
             && let Some(Checkpoint::Git { tree: Some(from), .. }) = &self.base
-            && let Some(to) = surveyed.or_else(|| current.observed_tree().cloned())
+            && let Some(to) = surveyed.or_else(|| current.observed_tree()).cloned()
         {
             board.committed(task, from.clone(), to);
         }

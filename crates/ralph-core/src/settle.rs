@@ -117,16 +117,7 @@ pub fn limit(work: &TaskWork, list: &TaskList, task: &TaskId) -> u32 {
 }
 
 fn refusal(current: &Iteration) -> Option<&str> {
-    current.landed.iter().find_map(|landed| match landed {
-        Landed::CommitRefused { output } => Some(output.as_str()),
-        Landed::Surveyed { .. }
-        | Landed::Committed { .. }
-        | Landed::NothingToCommit
-        | Landed::ScmRan { .. }
-        | Landed::ListWritten
-        | Landed::Shelved { .. }
-        | Landed::RolledBack { .. } => None,
-    })
+    current.landed.iter().find_map(Landed::refusal)
 }
 
 /// The name under which a refused commit counts as a failed gate.
@@ -195,16 +186,7 @@ pub(crate) fn skipped(task: &Task, by: Option<&str>, branch: Option<&str>) -> Ve
 
 /// Returns the branch that an iteration put its work on.
 fn shelved(current: &Iteration) -> Option<&str> {
-    current.landed.iter().find_map(|landed| match landed {
-        Landed::Shelved { branch, .. } => Some(branch.as_str()),
-        Landed::Surveyed { .. }
-        | Landed::Committed { .. }
-        | Landed::NothingToCommit
-        | Landed::CommitRefused { .. }
-        | Landed::ScmRan { .. }
-        | Landed::ListWritten
-        | Landed::RolledBack { .. } => None,
-    })
+    current.landed.iter().find_map(Landed::shelf)
 }
 
 fn place(branch: Option<&str>) -> String {

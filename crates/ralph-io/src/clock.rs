@@ -38,12 +38,35 @@ pub struct RunClock {
     inbox: Option<Inbox>,
     /// What was found in it while waiting.
     found: Vec<Found>,
+    steady: Steady,
+}
+
+/// The time of day, which never goes back: a clock that is set back makes no wait longer.
+#[derive(Debug, Default)]
+struct Steady {
+    /// The last reading, and how long the run had been running then.
+    last: Option<(Timestamp, Duration)>,
+}
+
+impl Steady {
+    /// Returns the time of day, or what it should be by now where that is later.
+    fn reading(&mut self, wall: Timestamp, running: Duration) -> Timestamp {
+        let at_least =
+            |(at, then): (Timestamp, Duration)| at.plus(Millis::from(running.saturating_sub(then)));
+        let now = self.last.map_or(wall, |last| wall.max(at_least(last)));
+        // Only what is rounded off would be lost in between.
+        if self.last.is_none_or(|last| now > at_least(last)) {
+            self.last = Some((now, running));
+        }
+        now
+    }
 }
 
 impl RunClock {
     /// Returns a clock that goes on from `before`.
     pub fn new(watch: Watch, before: Millis) -> Self {
-        Self { watch, before, waited: Duration::ZERO, inbox: None, found: Vec::new() }
+        let steady = Steady::default();
+        Self { watch, before, waited: Duration::ZERO, inbox: None, found: Vec::new(), steady }
     }
 
     /// Returns the same, with an inbox that wishes come through.
@@ -61,10 +84,10 @@ impl RunClock {
 
 impl Clock for RunClock {
     fn moment(&mut self) -> Moment {
-        let running = self.watch.running().saturating_sub(self.waited);
+        let running = self.watch.running();
         Moment {
-            now: now(),
-            ran: self.before.plus(running.into()),
+            now: self.steady.reading(now(), running),
+            ran: self.before.plus(running.saturating_sub(self.waited).into()),
             stop: match self.watch.stage() {
                 Stage::Running => StopWish::GoOn,
                 Stage::Finish | Stage::End | Stage::Leave => StopWish::Stop,
@@ -79,8 +102,8 @@ impl Clock for RunClock {
         let begun = watch.running();
         let mut told: Option<Duration> = None;
         watch.wait_until(&mut || {
-            let left = until.since(now());
             let running = watch.running();
+            let left = until.since(self.steady.reading(now(), running));
             // A tick may come early by the turn of a wait; a countdown must not skip a second.
             let is_due =
                 |told: Duration| running.saturating_sub(told) + LOOK_FOR_WISHES / 2 >= TELL;
@@ -137,6 +160,27 @@ mod tests {
         assert_eq!(asked.id, id);
         clock.done_with(&id);
         assert_eq!(clock.wishes(), []);
+    }
+
+    #[test]
+    fn the_time_of_day_follows_the_clock_forward_and_never_back() {
+        let mut steady = Steady::default();
+        let readings = [
+            // What the clock says, how long the run has been running, what comes of it.
+            (1_000, 0, 1_000),
+            (1_500, 500, 1_500),
+            // The machine slept, or the clock was set.
+            (90_000, 600, 90_000),
+            // It was set back: time goes on from where it was.
+            (2_000, 1_600, 91_000),
+            (2_400, 2_000, 91_400),
+            (91_400, 2_000, 91_400),
+            (95_000, 2_100, 95_000),
+        ];
+        for (wall, running, expect) in readings {
+            let now = steady.reading(Timestamp(wall), Duration::from_millis(running));
+            assert_eq!(now, Timestamp(expect), "{wall} after {running}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ralph_core::child::{ChildEnd, Ending, NotStarted};
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::Request;
-use ralph_core::recipe::AgentKind;
+use ralph_core::recipe::Origin;
 use ralph_core::report::REFUSED_CONNECTION;
 
 use crate::agent_state::{self, Prepared};
@@ -83,24 +83,13 @@ fn handed(request: &Request, context: &CallContext, own: &Path) -> Handed {
     readable.extend(context.system_prompt.as_ref().map(|prompt| prompt.file.clone()));
     readable.extend(context.plugin.clone());
     let mut writable = vec![own.to_owned()];
-    match request.agent.kind {
+    match request.agent.kind.origin() {
         // What it plays, and where it notes how far it has come.
-        AgentKind::Sim => {
+        Origin::BuiltIn => {
             readable.push(request.agent.command.clone().into());
             writable.push(sim::state_beside(Path::new(&request.agent.command)));
         }
-        AgentKind::Claude
-        | AgentKind::Codex
-        | AgentKind::Amp
-        | AgentKind::Cline
-        | AgentKind::Gemini
-        | AgentKind::Opencode
-        | AgentKind::Copilot
-        | AgentKind::Qwen
-        | AgentKind::Pi
-        | AgentKind::Acp
-        | AgentKind::Text
-        | AgentKind::Custom => {}
+        Origin::Product | Origin::Command => {}
     }
     writable.extend(agents::answer_file(request, context).map(Path::to_owned));
     Handed { readable, writable }

@@ -17,7 +17,9 @@ use ralph_core::text;
 use ralph_core::units::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{bounded, clock, store::atomic};
+use crate::process::is_work_of;
+use crate::store::{Lock, atomic};
+use crate::{bounded, clock};
 
 /// The version of the files.
 const VERSION: u32 = 1;
@@ -50,6 +52,11 @@ pub enum ControlError {
     /// The note says nothing.
     #[error("the note is empty")]
     NoteEmpty,
+    /// The run's own agent asks.
+    #[error(
+        "this is the work of the run's own agent, and what becomes of a run is for people to say"
+    )]
+    OfAgent,
     /// The run has not taken up what was asked before.
     #[error("{MOST_WAITING} wishes wait in `{}` already", .path.display())]
     Full {
@@ -67,7 +74,15 @@ pub enum ControlError {
 }
 
 /// Asks something of a run, by its directory. Returns once the wish is on disk.
+///
+/// Whoever is a descendant of the run is refused: a task that an agent has skipped is not done.
 pub fn send(run_directory: &Path, wish: &Wish) -> Result<(), ControlError> {
+    let run = run_directory.file_name().unwrap_or_default().to_string_lossy();
+    let state = run_directory.parent().and_then(Path::parent);
+    let holder = state.and_then(Lock::look).flatten().map(|holder| holder.pid);
+    if is_work_of(&run, holder) {
+        return Err(ControlError::OfAgent);
+    }
     send_as(run_directory, wish, sender()).map(drop)
 }
 

@@ -5,17 +5,22 @@
 
 mod rest;
 
+use std::ffi::OsString;
 use std::io::{self, Read as _};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ralph_core::sandbox::addresses::{Nearby, nearby};
 use ureq::config::Config;
 use ureq::http::Uri;
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, Error};
 
 pub(crate) use rest::Rest;
+
+use crate::bounded;
 
 /// What of an answer is worth reading.
 const LONGEST_ANSWER: u64 = 4096;
@@ -45,6 +50,61 @@ pub struct Terms {
     pub retries: u32,
     /// How long to wait before the first retry; each further one waits twice as long.
     pub backoff: Duration,
+    /// Whose certificates are good.
+    pub roots: Roots,
+}
+
+/// The authorities whose certificates are good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Roots {
+    /// Those of Mozilla, as they are built in.
+    BuiltIn,
+    /// Those in a file of PEM, and no others.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The variable that names it.
+        variable: &'static str,
+    },
+}
+
+/// The variable that names such a file to OpenSSL, and to most programs that speak TLS.
+pub const SSL_CERT_FILE: &str = "SSL_CERT_FILE";
+
+/// A bundle of all authorities of the world has some hundred kilobytes.
+const LARGEST_ROOTS: u64 = 8 * 1024 * 1024;
+
+impl Roots {
+    /// Returns what the first of some variables says that is set in an environment.
+    pub fn of(env: &[(OsString, OsString)], variables: &[&'static str]) -> Self {
+        let named = variables.iter().find_map(|&variable| {
+            let (_, path) = env.iter().find(|(name, path)| name == variable && !path.is_empty())?;
+            Some(Self::File { path: path.into(), variable })
+        });
+        named.unwrap_or(Self::BuiltIn)
+    }
+
+    fn read(&self) -> Result<RootCerts, String> {
+        let (path, variable) = match self {
+            Self::BuiltIn => return Ok(RootCerts::WebPki),
+            Self::File { path, variable } => (path, variable),
+        };
+        let place = format!("`{}`, which {variable} names", path.display());
+        let text = bounded::read_beginning(path, LARGEST_ROOTS)
+            .map_err(|error| format!("cannot read {place}: {error}"))?;
+        let mut certificates = Vec::new();
+        for item in parse_pem(&text) {
+            match item {
+                Ok(PemItem::Certificate(certificate)) => certificates.push(certificate),
+                Ok(_) => {}
+                Err(error) => return Err(format!("cannot read {place}: {error}")),
+            }
+        }
+        if certificates.is_empty() {
+            return Err(format!("there is no certificate in {place}"));
+        }
+        Ok(certificates.into())
+    }
 }
 
 /// What came back.
@@ -110,7 +170,8 @@ pub enum Patience {
 /// Posts to one place.
 #[derive(Debug)]
 pub struct Poster {
-    agent: Agent,
+    /// None where its certificates cannot be read, with the reason.
+    agent: Result<Agent, String>,
     url: String,
     host: String,
     terms: Terms,
@@ -120,18 +181,10 @@ impl Poster {
     /// Returns one for a place. What is wrong with the URL shows when it is used.
     pub fn new(url: impl Into<String>, terms: Terms) -> Self {
         let url = url.into();
-        let config = Config::builder()
-            .timeout_global(Some(terms.timeout))
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .http_status_as_error(false)
-            .proxy(None)
-            .user_agent(concat!("ralph/", env!("CARGO_PKG_VERSION")))
-            .max_idle_connections(1)
-            .build();
-        let resolver = Checked { reach: terms.reach, inner: DefaultResolver::default() };
-        let agent = Agent::with_parts(config, DefaultConnector::default(), resolver);
         let host = host_of(&url);
+        let is_plain = url.starts_with("http://");
+        let roots = if is_plain { Ok(RootCerts::WebPki) } else { terms.roots.read() };
+        let agent = roots.map(|roots| agent(&terms, roots));
         Self { agent, url, host, terms }
     }
 
@@ -165,7 +218,11 @@ impl Poster {
     }
 
     fn attempt(&self, body: &[u8], headers: &[(String, String)]) -> Result<Answer, Attempt> {
-        let mut request = self.agent.post(&self.url).header("content-type", "application/json");
+        let agent = self
+            .agent
+            .as_ref()
+            .map_err(|reason| Attempt::Hopeless(PostError::Forbidden { reason: reason.clone() }))?;
+        let mut request = agent.post(&self.url).header("content-type", "application/json");
         for (name, value) in headers {
             request = request.header(name, value);
         }
@@ -215,6 +272,21 @@ impl Poster {
             other => Attempt::Hopeless(unreachable(other.to_string())),
         }
     }
+}
+
+fn agent(terms: &Terms, roots: RootCerts) -> Agent {
+    let config = Config::builder()
+        .timeout_global(Some(terms.timeout))
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .http_status_as_error(false)
+        .proxy(None)
+        .tls_config(TlsConfig::builder().root_certs(roots).build())
+        .user_agent(concat!("ralph/", env!("CARGO_PKG_VERSION")))
+        .max_idle_connections(1)
+        .build();
+    let resolver = Checked { reach: terms.reach, inner: DefaultResolver::default() };
+    Agent::with_parts(config, DefaultConnector::default(), resolver)
 }
 
 /// Returns the host of a URL with its port, as far as that can be told.

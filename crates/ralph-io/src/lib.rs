@@ -13,6 +13,8 @@ pub mod confined;
 pub mod control;
 pub mod environment;
 pub mod formats;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod gates;
 pub mod git;
 pub mod hooks;

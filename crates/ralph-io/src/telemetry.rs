@@ -20,7 +20,7 @@ use ralph_core::telemetry::{Metric, Span, Telemetry};
 use ralph_core::units::Timestamp;
 use serde_json::Value;
 
-use crate::http::{Patience, PostError, Poster, Reach, Rest, Terms};
+use crate::http::{Patience, PostError, Poster, Reach, Rest, Roots, Terms};
 
 /// What waits at most; an hour of quick iterations.
 const QUEUE: usize = 4096;
@@ -42,6 +42,8 @@ pub struct Collector {
     pub service: String,
     /// How long a request may take.
     pub timeout: Duration,
+    /// Whose certificates are good.
+    pub roots: Roots,
 }
 
 /// Listens to a run and sends what it makes of it. Clones share the queue.
@@ -284,6 +286,7 @@ impl Sender {
             timeout: collector.timeout,
             retries: 3,
             backoff: Duration::from_millis(500),
+            roots: collector.roots.clone(),
         };
         let base = collector.endpoint.trim_end_matches('/');
         let poster = |path: &str| Poster::new(format!("{base}{path}"), terms.clone());

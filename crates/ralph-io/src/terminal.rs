@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub struct Console {
     output: Arc<File>,
     /// How the terminal was before it was taken.
     before: Arc<Mutex<Option<Termios>>>,
+    /// Set by the signal that tells of a new size.
+    resized: Arc<AtomicBool>,
 }
 
 /// What came of waiting for keys.
@@ -54,10 +57,13 @@ impl Console {
         if !io::stdin().is_terminal() || !output.is_terminal() {
             return Ok(None);
         }
+        let resized = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGWINCH, Arc::clone(&resized))?;
         Ok(Some(Self {
             input: Arc::new(io::stdin().as_fd().try_clone_to_owned()?),
             output: Arc::new(output),
             before: Arc::default(),
+            resized,
         }))
     }
 
@@ -101,6 +107,12 @@ impl Console {
     pub fn size(&self) -> Option<(u16, u16)> {
         let size = tcgetwinsize(&*self.output).ok()?;
         (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+    }
+
+    /// Returns whether the terminal was resized since it was last asked. The size alone does not
+    /// tell: one that has its old size again has lost what was on it.
+    pub fn was_resized(&self) -> bool {
+        self.resized.swap(false, Ordering::AcqRel)
     }
 
     /// Waits for keys as long as `patience`, and puts their bytes behind `keys`.

@@ -3,7 +3,9 @@
 //! Not published. Not here: any decision of ralph's own; those are never faked.
 
 pub mod browser;
+pub mod measure;
 pub mod models;
 pub mod receiver;
 pub mod sealed;
+pub mod simulation;
 pub mod world;

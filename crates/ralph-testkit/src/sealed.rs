@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -256,7 +256,8 @@ impl Sealed {
     }
 
     /// Returns the processes that still belong to this environment: those that mention its
-    /// directory in their command line or environment. Waits a moment for those that are leaving.
+    /// directory or one of its runs in their command line or environment. Waits a moment for those
+    /// that are leaving.
     pub fn survivors(&self) -> Vec<String> {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
@@ -269,7 +270,11 @@ impl Sealed {
     }
 
     fn processes(&self) -> Vec<String> {
-        let marker = self.root.path().to_string_lossy().into_owned();
+        // A guard has no environment; it is known by the id of its run.
+        let runs = self.runs().into_iter().filter_map(|run| Some(run.file_name()?.to_owned()));
+        let mut markers: Vec<String> = runs.filter_map(|run| run.into_string().ok()).collect();
+        markers.push(self.root.path().to_string_lossy().into_owned());
+        let is_ours = |text: &str| markers.iter().any(|marker| text.contains(marker));
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -286,7 +291,7 @@ impl Sealed {
             let is_zombie =
                 read("stat").rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
             let command = read("cmdline").replace('\0', " ");
-            if !is_zombie && (command.contains(&marker) || read("environ").contains(&marker)) {
+            if !is_zombie && (is_ours(&command) || is_ours(&read("environ"))) {
                 found.push(format!("{pid} {command}"));
             }
         }
@@ -310,6 +315,20 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Starts a command. A program that was written a moment ago may still be open in a child of another
+/// test that is between its fork and its exec.
+fn spawn(command: &mut Command) -> Child {
+    for _ in 0..100 {
+        match command.spawn() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            started => return started.expect("it starts"),
+        }
+    }
+    panic!("a program stayed busy: {command:?}");
+}
+
 /// A command that is running.
 #[derive(Debug)]
 pub struct Running {
@@ -324,7 +343,7 @@ impl Running {
     pub fn start(mut command: Command) -> Self {
         use std::os::unix::process::CommandExt as _;
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let mut child = command.spawn().expect("it starts");
+        let mut child = spawn(&mut command);
         let stdout = listen(child.stdout.take().expect("a pipe"));
         let stderr = listen(child.stderr.take().expect("a pipe"));
         Self { child, stdout, stderr, heard: String::new() }

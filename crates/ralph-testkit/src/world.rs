@@ -14,7 +14,9 @@ use ralph_core::active::Active;
 use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use ralph_core::control::Asked;
 use ralph_core::engine::{Engine, EngineError, Start};
-use ralph_core::event::{Changes, Checkpoint, CommitId, Event, History, Recorded, TreeId};
+use ralph_core::event::{
+    Changes, CheckedOut, Checkpoint, CommitId, Event, History, Recorded, TreeId,
+};
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::gate::{GateResult, GateStatus};
 use ralph_core::glob::Pattern;
@@ -124,6 +126,12 @@ pub struct Shared(pub Rc<RefCell<World>>);
 
 /// The branch that is checked out.
 const MAIN: &str = "refs/heads/main";
+
+/// Returns how many commits of the agent's own are behind a head that was looked at.
+fn foreign(head: Option<&CommitId>) -> u32 {
+    let (_, many) = head.and_then(|CommitId(head)| head.split_once('+')).unwrap_or_default();
+    many.parse().unwrap_or(0)
+}
 
 /// The first moment of every world.
 pub const BEGINNING: i64 = 1_700_000_000_000;
@@ -340,7 +348,8 @@ impl Vcs for Shared {
         let world = self.0.borrow();
         let committed = |head: &Option<CommitId>| match head {
             Some(CommitId(at)) => {
-                at.parse().ok().and_then(|at: usize| world.commits.get(at)).map(|it| it.0.clone())
+                let at = at.split('+').next().and_then(|at| at.parse().ok());
+                at.and_then(|at: usize| world.commits.get(at)).map(|it| it.0.clone())
             }
             None => Some("start".to_owned()),
         };
@@ -353,10 +362,19 @@ impl Vcs for Shared {
             changes: if is_clean { Changes::None } else { Changes::Some },
             files: if is_same { Vec::new() } else { vec![touched] },
             more_files: 0,
-            history: match world.foreign_commits {
-                0 => History::Same,
-                commits => History::Advanced { commits },
+            history: match world.foreign_commits.checked_sub(foreign(head.as_ref())) {
+                Some(0) => History::Same,
+                Some(commits) => History::Advanced { commits },
+                None => History::Rewritten,
             },
+            checked_out: Some(CheckedOut {
+                head: Some(CommitId(format!(
+                    "{}+{}",
+                    world.commits.len().saturating_sub(1),
+                    world.foreign_commits
+                ))),
+                branch: Some(MAIN.to_owned()),
+            }),
             uncommitted: if is_clean { Vec::new() } else { vec!["tree".to_owned()] },
             leaks: Vec::new(),
             meddling: Vec::new(),
@@ -385,8 +403,9 @@ impl Vcs for Shared {
 
     fn rollback(&mut self, _mark: &Mark, to: &Checkpoint) -> Result<Option<String>, VcsError> {
         self.step();
-        if let Checkpoint::Git { tree: Some(tree), .. } = to {
+        if let Checkpoint::Git { head, tree: Some(tree), .. } = to {
             let mut world = self.0.borrow_mut();
+            world.foreign_commits = foreign(head.as_ref());
             let removed = world.tree.clone();
             if removed != tree.0 {
                 world.kept.push(removed);

@@ -18,6 +18,8 @@ pub mod canvas;
 pub mod checkup;
 mod ending;
 pub mod explanation;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod graph;
 pub mod guide;
 pub mod html;

@@ -14,7 +14,7 @@ use ralph_core::judge::{Judgement, Verdict};
 use ralph_core::plan::PlanLook;
 use ralph_core::ports::Activity;
 use ralph_core::reading::Reply;
-use ralph_core::recipe::{AgentKind, Completion, Recipe};
+use ralph_core::recipe::{AgentKind, Completion, Origin, Recipe};
 use ralph_core::run::{Asking, Iteration, RunState};
 use ralph_core::units::Millis;
 
@@ -195,19 +195,9 @@ fn run_started<W: Write>(page: &mut Page<W>, version: &str, state: &RunState) {
 /// Returns the agent as people know it: by its model, or by its command.
 fn agent_name(recipe: &Recipe) -> String {
     let agent = &recipe.agent;
-    let detail = match agent.kind {
-        AgentKind::Claude
-        | AgentKind::Codex
-        | AgentKind::Amp
-        | AgentKind::Cline
-        | AgentKind::Gemini
-        | AgentKind::Opencode
-        | AgentKind::Copilot
-        | AgentKind::Qwen
-        | AgentKind::Pi => agent.model.as_ref(),
-        AgentKind::Acp | AgentKind::Text | AgentKind::Custom | AgentKind::Sim => {
-            agent.model.as_ref().or(Some(&agent.command))
-        }
+    let detail = match agent.kind.origin() {
+        Origin::Product => agent.model.as_ref(),
+        Origin::Command | Origin::BuiltIn => agent.model.as_ref().or(Some(&agent.command)),
     };
     let detail = detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
     format!("{}{detail}", agent.kind.name())

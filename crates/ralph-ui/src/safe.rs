@@ -20,12 +20,25 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     }
     let mut safe = String::with_capacity(text.len());
     let mut rest = text;
+    // How much is left behind the line in which no string ends. Each beginning of one would else
+    // be followed to the end of the line.
+    let mut left_of_line = usize::MAX;
     while let Some(character) = rest.chars().next() {
         let after = &rest[character.len_utf8()..];
         rest = match character {
             '\u{1b}' => behind_escape(after),
             '\u{9b}' => behind_csi(after),
-            '\u{9d}' | '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => behind_string(after),
+            '\u{9d}' | '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => {
+                let is_endless = left_of_line <= after.len();
+                match (!is_endless).then(|| behind_string(after)) {
+                    Some(Some(behind)) => behind,
+                    Some(None) => {
+                        left_of_line = after.find('\n').map_or(0, |end| after.len() - end);
+                        after
+                    }
+                    None => after,
+                }
+            }
             '\r' | '\u{2028}' | '\u{2029}' | '\u{85}' => {
                 // A lone carriage return is the next frame of a progress bar: a new line.
                 if character != '\r' || !after.starts_with('\n') {
@@ -104,7 +117,10 @@ fn behind_escape(text: &str) -> &str {
     let mut characters = text.chars();
     match characters.next() {
         Some('[') => behind_csi(characters.as_str()),
-        Some(']' | 'P' | 'X' | '^' | '_') => behind_string(characters.as_str()),
+        Some(']' | 'P' | 'X' | '^' | '_') => {
+            let content = characters.as_str();
+            behind_string(content).unwrap_or(content)
+        }
         // Intermediates and a final character, such as ESC ( B.
         Some(' '..='/') => {
             let rest = characters.as_str().trim_start_matches(|it| matches!(it, ' '..='/'));
@@ -124,18 +140,17 @@ fn behind_csi(text: &str) -> &str {
 
 /// Returns what follows a string sequence (OSC, DCS and their like). If it does not end on its
 /// line, only its beginning goes: an agent must not hide the rest of its text that way.
-fn behind_string(text: &str) -> &str {
-    let line = &text[..text.find('\n').unwrap_or(text.len())];
-    let Some(end) = line.find(['\u{7}', '\u{9c}', '\u{1b}']) else {
-        return text;
-    };
-    let rest = &text[end..];
-    match rest.strip_prefix("\u{1b}\\") {
+fn behind_string(text: &str) -> Option<&str> {
+    let rest = &text[text.find(['\n', '\u{7}', '\u{9c}', '\u{1b}'])?..];
+    if rest.starts_with('\n') {
+        return None;
+    }
+    Some(match rest.strip_prefix("\u{1b}\\") {
         Some(rest) => rest,
         // Another escape aborts the string and begins a sequence of its own.
         None if rest.starts_with('\u{1b}') => rest,
         None => skip_one(rest, |_| true),
-    }
+    })
 }
 
 fn skip_one(text: &str, skips: impl Fn(char) -> bool) -> &str {
@@ -223,6 +238,15 @@ mod tests {
         assert_eq!(harmless(text), expect, "{text:?}");
     }
 
+    /// Each takes the square of its length if every string is followed to the end of the line.
+    #[test]
+    fn a_flood_of_strings_without_end_is_read_in_time() {
+        for word in ["\u{9d}", "\u{90}x", "\u{9d}\x07", "\x1b]\x07", "\x1b]"] {
+            let flood = word.repeat((1 << 18) / word.len());
+            assert!(harmless(&flood).chars().all(|it| it == 'x'), "{word:?}");
+        }
+    }
+
     #[test]
     fn sequences_go_whole_and_words_stay() {
         check("plain\ttext\nünï 👍🏽 👨‍👩‍👧 ❤️", "plain\ttext\nünï 👍🏽 👨‍👩‍👧 ❤️");
@@ -237,6 +261,9 @@ mod tests {
         check("\u{90}dcs\u{9c}x", "x");
         check("\x1b_apc\x1b\\\x1b^pm\x1b\\\x1bXsos\x1b\\x", "x");
         check("\x1b(Bx\x1b7y\x1bcz", "xyz");
+        // A string that has no end on its line hides nothing, and the next line may have one.
+        check("\u{9d}a\u{90}b\nc\u{9d}hidden\x07d\u{9d}", "ab\ncd");
+        check("\u{9d}\x1b[1m\u{9d}hidden\x07x", "x");
         check("\x1b", "");
         check("\x1b\x1b[1m\x1b", "");
         check("\x1bü", "ü");

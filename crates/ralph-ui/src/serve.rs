@@ -54,17 +54,18 @@ pub trait Runs: Send + Sync {
     /// Returns the runs to pick from, newest first.
     fn list(&self) -> Vec<Listed>;
 
-    /// Opens a run to be followed; nothing if there is none with this key.
+    /// Opens a run to be followed; nothing if there is none with this key. What is learned of it is
+    /// kept for pages, their streams and wishes alike.
     fn follow(&self, key: &str) -> Option<Box<dyn Follow>>;
-
-    /// Sends a wish to a run, or says why that cannot be.
-    fn wish(&self, key: &str, wish: &Wish) -> Result<(), String>;
 }
 
 /// A run that is followed.
 pub trait Follow: Send {
     /// Looks at it again, and returns what is to be shown where that may have changed.
     fn look(&mut self) -> Result<Option<Shown>, String>;
+
+    /// Sends a wish to it, or says why that cannot be.
+    fn wish(&mut self, wish: &Wish) -> Result<(), String>;
 }
 
 /// What is shown of a run.
@@ -109,6 +110,9 @@ impl Server {
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
         let port = listener.local_addr()?.port();
+        // A page may come back to a server that was started again, and must not take what that
+        // one counts for what the former had counted.
+        let next = usize::try_from((clock.now)().0).unwrap_or_default();
         let desk = Desk {
             runs,
             clock,
@@ -116,7 +120,7 @@ impl Server {
             token,
             ticket: Mutex::new(None),
             watched: Mutex::new(BTreeMap::new()),
-            next: AtomicUsize::new(0),
+            next: AtomicUsize::new(next),
             connections: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
         };
@@ -198,9 +202,12 @@ impl Desk {
             }
             Admitted::Yes(Route::Open { ticket }) => self.open(&ticket),
             Admitted::Yes(Route::Run { key }) => self.page(&key),
-            Admitted::Yes(Route::Wish { key, wish }) => match self.runs.wish(&key, &wish) {
-                Ok(()) => Response::text("text/plain; charset=utf-8", "sent\n".to_owned()),
-                Err(why) => Response::plain(409, &why),
+            Admitted::Yes(Route::Wish { key, wish }) => match self.watched(&key) {
+                Err(response) => response,
+                Ok(watched) => match lock(&watched).wish(&wish) {
+                    Ok(()) => Response::text("text/plain; charset=utf-8", "sent\n".to_owned()),
+                    Err(why) => Response::plain(409, &why),
+                },
             },
             Admitted::Yes(Route::Events { key, since }) => match self.watched(&key) {
                 Ok(watched) => return Answer::Stream { watched, since },
@@ -331,6 +338,28 @@ impl Drop for Place {
 /// A thread that broke down leaves nothing half done that the next one could not use.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads a request and decides who may ask, for fuzzing.
+pub(crate) fn fuzz(bytes: &[u8]) {
+    use admission::{Admitted, Route};
+
+    let Some(request) = http::read_whole(bytes) else { return };
+    let token = "0123456789abcdef0123456789abcdef";
+    let Admitted::Yes(route) = admission::admit(&request, 4711, token) else { return };
+    let host = request.header("host");
+    assert!(matches!(host, Some("127.0.0.1:4711" | "localhost:4711")), "{host:?} is another one");
+    let is_open = matches!(route, Route::Open { .. });
+    assert!(
+        is_open || request.path.starts_with(&format!("/{token}/")),
+        "{route:?} without a token"
+    );
+    if let Route::Run { key } | Route::Events { key, .. } | Route::Wish { key, .. } = &route {
+        assert!(!key.contains(['/', '.', '%', '\0']), "{key:?} is no key");
+    }
+    if let Route::Wish { .. } = route {
+        assert_eq!(request.header("x-ralph-token"), Some(token), "only who was let in may wish");
+    }
 }
 
 #[cfg(test)]

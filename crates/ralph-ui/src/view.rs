@@ -198,4 +198,4 @@ impl Ui for Fanout<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

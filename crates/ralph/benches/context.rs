@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
 use ralph_core::context::{ContextPlan, Room};
 use ralph_core::handoff::{Handoff, read};
@@ -20,9 +19,12 @@ use ralph_core::recipe::{AgentChoice, AgentKind, Recipe, TaskWork, Work};
 use ralph_core::skill::SHIPPED;
 use ralph_core::task::Task;
 use ralph_core::units::Tokens;
+use ralph_testkit::measure::{in_turns, milliseconds, ratio};
 use serde_json::json;
 
 const HANDOFFS: usize = 1_000;
+
+const ROUNDS: usize = 101;
 
 fn main() {
     let agent = AgentChoice::new(AgentKind::Text, "true");
@@ -54,18 +56,19 @@ fn main() {
     for (what, budget) in [("8000 tokens", 8_000), ("2000 tokens", 2_000)] {
         let text = implement(&parts(budget), &frame).text;
         let pieces: Vec<&str> = text.split_inclusive('\n').collect();
-        let made = median(|| {
+        let mut fill = || {
             black_box(implement(black_box(&parts(budget)), &frame));
-        });
-        let joined = median(|| {
+        };
+        let mut join = || {
             black_box(black_box(&pieces).concat());
-        });
+        };
+        let [filled, joined] = in_turns(ROUNDS, [&mut fill, &mut join]).map(|times| times.median());
         println!(
             "{HANDOFFS} handoffs, {what}: {:.3} ms, {} characters; concatenated in {:.4} ms, ratio {:.0}",
-            made.as_secs_f64() * 1e3,
+            milliseconds(filled),
             text.chars().count(),
-            joined.as_secs_f64() * 1e3,
-            made.as_secs_f64() / joined.as_secs_f64()
+            milliseconds(joined),
+            ratio(filled, joined)
         );
     }
 }
@@ -103,18 +106,4 @@ fn memory() -> Memory {
             .collect(),
         carried_over: Vec::new(),
     }
-}
-
-/// Returns the median of a number of rounds.
-fn median(mut round: impl FnMut()) -> Duration {
-    const ROUNDS: usize = 101;
-    let mut times: Vec<Duration> = (0..ROUNDS)
-        .map(|_| {
-            let begun = Instant::now();
-            round();
-            begun.elapsed()
-        })
-        .collect();
-    times.sort();
-    times[ROUNDS / 2]
 }

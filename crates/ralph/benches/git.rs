@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ralph_core::event::{Checkpoint, TreeId};
 use ralph_core::ids::{IterationNumber, RunId};
@@ -17,6 +17,7 @@ use ralph_core::ports::{Depth, Mark, Vcs as _};
 use ralph_io::git::{Discovery, Git, Repository};
 use ralph_io::process::Watch;
 use ralph_io::store::Layout;
+use ralph_testkit::measure::{Times, ratio, timed};
 
 /// Files per directory, as in a large project.
 const PER_DIRECTORY: usize = 100;
@@ -151,11 +152,12 @@ fn compare(place: &Place, files: usize, rounds: usize) {
             }
         }
     }
-    let [checkpoint, bare_checkpoint, observation, bare_observation] = times.map(median);
+    let [checkpoint, bare_checkpoint, observation, bare_observation] =
+        times.map(|times| Times::from(times).median());
     for (what, ours, bare) in
         [("checkpoint", checkpoint, bare_checkpoint), ("observe", observation, bare_observation)]
     {
-        let ratio = ours.as_secs_f64() / bare.as_secs_f64();
+        let ratio = ratio(ours, bare);
         println!("{what}, {files} files: ralph {ours:.2?}, bare git {bare:.2?}, ratio {ratio:.2}");
     }
 }
@@ -178,15 +180,4 @@ fn bare_observation(place: &Place, since: &str) -> usize {
     place.bare(&["add", "--all"]);
     let tree = place.bare(&["write-tree"]);
     place.git(&["diff-tree", "-r", "--raw", since, &tree]).lines().count()
-}
-
-fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
-    let begun = Instant::now();
-    let result = work();
-    (begun.elapsed(), result)
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
 }

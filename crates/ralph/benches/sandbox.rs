@@ -6,12 +6,14 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
-use std::path::Path;
-use std::time::{Duration, Instant};
+#[path = "sandbox/cells.rs"]
+mod cells;
 
-use ralph_core::sandbox::{Backend, GitAccess, Policy};
-use ralph_io::process::{Limits, Spawn, Stdin, Watch, capture};
-use ralph_io::sandbox::{Cage, Finding, Launcher, Places, Surroundings, Tenant, probe};
+use std::time::Duration;
+
+use ralph_core::sandbox::Backend;
+use ralph_io::sandbox::Launcher;
+use ralph_testkit::measure::{Times, milliseconds, timed};
 use ralph_testkit::sealed::Sealed;
 
 const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
@@ -23,69 +25,22 @@ fn main() {
     let sealed = Sealed::with_repository(RALPH);
     let mut launchers = vec![("directly", Launcher::Direct)];
     for backend in [Backend::Native, Backend::Bwrap, Backend::Landlock] {
-        let env = vec![("PATH".into(), "/usr/bin:/bin".into())];
-        let around = Surroundings::of_the_kernel(Path::new(RALPH), &sealed.project(), env);
-        match probe(backend, &around) {
-            Finding::Works((wall, _)) => {
-                let cage = Cage::new(wall, policy(), places(&sealed), None);
-                launchers.push((backend.name(), Launcher::Caged(cage.with_tenant(Tenant::Git))));
-            }
-            Finding::Fails { why, .. } => println!("{backend}: left out, {why}"),
+        match cells::launcher(&sealed, backend) {
+            Ok(launcher) => launchers.push((backend.name(), launcher)),
+            Err(why) => println!("{backend}: left out, {why}"),
         }
     }
+    // Which there are is known only here, so the turns are taken by hand.
     let mut times: Vec<Vec<Duration>> = vec![Vec::new(); launchers.len()];
     for _ in 0..ROUNDS {
         for ((_, launcher), times) in launchers.iter().zip(&mut times) {
-            times.push(timed(&sealed, launcher));
+            times.push(timed(|| cells::start(&sealed, launcher)).0);
         }
     }
     println!("{:<10} {:>12} {:>12}", "", "median", "best");
-    for ((name, _), mut times) in launchers.iter().zip(times) {
-        times.sort_unstable();
-        let (median, best) = (milliseconds(times[ROUNDS / 2]), milliseconds(times[0]));
+    for ((name, _), times) in launchers.iter().zip(times) {
+        let times = Times::from(times);
+        let (median, best) = (milliseconds(times.median()), milliseconds(times.best()));
         println!("{name:<10} {median:>9.2} ms {best:>9.2} ms");
     }
-}
-
-fn timed(sealed: &Sealed, launcher: &Launcher) -> Duration {
-    let spawn = Spawn {
-        program: "/bin/true".into(),
-        args: Vec::new(),
-        cwd: sealed.project(),
-        env: Vec::new(),
-        stdin: Stdin::Null,
-        limits: Limits::default(),
-    };
-    let start = Instant::now();
-    let spawn = launcher.launch(spawn).expect("launched");
-    let ran = capture(&spawn, &Watch::detached(), 4096);
-    let time = start.elapsed();
-    let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.end.ending.is_success(), "{}: {said}", ran.end.ending);
-    time
-}
-
-fn policy() -> Policy {
-    Policy { git: GitAccess::Ro, ..Policy::default() }
-}
-
-fn places(sealed: &Sealed) -> Places {
-    let state = sealed.state().join("project");
-    std::fs::create_dir_all(state.join("run")).expect("a directory");
-    Places {
-        project: sealed.project(),
-        work_tree: sealed.project(),
-        history: vec![sealed.project().join(".git")],
-        run: state.join("run"),
-        state,
-        agent_state: Vec::new(),
-        home: Some(sealed.root().join("home")),
-        path: "/usr/bin:/bin".into(),
-        executable: RALPH.into(),
-        opened: Vec::new(),
-    }
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
 }

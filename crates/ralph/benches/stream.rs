@@ -7,6 +7,8 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
+#[path = "stream/listening.rs"]
+mod listening;
 #[path = "stream/samples.rs"]
 mod samples;
 #[path = "stream/slow.rs"]
@@ -14,34 +16,25 @@ mod slow;
 #[path = "stream/typed.rs"]
 mod typed;
 
-use std::borrow::Cow;
-use std::fs;
 use std::hint::black_box;
 use std::io;
-use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use ralph_core::event::Purpose;
-use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
-use ralph_core::ports::{Request, Ui};
-use ralph_core::reading::{AgentEvent, Reading};
-use ralph_core::recipe::{AgentChoice, AgentKind};
-use ralph_core::text::{Excerpt, Truncate};
-use ralph_core::units::{Millis, Timestamp};
-use ralph_io::agents;
+use ralph_core::ports::Ui;
+use ralph_core::recipe::AgentKind;
+use ralph_core::units::Timestamp;
 use ralph_io::mask::Masker;
-use ralph_io::process::{Line, Lines};
+use ralph_testkit::measure::{peak_memory, timed};
 use ralph_ui::style::{Color, Marks, Motion, Style, Timestamps};
 use ralph_ui::time::WallClock;
 use ralph_ui::tui::{FullScreen, ScreenLink, Setup};
 use ralph_ui::view::{AgentStream, TerminalView, Verbosity, ViewOptions};
+use serde_json::Value;
 
+use listening::{CHUNK, listen, listen_through, rounds};
 use slow::Pace;
-
-/// What a full pipe gives at once.
-const CHUNK: usize = 64 * 1024;
 
 /// How often each is measured.
 const REPETITIONS: usize = 7;
@@ -59,6 +52,9 @@ fn main() {
         let [short, long] = [20, megabytes].map(|size| peak_of(name, size));
         println!("{name}: {short:.1} MiB at most for 20 MB, {long:.1} MiB for {megabytes} MB");
     }
+    for (kind, name) in [(AgentKind::Gemini, "gemini"), (AgentKind::Pi, "pi")] {
+        compare(&samples::Sample { name, kind, unit: samples::all_recorded(name) }, 20);
+    }
     beside_a_screen(&samples::of(samples::NAMES[0]), megabytes.min(50));
 }
 
@@ -74,7 +70,7 @@ fn beside_a_screen(sample: &samples::Sample, megabytes: usize) {
                 None => Box::new(view()),
                 Some(pace) => Box::new(screen(pace)),
             };
-            let time = timed(|| {
+            let (time, ()) = timed(|| {
                 black_box(listen(sample, rounds, |event| {
                     heard += 1;
                     view.hear(event);
@@ -97,6 +93,7 @@ fn screen(pace: Pace) -> impl Ui + Send {
     let setup = Setup {
         device: Box::new(slow::Terminal(pace)),
         send: Box::new(|_| Ok(())),
+        read_plan: Box::new(|| None),
         screen: ScreenLink::default(),
         options: options(),
     };
@@ -119,7 +116,7 @@ fn compare(sample: &samples::Sample, megabytes: usize) {
                 black_box(listen(sample, rounds, |event| view.hear(event)));
             }),
             timed(|| (0..rounds).for_each(|_| typed::read(sample.kind, &baseline))),
-            timed(|| (0..rounds).for_each(|_| typed::read_values(&baseline))),
+            timed(|| (0..rounds).for_each(|_| typed::each::<Value>(&baseline))),
             timed(|| {
                 let mut mask = masker.stream();
                 for chunk in
@@ -133,7 +130,7 @@ fn compare(sample: &samples::Sample, megabytes: usize) {
                 black_box(listen_through(sample, rounds, |chunk| mask.feed(chunk), |_| {}));
             }),
         ];
-        for (best, time) in best.iter_mut().zip(times) {
+        for (best, (time, ())) in best.iter_mut().zip(times) {
             *best = time.min(*best);
         }
     }
@@ -157,49 +154,6 @@ fn compare(sample: &samples::Sample, megabytes: usize) {
         bytes / 1e3 / together,
         together / ours,
     );
-}
-
-fn rounds(sample: &samples::Sample, megabytes: usize) -> usize {
-    (megabytes * 1_000_000).div_ceil(sample.unit.len())
-}
-
-/// Reads the sample over and over, as a call to an agent does, without masking.
-fn listen(sample: &samples::Sample, rounds: usize, tell: impl FnMut(&AgentEvent)) -> Reading {
-    listen_through(sample, rounds, unchanged, tell)
-}
-
-fn unchanged(bytes: &[u8]) -> Cow<'_, [u8]> {
-    Cow::Borrowed(bytes)
-}
-
-/// Reads the sample over and over, through something that changes what comes.
-fn listen_through(
-    sample: &samples::Sample,
-    rounds: usize,
-    mut change: impl for<'a> FnMut(&'a [u8]) -> Cow<'a, [u8]>,
-    mut tell: impl FnMut(&AgentEvent),
-) -> Reading {
-    let mut translator = agents::translator(&request(sample.kind), Path::new("/project"));
-    let mut reading = Reading::default();
-    let mut tail = Excerpt::new(8_000, Truncate::Tail);
-    let mut lines = Lines::default();
-    for _ in 0..rounds {
-        for chunk in sample.unit.chunks(CHUNK) {
-            lines.feed(&change(chunk), |line| match line {
-                Line::Whole(line) => {
-                    tail.feed(&line);
-                    tail.feed("\n");
-                    for event in &translator.line(&line).events {
-                        reading.hear(event);
-                        tell(event);
-                    }
-                }
-                Line::TooLong { .. } => {}
-            });
-        }
-    }
-    black_box(tail.text());
-    reading
 }
 
 fn view() -> TerminalView<io::Sink> {
@@ -229,9 +183,7 @@ fn flat(name: &str, megabytes: usize) {
     let sample = samples::of(name);
     let mut view = view();
     black_box(listen(&sample, rounds(&sample, megabytes), |event| view.hear(event)));
-    let status = fs::read_to_string("/proc/self/status").expect("a kernel that tells");
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("the peak");
-    println!("{}", line.split_whitespace().nth(1).expect("a number"));
+    println!("{}", peak_memory(std::process::id()).expect("a kernel that tells"));
 }
 
 /// Returns the most memory in MiB that reading a stream of this size takes.
@@ -243,28 +195,4 @@ fn peak_of(name: &str, megabytes: usize) -> f64 {
     let kibibytes: u32 =
         String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number of KiB");
     f64::from(kibibytes) / 1024.0
-}
-
-fn timed(work: impl FnOnce()) -> Duration {
-    let begun = Instant::now();
-    work();
-    begun.elapsed()
-}
-
-fn request(kind: AgentKind) -> Request {
-    Request {
-        run: RunId("20261114-231500-k3f9".to_owned()),
-        iteration: IterationNumber(1),
-        ask: AskNumber(1),
-        role: Role::Prompt,
-        task: None,
-        purpose: Purpose::Work,
-        agent: AgentChoice::new(kind, kind.name()),
-        prompt: "Do the work. When all is done, print <promise>COMPLETE</promise>.".to_owned(),
-        schema: None,
-        soft_limit: Millis::from_mins(1),
-        hard_limit: Millis::from_mins(2),
-        idle_limit: Millis::from_mins(1),
-        cost_left: None,
-    }
 }

@@ -7,12 +7,12 @@
 
 use std::hint::black_box;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use ralph_core::ids::TaskId;
 use ralph_core::review::ReviewPolicy;
 use ralph_core::task::{Retrying, TaskChange, TaskStatus};
 use ralph_io::formats::TaskFile;
+use ralph_testkit::measure::{again_and_again, milliseconds};
 use serde_json::{Value, json};
 
 const TASKS: usize = 10_000;
@@ -72,15 +72,6 @@ fn document() -> String {
 }
 
 /// Prints the median of a number of rounds.
-fn report(what: &str, mut round: impl FnMut()) {
-    const ROUNDS: usize = 21;
-    let mut times: Vec<Duration> = (0..ROUNDS)
-        .map(|_| {
-            let begun = Instant::now();
-            round();
-            begun.elapsed()
-        })
-        .collect();
-    times.sort();
-    println!("{what:<36} {:>8.2} ms", times[ROUNDS / 2].as_secs_f64() * 1e3);
+fn report(what: &str, round: impl FnMut()) {
+    println!("{what:<36} {:>8.2} ms", milliseconds(again_and_again(21, round).median()));
 }

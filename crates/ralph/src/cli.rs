@@ -31,9 +31,9 @@ pub(crate) use trust::TrustArgs;
 pub(crate) use tui::TuiArgs;
 
 use texts::{
-    ARCHIVING, BUILDING, COMPLETING, DOCTOR_CODES, EXIT_CODES, GOING_ON, NOTIFYING, NOTING,
-    PAUSING, PLANNING, PLUGIN_CODES, RESUMING, SCAFFOLD, SERVING, STOPPING, TEMPLATES, TOPICS,
-    TRUSTING,
+    ARCHIVING, BUILDING, COMPLETING, DOCTOR_CODES, EXIT_CODES, GOING_ON, LOOKING_BACK, NOTIFYING,
+    NOTING, PAUSING, PLANNING, PLUGIN_CODES, RESUMING, RUNNING, SCAFFOLD, SERVING, STOPPING,
+    TEMPLATES, TOPICS, TRUSTING,
 };
 
 /// The whole command line.
@@ -57,17 +57,27 @@ pub(crate) struct Cli {
     version: Option<bool>,
 }
 
+/// What the options of every command are called in the help, where they come last.
+const EVERYWHERE: &str = "Options of every command";
+
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CommonArgs {
     /// Work in this directory.
-    #[arg(short = 'C', long, value_name = "DIR", default_value = ".", global = true)]
+    #[arg(
+        short = 'C',
+        long,
+        value_name = "DIR",
+        default_value = ".",
+        global = true,
+        help_heading = EVERYWHERE
+    )]
     pub(crate) project_dir: PathBuf,
     /// Say only what went wrong and how it ended.
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    #[arg(short, long, global = true, help_heading = EVERYWHERE, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Say more: settings, command lines, prompts, timings.
-    #[arg(short = 'V', long, global = true)]
+    #[arg(short = 'V', long, global = true, help_heading = EVERYWHERE)]
     pub(crate) verbose: bool,
     /// When to use color: auto, always or never.
     #[arg(
@@ -75,7 +85,8 @@ pub(crate) struct CommonArgs {
         value_name = "WHEN",
         default_value = "auto",
         hide_possible_values = true,
-        global = true
+        global = true,
+        help_heading = EVERYWHERE
     )]
     pub(crate) color: ColorChoice,
 }
@@ -96,6 +107,7 @@ pub(crate) enum ColorChoice {
 #[command(defer = true)]
 pub(crate) enum Command {
     /// Loop a prompt until the guardrails pass and the agent gives the completion response.
+    #[command(after_help = RUNNING)]
     Run(RunArgs),
     /// Loop a template file until the agent gives the completion signal that is named in it.
     #[command(after_help = TEMPLATES)]
@@ -126,6 +138,7 @@ pub(crate) enum Command {
     /// Show where the run of this directory stands.
     Status(StatusArgs),
     /// Show the journal of a run.
+    #[command(after_help = LOOKING_BACK)]
     Log(LogArgs),
     /// Give the account of a run: what was done, what failed and why, what it took.
     Report(ReportArgs),
@@ -149,9 +162,10 @@ pub(crate) enum Command {
     #[command(after_help = PLUGIN_CODES)]
     Plugin(PluginArgs),
     /// Watch a complete loop in a throw-away repository with the built-in scripted agent.
+    #[command(display_order = 0)]
     Demo(DemoArgs),
     /// Make the documents and settings that a workflow needs: by questions, or by what is found.
-    #[command(after_help = SCAFFOLD)]
+    #[command(after_help = SCAFFOLD, display_order = 0)]
     Init(InitArgs),
     /// Explain a topic or a command.
     #[command(after_help = TOPICS)]
@@ -221,7 +235,7 @@ pub(crate) struct LimitArgs {
     /// The model the agent is to use.
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Stop after this many iterations [default: 10].
+    /// Stop after this many iterations [default: 10 for `run`, 15 for a task list, 50 otherwise].
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) maximum_iterations: Option<u32>,
     /// Stop when this much money is spent, as the agent reports it.

@@ -10,6 +10,7 @@ use ralph_core::ids::{RunId, TaskId};
 use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Ui, VcsError};
 use ralph_core::recipe::Recipe;
+use ralph_core::units::Millis;
 use ralph_io::agents;
 use ralph_io::clock;
 use ralph_io::environment::Variables;
@@ -19,7 +20,7 @@ use ralph_io::process::{Stage, Watch};
 use ralph_io::sandbox::Launcher;
 use ralph_io::store::draft::{Draft, Withdrawn};
 use ralph_io::store::layout::PROJECT_DIRECTORY;
-use ralph_io::store::{Layout, Lock, LockError, files};
+use ralph_io::store::{Layout, Lock, LockError, files, runs};
 use ralph_ui::session::SessionLog;
 use ralph_ui::style::Style;
 use ralph_ui::time::WallClock;
@@ -33,6 +34,7 @@ use crate::documents::{DIRECTORY, DOCUMENTS};
 use crate::full_screen;
 use crate::project::{Project, complain_of_layout};
 use crate::recipe::{self, SPECS_DIR};
+use crate::recording;
 use crate::screen::{self, Screen};
 use crate::session::Incomplete;
 use crate::settings::Loaded;
@@ -118,7 +120,11 @@ impl Desk {
         let (voice, shown) = (out.clone(), full_screen.clone());
         let watch = Watch::install(move |stage| announce(&voice, &shown, stage))
             .map_err(|error| cannot("watch for signals", error))?;
-        full_screen::make_room(&watch, &full_screen);
+        let voice = out.clone();
+        full_screen::make_room(&watch, &full_screen, move |stood| {
+            let stood = Millis::from(stood);
+            voice.say(&format!("Going on after a stop of {stood}; it counts against nothing."));
+        });
         let repository = project.repository(&watch)?;
         let layout = project.layout_in(loaded, repository.as_ref())?;
         layout.prepare_state().map_err(|error| complain_of_layout(&error))?;
@@ -337,11 +343,14 @@ impl Desk {
 
     /// Puts back what was set aside, unless the run is only interrupted.
     pub(crate) fn put_back(&self, run: &RunId, outcome: &Result<Outcome, Complaint>) {
-        let Some(mut git) = self.git(run, None) else { return };
         match outcome {
-            Ok(Outcome::Interrupted) | Err(_) => return,
-            Ok(_) => {}
+            Ok(Outcome::Interrupted) | Err(_) => {}
+            Ok(_) => self.put_back_now(run),
         }
+    }
+
+    fn put_back_now(&self, run: &RunId) {
+        let Some(mut git) = self.git(run, None) else { return };
         match git.put_back(run) {
             Ok(PutBack::Nothing) => {}
             Ok(PutBack::Done) => self.out.say("The changes that were set aside are back."),
@@ -354,6 +363,32 @@ impl Desk {
                 error.message
             )),
         }
+    }
+
+    /// Puts back what was set aside for runs of this work tree that were killed before they began
+    /// or after they had ended. Returns what a person should know of those that can go on.
+    pub(crate) fn bring_back(&self) -> Result<Vec<String>, Complaint> {
+        let Some(repository) = self.repository.as_ref().filter(|it| it.operation().is_none())
+        else {
+            return Ok(Vec::new());
+        };
+        let runs = repository
+            .set_aside_for()
+            .map_err(|error| Complaint::new(ExitStatus::GitFailed, error.message))?;
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut news = Vec::new();
+        for known in runs::runs(self.layout.state()).iter().filter(|it| runs.contains(&it.id)) {
+            match (known.started, &known.outcome) {
+                (Some(_), None | Some(Outcome::Interrupted)) => news.push(format!(
+                    "changes were set aside for run {0}; they are back when it has ended: `ralph resume {0}`",
+                    known.id
+                )),
+                (None, _) | (Some(_), Some(_)) => self.put_back_now(&known.id),
+            }
+        }
+        Ok(news)
     }
 
     /// Moves away the locks of a git that died with the run, and says which.
@@ -466,8 +501,12 @@ impl Desk {
                 return Box::new(plain);
             }
         };
-        let send = full_screen::sender(self.layout.run(run).path());
-        let setup = Setup { device, send, screen: self.full_screen.clone(), options };
+        let files = self.layout.run(run);
+        let send = full_screen::sender(files.path());
+        let plan_masker = masker.clone();
+        let read_plan = Box::new(move || recording::plan_of(&files, &plan_masker));
+        let screen = self.full_screen.clone();
+        let setup = Setup { device, send, read_plan, screen, options };
         Box::new(FullScreen::start(setup, |screen| MaskWriter::new(masker, screen), plain))
     }
 

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use ralph_core::recipe::{AgentChoice, AgentKind, CommitPolicy, Recipe};
+use ralph_core::recipe::{AgentChoice, AgentKind, CommitPolicy, Origin, Recipe};
 use ralph_io::agents;
 use ralph_io::process::Watch;
 use ralph_io::versions::{Place, Versions, cache_directory};
@@ -76,16 +76,8 @@ fn history(project: &Project, asking: Asking<'_>) -> Vec<PathBuf> {
 /// Returns whether a program of this kind can be asked for its version. Any other command may do
 /// anything when it is called.
 fn has_version(kind: AgentKind) -> bool {
-    match kind {
-        AgentKind::Claude
-        | AgentKind::Codex
-        | AgentKind::Amp
-        | AgentKind::Cline
-        | AgentKind::Gemini
-        | AgentKind::Opencode
-        | AgentKind::Copilot
-        | AgentKind::Qwen
-        | AgentKind::Pi => true,
-        AgentKind::Acp | AgentKind::Text | AgentKind::Custom | AgentKind::Sim => false,
+    match kind.origin() {
+        Origin::Product => true,
+        Origin::Command | Origin::BuiltIn => false,
     }
 }

@@ -46,15 +46,20 @@ pub(crate) fn give_back() {
     }
 }
 
-/// Lets the screen make room while ralph is stopped by Ctrl-Z.
-pub(crate) fn make_room(watch: &Watch, screen: &ScreenLink) {
+/// Lets the screen make room while ralph is stopped by Ctrl-Z, and tells how long that took.
+pub(crate) fn make_room(
+    watch: &Watch,
+    screen: &ScreenLink,
+    goes_on: impl Fn(Duration) + std::marker::Send + Sync + 'static,
+) {
     let screen = screen.clone();
     watch.around_halts(move |halt| match halt {
         Halt::Begins => screen.step_aside(PATIENCE),
         // Whoever stopped ralph without a word had its terminal all the same.
-        Halt::Ends => {
+        Halt::Ends { stood } => {
             screen.step_aside(PATIENCE);
             screen.come_back();
+            stood.into_iter().for_each(&goes_on);
         }
     });
 }
@@ -93,6 +98,10 @@ impl Device for Tty {
         self.0.size()
     }
 
+    fn was_resized(&mut self) -> bool {
+        self.0.was_resized()
+    }
+
     fn read(&mut self, patience: Duration, keys: &mut Vec<u8>) -> Heard {
         match self.0.read(patience, keys) {
             Keys::Some => Heard::Keys,
@@ -103,5 +112,61 @@ impl Device for Tty {
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read as _;
+    use std::process::{Command, Stdio};
+
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{LocalModes, tcgetattr};
+
+    use super::*;
+
+    /// Set where this program is started again to break down on a terminal.
+    const BREAKS: &str = "RALPH_TEST_BREAKS_DOWN";
+
+    #[test]
+    fn a_panic_gives_the_terminal_back_before_it_is_told() {
+        if std::env::var_os(BREAKS).is_some() {
+            let mut device = device(io::stderr()).expect("a terminal");
+            device.enter().expect("taken");
+            // On a thread that holds nothing of the terminal, so that only the hook can help.
+            let broken = std::thread::spawn(|| panic!("broken down")).join();
+            assert!(broken.is_err());
+            std::process::exit(7);
+        }
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&master).expect("granted");
+        unlockpt(&master).expect("unlocked");
+        let name = ptsname(&master, Vec::new()).expect("a name").into_string().expect("text");
+        let other = File::options().read(true).write(true).open(name).expect("the other end");
+        let before = tcgetattr(&other).expect("modes");
+        let mut command = Command::new(std::env::current_exe().expect("a path"));
+        command
+            .args(["--exact", "--nocapture", "--test-threads=1"])
+            .arg("full_screen::tests::a_panic_gives_the_terminal_back_before_it_is_told")
+            .env(BREAKS, "1")
+            .env("TERM", "xterm")
+            .stdin(other.try_clone().expect("a copy"))
+            .stdout(Stdio::null())
+            .stderr(other.try_clone().expect("a copy"));
+        let mut child = command.spawn().expect("it starts");
+        drop(command);
+        assert_eq!(child.wait().expect("it ends").code(), Some(7));
+        let after = tcgetattr(&other).expect("modes");
+        assert!(after.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO));
+        assert_eq!(format!("{before:?}"), format!("{after:?}"));
+        drop(other);
+        let mut seen = Vec::new();
+        // Reading ends with an error once nobody holds the other end.
+        let _ = File::from(master).read_to_end(&mut seen);
+        let seen = String::from_utf8_lossy(&seen);
+        let place = |words: &str| seen.find(words).unwrap_or_else(|| panic!("no {words}: {seen}"));
+        let places = [ENTER, LEAVE, "broken down"].map(place);
+        assert!(places.is_sorted(), "{seen:?}");
     }
 }

@@ -264,6 +264,12 @@ fn tightened(recipe: &Recipe) -> Policy {
     policy
 }
 
+/// Returns the single files that a run protects and that are there.
+pub(crate) fn protected_files(recipe: &Recipe, project: &Path) -> Vec<PathBuf> {
+    let paths = recipe.protect.iter().filter_map(plain_path).map(|path| project.join(path));
+    paths.filter(|path| path.is_file()).collect()
+}
+
 /// Returns the one path, or the one directory, that a pattern stands for; other patterns cannot be
 /// made walls of, and are looked at after each call.
 fn plain_path(pattern: &Pattern) -> Option<String> {

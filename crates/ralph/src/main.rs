@@ -3,6 +3,8 @@
 //! Flags and settings become a recipe, the parts are connected, and the outcome becomes an exit
 //! code. Not here: any decision about the work itself.
 
+#![cfg_attr(fuzzing, no_main, expect(dead_code, reason = "libFuzzer is the main function"))]
+
 mod calls;
 mod canary;
 mod cli;
@@ -14,6 +16,8 @@ mod detect;
 mod documents;
 mod equip;
 mod full_screen;
+#[cfg(any(test, fuzzing))]
+mod fuzzing;
 mod isolation;
 mod machine;
 mod plugin;

@@ -5,7 +5,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use ralph_core::child::NotStarted;
 use ralph_core::gate::Check;
@@ -14,7 +14,7 @@ use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::VcsError;
 use ralph_core::prompt::role::{PRD, PROJECT_PROMPT, RolePrompt};
 use ralph_core::prompt::run::RunPrompt;
-use ralph_core::recipe::{AgentChoice, AgentKind, Recipe};
+use ralph_core::recipe::{AgentChoice, AgentKind, Origin, Recipe};
 use ralph_io::agents;
 use ralph_io::git::{Discovery, Repository};
 use ralph_io::process::{self, Limits, Spawn, Stdin, Watch};
@@ -185,8 +185,8 @@ impl Project {
 
     /// Returns the file of an agent: its program, or its scenario.
     pub(crate) fn find_agent(&self, agent: &AgentChoice) -> Result<PathBuf, Complaint> {
-        match agent.kind {
-            AgentKind::Sim => {
+        match agent.kind.origin() {
+            Origin::BuiltIn => {
                 let scenario = self.directory.join(&agent.command);
                 if scenario.is_file() {
                     return Ok(scenario);
@@ -194,22 +194,13 @@ impl Project {
                 let scenario = scenario.display();
                 Err(Complaint::input(format!("there is no scenario file `{scenario}`")))
             }
-            AgentKind::Claude
-            | AgentKind::Codex
-            | AgentKind::Amp
-            | AgentKind::Cline
-            | AgentKind::Gemini
-            | AgentKind::Opencode
-            | AgentKind::Copilot
-            | AgentKind::Qwen
-            | AgentKind::Pi
-            | AgentKind::Acp
-            | AgentKind::Text
-            | AgentKind::Custom => self.find_program(&agent.command).map_err(|reason| {
-                let message = format!("the agent cannot run: {reason}");
-                Complaint::new(ExitStatus::AgentFailed, message)
-                    .hint(agents::install_hint(agent.kind, &agent.command))
-            }),
+            Origin::Product | Origin::Command => {
+                self.find_program(&agent.command).map_err(|reason| {
+                    let message = format!("the agent cannot run: {reason}");
+                    Complaint::new(ExitStatus::AgentFailed, message)
+                        .hint(agents::install_hint(agent.kind, &agent.command))
+                })
+            }
         }
     }
 
@@ -289,8 +280,7 @@ impl Project {
                 Check::Command(command) => Some(command),
                 Check::Agent(_) => None,
             })
-            .flat_map(|command| command.split([';', '&', '|', '(', ')', '\n']))
-            .filter_map(script)
+            .flat_map(|command| scripts(command))
             .filter(|script| self.directory.join(script).is_file());
         let orders = self.orders(recipe, loaded);
         let mut paths: Vec<String> =
@@ -298,6 +288,22 @@ impl Project {
         paths.sort();
         paths.dedup();
         paths.iter().filter_map(|path| Pattern::exactly(path)).collect()
+    }
+
+    /// Returns what the agent of a prompt may not change: the same, where there are gates that it
+    /// could make green by that, but for what the prompt itself speaks of.
+    pub(crate) fn protected_from(
+        &self,
+        recipe: &Recipe,
+        loaded: &Loaded,
+        prompt: &str,
+    ) -> Vec<Pattern> {
+        if recipe.gates.is_empty() {
+            return Vec::new();
+        }
+        let mut protected = self.always_protected(recipe, loaded);
+        protected.retain(|pattern| !prompt.contains(pattern.as_str().trim_start_matches('/')));
+        protected
     }
 
     /// Returns the files that agents get their orders from, whether they are there or not: no
@@ -391,16 +397,52 @@ fn plain_program(command: &str) -> Option<&str> {
 const INTERPRETERS: [&str; 9] =
     ["sh", "bash", "dash", "zsh", "python", "python3", "node", "ruby", "perl"];
 
-/// Returns the script that a simple command would run: its program, or what an interpreter is
-/// given. Other words are mostly what is checked, which is the very thing that work changes.
-fn script(command: &str) -> Option<String> {
-    let is_assignment = |word: &&str| word.contains('=') && !word.starts_with('.');
-    let mut words = command.split_whitespace().skip_while(is_assignment);
-    let script = match words.next()? {
-        program if INTERPRETERS.contains(&program) => words.find(|word| !word.starts_with('-'))?,
-        program => program,
-    };
-    Some(script.trim_start_matches("./").trim_matches(['"', '\'']).to_owned())
+/// Words that stand before the command that is run.
+const BEFORE: [&str; 32] = [
+    "!", ".", "chronic", "command", "do", "elif", "else", "env", "exec", "flock", "hatch", "if",
+    "ionice", "nice", "nohup", "pdm", "pipenv", "poetry", "run", "setsid", "source", "stdbuf",
+    "sudo", "then", "time", "timeout", "unbuffer", "until", "uv", "while", "xvfb-run", "{",
+];
+
+/// Returns the scripts that a shell command may run: the program of each simple command, or what an
+/// interpreter is given, as paths from the project directory. Other words are mostly what is
+/// checked, which is the very thing that work changes.
+fn scripts(command: &str) -> Vec<String> {
+    let mut place = PathBuf::new();
+    let mut scripts = Vec::new();
+    for simple in command.split([';', '&', '|', '(', ')', '`', '\n']) {
+        let mut words = simple.split_whitespace().map(|word| word.replace(['"', '\''], ""));
+        let is_before = |word: &String| {
+            let is_assignment = word.contains('=') && !word.starts_with('.');
+            let is_duration = word.starts_with(|first: char| first.is_ascii_digit());
+            (is_assignment || is_duration || word.starts_with('-') || word.is_empty())
+                || BEFORE.contains(&word.as_str())
+                || INTERPRETERS.contains(&word.as_str())
+        };
+        let Some(word) = words.find(|word| !is_before(word)) else { continue };
+        if word == "cd" {
+            place.push(words.next().unwrap_or_default());
+            continue;
+        }
+        let own = ["$PWD/", "${PWD}/"].into_iter().find_map(|own| word.strip_prefix(own));
+        scripts.push(plain(&place.join(own.unwrap_or(&word))));
+    }
+    scripts
+}
+
+/// Returns a path without steps that lead nowhere.
+fn plain(path: &Path) -> String {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(part),
+        }
+    }
+    plain.to_string_lossy().into_owned()
 }
 
 /// Returns the complaint about a place that cannot be used.
@@ -419,11 +461,22 @@ mod tests {
             ("sh test.sh", "test.sh"),
             ("CI=1 bash -eu tests/run.sh --all", "tests/run.sh"),
             ("grep -q x src/main.rs", "grep"),
-            ("'./a'", "./a"),
+            ("'./a'", "a"),
+            ("timeout 60 ./a", "a"),
+            ("timeout -k 5s 10m sh -e ./a", "a"),
+            ("env X=1 python3 a", "a"),
+            (". ./a", "a"),
+            ("! ./a", "a"),
+            ("sh -c './a'", "a"),
+            ("\"$PWD/a\"", "a"),
+            ("uv run python tools/a.py", "tools/a.py"),
+            ("cd sub && ./a", "sub/a"),
+            ("(cd sub/deep; cd ..; ./a)", "sub/a"),
         ] {
-            assert_eq!(script(command).as_deref(), Some(expect), "{command}");
+            assert_eq!(scripts(command), [expect], "{command}");
         }
-        assert_eq!(script(" "), None);
+        assert_eq!(scripts(" "), [""; 0]);
+        assert_eq!(scripts("if ./a; then ./b; else exit 1; fi"), ["a", "b", "exit", "fi"]);
     }
 
     #[test]

@@ -403,7 +403,7 @@ fn choice(
     let settings = &loaded.settings;
     let Some(command) = chosen.command.clone() else {
         return Err(Complaint::input("no agent is set")
-            .hint("name one with --agent, or as `agent.command` in .ralph/settings.json")
+            .hint("`ralph init` finds one that is installed; --agent or `agent.command` names another")
             .hint("`ralph demo` shows the loop without an agent"));
     };
     let kind = match (chosen.kind, ralph_io::agents::kind_of(&command)) {

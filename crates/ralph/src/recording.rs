@@ -2,28 +2,33 @@
 //!
 //! Not here: what is shown (`ralph_ui::tui`).
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ralph_core::checklist::Checklist;
 use ralph_core::event::{Event, Recorded};
 use ralph_core::ids::{IterationNumber, RunId};
 use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::Request;
-use ralph_core::reading::AgentEvent;
 use ralph_core::run::RunState;
-use ralph_io::agents;
+use ralph_io::agents::{self, Translator};
+use ralph_io::environment::Variables;
+use ralph_io::mask::Masker;
 use ralph_io::process::{Line, Lines, Stage, Watch};
-use ralph_io::store::raw::RawReader;
+use ralph_io::store::plan;
+use ralph_io::store::raw::RawTail;
 use ralph_io::store::tail::Tail;
 use ralph_io::store::{Layout, Lock, RunDir};
-use ralph_ui::tui::{self, Moment, Recording, ScreenLink};
+use ralph_ui::tui::{self, Moment, Recording, Said, ScreenLink};
 use ralph_ui::view::{AgentStream, ViewOptions};
 
 use crate::complaint::Complaint;
 use crate::full_screen;
 use crate::screen;
+use crate::secrets;
 
 /// What is read of a stream at once.
 const PIECE: usize = 64 * 1024;
@@ -44,6 +49,7 @@ pub(crate) enum Follow {
 pub(crate) fn show(
     layout: &Layout,
     run: &RunId,
+    env: Variables,
     options: ViewOptions,
     follow: Follow,
 ) -> Result<ExitStatus, Complaint> {
@@ -66,9 +72,9 @@ pub(crate) fn show(
     .map_err(|error| {
         Complaint::new(ExitStatus::Incomplete, format!("cannot watch for signals: {error}"))
     })?;
-    full_screen::make_room(&watch, &link);
+    full_screen::make_room(&watch, &link, |_| {});
     let send = full_screen::sender(files.path());
-    let kept = Kept { tail, project: layout.project().to_owned(), files, seen: None };
+    let kept = Kept { tail, project: layout.project().to_owned(), env, files, call: None };
     let options = ViewOptions { agent_stream: AgentStream::Shown, ..options };
     tui::replay(device, &link, options, Box::new(kept), moment, send).map_err(|error| {
         Complaint::new(ExitStatus::Incomplete, format!("the terminal cannot be used: {error}"))
@@ -81,8 +87,9 @@ struct Kept {
     tail: Tail,
     files: RunDir,
     project: PathBuf,
-    /// The stream that was read last, and its length then.
-    seen: Option<(PathBuf, u64)>,
+    env: Variables,
+    /// The call whose stream is being read.
+    call: Option<Call>,
 }
 
 impl Recording for Kept {
@@ -94,18 +101,29 @@ impl Recording for Kept {
         Ok(facts)
     }
 
-    fn heard(&mut self, state: &RunState, asked: &Event, known: usize) -> Vec<AgentEvent> {
-        let Some(request) = self.request(state, asked) else { return Vec::new() };
-        let path = self.files.stream(request.iteration, request.ask);
-        let length = fs::metadata(&path).map_or(0, |file| file.len());
-        let seen = (path, length);
-        if known > 0 && self.seen.as_ref() == Some(&seen) {
-            return Vec::new();
-        }
-        let heard = self.read(&request, &seen.0);
-        self.seen = Some(seen);
-        heard.into_iter().skip(known).collect()
+    fn turn_to(&mut self, state: &RunState, asked: &Event) {
+        let request = self.request(state, asked);
+        self.call = request.map(|request| Call::new(&self.files, &self.project, &request));
     }
+
+    fn heard(&mut self) -> Said {
+        self.call.as_mut().map(Call::heard).unwrap_or_default()
+    }
+
+    fn plan(&mut self, state: &RunState) -> Option<Checklist> {
+        plan_of(&self.files, &secrets::masker(&self.env, &state.recipe))
+    }
+}
+
+/// Returns the plan as a run saw it last, without secrets.
+pub(crate) fn plan_of(files: &RunDir, masker: &Masker) -> Option<Checklist> {
+    let mut list = plan::seen(files)?;
+    for item in &mut list.items {
+        if let Cow::Owned(masked) = masker.text(&item.text) {
+            item.text = masked;
+        }
+    }
+    Some(list)
 }
 
 impl Kept {
@@ -137,24 +155,151 @@ impl Kept {
             cost_left: None,
         })
     }
+}
 
-    fn read(&self, request: &Request, path: &std::path::Path) -> Vec<AgentEvent> {
-        let Ok(mut reader) = RawReader::open(path) else { return Vec::new() };
-        let mut translator = agents::translator(request, &self.project);
-        let (mut lines, mut heard) = (Lines::default(), Vec::new());
-        let mut piece = vec![0; PIECE];
-        let mut hear = |line: Line<'_>| match line {
-            Line::Whole(line) => heard.extend(translator.line(&line).events),
-            Line::TooLong { .. } => {}
-        };
-        while let Ok(count @ 1..) = reader.read(&mut piece) {
-            lines.feed(&piece[..count], &mut hear);
+/// The stream of a call, translated as it comes.
+struct Call {
+    stream: PathBuf,
+    /// There once the agent has ended.
+    end: PathBuf,
+    tail: Option<RawTail>,
+    lines: Lines,
+    translator: Translator,
+    piece: Vec<u8>,
+    is_over: bool,
+}
+
+impl Call {
+    fn new(files: &RunDir, project: &Path, request: &Request) -> Self {
+        Self {
+            stream: files.stream(request.iteration, request.ask),
+            end: files.end(request.iteration, request.ask),
+            tail: None,
+            lines: Lines::default(),
+            translator: agents::translator(request, project),
+            piece: vec![0; PIECE],
+            is_over: false,
         }
-        // The last line of an agent that is still talking is not there yet.
-        if self.files.end(request.iteration, request.ask).exists() {
-            lines.finish(&mut hear);
-            heard.extend(translator.finish().events);
+    }
+
+    /// Returns the next events of the stream, in pieces, so that a stream of any length can be shown
+    /// in the same memory.
+    fn heard(&mut self) -> Said {
+        let mut events = Vec::new();
+        // Looked at before the stream: what an agent says before its end is there then.
+        let has_ended = self.end.exists();
+        if self.tail.is_none() {
+            self.tail = RawTail::open(&self.stream).ok();
         }
-        heard
+        while let (false, true, Some(tail)) = (self.is_over, events.is_empty(), &mut self.tail) {
+            let mut hear = |line: Line<'_>| match line {
+                Line::Whole(line) => events.extend(self.translator.line(&line).events),
+                Line::TooLong { .. } => {}
+            };
+            match tail.read(&mut self.piece) {
+                Ok(count @ 1..) => self.lines.feed(&self.piece[..count], &mut hear),
+                // The last line of an agent that is still talking is not there yet.
+                Ok(0) if !has_ended => break,
+                Ok(_) | Err(_) => {
+                    self.is_over = true;
+                    self.lines.finish(&mut hear);
+                    events.extend(self.translator.finish().events);
+                }
+            }
+        }
+        let (read, of) = self.tail.as_ref().map_or((0, 0), |it| (it.offset(), it.length()));
+        Said { events, read, of }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_core::event::Purpose;
+    use ralph_core::ids::{AskNumber, Role};
+    use ralph_core::reading::AgentEvent;
+    use ralph_core::recipe::{AgentChoice, AgentKind};
+    use ralph_core::units::Millis;
+    use ralph_io::store::raw::RawWriter;
+
+    use super::*;
+
+    fn request() -> Request {
+        Request {
+            run: RunId("20261114-231500-k3f9".to_owned()),
+            iteration: IterationNumber(1),
+            ask: AskNumber(1),
+            role: Role::Prompt,
+            purpose: Purpose::Work,
+            task: None,
+            agent: AgentChoice::new(AgentKind::Claude, "claude"),
+            prompt: String::new(),
+            schema: None,
+            soft_limit: Millis::ZERO,
+            hard_limit: Millis::ZERO,
+            idle_limit: Millis::ZERO,
+            cost_left: None,
+        }
+    }
+
+    /// A line of some length that does not shrink to nothing.
+    fn line(number: u32) -> String {
+        let mut state = number.wrapping_mul(2_654_435_761) | 1;
+        let mut text = format!("{number} ");
+        while text.len() < 50_000 {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            text.push_str(&format!("{state:08x} and so on, as agents do; "));
+        }
+        format!(
+            r#"{{"type":"assistant","message":{{"content":[{{"type":"text","text":"{text}"}}]}}}}"#
+        )
+    }
+
+    fn words(said: &Said) -> usize {
+        let count = |event: &AgentEvent| usize::from(matches!(event, AgentEvent::Text { .. }));
+        said.events.iter().map(count).sum()
+    }
+
+    #[test]
+    fn fifty_megabytes_are_followed_in_one_pass_and_in_little_memory() {
+        const LINES: u32 = 1_000;
+        let place = tempfile::tempdir().expect("a directory");
+        let (files, request) = (RunDir::at(place.path().to_owned()), request());
+        let mut call = Call::new(&files, place.path(), &request);
+        assert_eq!(call.heard(), Said::default(), "nothing is there yet");
+        let path = files.stream(request.iteration, request.ask);
+        let mut writer = RawWriter::create(&path).expect("created");
+        let (mut heard, mut most, mut written) = (0, 0, 0);
+        for number in 0..LINES {
+            let line = line(number);
+            written += line.len();
+            // A line that is being written is not there yet.
+            let (most_of_it, rest) = line.split_at(line.len() - 9);
+            writer.write(most_of_it.as_bytes()).expect("written");
+            writer.flush().expect("flushed");
+            while let said = call.heard()
+                && !said.events.is_empty()
+            {
+                most = most.max(said.events.len());
+                heard += words(&said);
+            }
+            writer.write(format!("{rest}\n").as_bytes()).expect("written");
+        }
+        assert_eq!(heard, LINES as usize - 1);
+        writer.finish().expect("finished");
+        fs::write(files.end(request.iteration, request.ask), "").expect("written");
+        while let said = call.heard()
+            && !said.events.is_empty()
+        {
+            heard += words(&said);
+        }
+        assert_eq!(heard, LINES as usize);
+        assert!(written > 50_000_000, "{written}");
+        assert!(most < 10, "{most} events were held at once");
+        let length = fs::metadata(&path).expect("there").len();
+        let read = call.tail.as_ref().expect("opened").offset();
+        assert_eq!(read, length, "every byte of the file was read once");
+        assert_eq!(call.heard(), Said { events: Vec::new(), read, of: length });
     }
 }

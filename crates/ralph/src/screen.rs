@@ -40,6 +40,12 @@ pub(crate) fn is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
+/// Returns whether data that is printed is seen on a terminal.
+pub(crate) fn is_data_seen() -> bool {
+    use std::io::IsTerminal as _;
+    io::stdout().is_terminal()
+}
+
 /// Asks a question on stdout, and returns the line that is typed; nothing at the end of input.
 pub(crate) fn ask_for_line(question: &str) -> Option<String> {
     use std::io::BufRead as _;

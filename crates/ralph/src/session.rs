@@ -88,6 +88,7 @@ pub(crate) fn start(
     desk.repository_is_there(&recipe)?;
     desk.keeps_list_of(&recipe);
     desk.nothing_is_under_way(&recipe)?;
+    let still_aside = desk.bring_back()?;
     desk.tree_is_clean(&recipe, wishes.dirty)?;
     let chosen = {
         let site = site(&desk, project, loaded, desk.layout.state())?;
@@ -125,6 +126,7 @@ pub(crate) fn start(
     recipe.sandbox.backend = Wanted::This(isolation.backend);
     let mut warnings = desk.warnings(loaded, &recipe);
     warnings.extend(isolation.warnings.clone());
+    warnings.extend(still_aside);
     let journey = Journey {
         run: run.clone(),
         journal,
@@ -212,6 +214,15 @@ pub(crate) fn resume(
         let engine = Engine::resume(ports, state, VERSION.to_owned(), changed)?;
         to_the_end(engine, warnings, telling)
     })
+}
+
+/// Puts back what a run that was killed after its end had set aside. Whoever is in the way of that
+/// is told about by the next run.
+pub(crate) fn bring_back(common: &CommonArgs, project: &Project, loaded: &Loaded) {
+    if let Ok(desk) = Desk::open(common, project, loaded) {
+        let _ = desk.bring_back();
+        desk.finish();
+    }
 }
 
 /// Runs the loop, and sees to it that everybody is told. Who could not be is a warning.
@@ -368,7 +379,8 @@ fn connect(
     let cell = isolation.git(&env);
     let mut git = desk
         .git(&run, cell.clone())
-        .map(|git| git.refusing(masker.clone(), recipe.secrets_allowed.clone()));
+        .map(|git| git.refusing(masker.clone(), recipe.secrets_allowed.clone()))
+        .map(|git| git.guarding(&isolation::protected_files(&recipe, project)));
     let mut none = NoRepository::new(project, env.clone(), watch.clone());
     if let Some((launcher, env)) = cell {
         none = none.launched_by(launcher, env);

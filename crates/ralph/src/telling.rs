@@ -13,7 +13,7 @@ use ralph_core::notice::NoticePolicy;
 use ralph_core::ports::Ui;
 use ralph_core::run::RunState;
 use ralph_io::environment::Variables;
-use ralph_io::http::{Reach, Terms};
+use ralph_io::http::{Reach, Roots, SSL_CERT_FILE, Terms};
 use ralph_io::mask::Masker;
 use ralph_io::notify::{
     Channel, CommandChannel, Desktop, Notifier, Ring, Secret, Terminal, Webhook,
@@ -44,6 +44,7 @@ pub(crate) struct Plan {
     notify: Notify,
     secret: Option<Secret>,
     collector: Option<Collector>,
+    roots: Roots,
 }
 
 impl Plan {
@@ -56,12 +57,13 @@ impl Plan {
             .is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let is_on = loaded.settings.otel.is_on() && !is_disabled;
         let collector = is_on.then(|| collector(env, loaded)).transpose()?;
-        Ok(Self { notify, secret, collector })
+        let roots = Roots::of(env, &[SSL_CERT_FILE]);
+        Ok(Self { notify, secret, collector, roots })
     }
 
     /// Returns the channels that are set, with where the programs among them run.
     pub(crate) fn channels(self, site: &Site<'_>) -> Vec<Channel> {
-        let Self { notify, secret, .. } = self;
+        let Self { notify, secret, roots, .. } = self;
         let mut channels = Vec::new();
         if notify.desktop {
             let (cwd, env) = (site.project.clone(), site.env.to_vec());
@@ -88,6 +90,7 @@ impl Plan {
                 timeout: notify.webhook.timeout.0.into(),
                 retries: notify.webhook.retries,
                 backoff: notify.webhook.backoff.0.into(),
+                roots,
             };
             let webhook = Webhook::new(url, terms, secret, notify.webhook.topic);
             channels.push(Channel::Webhook(Box::new(webhook)));
@@ -279,6 +282,7 @@ pub(crate) fn collector(
         headers,
         service: service.unwrap_or_else(|| "ralph".to_owned()),
         timeout: COLLECTOR_TIMEOUT,
+        roots: Roots::of(env, &["OTEL_EXPORTER_OTLP_CERTIFICATE", SSL_CERT_FILE]),
     })
 }
 

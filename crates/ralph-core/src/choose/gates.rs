@@ -147,6 +147,16 @@ fn refuse(
     if current.gates.iter().any(|result| result.gate == PROTECTED) {
         return None;
     }
+    let paths = forbidden(state, current, observation?);
+    (!paths.is_empty()).then_some(Step::Refuse { paths })
+}
+
+/// Returns which of the paths that changed may not change in this iteration.
+pub(crate) fn forbidden(
+    state: &RunState,
+    current: &Iteration,
+    observation: &Observation,
+) -> Vec<String> {
     let task = current
         .task
         .as_ref()
@@ -156,14 +166,8 @@ fn refuse(
     let is_protected = |path: &str| {
         recipe.protect.iter().any(|it| it.matches(path)) || !glob::is_in_scope(&recipe.scope, path)
     };
-    let paths: Vec<String> = observation?
-        .files
-        .iter()
-        .map(|file| file.path.as_str())
-        .filter(|path| is_protected(path) && !is_named(path))
-        .map(str::to_owned)
-        .collect();
-    (!paths.is_empty()).then_some(Step::Refuse { paths })
+    let paths = observation.files.iter().map(|file| file.path.as_str());
+    paths.filter(|path| is_protected(path) && !is_named(path)).map(str::to_owned).collect()
 }
 
 /// Returns the result of a gate that is taken as passed.

@@ -5,7 +5,7 @@ use super::{Engine, EngineError, Trouble, ViewKind};
 use crate::asking::AskingEnd;
 use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use crate::choose;
-use crate::event::{Changes, Checkpoint, Event, History, meddled};
+use crate::event::{Changes, Checkpoint, Event, History, Observation, meddled};
 use crate::gate::{GateResult, GateStatus, Severity};
 use crate::glob::Pattern;
 use crate::ids::{IterationNumber, Role};
@@ -13,7 +13,7 @@ use crate::judge::{self, Verdict};
 use crate::outcome::Outcome;
 use crate::plan::PlanLook;
 use crate::ports::{Activity, GateOrder, View};
-use crate::recipe::{CommitPolicy, PlanPart, Uncommitted};
+use crate::recipe::{CommitPolicy, PlanPart, Recipe, Uncommitted};
 use crate::review::{self, ReviewVerdict};
 use crate::secret::leak;
 use crate::stuck::ErrorHasher;
@@ -77,9 +77,55 @@ impl Engine<'_> {
     /// Runs a gate on what the agent left.
     pub(super) fn check(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
         let iteration = IterationNumber(self.state.iterations);
-        let result = self.run_gate(gate, severity, iteration)?;
+        let mut result = self.run_gate(gate, severity, iteration)?;
+        if result.status == GateStatus::Passed && severity == Severity::Hard {
+            self.look_behind(&mut result)?;
+        }
         self.record(Event::GateChecked { result })?;
         self.publish(ViewKind::Gates)?;
+        Ok(())
+    }
+
+    /// Returns the state in which the agent left everything, as far as it was looked at.
+    fn as_seen(&self) -> Option<Checkpoint> {
+        let seen = self.state.current.as_ref()?.observation()?;
+        let (head, branch) = match (&seen.checked_out, self.state.base.as_ref()?) {
+            (_, Checkpoint::None) => return None,
+            (Some(at), Checkpoint::Git { .. }) => (&at.head, &at.branch),
+            (None, Checkpoint::Git { head, branch, .. }) => (head, branch),
+        };
+        let (head, branch) = (head.clone(), branch.clone());
+        Some(Checkpoint::Git { head, branch, tree: Some(seen.tree.clone()) })
+    }
+
+    /// Fails a gate that passed if what may not change was changed while it ran. Gates run what
+    /// agents wrote; what that does to the tree has not been looked at.
+    fn look_behind(&mut self, result: &mut GateResult) -> Result<(), Trouble> {
+        let Recipe { protect, scope, .. } = &self.state.recipe;
+        let (Some(since), false, true) = (self.as_seen(), protect.is_empty(), scope.is_empty())
+        else {
+            return Ok(());
+        };
+        let watched = protect.clone();
+        let Some(now) = self.ports.vcs.observe(&since, &watched)? else { return Ok(()) };
+        let changed = self.current(|current| choose::forbidden(&self.state, current, &now));
+        let mut said = Vec::new();
+        if let Some(paths) = changed.filter(|paths| !paths.is_empty()) {
+            let paths = paths.join(", ");
+            said.push(format!("protected paths were changed while it ran, put them back: {paths}"));
+        }
+        if !now.meddling.is_empty() {
+            let paths = now.meddling.join(", ");
+            said.push(format!("these files were changed while it ran, and put back: {paths}"));
+        }
+        if !said.is_empty() {
+            let said = said.join("; ");
+            let mut hasher = ErrorHasher::new(&result.gate);
+            hasher.feed(&said);
+            result.status = GateStatus::Failed;
+            result.hash = Some(hasher.finish());
+            result.reason = Some(said);
+        }
         Ok(())
     }
 
@@ -113,26 +159,48 @@ impl Engine<'_> {
     }
 
     /// Notes what an agent said that was asked for the verdict of a gate. What it did to the
-    /// tree is undone first: a verdict is words.
+    /// tree and to the history is undone first: a verdict is words.
     pub(super) fn hear_verdict(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
-        let seen = self.current(|current| current.observed_tree().cloned()).flatten();
-        let now = self.ports.vcs.survey()?.map(|survey| survey.tree);
-        if let (Some(seen), Some(now), Some(Checkpoint::Git { head, branch, .. })) =
-            (seen, now, &self.state.base)
-            && seen != now
+        if let Some(as_seen) = self.as_seen()
+            && let Some(now) = self.ports.vcs.observe(&as_seen, &[])?
         {
-            let as_seen =
-                Checkpoint::Git { head: head.clone(), branch: branch.clone(), tree: Some(seen) };
-            let kept = self.ports.vcs.rollback(&self.mark(), &as_seen)?;
-            let place = kept.map(|kept| format!("; kept on {kept}")).unwrap_or_default();
-            let name = &self.state.recipe.gates[gate].name;
-            let text = format!("the reviewer of `{name}` changed files, which was undone{place}");
-            self.record(Event::Warned { text })?;
+            self.undo_strays(gate, &as_seen, &now)?;
         }
         let end = self.current(|current| current.gate.end.clone()).flatten();
         let result = verdict(&self.state.recipe.gates[gate], severity, end.as_ref());
         self.record(Event::GateChecked { result })?;
         self.publish(ViewKind::Gates)?;
+        Ok(())
+    }
+
+    /// Undoes what a reviewer did beside giving its verdict.
+    fn undo_strays(
+        &mut self,
+        gate: usize,
+        as_seen: &Checkpoint,
+        now: &Observation,
+    ) -> Result<(), Trouble> {
+        let seen = self.current(|current| current.observed_tree().cloned()).flatten();
+        let did = match now.history {
+            History::Same if seen.as_ref() == Some(&now.tree) => None,
+            History::Same => Some("changed files"),
+            History::Advanced { .. } => Some("made commits"),
+            History::Rewritten => Some("rewrote the history or switched the branch"),
+        };
+        let mut said = Vec::new();
+        if let Some(did) = did {
+            let kept = self.ports.vcs.rollback(&self.mark(), as_seen)?;
+            let place = kept.map(|kept| format!("; kept on {kept}")).unwrap_or_default();
+            said.push(format!("{did}, which was undone{place}"));
+        }
+        if !now.meddling.is_empty() {
+            let paths = now.meddling.join(", ");
+            said.push(format!("changed these files, which were put back: {paths}"));
+        }
+        for said in said {
+            let name = &self.state.recipe.gates[gate].name;
+            self.record(Event::Warned { text: format!("the reviewer of `{name}` {said}") })?;
+        }
         Ok(())
     }
 

@@ -63,7 +63,8 @@ impl Engine<'_> {
         self.record(Event::Landed { landed: Landed::ListWritten })
     }
 
-    /// Looks whether somebody edited the task file, and takes over what may be taken over.
+    /// Looks whether somebody edited the task file, and takes over what may be taken over. Returns
+    /// whether that was anything: a file that cannot be put right is no reason to look again.
     pub(super) fn tasks_were_edited(&mut self) -> Result<bool, EngineError> {
         let (Some(work), Some(board)) = (self.work(), &self.state.board) else {
             return Ok(false);
@@ -85,9 +86,10 @@ impl Engine<'_> {
                 vec![format!("the task list was damaged and is written anew: {message}")],
             ),
         };
+        let has_changed = list != board.list;
         self.record(Event::TasksRead { list: Box::new(list), remarks })?;
         self.write_tasks()?;
-        Ok(true)
+        Ok(has_changed)
     }
 
     /// Reads what the agent made of the task list, and refuses what its role may not do. Done

@@ -109,7 +109,7 @@ fn lines(plan: &str) -> Vec<Line> {
             lines.push(Line::Heading(heading.to_owned()));
         } else {
             lines.push(match bullet(words) {
-                Some((mark, words)) => Line::Bullet { indent, mark, words: plain(words) },
+                Some((mark, words)) => Line::Bullet { indent, mark, words },
                 None => Line::Words { indent, words: words.to_owned() },
             });
         }
@@ -118,7 +118,7 @@ fn lines(plan: &str) -> Vec<Line> {
 }
 
 /// Returns the box and the words of a list item.
-fn bullet(line: &str) -> Option<(Option<Mark>, &str)> {
+fn bullet(line: &str) -> Option<(Option<Mark>, String)> {
     let digits = line.len() - line.trim_start_matches(|it: char| it.is_ascii_digit()).len();
     let rest = match &line[digits..] {
         rest if digits > 0 => rest.strip_prefix(". ").or_else(|| rest.strip_prefix(") "))?,
@@ -128,7 +128,10 @@ fn bullet(line: &str) -> Option<(Option<Mark>, &str)> {
     let boxed = [("[ ]", Mark::Open), ("[x]", Mark::Done), ("[X]", Mark::Done)];
     let found = boxed.iter().find_map(|(sign, mark)| Some((*mark, rest.strip_prefix(sign)?)));
     let (mark, words) = found.map_or((None, rest), |(mark, words)| (Some(mark), words.trim()));
-    (!words.is_empty()).then_some((mark, words))
+    let words = plain(words);
+    // A task without a title is none; signs and controls alone are not one.
+    let is_said = words.chars().any(|it| !it.is_whitespace() && !it.is_control());
+    is_said.then_some((mark, words))
 }
 
 /// Returns the words of an item without the signs that make them bold.
@@ -178,6 +181,7 @@ mod tests {
         );
         check("No list at all.\n", &[]);
         check("- [ ]\n- \n", &[]);
+        check("- [ ] ****\n- [ ] ** **\n- [x] \u{1}\n", &[]);
     }
 
     #[test]

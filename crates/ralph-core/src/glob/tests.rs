@@ -131,4 +131,8 @@ fn a_path_as_it_is_matches_itself_alone() {
         assert!(!pattern.matches(&format!("{path}x")), "{path}");
     }
     assert!(Pattern::exactly("").is_none());
+    assert!(Pattern::exactly("./").is_none());
+    for spelled in ["./a/b", "a//b", "a/./b", "a/b/"] {
+        assert!(Pattern::exactly(spelled).is_some_and(|it| it.matches("a/b")), "{spelled}");
+    }
 }

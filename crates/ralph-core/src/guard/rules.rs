@@ -53,6 +53,28 @@ pub(super) enum Check {
     Hook,
 }
 
+/// Makes a rule that looks at commands.
+const fn command(
+    id: &'static str,
+    category: Category,
+    refused: &'static str,
+    instead: &'static str,
+    check: fn(&Act<'_>) -> bool,
+) -> Rule {
+    Rule { id, category, refused, instead, check: Check::Command(check) }
+}
+
+/// Makes a rule that looks at paths.
+const fn path(
+    id: &'static str,
+    category: Category,
+    refused: &'static str,
+    instead: &'static str,
+    check: fn(&Touch<'_>) -> bool,
+) -> Rule {
+    Rule { id, category, refused, instead, check: Check::Path(check) }
+}
+
 /// Returns all rules, in the order in which they are asked.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     [

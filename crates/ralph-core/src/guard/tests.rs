@@ -69,6 +69,13 @@ pub(super) const TABLES: [(&str, &str); 4] = [
 ];
 
 #[test]
+fn settings_in_front_do_not_hide_a_program() {
+    for said in ["env -S 'A=1 rm -rf /'", "env -S '-i A=1 rm -rf /'", "A=1 env B=2 rm -rf /"] {
+        assert!(denied("Bash", said, Keeper::Ralph).is_some(), "{said}");
+    }
+}
+
+#[test]
 fn the_tables_of_commands_are_judged_as_they_say() {
     let mut wrong = Vec::new();
     for (expect, text) in TABLES {

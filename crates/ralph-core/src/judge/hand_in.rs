@@ -88,6 +88,13 @@ pub(super) fn accept(attempt: &Try<'_>, handoff: &Handoff) -> Judgement {
     }
 }
 
+/// Returns what an agent changed in the list beside moving its task along.
+pub(super) fn beside(attempt: &Try<'_>, feedback: &mut Vec<Feedback>) -> Vec<TaskChange> {
+    let claim = attempt.current.claim.as_ref();
+    let changes = claim.map(|claim| claim.changes_beside(attempt.task)).unwrap_or_default();
+    within_measure(&changes, attempt.work.amendments, feedback)
+}
+
 /// Leaves out tasks beyond the number that an iteration may add.
 fn within_measure(
     changes: &[TaskChange],

@@ -33,18 +33,18 @@ pub(super) fn judge(
         }
     };
     let review = Try { state, board, work, task, current };
-    let (answer, beside) = match work.keeper {
-        Keeper::Ralph => (review::answer(reply), Vec::new()),
-        Keeper::Agent => (claimed(&review), beside(&review)),
+    let answer = match work.keeper {
+        Keeper::Ralph => review::answer(reply),
+        Keeper::Agent => claimed(&review),
     };
     match answer {
-        Some(answer) => decided(&review, &answer, beside),
+        Some(answer) => decided(&review, &answer),
         None => undecided(&review, reply),
     }
 }
 
 /// Returns what a verdict makes of the task.
-fn decided(review: &Try<'_>, answer: &ReviewAnswer, beside: Vec<TaskChange>) -> Judgement {
+fn decided(review: &Try<'_>, answer: &ReviewAnswer) -> Judgement {
     let Try { board, work, task, .. } = review;
     let before = board.list.task(task).map_or(0, |task| task.review.count);
     let count = before.saturating_add(1);
@@ -83,7 +83,8 @@ fn decided(review: &Try<'_>, answer: &ReviewAnswer, beside: Vec<TaskChange>) -> 
         task: id(),
         review: ReviewState { status, count, feedback: feedback.clone() },
     });
-    changes.extend(beside);
+    let mut told = hand_in::told(review);
+    changes.extend(hand_in::beside(review, &mut told));
     if work.keeper == Keeper::Agent && status == ReviewStatus::Approved {
         changes = hand_in::noted(review, changes, "");
     }
@@ -94,7 +95,7 @@ fn decided(review: &Try<'_>, answer: &ReviewAnswer, beside: Vec<TaskChange>) -> 
         ..Judgement::new(
             Verdict::Reviewed { verdict: answer.verdict, feedback },
             Landing::Commit,
-            hand_in::told(review),
+            told,
         )
     }
 }
@@ -113,12 +114,6 @@ fn claimed(review: &Try<'_>) -> Option<ReviewAnswer> {
         ReviewStatus::None | ReviewStatus::NeedsReview => return None,
     };
     Some(ReviewAnswer { verdict, feedback: after.review.feedback, criteria: Vec::new() })
-}
-
-/// Returns what else a reviewer changed in the task list.
-fn beside(review: &Try<'_>) -> Vec<TaskChange> {
-    let claim = review.current.claim.as_ref();
-    claim.map(|claim| claim.changes_beside(review.task)).unwrap_or_default()
 }
 
 /// Judges a review without a verdict. In an answer it was asked for again, so it does not come

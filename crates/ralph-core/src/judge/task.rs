@@ -112,8 +112,8 @@ impl Try<'_> {
         let verdict =
             Judgement::new(Verdict::NotHandedIn { reasons }, landing, vec![Feedback::after(told)]);
         let mut judgement = self.failed(verdict, handoff, named_cause("hand-in", &said));
-        if let Some(claim) = self.current.claim.as_ref().filter(|_| !judgement.gives_up()) {
-            judgement.changes = claim.changes_beside(self.task);
+        if !judgement.gives_up() {
+            judgement.changes = hand_in::beside(self, &mut judgement.feedback);
         }
         judgement
     }

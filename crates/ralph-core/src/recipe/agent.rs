@@ -163,6 +163,34 @@ impl AgentKind {
             Self::Sim => "sim",
         }
     }
+
+    /// Returns where the program of this kind comes from.
+    pub fn origin(self) -> Origin {
+        match self {
+            Self::Claude
+            | Self::Codex
+            | Self::Amp
+            | Self::Cline
+            | Self::Gemini
+            | Self::Opencode
+            | Self::Copilot
+            | Self::Qwen
+            | Self::Pi => Origin::Product,
+            Self::Acp | Self::Text | Self::Custom => Origin::Command,
+            Self::Sim => Origin::BuiltIn,
+        }
+    }
+}
+
+/// Where the program of an agent comes from, and so what is known about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A CLI that ralph knows: its flags, its login, how it tells its version.
+    Product,
+    /// Any command of the user's; it may do anything when it is called.
+    Command,
+    /// Part of ralph.
+    BuiltIn,
 }
 
 /// Whether an agent may act without asking.

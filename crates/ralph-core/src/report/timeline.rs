@@ -282,23 +282,13 @@ fn note(open: &Iteration, recorded: &Recorded, used: Usage) -> IterationNote {
         words: bounded(&words),
         failed: failed.take(MOST_GATES).map(failed_gate).collect(),
         change: change(open),
-        commit: open.landed.iter().find_map(commit),
+        commit: commit(open),
     }
 }
 
 fn came_to(open: &Iteration) -> (CameTo, String) {
-    let refused = open.landed.iter().find_map(|landed| match landed {
-        Landed::CommitRefused { output } => Some(output.clone()),
-        Landed::Surveyed { .. }
-        | Landed::Committed { .. }
-        | Landed::NothingToCommit
-        | Landed::ScmRan { .. }
-        | Landed::ListWritten
-        | Landed::Shelved { .. }
-        | Landed::RolledBack { .. } => None,
-    });
-    if let Some(output) = refused {
-        return (CameTo::CommitRefused, output);
+    if let Some(output) = open.landed.iter().find_map(Landed::refusal) {
+        return (CameTo::CommitRefused, output.to_owned());
     }
     let Some(judgement) = &open.judgement else { return (CameTo::Undecided, String::new()) };
     match &judgement.verdict {
@@ -347,32 +337,15 @@ fn change(open: &Iteration) -> Option<(TreeId, TreeId)> {
         }
     };
     let seen = open.observed.as_ref().and_then(|observed| observed.observation.as_ref());
-    let surveyed = open.landed.iter().find_map(|landed| match landed {
-        Landed::Surveyed { tree, .. } => tree.clone(),
-        Landed::Committed { .. }
-        | Landed::NothingToCommit
-        | Landed::CommitRefused { .. }
-        | Landed::ScmRan { .. }
-        | Landed::ListWritten
-        | Landed::Shelved { .. }
-        | Landed::RolledBack { .. } => None,
-    });
-    let committed = || open.landed.iter().find_map(commit).map(TreeId);
-    let after = seen.map(|seen| seen.tree.clone()).or(surveyed).or_else(committed)?;
+    let surveyed = open.landed.iter().find_map(Landed::surveyed);
+    let after = seen.map(|seen| &seen.tree).or(surveyed).cloned();
+    let committed = || commit(open).map(TreeId);
+    let after = after.or_else(committed)?;
     (before != after).then_some((before, after))
 }
 
-fn commit(landed: &Landed) -> Option<String> {
-    match landed {
-        Landed::Committed { commit, .. } => Some(commit.0.clone()),
-        Landed::Surveyed { .. }
-        | Landed::NothingToCommit
-        | Landed::CommitRefused { .. }
-        | Landed::ScmRan { .. }
-        | Landed::ListWritten
-        | Landed::Shelved { .. }
-        | Landed::RolledBack { .. } => None,
-    }
+fn commit(open: &Iteration) -> Option<String> {
+    open.landed.iter().find_map(Landed::commit).map(|commit| commit.0.clone())
 }
 
 fn bounded(text: &str) -> String {

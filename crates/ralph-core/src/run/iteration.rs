@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::asking::Asking;
-use crate::claim::Claim;
+use crate::claim::{Claim, ClaimFile};
 use crate::control::Note;
 use crate::event::{Checkpoint, Landed, Observation, Purpose, Recorded, TreeId};
 use crate::gate::GateResult;
@@ -94,6 +94,25 @@ impl Iteration {
         }
     }
 
+    /// Takes in that the task file was made to say what the list says. What a landing wrote into
+    /// it before is gone, and with it the tree that was noted for a commit still to come.
+    pub(super) fn list_was_put_back(&mut self) {
+        if let Some(claim) = &mut self.claim {
+            claim.file = ClaimFile::Written;
+        }
+        let is_committed = self.landed.iter().any(|it| matches!(it, Landed::Committed { .. }));
+        self.landed.retain(|landed| match landed {
+            Landed::ListWritten => false,
+            Landed::Surveyed { .. } => is_committed,
+            Landed::Committed { .. }
+            | Landed::NothingToCommit
+            | Landed::CommitRefused { .. }
+            | Landed::ScmRan { .. }
+            | Landed::Shelved { .. }
+            | Landed::RolledBack { .. } => true,
+        });
+    }
+
     /// Returns the question that an answer is for.
     pub fn asking(&self, purpose: &Purpose) -> &Asking {
         match purpose {
@@ -129,17 +148,9 @@ impl Iteration {
 
     /// Returns what a refused commit says to the next iteration.
     pub(super) fn refusal(&self) -> Option<Feedback> {
-        self.landed.iter().find_map(|landed| match landed {
-            Landed::CommitRefused { output } => Some(Feedback::after(format!(
-                "The commit was refused. Mend what is complained about:\n{output}"
-            ))),
-            Landed::Surveyed { .. }
-            | Landed::Committed { .. }
-            | Landed::NothingToCommit
-            | Landed::ScmRan { .. }
-            | Landed::ListWritten
-            | Landed::Shelved { .. }
-            | Landed::RolledBack { .. } => None,
-        })
+        let output = self.landed.iter().find_map(Landed::refusal)?;
+        Some(Feedback::after(format!(
+            "The commit was refused. Mend what is complained about:\n{output}"
+        )))
     }
 }

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_core::recipe::{AgentChoice, AgentKind};
+use ralph_core::recipe::{AgentChoice, AgentKind, Origin};
 
 use super::{adapter, amp, claude, cline, codex, copilot, gemini, opencode, pi, qwen};
 
@@ -124,18 +124,9 @@ pub fn belongings(kind: AgentKind) -> Option<&'static Belongings> {
 /// Returns the kind of the program behind an agent: one that is read in another way, such as over
 /// the Agent Client Protocol, is still the same program with the same login.
 pub fn program_kind(agent: &AgentChoice) -> AgentKind {
-    match agent.kind {
-        AgentKind::Acp | AgentKind::Text | AgentKind::Custom => adapter::kind_of(&agent.command),
-        AgentKind::Claude
-        | AgentKind::Codex
-        | AgentKind::Amp
-        | AgentKind::Cline
-        | AgentKind::Gemini
-        | AgentKind::Opencode
-        | AgentKind::Copilot
-        | AgentKind::Qwen
-        | AgentKind::Pi
-        | AgentKind::Sim => agent.kind,
+    match agent.kind.origin() {
+        Origin::Command => adapter::kind_of(&agent.command),
+        Origin::Product | Origin::BuiltIn => agent.kind,
     }
 }
 

@@ -12,10 +12,10 @@ use super::translator::bounded;
 pub(super) fn imposed(ending: &Ending, install_hint: &str) -> Option<Failure> {
     let class = match ending {
         Ending::Exited { .. } | Ending::Signalled { .. } | Ending::Lingered { .. } => return None,
-        Ending::TimedOut {
-            limit: Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk,
-            ..
-        } => FailureClass::HardTimeout,
+        Ending::TimedOut { limit: Limit::Hard, .. } => FailureClass::HardTimeout,
+        Ending::TimedOut { limit: Limit::Output | Limit::Growth | Limit::Disk, .. } => {
+            FailureClass::Overran
+        }
         Ending::TimedOut { limit: Limit::Idle, .. } => FailureClass::IdleTimeout,
         Ending::Interrupted { .. } => FailureClass::Interrupted,
         Ending::NotStarted { reason } => return Some(not_started(reason, install_hint)),

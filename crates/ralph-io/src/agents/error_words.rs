@@ -176,6 +176,7 @@ pub(super) fn failure(
         | FailureClass::Malformed
         | FailureClass::Empty
         | FailureClass::HardTimeout
+        | FailureClass::Overran
         | FailureClass::IdleTimeout
         | FailureClass::TurnLimit
         | FailureClass::Overloaded

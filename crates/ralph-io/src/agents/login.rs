@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_core::recipe::AgentKind;
+use ralph_core::recipe::{AgentKind, Origin};
 use serde::Serialize;
 
 use super::belongings::belongings;
@@ -39,20 +39,9 @@ pub fn login(
     exists: impl Fn(&Path) -> bool,
 ) -> Login {
     let Some(belongings) = belongings(kind) else {
-        return match kind {
-            AgentKind::Sim => Login::NotNeeded,
-            AgentKind::Claude
-            | AgentKind::Codex
-            | AgentKind::Amp
-            | AgentKind::Cline
-            | AgentKind::Gemini
-            | AgentKind::Opencode
-            | AgentKind::Copilot
-            | AgentKind::Qwen
-            | AgentKind::Pi
-            | AgentKind::Acp
-            | AgentKind::Text
-            | AgentKind::Custom => Login::Unknown,
+        return match kind.origin() {
+            Origin::BuiltIn => Login::NotNeeded,
+            Origin::Product | Origin::Command => Login::Unknown,
         };
     };
     if let Some(name) = belongings.login.iter().find(|name| variable(name).is_some()) {

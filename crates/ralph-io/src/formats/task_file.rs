@@ -135,7 +135,7 @@ impl TaskFile {
     /// Returns whether the file on disk is still what was read or written last. That costs a
     /// fraction of reading it anew.
     pub fn is_current(&self) -> bool {
-        read_bytes(&self.path).is_ok_and(|bytes| bytes == self.written.as_bytes())
+        open(&self.path).is_ok_and(|file| holds(file, self.written.as_bytes()))
     }
 
     /// Replaces the file, if there are changes. What it held is kept beside it as `.bak`.
@@ -166,7 +166,10 @@ impl TaskFile {
             atomic::replace_by_way_of(scratch, path, text.as_bytes(), permissions)
                 .map_err(failed(path))
         };
-        replace(backup, &self.written, permissions.clone())?;
+        // What is replaced becomes the backup itself, where both places are on one disk.
+        if atomic::link_in_place(&real, backup).is_err() {
+            replace(backup, &self.written, permissions.clone())?;
+        }
         replace(&real, &self.document.text, permissions)?;
         self.written.clone_from(&self.document.text);
         Ok(())
@@ -207,24 +210,49 @@ fn backup_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Reads an ordinary file of bearable size. A pipe is not waited for.
-fn read_bytes(path: &Path) -> Result<Vec<u8>, (String, &'static str)> {
-    let cannot = |error: io::Error| {
-        if error.kind() == io::ErrorKind::NotFound {
-            ("there is no such file".to_owned(), "is the name right?")
-        } else {
-            (format!("cannot be read: {error}"), "check its permissions")
-        }
-    };
+/// Why a file cannot be read, and what helps.
+fn cannot(error: &io::Error) -> (String, &'static str) {
+    if error.kind() == io::ErrorKind::NotFound {
+        ("there is no such file".to_owned(), "is the name right?")
+    } else {
+        (format!("cannot be read: {error}"), "check its permissions")
+    }
+}
+
+/// Opens an ordinary file. A pipe is not waited for.
+fn open(path: &Path) -> Result<File, (String, &'static str)> {
+    let cannot = |error: io::Error| cannot(&error);
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(cannot)?;
     let about = file.metadata().map_err(cannot)?;
     if !about.is_file() {
         return Err(("is not a file".into(), "name the task file itself"));
     }
+    Ok(file)
+}
+
+/// Returns whether a file holds exactly these bytes. It is read piece by piece: a large list is
+/// looked at several times in an iteration.
+fn holds(mut file: File, mut expect: &[u8]) -> bool {
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return expect.is_empty(),
+            Ok(count) => match expect.strip_prefix(&piece[..count]) {
+                Some(rest) => expect = rest,
+                None => return false,
+            },
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Reads an ordinary file of bearable size.
+fn read_bytes(path: &Path) -> Result<Vec<u8>, (String, &'static str)> {
     let mut bytes = Vec::new();
-    let mut bounded = File::take(file, LARGEST + 1);
-    bounded.read_to_end(&mut bytes).map_err(cannot)?;
+    let mut bounded = File::take(open(path)?, LARGEST + 1);
+    bounded.read_to_end(&mut bytes).map_err(|error| cannot(&error))?;
     if bytes.len() as u64 > LARGEST {
         return Err((format!("is larger than {} MiB", LARGEST >> 20), "split the list"));
     }

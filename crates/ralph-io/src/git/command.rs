@@ -72,6 +72,8 @@ pub(super) struct Call<'a> {
     stdin: Stdin,
     output: Output,
     place: Place,
+    /// A further command, which is run if this one succeeds.
+    then: Option<&'static str>,
 }
 
 /// Where a command runs.
@@ -143,6 +145,7 @@ impl<'a> Call<'a> {
             stdin: Stdin::Null,
             output: Output::Whole,
             place: Place::Usual,
+            then: None,
         };
         // Nobody is there to answer a question or to leave an editor.
         call.env("GIT_TERMINAL_PROMPT", "0").env("GIT_EDITOR", "true").env("GIT_PAGER", "cat")
@@ -188,6 +191,27 @@ impl<'a> Call<'a> {
     pub(super) fn outside(mut self) -> Self {
         self.place = Place::Outside;
         self
+    }
+
+    /// Runs a further command of git's, with the same settings, if this one succeeds. Both share a
+    /// cell, whose walls cost more than what happens between them.
+    pub(super) fn then(mut self, command: &'static str) -> Self {
+        self.then = Some(command);
+        self
+    }
+
+    /// Returns the program and its arguments.
+    fn words(&mut self) -> (OsString, Vec<OsString>) {
+        let settings = std::mem::take(&mut self.settings);
+        let (program, args) = (std::mem::take(&mut self.program), std::mem::take(&mut self.args));
+        let Some(then) = self.then else {
+            return (program, settings.into_iter().map(OsString::from).chain(args).collect());
+        };
+        // Settings are words of ours, in which a shell sees nothing special.
+        let settings = settings.join(" ");
+        let script = format!("git {settings} \"$@\" && exec git {settings} {then}");
+        let words = ["-c".into(), script.into(), "sh".into()];
+        ("sh".into(), words.into_iter().chain(args).collect())
     }
 
     /// Makes objects as ralph: private refs need no identity of the user's.
@@ -282,17 +306,26 @@ impl Commands {
         }
     }
 
-    fn spawn(&self, call: Call<'_>) -> Result<Spawn, NotRun> {
+    /// Returns whether commands run in cells.
+    pub(super) fn are_confined(&self) -> bool {
+        match self.cell.as_ref().map(|cell| &cell.launcher) {
+            Some(Launcher::Caged(_)) => true,
+            Some(Launcher::Direct) | None => false,
+        }
+    }
+
+    fn spawn(&self, mut call: Call<'_>) -> Result<Spawn, NotRun> {
         let inside = match call.place {
             Place::Usual => self.cell.as_ref(),
             Place::Outside => None,
         };
         let mut env = inside.map_or(&self.env, |inside| &inside.env).clone();
         env.retain(|(known, _)| !call.env.iter().any(|(name, _)| name == known));
+        let (program, args) = call.words();
         env.extend(call.env);
         let spawn = Spawn {
-            program: call.program,
-            args: call.settings.into_iter().map(OsString::from).chain(call.args).collect(),
+            program,
+            args,
             cwd: call.cwd.to_owned(),
             env,
             stdin: call.stdin,

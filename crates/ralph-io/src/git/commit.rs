@@ -18,6 +18,19 @@ use super::repository::is_within;
 use super::user_index::IndexLock;
 use super::vcs::{Git, trailers};
 
+/// How many iterations of a run go by before git is asked whether it wants to tidy up. It does so
+/// after thousands of objects, and asking costs a process with every commit.
+const HOUSEKEEPING: u32 = 16;
+
+/// Whether git may tidy up after a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Housekeeping {
+    /// If it thinks that it is time.
+    IfDue,
+    /// Not now.
+    Later,
+}
+
 impl Git {
     pub(super) fn commit_with_git(
         &mut self,
@@ -44,16 +57,24 @@ impl Git {
         self.shadow.hold(&self.repository, &tree)?;
         self.announce(&order.mark, &head)?;
         let trailers = trailers(&order.mark);
-        if let Some(output) = self.run_commit(&order.command, &order.message, &trailers)? {
+        let housekeeping = match order.mark.iteration.0 % HOUSEKEEPING {
+            1 => Housekeeping::IfDue,
+            _ => Housekeeping::Later,
+        };
+        let refused = self.run_commit(&order.command, &order.message, &trailers, housekeeping)?;
+        if let Some(output) = refused {
             return Ok(CommitResult::Refused { output });
         }
         // The usual case: nothing was staged, and the shadow is what is committed now.
         if let Some(lock) = IndexLock::take(&self.repository.index())?
-            && self.repository.staged(&head.tree)?.is_empty()
+            && self.is_nothing_staged(&head.tree)?
         {
-            lock.install(self.shadow.index())?;
-            self.shadow.is_followed(&self.repository);
-            return made(&self.repository.head()?);
+            let installed = lock.install(self.shadow.index())?;
+            let now = self.repository.head()?;
+            // A hook may have committed something else than what the shadow held before.
+            let tree = Some(tree).filter(|tree| *tree == now.tree);
+            self.shadow.became_the_index(&installed, tree);
+            return made(&now);
         }
         let now = self.repository.head()?;
         self.land(&order.mark, &head.tree, &now)
@@ -76,7 +97,7 @@ impl Git {
             return Ok(CommitResult::Nothing);
         }
         self.shadow.hold(&self.repository, &tree)?;
-        if let Some(output) = self.run_commit("git", message, "")? {
+        if let Some(output) = self.run_commit("git", message, "", Housekeeping::IfDue)? {
             return Ok(CommitResult::Refused { output });
         }
         let mark = Mark { run: RunId("archive".into()), iteration: IterationNumber(0), task: None };
@@ -90,6 +111,7 @@ impl Git {
         command: &str,
         message: &str,
         trailers: &str,
+        housekeeping: Housekeeping,
     ) -> Result<Option<String>, VcsError> {
         let mut call = Call::users(command, &self.repository.top)
             .setting("core.quotePath=false")
@@ -98,6 +120,10 @@ impl Git {
             .setting("maintenance.autoDetach=false")
             .index(self.shadow.index())
             .args(["commit", "--quiet", "--no-status", "--cleanup=whitespace", "--file=-"]);
+        call = match housekeeping {
+            Housekeeping::IfDue => call,
+            Housekeeping::Later => call.setting("maintenance.auto=false"),
+        };
         let message = message.trim_end();
         let text = if message.lines().count() == 1 {
             format!("{message}\n\n{trailers}")
@@ -126,6 +152,13 @@ impl Git {
                 Err(VcsError { message: format!("`git commit` could not be run: {message}") })
             }
         }
+    }
+
+    /// Returns whether nothing is staged, compared with what was committed before. An index that is
+    /// still the one that was put there with that commit needs no looking at.
+    fn is_nothing_staged(&self, before: &str) -> Result<bool, VcsError> {
+        Ok(self.shadow.is_index_of(&self.repository, before)
+            || self.repository.staged(before)?.is_empty())
     }
 
     /// Brings the user's index to where the commit is, for what was committed. Other things that

@@ -76,6 +76,53 @@ pub(super) fn parse(output: &[u8]) -> Result<Vec<Change>, VcsError> {
     Ok(changes)
 }
 
+/// Takes the list of changes off the front of an output in which a patch follows it.
+#[derive(Debug, Default)]
+pub(super) struct Front {
+    list: Vec<u8>,
+    at: At,
+}
+
+/// What comes next in such an output.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// An entry of the list, or its end.
+    #[default]
+    Entry,
+    /// The rest of what an entry begins with.
+    Head,
+    /// The rest of a path.
+    Path,
+    /// The rest of the patch.
+    Patch,
+}
+
+impl Front {
+    /// Takes what belongs to the list, and returns what belongs to the patch.
+    pub(super) fn take<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        for (place, byte) in bytes.iter().enumerate() {
+            self.at = match (self.at, byte) {
+                (At::Patch, _) => return &bytes[place..],
+                (At::Entry, b':') => At::Head,
+                // The list ends with a zero of its own.
+                (At::Entry, _) => At::Patch,
+                (At::Head, 0) => At::Path,
+                (At::Path, 0) => At::Entry,
+                (within @ (At::Head | At::Path), _) => within,
+            };
+            if self.at != At::Patch {
+                self.list.push(*byte);
+            }
+        }
+        &[]
+    }
+
+    /// Returns the changes in the list, if it came to its end.
+    pub(super) fn changes(&self) -> Option<Vec<Change>> {
+        parse(&self.list).ok().filter(|_| self.at == At::Patch)
+    }
+}
+
 /// Writes changes as `git update-index -z --index-info` reads them: each path as it is after.
 pub(super) fn index_info<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Vec<u8> {
     let mut info = Vec::new();
@@ -115,6 +162,21 @@ pub(super) fn split_zero(output: &[u8]) -> impl Iterator<Item = &[u8]> {
     output.split(|byte| *byte == 0).filter(|path| !path.is_empty())
 }
 
+/// Reads changes and writes them again, for fuzzing.
+pub(super) fn fuzz(output: &[u8]) {
+    let Ok(changes) = parse(output) else { return };
+    let info = index_info(&changes);
+    assert_eq!(split_zero(&info).count(), changes.len(), "an entry a change");
+    for change in &changes {
+        assert!(!change.path.contains(&0), "a path is one field");
+        let _ = (change.concerns_gitlink(), change.adds_gitlink(), change.makes_executable());
+    }
+    let paths = changes.iter().map(|change| change.path.as_slice());
+    let there: Vec<&[u8]> = paths.clone().filter(|path| !path.is_empty()).collect();
+    let joined = zero_ended(paths);
+    assert!(split_zero(&joined).eq(there), "paths come back");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,5 +192,30 @@ mod tests {
         assert_eq!(parse(b"").expect("readable"), []);
         parse(b"garbage\0path\0").expect_err("refused");
         parse(b":100644 0").expect_err("refused");
+    }
+
+    #[test]
+    fn a_list_is_told_from_the_patch_behind_it_wherever_it_is_cut() {
+        let list = ":100644 100755 aa bb M\0a:b\0:000000 100644 00 cc A\0new\nline\0";
+        let patch = "diff --git a/a:b b/a:b\n:no entry\0\n";
+        let output = format!("{list}\0{patch}");
+        for size in 1..=output.len() {
+            let mut front = Front::default();
+            let mut rest = Vec::new();
+            for piece in output.as_bytes().chunks(size) {
+                rest.extend_from_slice(front.take(piece));
+            }
+            assert_eq!(rest, patch.as_bytes(), "in pieces of {size}");
+            assert_eq!(front.changes(), parse(list.as_bytes()).ok());
+        }
+    }
+
+    #[test]
+    fn a_list_without_its_end_is_none() {
+        for cut in ["", ":100644 100644 aa bb M\0a", ":100644 100644 aa bb M\0a\0"] {
+            let mut front = Front::default();
+            assert_eq!(front.take(cut.as_bytes()), b"");
+            assert_eq!(front.changes(), None, "{cut:?}");
+        }
     }
 }

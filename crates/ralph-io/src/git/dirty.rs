@@ -85,3 +85,10 @@ fn read(entry: &[u8]) -> Option<Dirty> {
     let path = entry.splitn(fields, |byte| *byte == b' ').nth(fields - 1)?;
     Some(Dirty { path: OsStr::from_bytes(path).into(), kind })
 }
+
+/// Reads states of files, for fuzzing.
+pub(super) fn fuzz(output: &[u8]) {
+    for Dirty { path, .. } in output.split(|byte| *byte == 0).filter_map(read) {
+        assert!(path.as_os_str().len() <= output.len());
+    }
+}

@@ -36,5 +36,12 @@ pub use shelf::{Shelf, Taken};
 pub use side::PutBack;
 pub use vcs::Git;
 
+/// Reads git's output, for fuzzing.
+pub(crate) fn fuzz(bytes: &[u8]) {
+    diff::fuzz(bytes);
+    dirty::fuzz(bytes);
+    scan::fuzz(bytes);
+}
+
 #[cfg(test)]
 mod tests;

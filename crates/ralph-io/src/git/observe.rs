@@ -5,7 +5,9 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use ralph_core::event::{Changes, Checkpoint, CommitId, History, TreeId, UNCOMMITTED_FILES};
+use ralph_core::event::{
+    Changes, CheckedOut, Checkpoint, CommitId, History, TreeId, UNCOMMITTED_FILES,
+};
 use ralph_core::glob::Pattern;
 use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::planted::{self, Execution, MOST_PLANTED, Planted};
@@ -35,7 +37,14 @@ impl Git {
             None if commit == head.commit.as_deref() => head.tree.clone(),
             None => self.repository.tree_of(commit)?,
         };
-        let touched = self.repository.diff_trees(&before, &now)?;
+        let history = self.repository.history(commit, branch.as_deref(), &head)?;
+        let (touched, leaks) = match history {
+            History::Advanced { .. } => {
+                (self.repository.diff_trees(&before, &now)?, self.leaks_since(commit)?)
+            }
+            // What ralph itself commits is looked through now, and need not be then.
+            History::Same | History::Rewritten => self.changes_and_leaks(&before, &now)?,
+        };
         let planted = self.planted(&touched);
         let mut files: Vec<FileTouched> =
             touched.iter().map(|change| self.repository.file_touched(change)).collect();
@@ -48,13 +57,11 @@ impl Git {
         };
         let more = files.len().saturating_sub(OBSERVED_FILES);
         files.truncate(OBSERVED_FILES);
-        let history = self.repository.history(commit, branch.as_deref(), &head)?;
-        // What ralph itself commits is looked through then.
-        let leaks = match history {
-            History::Advanced { .. } => self.leaks_since(commit)?,
-            History::Same | History::Rewritten => self.leaks_between(&before, &now)?,
-        };
         Ok(Some(Observation {
+            checked_out: Some(CheckedOut {
+                head: head.commit.clone().map(CommitId),
+                branch: head.branch.clone(),
+            }),
             changes: if now == head.tree { Changes::None } else { Changes::Some },
             tree: TreeId(now),
             files,
@@ -167,6 +174,8 @@ impl Repository {
         let call = self
             .git(&["diff-tree", "-r", "--patch", "--find-renames", "--no-color"])
             .args(["--no-ext-diff", "--no-textconv", from, to])
+            // What was changed does not say how it is shown: one line of attributes would hide it.
+            .env("GIT_ATTR_SOURCE", from.as_str())
             .first_bytes(bytes);
         let output = self.commands.output(call)?;
         let patch = String::from_utf8_lossy(&output);

@@ -1,19 +1,22 @@
 //! The files of git's own that make it run programs or look elsewhere: configuration, hooks,
-//! attributes, and where its objects and its common directory are.
+//! attributes, and where its objects and its common directory are. With them, files of the project
+//! that are protected and that git ignores.
 //!
 //! They are noted with every checkpoint, in the run's directory, and looked at before ralph's own
 //! git is run on what an agent left. What was changed meanwhile is put back, and what was there is
-//! kept with the run. Not here: refs and objects, and what follows from a change.
+//! kept with the run. Not here: other refs, objects, and what follows from a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::diff::{split_zero, zero_ended};
 use super::repository::Repository;
 use super::vcs::Git;
 use crate::bounded;
@@ -50,9 +53,34 @@ type Files<T> = BTreeMap<PathBuf, T>;
 pub(super) type OwnFiles = Files<Kept>;
 
 impl Git {
+    /// Returns the same, which also looks after those of some files of the project that git
+    /// ignores: it sees no change of them, and has nothing to put back.
+    #[must_use]
+    pub fn guarding(mut self, files: &[PathBuf]) -> Self {
+        let files = files.iter().filter(|file| file.is_file());
+        let paths: Vec<&[u8]> = files.map(|file| file.as_os_str().as_bytes()).collect();
+        if paths.is_empty() {
+            return self;
+        }
+        let call = self.repository.git(&["check-ignore", "-z", "--stdin"]);
+        if let Ok(ran) = self.repository.commands.run(call.stdin(zero_ended(paths))) {
+            let ignored = split_zero(&ran.stdout).map(|path| OsStr::from_bytes(path).into());
+            self.guarded = ignored.collect();
+        }
+        self
+    }
+
+    /// Returns git's own files and those that it does not see, as they are.
+    fn looked_after(&self) -> Files<Found> {
+        let mut files = self.repository.own_files();
+        let guarded = self.guarded.iter();
+        files.extend(guarded.filter_map(|path| Some((path.clone(), found(path)?))));
+        files
+    }
+
     /// Notes git's own files, as they are now.
     pub(super) fn note_own_files(&mut self) {
-        let now = self.repository.own_files();
+        let now = self.looked_after();
         let files = now.into_iter().filter_map(|(path, found)| match found {
             Found::File(kept) => Some((path, kept)),
             Found::Other => None,
@@ -90,7 +118,7 @@ impl Git {
     /// paths for people.
     fn put_own_files_back(&mut self) -> Vec<String> {
         let directory = self.directory.join(CHANGED);
-        let now = self.repository.own_files();
+        let now = self.looked_after();
         let Some(before) = self.noted_files().cloned() else { return Vec::new() };
         let paths: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).collect();
         let mut changed = Vec::new();
@@ -215,6 +243,9 @@ impl Repository {
                 "commondir",
                 "gitdir",
                 "info/attributes",
+                // What these name is hidden from every look at the work tree.
+                "info/exclude",
+                "info/sparse-checkout",
                 "info/grafts",
                 "objects/info/alternates",
                 "objects/info/http-alternates",
@@ -233,13 +264,15 @@ impl Repository {
             let is_example = |path: &PathBuf| path.extension() == Some(OsStr::new("sample"));
             entries(&hooks).filter(|path| !is_example(path)).for_each(&mut note);
         }
+        // What these name is shown in place of what is there.
+        entries(&common.join("refs/replace")).for_each(&mut note);
         entries(&common.join("modules")).for_each(|module| note(module.join("config")));
         files
     }
 
     /// Returns the directory that all work trees share. It was found when the run began: what the
     /// file that names it says now is an agent's word.
-    fn common_dir(&self) -> PathBuf {
+    pub(super) fn common_dir(&self) -> PathBuf {
         // A linked work tree has its directory in `worktrees/` of the common one.
         let parent = self.git_dir.parent();
         match parent.filter(|it| it.file_name() == Some(OsStr::new("worktrees"))) {

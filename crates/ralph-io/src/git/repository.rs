@@ -206,6 +206,11 @@ impl Repository {
         }
     }
 
+    /// Returns whether some files are meant not to be in the work tree.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.sparse == Sparse::Yes
+    }
+
     /// Returns the file of the user's index.
     pub(super) fn index(&self) -> PathBuf {
         self.git_dir.join("index")

@@ -11,6 +11,7 @@ use ralph_core::ports::VcsError;
 use ralph_core::secret::leak::{Leak, MOST_LEAKS};
 
 use super::command::{Call, NotRun};
+use super::diff::{Change, Front};
 use super::vcs::Git;
 use crate::mask::{Kind, Masker};
 
@@ -59,11 +60,45 @@ impl Git {
         self.leaks(call.args(PATCH).args([range.as_str(), "--"]))
     }
 
+    /// Returns what is different in a second tree and the secrets that the way there adds, by one
+    /// look of git's where two would be the same.
+    pub(super) fn changes_and_leaks(
+        &mut self,
+        before: &str,
+        now: &str,
+    ) -> Result<(Vec<Change>, Vec<Leak>), VcsError> {
+        let pair = (before.to_owned(), now.to_owned());
+        if before == now || self.scan.clean.as_ref() == Some(&pair) {
+            return Ok((self.repository.diff_trees(before, now)?, Vec::new()));
+        }
+        let call = self.repository.git(&["diff-tree", "-r", "--raw", "-z"]);
+        let mut front = Front::default();
+        let leaks = self.leaks_in(call.args(PATCH).args([before, now]), |it| front.take(it))?;
+        if leaks.is_empty() {
+            self.scan.clean = Some(pair);
+        }
+        // The list comes first, but where git's time was up nobody knows how far it got.
+        let changes = match front.changes() {
+            Some(changes) => changes,
+            None => self.repository.diff_trees(before, now)?,
+        };
+        Ok((changes, leaks))
+    }
+
     fn leaks(&self, call: Call<'_>) -> Result<Vec<Leak>, VcsError> {
+        self.leaks_in(call, |bytes| bytes)
+    }
+
+    /// Reads the part of an output that is a patch.
+    fn leaks_in(
+        &self,
+        call: Call<'_>,
+        mut patch_of: impl FnMut(&[u8]) -> &[u8],
+    ) -> Result<Vec<Leak>, VcsError> {
         let named = |path: &[u8]| self.repository.named_from_project(path);
         let mut patch = Patch::new(&self.scan, &named);
         let commands = self.repository.commands.clone().within(PATIENCE);
-        match commands.listen(call, &mut |bytes| patch.feed(bytes)) {
+        match commands.listen(call, &mut |bytes| patch.feed(patch_of(bytes))) {
             Ok(()) => Ok(patch.finish()),
             Err(NotRun::TimedOut { .. }) => Ok(vec![Leak {
                 path: "*".to_owned(),
@@ -242,6 +277,22 @@ fn hunk(line: &[u8]) -> Option<(u64, u32, u64)> {
     let (old, new) = (words.next()?, words.next()?.strip_prefix('+')?);
     let start = new.split(',').next()?.parse().ok()?;
     Some((count(old)?, start, count(new)?))
+}
+
+/// Looks for secrets in a patch, whole and in pieces, for fuzzing.
+pub(super) fn fuzz(patch: &[u8]) {
+    static MASKER: std::sync::LazyLock<Masker> =
+        std::sync::LazyLock::new(|| Masker::new(["s3cret-value-1".to_owned()]));
+    let scan = Scan { masker: MASKER.clone(), ..Scan::default() };
+    let named = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    let found = |size: usize| {
+        let mut read = Patch::new(&scan, &named);
+        patch.chunks(size).for_each(|piece| read.feed(piece));
+        read.finish()
+    };
+    let whole = found(patch.len().max(1));
+    assert_eq!(whole, found(5), "however it is cut");
+    assert!(whole.len() <= MOST_LEAKS);
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 //!
 //! Not here: what is done with the trees.
 
-use std::ffi::OsString;
-use std::fs::{self, File, FileTimes, OpenOptions};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, FileTimes, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,7 @@ use rustix::fs::OFlags;
 use super::command::{Call, Ran};
 use super::diff::{self, Change, index_info, split_zero, zero_ended};
 use super::repository::Repository;
+use crate::bounded;
 
 /// Repositories without a commit and pipes that an agent may leave in the work tree; each costs
 /// one more try, and this many are no accident.
@@ -31,6 +33,10 @@ pub(super) struct Shadow {
     seed: Seed,
     /// The tree that the shadow holds.
     holds: Option<String>,
+    /// Files whose changes git was told not to see, since somebody was last told.
+    pub(super) hidden: Vec<String>,
+    /// The tree of the user's index, as long as that is still the copied one.
+    committed: Option<String>,
 }
 
 /// The user's index as it was when it was copied.
@@ -59,7 +65,7 @@ impl Shadow {
     pub(super) fn in_directory(directory: &Path) -> Self {
         let index = directory.join("index");
         let _ = fs::remove_file(directory.join("index.lock"));
-        Self { index, seed: Seed::Unknown, holds: None }
+        Self { index, seed: Seed::Unknown, holds: None, hidden: Vec::new(), committed: None }
     }
 
     /// Returns its file.
@@ -72,14 +78,22 @@ impl Shadow {
     pub(super) fn survey(&mut self, repository: &Repository) -> Result<String, VcsError> {
         repository.clear_pipes();
         self.follow(repository)?;
-        let ran = self.add_everything(repository)?;
+        let (ran, mut tree) = self.add_everything(repository)?;
         if ran.complains_of("adding embedded git repository") {
             self.drop_embedded(repository)?;
+            tree = None;
         }
         if !repository.ignores_runtime_files() {
             self.unstage_runtime_files(repository)?;
+            tree = None;
         }
-        self.tree(repository)
+        match tree {
+            Some(tree) => {
+                self.holds = Some(tree.clone());
+                Ok(tree)
+            }
+            None => self.tree(repository),
+        }
     }
 
     /// Returns the tree that the shadow holds.
@@ -144,6 +158,20 @@ impl Shadow {
     pub(super) fn is_followed(&mut self, repository: &Repository) {
         self.seed = Seed::of(&repository.index());
         self.holds = None;
+        self.committed = None;
+    }
+
+    /// Says that the user's index is now a copy of the shadow, and which tree that holds, if it is
+    /// known. The copy is told by itself: whatever stands in its place a moment later is another.
+    pub(super) fn became_the_index(&mut self, copy: &Metadata, tree: Option<String>) {
+        self.seed = Seed::Copied(Stamp::of(copy));
+        self.holds = None;
+        self.committed = tree;
+    }
+
+    /// Returns whether the user's index is still one that is known to hold a tree.
+    pub(super) fn is_index_of(&self, repository: &Repository, tree: &str) -> bool {
+        self.committed.as_deref() == Some(tree) && self.seed == Seed::of(&repository.index())
     }
 
     fn update(
@@ -160,9 +188,9 @@ impl Shadow {
         repository.commands.output(call.stdin(paths)).map(drop)
     }
 
-    /// Copies the user's index unless it is still the one that was copied last. What the user or
-    /// the agent did to it counts: files they track although they are ignored, files they no
-    /// longer track, files outside a sparse checkout.
+    /// Copies the user's index, or learns from it which files are tracked now, unless it is still
+    /// the one that was looked at last. What the user or the agent did to it counts: files they
+    /// track although they are ignored, files they no longer track, files outside a sparse checkout.
     fn follow(&mut self, repository: &Repository) -> Result<(), VcsError> {
         let index = repository.index();
         let seed = Seed::of(&index);
@@ -170,9 +198,17 @@ impl Shadow {
             return Ok(());
         }
         self.holds = None;
+        self.committed = None;
         let failed = |error: io::Error| VcsError {
             message: format!("cannot copy the index `{}`: {error}", index.display()),
         };
+        if let Seed::Copied(_) = seed
+            && self.learns(repository)?
+        {
+            self.unstage_runtime_files(repository)?;
+            self.seed = Seed::of(&index);
+            return Ok(());
+        }
         if let Seed::Copied(_) = seed {
             copy(&index, &self.index).map_err(failed)?;
             self.unstage_runtime_files(repository)?;
@@ -190,6 +226,55 @@ impl Shadow {
         Ok(())
     }
 
+    /// Takes over which files the user's index tracks, and nothing else of it. An agent can write
+    /// into it that a file is to be taken as unchanged, or forge the times and sizes by which git
+    /// tells that it is: only the shadow's own are believed. Returns whether that could be done.
+    fn learns(&mut self, repository: &Repository) -> Result<bool, VcsError> {
+        let is_index = fs::metadata(repository.index())
+            .is_ok_and(|about| about.is_file() && about.len() <= LARGEST_INDEX);
+        // What lies outside of a sparse checkout is marked in the index itself.
+        if !self.index.exists() || !is_index || repository.is_sparse() {
+            return Ok(false);
+        }
+        let args = ["ls-files", "-z", "-s", "-v"];
+        let theirs = repository.commands.run(repository.git(&args))?;
+        let ours = repository.commands.run(repository.git(&args).index(&self.index))?;
+        if theirs.code != 0 || ours.code != 0 {
+            return Ok(false);
+        }
+        let (theirs, ours) = (Entry::all(&theirs.stdout), Entry::all(&ours.stdout));
+        let gone = ours.keys().filter(|path| !theirs.contains_key(*path));
+        self.forget(repository, gone.copied())?;
+        let mut new = Vec::new();
+        let is_embedded = |path: &[u8], entry: &Entry<'_>| {
+            entry.what.starts_with(b"160000") && repository.has_repository_of_its_own(path)
+        };
+        for (path, entry) in theirs.iter().filter(|(path, _)| !ours.contains_key(*path)) {
+            if is_embedded(path, entry) {
+                continue;
+            }
+            new.extend_from_slice(&[entry.what, b" 0\t", *path, b"\0"].concat());
+        }
+        if !new.is_empty() {
+            let call = repository.git(&["update-index", "-z", "--index-info"]).index(&self.index);
+            repository.commands.output(call.stdin(new))?;
+        }
+        let is_news = |path: &&[u8]| ours.get(*path).is_none_or(|entry| !entry.is_hidden);
+        let hidden = theirs.iter().filter(|(_, entry)| entry.is_hidden).map(|(path, _)| *path);
+        let hidden: Vec<&[u8]> = hidden.filter(is_news).collect();
+        for how in ["--no-assume-unchanged", "--no-skip-worktree"] {
+            if !hidden.is_empty() {
+                let call = repository.git(&["update-index", how, "-z", "--stdin"]);
+                repository.commands.output(call.stdin(zero_ended(hidden.iter().copied())))?;
+            }
+        }
+        self.hidden.extend(hidden.iter().map(|path| {
+            let path = repository.named_from_project(path);
+            format!("{path} (whose changes git was told not to see)")
+        }));
+        Ok(true)
+    }
+
     /// Brings runtime files that were staged, by an agent or by us, back to the last commit.
     fn unstage_runtime_files(&mut self, repository: &Repository) -> Result<(), VcsError> {
         let head = repository.head()?;
@@ -203,18 +288,26 @@ impl Shadow {
         repository.commands.output(call.stdin(index_info(&changes))).map(drop)
     }
 
-    fn add_everything(&mut self, repository: &Repository) -> Result<Ran, VcsError> {
+    /// Adds everything, and returns the tree too where that is written down in the same breath.
+    fn add_everything(
+        &mut self,
+        repository: &Repository,
+    ) -> Result<(Ran, Option<String>), VcsError> {
         self.holds = None;
         let mut args = repository.add_everything();
         let mut unborn: Vec<Vec<u8>> = Vec::new();
         for _ in 0..MOST_TRIES {
-            let call = repository.git(&[]).args(&args).index(&self.index);
+            let mut call = repository.git(&[]).args(&args).index(&self.index);
+            if repository.commands.are_confined() {
+                call = call.then("write-tree");
+            }
             let ran = repository.commands.run(call)?;
             match (ran.code, unborn_repository(&ran.stderr), special_file(&ran.stderr)) {
                 (0, _, _) => {
                     // One may stand where a tracked file was.
                     self.forget(repository, unborn.iter().map(Vec::as_slice))?;
-                    return Ok(ran);
+                    let tree = object_id(&ran.stdout).filter(|_| unborn.is_empty());
+                    return Ok((ran, tree));
                 }
                 (_, Some(path), _) => {
                     args.push(OsString::from_vec([b":(top,exclude,literal)", path].concat()));
@@ -244,27 +337,76 @@ impl Shadow {
                 entry.splitn(2, |byte| *byte == b'\n').nth(1) == Some(change.path.as_slice())
             })
         };
+        let is_embedded = |change: &Change| {
+            !is_submodule(change) || repository.has_repository_of_its_own(&change.path)
+        };
         let embedded: Vec<&Change> =
-            added.iter().filter(|change| change.adds_gitlink() && !is_submodule(change)).collect();
+            added.iter().filter(|change| change.adds_gitlink() && is_embedded(change)).collect();
         self.forget(repository, embedded.iter().map(|change| change.path.as_slice()))
+    }
+}
+
+/// A file that an index tracks.
+struct Entry<'a> {
+    /// Mode and object, as git writes them.
+    what: &'a [u8],
+    /// Whether git is told not to look at it.
+    is_hidden: bool,
+}
+
+impl<'a> Entry<'a> {
+    /// Reads what `git ls-files -z -s -v` lists: a tag, mode, object and stage, a tab, the path.
+    fn all(listed: &'a [u8]) -> BTreeMap<&'a [u8], Self> {
+        let read = |line: &'a [u8]| {
+            let tab = line.iter().position(|byte| *byte == b'\t')?;
+            let (tag, about) = (line.first()?, line.get(2..tab)?);
+            let stage = about.iter().rposition(|byte| *byte == b' ')?;
+            let is_hidden = tag.is_ascii_lowercase() || *tag == b'S';
+            Some((&line[tab + 1..], Self { what: &about[..stage], is_hidden }))
+        };
+        split_zero(listed).filter_map(read).collect()
     }
 }
 
 impl Seed {
     fn of(index: &Path) -> Self {
         match fs::metadata(index) {
-            Ok(metadata) => Self::Copied(Stamp {
-                inode: metadata.ino(),
-                size: metadata.size(),
-                modified: (metadata.mtime(), metadata.mtime_nsec()),
-                changed: (metadata.ctime(), metadata.ctime_nsec()),
-            }),
+            Ok(metadata) => Self::Copied(Stamp::of(&metadata)),
             Err(_) => Self::Missing,
         }
     }
 }
 
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
 impl Repository {
+    /// Returns whether a directory holds a repository that is not one of our submodules'. To see
+    /// whether it is changed, git runs git in it, with its configuration, which nobody looks after.
+    fn has_repository_of_its_own(&self, path: &[u8]) -> bool {
+        let directory = self.top.join(OsStr::from_bytes(path));
+        let file = directory.join(".git");
+        if file.symlink_metadata().is_err() {
+            return false;
+        }
+        let link = bounded::read_file(&file, 4096).unwrap_or_default();
+        let named = link.strip_prefix(b"gitdir: ").map(<[u8]>::trim_ascii_end);
+        let named = named.map(|named| directory.join(OsStr::from_bytes(named)));
+        let place = named.and_then(|named| named.canonicalize().ok());
+        // A further work tree has submodules of its own.
+        let ours = [self.common_dir(), self.git_dir.clone()].map(|it| it.join("modules"));
+        let mut ours = ours.iter().filter_map(|it| it.canonicalize().ok());
+        !ours.any(|ours| place.as_ref().is_some_and(|place| place.starts_with(ours)))
+    }
+
     /// Runs a command that lists changes.
     pub(super) fn changes(&self, call: Call<'_>) -> Result<Vec<Change>, VcsError> {
         diff::parse(&self.commands.output(call)?)
@@ -301,6 +443,13 @@ pub(super) fn copy_into(from: &Path, mut to: &File) -> io::Result<()> {
     let times = FileTimes::new().set_modified(source.metadata()?.modified()?);
     io::copy(&mut source, &mut to)?;
     to.set_times(times)
+}
+
+/// Returns the id that is all of an output.
+fn object_id(output: &[u8]) -> Option<String> {
+    let id = std::str::from_utf8(output).ok()?.strip_suffix('\n')?;
+    let is_id = [40, 64].contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then(|| id.to_owned())
 }
 
 /// Returns the path that git could not add because it is a repository without a commit.

@@ -7,6 +7,7 @@ use ralph_core::ports::VcsError;
 
 use super::back::{Target, obstacles};
 use super::diff::{index_info, split_zero};
+use super::repository::Repository;
 use super::vcs::Git;
 
 /// What came of putting changes back.
@@ -16,7 +17,8 @@ pub enum PutBack {
     Nothing,
     /// They are in the work tree again.
     Done,
-    /// They do not fit the work of the run. Nothing was changed; the ref still has them.
+    /// They do not fit the work of the run. Nothing was changed; a ref keeps them, under a name by
+    /// which nobody tries again.
     Conflict {
         /// The ref.
         kept: String,
@@ -58,7 +60,11 @@ impl Git {
         let now = self.shadow.survey(&self.repository)?;
         let users = self.without_own(&aside)?;
         if let Err(paths) = self.merge_into(&now, &users)? {
-            return Ok(PutBack::Conflict { kept: name, paths });
+            let kept = format!("refs/ralph/kept/{run}/set-aside");
+            for args in [["update-ref", &kept, &aside].as_slice(), &["update-ref", "-d", &name]] {
+                self.repository.commands.output(self.repository.git(args))?;
+            }
+            return Ok(PutBack::Conflict { kept, paths });
         }
         // What was staged is staged again where it still fits; it is in the work tree anyway.
         if let Some(staged) = self.repository.resolve(&format!("{name}^2"))?
@@ -153,6 +159,20 @@ impl Git {
     }
 }
 
+impl Repository {
+    /// Returns the runs for which something is set aside, those of other work trees included.
+    pub fn set_aside_for(&self) -> Result<Vec<RunId>, VcsError> {
+        let args = ["for-each-ref", "--format=%(refname)", SET_ASIDE];
+        let output = self.commands.output(self.git(&args))?;
+        let names = String::from_utf8_lossy(&output).into_owned();
+        let runs = names.lines().filter_map(|name| name.strip_prefix(SET_ASIDE));
+        Ok(runs.map(|run| RunId(run.to_owned())).collect())
+    }
+}
+
+/// Where changes are kept while they are aside.
+const SET_ASIDE: &str = "refs/ralph/set-aside/";
+
 fn set_aside_ref(run: &RunId) -> String {
-    format!("refs/ralph/set-aside/{run}")
+    format!("{SET_ASIDE}{run}")
 }

@@ -3,7 +3,7 @@
 //!
 //! Not here: the shadow.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -39,19 +39,22 @@ impl IndexLock {
         }
     }
 
-    /// Makes another index the user's, with its stat data, and lets go of the lock.
-    pub(super) fn install(mut self, other: &Path) -> Result<(), VcsError> {
+    /// Makes another index the user's, with its stat data, and lets go of the lock. Returns what the
+    /// system says of the file that was put there.
+    pub(super) fn install(mut self, other: &Path) -> Result<Metadata, VcsError> {
         let failed = |error: io::Error| VcsError {
             message: format!("cannot write the index `{}`: {error}", self.index.display()),
         };
         let Some(lock) = &self.lock else {
-            return Ok(());
+            return Err(failed(io::ErrorKind::NotFound.into()));
         };
         let file = OpenOptions::new().write(true).open(lock).map_err(failed)?;
         shadow::copy_into(other, &file).map_err(failed)?;
         fs::rename(lock, &self.index).map_err(failed)?;
+        // A rename is a change of the file, so that it is asked only now.
+        let about = file.metadata().map_err(failed)?;
         self.lock = None;
-        Ok(())
+        Ok(about)
     }
 }
 

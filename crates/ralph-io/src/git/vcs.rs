@@ -40,6 +40,8 @@ pub struct Git {
     pub(super) scan: Scan,
     /// git's own files when the last checkpoint was noted.
     pub(super) own_files: Option<OwnFiles>,
+    /// Files of the project that are noted with them, because git ignores them.
+    pub(super) guarded: Vec<PathBuf>,
     /// Which of them were put back since somebody was last told.
     pub(super) meddling: Vec<String>,
 }
@@ -61,6 +63,7 @@ impl Git {
             locks,
             scan: Scan::default(),
             own_files: None,
+            guarded: Vec::new(),
             meddling: Vec::new(),
         }
     }
@@ -208,12 +211,14 @@ impl Vcs for Git {
     ) -> Result<Option<Observation>, VcsError> {
         self.make_ready(since);
         let seen = self.observe_since(since, watched)?;
+        self.meddling.append(&mut self.shadow.hidden);
         let meddling = std::mem::take(&mut self.meddling);
         Ok(seen.map(|seen| Observation { meddling, ..seen }))
     }
 
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
         self.mend_own_files();
+        self.meddling.append(&mut self.shadow.hidden);
         if !self.meddling.is_empty() {
             // Nobody looked at what the agent left: this is where it is told.
             let meddling = std::mem::take(&mut self.meddling);

@@ -46,7 +46,8 @@ fn says(status: &str, headers: &str, body: &str) -> String {
 }
 
 fn terms(reach: Reach) -> Terms {
-    Terms { reach, timeout: Duration::from_secs(5), retries: 3, backoff: Duration::from_millis(10) }
+    let (timeout, backoff) = (Duration::from_secs(5), Duration::from_millis(10));
+    Terms { reach, timeout, retries: 3, backoff, roots: Roots::BuiltIn }
 }
 
 /// Posts, and returns what came of it and which pauses were wanted.

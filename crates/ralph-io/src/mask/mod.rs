@@ -19,7 +19,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind, Span};
 use ralph_core::event::Event;
 use ralph_core::secret::{MASK, known};
 
-use shapes::{After, SHAPES, Shape, Weighed};
+use shapes::{After, CLASSES, LONGEST_OPEN, Parts, SHAPES, Shape, Weighed};
 pub use stream::{MaskStream, MaskWriter};
 
 /// Knows the secrets of a run.
@@ -125,7 +125,8 @@ impl Masker {
     fn bytes_after<'a>(&self, context: [u8; 2], bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let mut clean = Vec::new();
         let mut done = 0;
-        while let Search::Hit(found, _) = self.search(context, bytes, done, After::Ended) {
+        let mut look = self.look(context, bytes, After::Ended);
+        while let Search::Hit(found, _) = look.search(done) {
             clean.extend_from_slice(&bytes[done..found.start]);
             clean.extend_from_slice(MASK.as_bytes());
             done = found.end;
@@ -159,50 +160,16 @@ impl Masker {
 
     /// Returns the first secret from a place on.
     pub fn find(&self, bytes: &[u8], from: usize) -> Option<Found> {
-        match self.search([0; 2], bytes, from, After::Ended) {
+        match self.look([0; 2], bytes, After::Ended).search(from) {
             Search::Hit(found, _) => Some(found),
             Search::Open { .. } | Search::Nothing => None,
         }
     }
 
-    /// Looks for the next secret, with everything that overlaps or touches it. The context is what
-    /// stands before the bytes.
-    fn search(&self, context: [u8; 2], bytes: &[u8], from: usize, end: After) -> Search {
-        let first = self.search_one(context, bytes, from, end);
-        let Search::Hit(mut found, mut going_on) = first else { return first };
-        let mut next = found.start + 1;
-        while let Search::Hit(other, goes_on) = self.search_one(context, bytes, next, end)
-            && other.start <= found.end
-        {
-            if other.end > found.end {
-                (found.end, going_on) = (other.end, goes_on);
-            }
-            next = other.start + 1;
-        }
-        Search::Hit(found, going_on)
-    }
-
-    fn search_one(&self, context: [u8; 2], bytes: &[u8], from: usize, end: After) -> Search {
-        let mut at = from;
-        while let Some((Span { start, end: body }, pattern)) = self.0.first(bytes, at) {
-            let Some(shape) = SHAPES.get(pattern) else {
-                let found = Found { start, end: body, kind: Kind::Value };
-                return Search::Hit(found, None);
-            };
-            let tail = &bytes[body..];
-            let length = tail.iter().take_while(|byte| shape.takes(**byte)).count();
-            let after = if length == tail.len() { end } else { After::Ended };
-            match shape.weigh(last_two(context, &bytes[..start]), &tail[..length], after) {
-                Weighed::Secret => {
-                    let found = Found { start, end: body + length, kind: Kind::Shape(shape.name) };
-                    let goes_on = (after == After::MoreMayCome).then_some(shape);
-                    return Search::Hit(found, goes_on);
-                }
-                Weighed::Open => return Search::Open { start },
-                Weighed::Harmless => at = start + 1,
-            }
-        }
-        Search::Nothing
+    /// Looks through some bytes. The context is what stands before them.
+    fn look<'a>(&'a self, context: [u8; 2], bytes: &'a [u8], end: After) -> Look<'a> {
+        let (next, runs, dot) = ([None; MOST_GROUPS], [(1, 0); CLASSES], (1, 0));
+        Look { patterns: &self.0, context, bytes, end, next, runs, dot }
     }
 
     /// Returns where something begins that may become a secret with what comes next. No secret
@@ -247,20 +214,126 @@ impl Patterns {
         sorted.sort();
         Self { finders, group, sorted, longest, starts }
     }
+}
+
+/// The next match of a group, and the number of its pattern.
+type Next = Option<(Span, usize)>;
+
+/// One look through some bytes.
+///
+/// It remembers what it has seen of what lies ahead. Without that, a text that is full of
+/// candidates takes the square of its length: each of them would be followed to the end of its run,
+/// and each group of patterns would be looked for up to the end of the text again and again.
+struct Look<'a> {
+    patterns: &'a Patterns,
+    context: [u8; 2],
+    bytes: &'a [u8],
+    end: After,
+    /// For each group: from where it was last looked for, and what was found.
+    next: [Option<(usize, Next)>; MOST_GROUPS],
+    /// For each class of characters: the run of them that was measured last.
+    runs: [(usize, usize); CLASSES],
+    /// From where a dot was last looked for, and where it is; or else the end.
+    dot: (usize, usize),
+}
+
+impl Look<'_> {
+    /// Looks for the next secret, with everything that overlaps or touches it.
+    fn search(&mut self, from: usize) -> Search {
+        let first = self.search_one(from);
+        let Search::Hit(mut found, mut going_on) = first else { return first };
+        let mut next = found.start + 1;
+        loop {
+            match self.search_one(next) {
+                Search::Hit(other, goes_on) if other.start <= found.end => {
+                    if other.end > found.end {
+                        (found.end, going_on) = (other.end, goes_on);
+                    }
+                    next = other.start + 1;
+                }
+                // What it has in common with the one before would be lost. A row of secrets that
+                // is longer than any is not waited for.
+                Search::Open { start }
+                    if start <= found.end && found.end - found.start < LONGEST_OPEN =>
+                {
+                    return Search::Open { start: found.start };
+                }
+                Search::Hit(..) | Search::Open { .. } | Search::Nothing => {
+                    return Search::Hit(found, going_on);
+                }
+            }
+        }
+    }
+
+    fn search_one(&mut self, from: usize) -> Search {
+        let mut at = from;
+        while let Some((Span { start, end: body }, pattern)) = self.first(at) {
+            let Some(shape) = SHAPES.get(pattern) else {
+                let found = Found { start, end: body, kind: Kind::Value };
+                return Search::Hit(found, None);
+            };
+            let run_end = self.run_end(shape, body);
+            let after = if run_end == self.bytes.len() { self.end } else { After::Ended };
+            let before = last_two(self.context, &self.bytes[..start]);
+            let parts = if self.dot(body) < run_end { Parts::Several } else { Parts::One };
+            match shape.weigh(before, &self.bytes[body..run_end], after, parts) {
+                Weighed::Secret => {
+                    let found = Found { start, end: run_end, kind: Kind::Shape(shape.name) };
+                    let goes_on = (after == After::MoreMayCome).then_some(shape);
+                    return Search::Hit(found, goes_on);
+                }
+                Weighed::Open => return Search::Open { start },
+                Weighed::Harmless => at = start + 1,
+            }
+        }
+        Search::Nothing
+    }
+
+    /// Returns where the characters end that a shape may have from a place on.
+    fn run_end(&mut self, shape: &Shape, from: usize) -> usize {
+        let (start, end) = &mut self.runs[shape.class()];
+        if !(*start <= from && from <= *end) {
+            let rest = &self.bytes[from..];
+            let length = rest.iter().position(|byte| !shape.takes(*byte));
+            (*start, *end) = (from, from + length.unwrap_or(rest.len()));
+        }
+        *end
+    }
+
+    /// Returns where the next dot is from a place on; the end where there is none.
+    fn dot(&mut self, from: usize) -> usize {
+        let (looked, dot) = self.dot;
+        if !(looked <= from && from <= dot) {
+            let rest = &self.bytes[from..];
+            let found = rest.iter().position(|byte| *byte == b'.');
+            self.dot = (from, from + found.unwrap_or(rest.len()));
+        }
+        self.dot.1
+    }
 
     /// Returns the first pattern from a place on, the longest of those, and its number.
-    fn first(&self, bytes: &[u8], from: usize) -> Option<(Span, usize)> {
-        let from = from.min(bytes.len());
+    fn first(&mut self, from: usize) -> Option<(Span, usize)> {
+        let from = from.min(self.bytes.len());
         let mut first: Option<(Span, usize)> = None;
-        for (place, finder) in self.finders.iter().enumerate() {
-            // What begins later than what is found already does not matter.
-            let end =
-                first.map_or(bytes.len(), |(span, _)| bytes.len().min(span.start + self.longest));
-            let Some(found) = finder.find(Input::new(bytes).range(from..end)) else { continue };
-            let number = place * self.group + found.pattern().as_usize();
-            let key = |span: Span| (span.start, usize::MAX - span.end);
-            if first.is_none_or(|(span, _)| key(found.span()) < key(span)) {
-                first = Some((found.span(), number));
+        for (place, finder) in self.patterns.finders.iter().enumerate() {
+            let is_ahead =
+                |found: Option<(Span, usize)>| found.is_none_or(|(span, _)| span.start >= from);
+            let found = match self.next[place] {
+                Some((looked, found)) if looked <= from && is_ahead(found) => found,
+                Some(_) | None => {
+                    let found = finder.find(Input::new(self.bytes).range(from..)).map(|found| {
+                        let number = place * self.patterns.group + found.pattern().as_usize();
+                        (found.span(), number)
+                    });
+                    self.next[place] = Some((from, found));
+                    found
+                }
+            };
+            let key = |(span, _): (Span, usize)| (span.start, usize::MAX - span.end);
+            if let Some(found) = found
+                && first.is_none_or(|first| key(found) < key(first))
+            {
+                first = Some(found);
             }
         }
         first

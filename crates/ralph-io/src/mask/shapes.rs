@@ -15,6 +15,9 @@ pub(super) struct Shape {
     left: Left,
 }
 
+/// How many classes of characters there are.
+pub(super) const CLASSES: usize = 5;
+
 /// The characters that a secret is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
@@ -54,6 +57,15 @@ pub(super) enum After {
     MoreMayCome,
 }
 
+/// Whether what follows a start has a dot in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parts {
+    /// It has none.
+    One,
+    /// It has one or more.
+    Several,
+}
+
 /// What is known of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weighed {
@@ -68,8 +80,8 @@ pub(super) enum Weighed {
 /// A placeholder such as `xxxxxxxx` has fewer.
 const DISTINCT: usize = 8;
 
-/// A candidate that is longer and still not decided is none.
-const LONGEST_OPEN: usize = 8 * 1024;
+/// A candidate that is longer and still not decided is none. The largest tokens have some 16 KiB.
+pub(super) const LONGEST_OPEN: usize = 32 * 1024;
 
 impl Shape {
     const fn new(name: &'static str, start: &'static str, class: Class, length: Length) -> Self {
@@ -78,6 +90,17 @@ impl Shape {
 
     const fn bounded(self) -> Self {
         Self { left: Left::Boundary, ..self }
+    }
+
+    /// Returns the number of the class of its characters, below [`CLASSES`].
+    pub(super) fn class(&self) -> usize {
+        match self.class {
+            Class::Alphanumeric => 0,
+            Class::Upper => 1,
+            Class::Url => 2,
+            Class::Token => 3,
+            Class::Lines => 4,
+        }
     }
 
     /// Returns whether a byte may be part of it.
@@ -92,29 +115,44 @@ impl Shape {
     }
 
     /// Weighs what follows the start, as far as it goes.
-    pub(super) fn weigh(&self, before: [u8; 2], tail: &[u8], after: After) -> Weighed {
+    pub(super) fn weigh(
+        &self,
+        before: [u8; 2],
+        tail: &[u8],
+        after: After,
+        parts: Parts,
+    ) -> Weighed {
         if self.left == Left::Boundary && !is_boundary(before) {
             return Weighed::Harmless;
         }
         let is_cut = after == After::MoreMayCome;
+        // What comes later must not change what was said of the beginning: the whole may come in
+        // pieces, and a long run may hold thousands of candidates.
+        let beginning = &tail[..tail.len().min(LONGEST_OPEN)];
         let is_long = match self.length {
             Length::AtLeast(least) => tail.len() >= least,
-            Length::Exactly(length) => tail.len() == length && !is_cut,
-            Length::Jwt => is_jwt(tail),
+            Length::Exactly(length) => {
+                tail.len() == length && !is_cut && !tail.ends_with(b"EXAMPLE")
+            }
+            Length::Jwt => parts == Parts::Several && is_jwt(beginning),
         };
-        if is_long && is_random(tail) && !tail.ends_with(b"EXAMPLE") {
-            Weighed::Secret
-        } else if is_cut && tail.len() < LONGEST_OPEN {
+        if is_cut && tail.len() < LONGEST_OPEN {
+            // Where it ends is not known yet, and with it how the next one begins.
             Weighed::Open
+        } else if is_long && is_random(beginning) {
+            Weighed::Secret
         } else {
             Weighed::Harmless
         }
     }
 }
 
+/// A secret shows that it is none of words in its first characters.
+const SHOWN: usize = 256;
+
 fn is_random(tail: &[u8]) -> bool {
     let mut seen = [false; 256];
-    for byte in tail {
+    for byte in tail.iter().take(SHOWN) {
         seen[usize::from(*byte)] = true;
     }
     seen.iter().filter(|seen| **seen).count() >= DISTINCT

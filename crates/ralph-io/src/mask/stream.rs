@@ -62,8 +62,9 @@ impl MaskStream {
         let mut clean = Vec::new();
         let mut done = 0;
         let mut hold = beginning;
+        let mut look = self.masker.look(self.context, &bytes, After::MoreMayCome);
         loop {
-            match self.masker.search(self.context, &bytes, done, After::MoreMayCome) {
+            match look.search(done) {
                 Search::Hit(found, None) if found.end > beginning => {
                     // It may be a part of something longer.
                     hold = beginning.min(found.start);

@@ -89,6 +89,37 @@ fn what_only_looks_like_a_secret_stays() {
 }
 
 #[test]
+fn what_comes_later_does_not_change_what_was_said() {
+    let masker = Masker::default();
+    let same = "a".repeat(33_000);
+    for text in [
+        // Nothing shows within reason that it is one.
+        format!("ghp_{same}bcdefghijk0123456789"),
+        format!("eyJ{same}.eyJ{same}.{same}"),
+        // A placeholder is only known at its end, so this goes by its shape.
+        "ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3EXAMPLE.".to_owned(),
+    ] {
+        let whole = masker.bytes(text.as_bytes()).into_owned();
+        for size in [999, 40_000] {
+            assert!(in_pieces(&masker, text.as_bytes(), size) == whole, "{size}: {}", &text[..40]);
+        }
+    }
+}
+
+/// Each of these takes the square of its length if every candidate is followed to the end.
+#[test]
+fn a_flood_of_candidates_is_read_in_time() {
+    let masker = Masker::new((0..60).map(|number| format!("secret-number-{number:04}")));
+    for word in
+        ["AKIA", "eyJ", "sk-ant-", "ghp_", "secret-number-0059", "-----BEGIN PRIVATE KEY-----"]
+    {
+        let flood = word.repeat((1 << 16) / word.len());
+        assert!(masker.text(&flood).len() <= flood.len(), "{word}");
+        assert!(in_pieces(&masker, flood.as_bytes(), 1 << 14).len() <= flood.len(), "{word}");
+    }
+}
+
+#[test]
 fn secrets_that_overlap_or_touch_are_one() {
     let masker = masker();
     for (text, expect) in [
@@ -105,6 +136,22 @@ fn secrets_that_overlap_or_touch_are_one() {
         let clean = in_pieces(&masker, text.as_bytes(), 4);
         // Cut in the middle of two that touch, two masks are as good as one.
         assert!(!String::from_utf8_lossy(&clean).contains("4711"), "{text}");
+    }
+}
+
+#[test]
+fn a_secret_behind_another_is_seen_wherever_the_pieces_are_cut() {
+    let (a, masker) =
+        ("aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5", Masker::new(["value-gh".to_owned()]));
+    for text in [
+        format!("<ghp_{a}ghp_{a}>"),
+        format!("<value-ghp_{a}>"),
+        format!("<-----BEGIN PRIVATE KEY-----\n{a}{a}\nghp_{a}>"),
+    ] {
+        for size in 1..text.len() {
+            let clean = String::from_utf8(in_pieces(&masker, text.as_bytes(), size)).expect("text");
+            assert!(clean.replace("***", "") == "<>", "{text} by {size}: {clean}");
+        }
     }
 }
 

@@ -16,6 +16,14 @@ pub fn is_running_in(program: &str, directory: &Path) -> bool {
     })
 }
 
+/// Returns whether a process was stopped by a signal, as far as the system shows.
+pub fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = String::from_utf8_lossy(&stat);
+    // The name of a program may hold brackets; the last one ends it.
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,7 +29,7 @@ mod watch;
 pub use capture::{Captured, Cut, capture};
 pub use companion::Companion;
 pub use course::Heard;
-pub use elsewhere::is_running_in;
+pub use elsewhere::{is_running_in, is_stopped};
 pub use guard::Guard;
 pub use lines::{Line, Lines};
 pub use mouth::{Mouth, Unheard};
@@ -37,8 +37,13 @@ pub use program::find as find_program;
 pub use space::Space;
 pub use spawn::{Limits, Spawn, Stdin};
 pub use supervise::{Chunk, converse, supervise, supervise_telling};
-pub use sweep::sweep_run;
+pub use sweep::{is_work_of, is_work_of_any, sweep_run};
 pub use watch::{Halt, Stage, Watch, Woken};
 
 /// The environment variable that every descendant of a run carries, with the run's id.
 pub const RUN_ID_VARIABLE: &str = "RALPH_RUN_ID";
+
+/// Reads the kernel's tables, for fuzzing.
+pub(crate) fn fuzz(bytes: &[u8]) {
+    tree::fuzz(bytes);
+}

@@ -14,7 +14,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
-use super::watch::{Changed, Halt, Pause, Stage, Watch};
+use super::watch::{Changed, Halt, Stage, Watch};
 use super::{registry, tree};
 
 /// The exit code of a process that a signal made leave.
@@ -93,7 +93,7 @@ fn advance(watch: &Watch, tell: &Sender<Told>) {
 
 fn pause(watch: &Watch) {
     // The clock stops first, so that no limit is passed by the stop itself.
-    if watch.set_pause(Pause::Begins) == Changed::Yes {
+    if watch.pause() == Changed::Yes {
         registry::lock().stop_all();
     }
     watch.tell_halt(Halt::Begins);
@@ -104,9 +104,10 @@ fn pause(watch: &Watch) {
 
 fn resume(watch: &Watch) {
     let mut registry = registry::lock();
-    if watch.set_pause(Pause::Ends) == Changed::Yes {
+    let stood = watch.go_on();
+    if stood.is_some() {
         registry.continue_all();
     }
     drop(registry);
-    watch.tell_halt(Halt::Ends);
+    watch.tell_halt(Halt::Ends { stood });
 }

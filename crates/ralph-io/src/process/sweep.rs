@@ -199,6 +199,24 @@ fn family(
     }
 }
 
+/// Returns whether this process was started by an agent or a gate of a run, however far down, and
+/// whatever became of its environment: orphans are children of the run's own process.
+pub fn is_work_of(run_id: &str, holder: Option<u32>) -> bool {
+    let line = own_line();
+    let is_holder = |process: &Process| {
+        holder
+            .is_some_and(|pid| i32::try_from(pid).is_ok_and(|pid| pid == process.pid.as_raw_pid()))
+    };
+    line.iter().any(|process| process.carries(RUN_ID_VARIABLE, run_id))
+        || line.iter().skip(1).any(is_holder)
+}
+
+/// Returns whether this process was started by an agent or a gate of any run, also if the variable
+/// that says so was taken out of its own environment.
+pub fn is_work_of_any() -> bool {
+    own_line().iter().any(|process| process.has(RUN_ID_VARIABLE))
+}
+
 /// Returns this process and all its ancestors.
 fn own_line() -> Vec<Process> {
     let mut line: Vec<Process> = Vec::new();

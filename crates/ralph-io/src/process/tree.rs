@@ -8,13 +8,12 @@
 use rustix::process::Pid;
 
 #[cfg(not(target_os = "linux"))]
-pub(super) use elsewhere::{all, children_of, is_ignored, process};
+pub(super) use elsewhere::{all, children_of, fuzz, is_ignored, process};
 #[cfg(target_os = "linux")]
-pub(super) use linux::{all, children_of, is_ignored, process};
+pub(super) use linux::{all, children_of, fuzz, is_ignored, process};
 
 /// One line of the process table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no table to read"))]
 pub(super) struct Process {
     /// Its id.
     pub pid: Pid,
@@ -30,7 +29,6 @@ pub(super) struct Process {
 
 /// Whether a process still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no table to read"))]
 pub(super) enum Life {
     /// It runs, sleeps or is stopped.
     Alive,
@@ -44,11 +42,20 @@ impl Process {
     /// The environment is the one it was started with. That of other users' processes cannot be
     /// read; they are not ours to end.
     pub(super) fn carries(&self, variable: &str, value: &str) -> bool {
-        let file = format!("/proc/{}/environ", self.pid.as_raw_pid());
         let wanted = format!("{variable}={value}");
-        std::fs::read(file).is_ok_and(|environment| {
-            environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes())
-        })
+        self.has_entry(|entry| entry == wanted.as_bytes())
+    }
+
+    /// Returns whether its environment holds the variable, with any value.
+    pub(super) fn has(&self, variable: &str) -> bool {
+        let wanted = format!("{variable}=");
+        self.has_entry(|entry| entry.starts_with(wanted.as_bytes()))
+    }
+
+    fn has_entry(&self, is_wanted: impl Fn(&[u8]) -> bool) -> bool {
+        let file = format!("/proc/{}/environ", self.pid.as_raw_pid());
+        std::fs::read(file)
+            .is_ok_and(|environment| environment.split(|&byte| byte == 0).any(is_wanted))
     }
 }
 
@@ -129,6 +136,15 @@ mod linux {
         Some(Process { pid, parent, group, started, life })
     }
 
+    /// Reads a line of the table, for fuzzing.
+    pub(in super::super) fn fuzz(stat: &[u8]) {
+        let own = rustix::process::getpid();
+        if let Some(process) = parse(own, stat) {
+            let is_real = |pid: Option<Pid>| pid.is_none_or(|pid| pid.as_raw_pid() > 0);
+            assert!(is_real(process.parent) && is_real(process.group), "no whole groups");
+        }
+    }
+
     #[cfg(test)]
     mod tests {
         use super::*;
@@ -177,6 +193,9 @@ mod elsewhere {
     pub(in super::super) fn process(_pid: Pid) -> Option<Process> {
         None
     }
+
+    /// Reads nothing: there is no table.
+    pub(in super::super) fn fuzz(_stat: &[u8]) {}
 
     /// Returns false: it cannot be told without a table.
     pub(in super::super) fn is_ignored(_signal: i32) -> bool {

@@ -70,7 +70,10 @@ pub enum Halt {
     /// It is about to be stopped.
     Begins,
     /// It goes on.
-    Ends,
+    Ends {
+        /// How long it stood still; none if somebody else stopped it, or nobody.
+        stood: Option<Duration>,
+    },
 }
 
 #[derive(Debug)]
@@ -208,33 +211,30 @@ impl Watch {
         self.shared.changed.notify_all();
     }
 
-    /// Stops the clock, or lets it run again; returns whether that changed anything.
-    pub(super) fn set_pause(&self, pause: Pause) -> Changed {
+    /// Stops the clock; returns whether it was running.
+    pub(super) fn pause(&self) -> Changed {
         let mut state = self.state();
-        match (pause, state.paused_at) {
-            (Pause::Begins, None) => state.paused_at = Some(Instant::now()),
-            (Pause::Ends, Some(since)) => {
-                state.paused_for += since.elapsed();
-                state.paused_at = None;
+        match state.paused_at {
+            None => {
+                state.paused_at = Some(Instant::now());
+                Changed::Yes
             }
-            (Pause::Begins, Some(_)) | (Pause::Ends, None) => return Changed::No,
+            Some(_) => Changed::No,
         }
-        Changed::Yes
+    }
+
+    /// Lets the clock run again; returns how long it stood still, if it did.
+    pub(super) fn go_on(&self) -> Option<Duration> {
+        let mut state = self.state();
+        let stood = state.paused_at.take()?.elapsed();
+        state.paused_for += stood;
+        Some(stood)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         let state = self.shared.state.lock();
         state.unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Whether the clock is to stand still.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pause {
-    /// From now on.
-    Begins,
-    /// No longer.
-    Ends,
 }
 
 /// Whether a call made a difference.
@@ -290,13 +290,13 @@ mod tests {
     #[test]
     fn the_clock_stands_still_while_paused() {
         let watch = Watch::detached();
-        assert_eq!(watch.set_pause(Pause::Begins), Changed::Yes);
+        assert_eq!(watch.pause(), Changed::Yes);
         let before = watch.clock();
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(watch.clock(), before);
-        assert_eq!(watch.set_pause(Pause::Begins), Changed::No);
-        assert_eq!(watch.set_pause(Pause::Ends), Changed::Yes);
-        assert_eq!(watch.set_pause(Pause::Ends), Changed::No);
+        assert_eq!(watch.pause(), Changed::No);
+        assert!(watch.go_on() >= Some(Duration::from_millis(5)));
+        assert_eq!(watch.go_on(), None);
         assert!(watch.clock() >= before);
     }
 }

@@ -69,6 +69,21 @@ pub fn replace_in_passing(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes a second name of a file, in place of what has that name. To be used where the first name is
+/// about to be given to another file: the content is kept without being written again.
+pub fn link_in_place(file: &Path, name: &Path) -> io::Result<()> {
+    let directory = name.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let temporary = tempfile::Builder::new()
+        .prefix(".link.")
+        .suffix(".tmp")
+        .make_in(directory, |path| std::fs::hard_link(file, path))?;
+    let temporary = temporary.into_temp_path();
+    std::fs::rename(&temporary, name)?;
+    // Where both are names of one file already, nothing was renamed; then this one is removed.
+    drop(temporary);
+    sync_directory(directory)
+}
+
 /// Makes the names in a directory durable.
 pub fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
@@ -90,6 +105,25 @@ mod tests {
         let mode = fs::metadata(&path).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_is_kept_under_another_name() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, name) = (directory.path().join("list.json"), directory.path().join("list.bak"));
+        fs::write(&name, "older").expect("a file");
+        for (old, new) in [("old", "new"), ("new", "newer")] {
+            fs::write(&path, old).expect("a file");
+            for _ in 0..2 {
+                link_in_place(&path, &name).expect("kept");
+            }
+            replace(&path, new.as_bytes()).expect("replaced");
+            assert_eq!(fs::read_to_string(&name).expect("readable"), old);
+            assert_eq!(fs::read_to_string(&path).expect("readable"), new);
+        }
+        assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 2);
+        link_in_place(&directory.path().join("nothing"), &name).expect_err("nothing to keep");
+        assert_eq!(fs::read_to_string(&name).expect("readable"), "new");
     }
 
     #[test]

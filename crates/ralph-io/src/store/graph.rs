@@ -355,5 +355,16 @@ fn refused(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GraphE
     move |source| GraphError::Refused { doing, path, source }
 }
 
+/// Reads lines and writes them again, for fuzzing. Returns how many were damaged.
+pub(crate) fn fuzz(bytes: &[u8]) -> usize {
+    let content = lines::parse(bytes);
+    let written = lines::render(&content.graph, &content.others);
+    let again = lines::parse(&written);
+    assert_eq!((&again.graph, &again.others), (&content.graph, &content.others), "it reads back");
+    assert!(again.damaged.is_empty(), "what is written is whole");
+    assert!(content.damaged.iter().map(|it| it.bytes.len()).sum::<usize>() <= bytes.len());
+    content.damaged.len()
+}
+
 #[cfg(test)]
 mod tests;

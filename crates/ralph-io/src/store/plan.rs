@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use ralph_core::checklist::Checklist;
 use ralph_core::plan::{PlanCopy, PlanLook};
 use ralph_core::ports::StoreError;
 use ralph_core::run::RunState;
@@ -116,8 +117,18 @@ impl KeptPlan {
     }
 
     fn copy(&self) -> PathBuf {
-        self.run.path().join("plan.md")
+        copy(&self.run)
     }
+}
+
+/// Returns the items of the plan as a run saw it last.
+pub fn seen(run: &RunDir) -> Option<Checklist> {
+    let text = bounded::read_file(&copy(run), LARGEST).ok()?;
+    Some(Checklist::read(&String::from_utf8_lossy(&text)))
+}
+
+fn copy(run: &RunDir) -> PathBuf {
+    run.path().join("plan.md")
 }
 
 /// Looks at a plan before a run begins. There is no copy then.

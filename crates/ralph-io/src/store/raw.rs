@@ -4,8 +4,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
+use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+
+use zstd::stream::raw::{InBuffer, Operation as _, OutBuffer};
 
 /// The fastest level shrinks a stream of JSON about eightfold; higher ones gain little more.
 const LEVEL: i32 = 1;
@@ -87,6 +90,67 @@ impl Read for RawReader {
     }
 }
 
+/// Reads a raw stream as it grows. What was read is not read again.
+pub struct RawTail {
+    file: File,
+    decoder: zstd::stream::raw::Decoder<'static>,
+    /// Compressed bytes, of which those in `held` are still to be taken.
+    piece: Vec<u8>,
+    held: Range<usize>,
+    offset: u64,
+}
+
+/// What is read of a file at once.
+const PIECE: usize = 64 * 1024;
+
+impl RawTail {
+    /// Opens a stream at its beginning.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            file: File::open(path)?,
+            decoder: zstd::stream::raw::Decoder::new()?,
+            piece: vec![0; PIECE],
+            held: 0..0,
+            offset: 0,
+        })
+    }
+
+    /// Returns how much of the file was read.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns how long the file is by now.
+    pub fn length(&self) -> u64 {
+        self.file.metadata().map_or(self.offset, |file| file.len())
+    }
+}
+
+/// Nothing is read where there is nothing more by now; there may be later.
+impl Read for RawTail {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !buffer.is_empty() {
+            let mut taken = InBuffer::around(&self.piece[self.held.clone()]);
+            let mut given = OutBuffer::around(&mut *buffer);
+            self.decoder.run(&mut taken, &mut given)?;
+            let (taken, given) = (taken.pos(), given.pos());
+            self.held.start += taken;
+            if given > 0 {
+                return Ok(given);
+            }
+            if self.held.is_empty() {
+                let count = self.file.read(&mut self.piece)?;
+                self.held = 0..count;
+                self.offset += count as u64;
+            }
+            if self.held.is_empty() {
+                break;
+            }
+        }
+        Ok(0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +174,33 @@ mod tests {
         writer.write(b"\xff\n").expect("written");
         writer.finish().expect("finished");
         assert_eq!(read(&path), (b"{\"a\":1}\n\xff\n".to_vec(), Some(StreamEnd::Finished)));
+    }
+
+    #[test]
+    fn a_stream_is_read_once_while_it_grows() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("agent-1.ndjson.zst");
+        let mut writer = RawWriter::create(&path).expect("created");
+        let mut tail = RawTail::open(&path).expect("opened");
+        let (mut whole, mut seen) = (Vec::new(), Vec::new());
+        for number in 0..300_u32 {
+            // Noise, so that pieces of the file are of all sizes.
+            let noise: Vec<u8> =
+                (0..number * 7).map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes()[2]).collect();
+            writer.write(&noise).expect("written");
+            whole.extend_from_slice(&noise);
+            if number % 3 == 0 {
+                writer.flush().expect("flushed");
+                tail.read_to_end(&mut seen).expect("readable");
+                assert_eq!(seen.len(), whole.len(), "what was flushed is there");
+            }
+        }
+        writer.finish().expect("finished");
+        tail.read_to_end(&mut seen).expect("readable");
+        assert!(seen == whole, "it is the same");
+        assert_eq!((tail.offset(), tail.read(&mut [0; 9]).expect("readable")), (tail.length(), 0));
+        std::fs::write(&path, b"no stream").expect("written");
+        assert!(RawTail::open(&path).expect("opened").read(&mut [0; 9]).is_err());
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 mod active;
 mod control;
+mod dependencies;
 mod engine;
 mod keeper;
 mod memory;
@@ -15,6 +16,7 @@ mod planned;
 mod process;
 mod prompts;
 mod sim;
+mod simulation;
 mod tasks;
 mod telemetry;
 mod tidy;

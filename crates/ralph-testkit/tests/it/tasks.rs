@@ -16,7 +16,7 @@ use ralph_core::recipe::{
 use ralph_core::review::{ReviewPolicy, ReviewStatus};
 use ralph_core::run::RunState;
 use ralph_core::task::{Task, TaskList, TaskStatus};
-use ralph_testkit::world::{Deed, Shared};
+use ralph_testkit::world::{Deed, Doing, Shared, World};
 use serde_json::{Value, json};
 
 fn id(name: &str) -> TaskId {
@@ -324,6 +324,52 @@ fn agent_gates_judge_the_work_of_others() {
     assert_eq!(world.tree, "start a a");
     assert!(world.prompts[1].1.contains("    +start a"), "{}", world.prompts[1].1);
     assert!(world.prompts[2].1.contains("No reset flow."), "{}", world.prompts[2].1);
+}
+
+#[test]
+fn what_a_reviewer_does_beside_its_verdict_is_undone_and_nothing_else() {
+    fn script(request: &Request, tree: &str) -> Deed {
+        honest(request, tree)
+    }
+    fn changes_files(request: &Request, world: &mut World) {
+        match request.role {
+            Role::Review => "meddled".clone_into(&mut world.tree),
+            _ => world.foreign_commits = 1,
+        }
+    }
+    fn commits(request: &Request, world: &mut World) {
+        if request.role == Role::Review {
+            world.foreign_commits += 1;
+        }
+    }
+    let spec = Gate {
+        name: "spec".into(),
+        kind: GateKind::Spec,
+        check: Check::Agent(Box::new(AgentChoice::new(AgentKind::Text, "reviewer"))),
+        ..gate("x")
+    };
+    let cases: [(CommitPolicy, Doing, u32, &str); 3] = [
+        (CommitPolicy::Agent, changes_files, 1, "changed files, which was undone"),
+        (CommitPolicy::Agent, commits, 0, "made commits, which was undone"),
+        (CommitPolicy::Ralph, commits, 0, "made commits, which was undone"),
+    ];
+    for (policy, doing, commits, told) in cases {
+        let world = Shared::new(script);
+        world.0.borrow_mut().tasks = Some(list(vec![task("a", &[])]));
+        world.0.borrow_mut().doing = Some(doing);
+        let mut recipe = recipe(work(), vec![spec.clone()]);
+        recipe.landing.commit = policy.clone();
+        recipe.limits.iterations = 1;
+        world.run(&recipe).expect("it runs");
+        let said = warnings(&world);
+        assert!(said.iter().any(|said| said.contains(told)), "{policy:?}: {said:?}");
+        let world = world.0.borrow();
+        assert_eq!(
+            (world.foreign_commits, world.tree.as_str()),
+            (commits, "start a"),
+            "{policy:?}"
+        );
+    }
 }
 
 #[test]

@@ -96,9 +96,11 @@
   if (body.dataset.follow === "yes") {
     show("wait", "connecting");
     listen();
-    setInterval(() => { if (Date.now() - heard > SILENCE) { show("lost", "not connected; trying again"); listen(); } }, 5000);
+    // A browser does not try again by itself after a refusal, such as that of a server without room.
+    const isDead = () => source.readyState === EventSource.CLOSED || Date.now() - heard > SILENCE;
+    setInterval(() => { if (isDead()) { show("lost", "not connected; trying again"); listen(); } }, 5000);
     document.addEventListener("visibilitychange", () => {
-      if (!document.hidden && Date.now() - heard > SILENCE) listen();
+      if (!document.hidden && isDead()) listen();
     });
     addEventListener("online", listen);
   } else {

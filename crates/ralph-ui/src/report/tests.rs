@@ -79,6 +79,7 @@ impl Journal {
                 files: vec![file],
                 more_files: 0,
                 history: History::Same,
+                checked_out: None,
                 uncommitted: Vec::new(),
                 leaks: Vec::new(),
                 meddling: Vec::new(),

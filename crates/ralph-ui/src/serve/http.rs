@@ -144,6 +144,13 @@ pub(super) fn read(mut stream: &TcpStream) -> Result<Request, Refusal> {
     Ok(request)
 }
 
+/// Reads a request that is there whole, for fuzzing.
+pub(super) fn read_whole(bytes: &[u8]) -> Option<Request> {
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let request = parse(&bytes[..end]).ok()?;
+    Some(Request { body: bytes[end + 4..].to_vec(), ..request })
+}
+
 /// Reads request line and headers.
 fn parse(head: &[u8]) -> Result<Request, Refusal> {
     let text = str::from_utf8(head).map_err(|_| Refusal::Malformed)?;

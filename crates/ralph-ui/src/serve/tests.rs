@@ -15,13 +15,25 @@ const TOKEN: &str = "00112233445566778899aabbccddeeff";
 struct Stage {
     now: Arc<Mutex<Option<Shown>>>,
     wished: Mutex<Sender<(String, Wish)>>,
+    opened: Arc<AtomicUsize>,
 }
 
-struct Actor(Arc<Mutex<Option<Shown>>>);
+struct Actor {
+    key: String,
+    now: Arc<Mutex<Option<Shown>>>,
+    wished: Sender<(String, Wish)>,
+}
 
 impl Follow for Actor {
     fn look(&mut self) -> Result<Option<Shown>, String> {
-        Ok(lock(&self.0).clone())
+        Ok(lock(&self.now).clone())
+    }
+
+    fn wish(&mut self, wish: &Wish) -> Result<(), String> {
+        if self.key == "run-over" {
+            return Err("No run is active.".into());
+        }
+        self.wished.send((self.key.clone(), wish.clone())).map_err(|error| error.to_string())
     }
 }
 
@@ -31,14 +43,12 @@ impl Runs for Stage {
     }
 
     fn follow(&self, key: &str) -> Option<Box<dyn Follow>> {
-        key.starts_with("run").then(|| Box::new(Actor(Arc::clone(&self.now))) as Box<dyn Follow>)
-    }
-
-    fn wish(&self, key: &str, wish: &Wish) -> Result<(), String> {
-        if key == "run-over" {
-            return Err("No run is active.".into());
+        if !key.starts_with("run") {
+            return None;
         }
-        lock(&self.wished).send((key.to_owned(), wish.clone())).map_err(|error| error.to_string())
+        self.opened.fetch_add(1, Ordering::SeqCst);
+        let (key, now) = (key.to_owned(), Arc::clone(&self.now));
+        Some(Box::new(Actor { key, now, wished: lock(&self.wished).clone() }))
     }
 }
 
@@ -46,6 +56,7 @@ struct Scene {
     port: u16,
     now: Arc<Mutex<Option<Shown>>>,
     wishes: Receiver<(String, Wish)>,
+    opened: Arc<AtomicUsize>,
     ticket: String,
 }
 
@@ -66,16 +77,23 @@ fn shown(html: &str) -> Shown {
 }
 
 fn scene() -> Scene {
+    scene_at(|| Timestamp(0))
+}
+
+/// A server that was started at a moment.
+fn scene_at(began: fn() -> Timestamp) -> Scene {
     let now = Arc::new(Mutex::new(Some(shown("first"))));
     let (tx, wishes) = mpsc::channel();
-    let stage = Stage { now: Arc::clone(&now), wished: Mutex::new(tx) };
-    let clock = WallClock { zone: TimeZone::UTC, now: || Timestamp(0) };
+    let opened = Arc::<AtomicUsize>::default();
+    let stage =
+        Stage { now: Arc::clone(&now), wished: Mutex::new(tx), opened: Arc::clone(&opened) };
+    let clock = WallClock { zone: TimeZone::UTC, now: began };
     let server = Server::bind(0, TOKEN.into(), Box::new(stage), clock).expect("a port");
     let port = server.port();
     assert_eq!(server.url(), format!("http://127.0.0.1:{port}/{TOKEN}/"));
     let ticket = server.ticket_url("abc".into());
     thread::spawn(move || server.run());
-    Scene { port, now, wishes, ticket }
+    Scene { port, now, wishes, opened, ticket }
 }
 
 impl Scene {
@@ -226,6 +244,36 @@ fn wishes_reach_the_run_or_say_why_not() {
     let forged = scene.ask("POST", "/TOKEN/run/run-1/wish", "", r#"{"wish":"stop"}"#);
     check_status(&forged, 403);
     assert!(scene.wishes.try_recv().is_err(), "nothing else arrived");
+    check_status(&scene.wish("none", r#"{"wish":"stop"}"#), 404);
+}
+
+#[test]
+fn a_run_is_opened_once_for_its_pages_and_all_wishes() {
+    let scene = scene();
+    check_status(&scene.get("/TOKEN/run/run-1/"), 200);
+    for _ in 0..5 {
+        check_status(&scene.wish("run-1", r#"{"wish":"pause"}"#), 200);
+        check_status(&scene.get("/TOKEN/run/run-1/"), 200);
+    }
+    assert_eq!(scene.opened.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_page_that_comes_back_to_another_server_gets_everything() {
+    let (before, after) = (scene_at(|| Timestamp(7)), scene_at(|| Timestamp(8)));
+    let since = |page: &str| {
+        let rest = page.split("data-since=\"").nth(1).and_then(|rest| rest.split('"').next());
+        rest.expect("it says what it shows").to_owned()
+    };
+    let known = since(&before.get("/TOKEN/run/run-1/"));
+    *lock(&after.now) = Some(shown("second"));
+    assert_ne!(known, since(&after.get("/TOKEN/run/run-1/")), "each counts by itself");
+    let mut stream = after.connect();
+    let headers = format!("Last-Event-ID: {known}\r\n");
+    let ask = after.text("GET", "/TOKEN/run/run-1/events", &headers, "");
+    stream.write_all(ask.as_bytes()).expect("sent");
+    let news = read_until(&mut stream, "\"title\"");
+    assert!(news.contains("\"second\"") && news.contains("\"same\""), "{news}");
 }
 
 /// Reads a stream up to a text.
@@ -280,7 +328,7 @@ fn a_ticket_is_good_for_one_visit() {
 fn a_port_is_taken_by_one() {
     let scene = scene();
     let (tx, _) = mpsc::channel();
-    let stage = Stage { now: Arc::default(), wished: Mutex::new(tx) };
+    let stage = Stage { now: Arc::default(), wished: Mutex::new(tx), opened: Arc::default() };
     let clock = WallClock { zone: TimeZone::UTC, now: || Timestamp(0) };
     let error = Server::bind(scene.port, TOKEN.into(), Box::new(stage), clock).err();
     assert_eq!(error.map(|error| error.kind()), Some(io::ErrorKind::AddrInUse));

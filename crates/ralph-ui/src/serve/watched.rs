@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use ralph_core::control::Wish;
 use serde_json::{Map, Value, json};
 
 use super::{Follow, Shown};
@@ -60,6 +61,12 @@ impl Watched {
             self.take(new);
         }
         Ok(())
+    }
+
+    /// Sends a wish to the run, and has it looked at again at once.
+    pub(super) fn wish(&mut self, wish: &Wish) -> Result<(), String> {
+        self.looked = None;
+        self.follow.wish(wish)
     }
 
     fn take(&mut self, new: Shown) {
@@ -124,6 +131,10 @@ mod tests {
     impl Follow for Script {
         fn look(&mut self) -> Result<Option<Shown>, String> {
             self.0.pop_front().unwrap_or(Ok(None))
+        }
+
+        fn wish(&mut self, _: &Wish) -> Result<(), String> {
+            Err("nobody is there".to_owned())
         }
     }
 

@@ -12,6 +12,7 @@ use ratatui_core::layout::{Rect, Size};
 use ratatui_crossterm::CrosstermBackend;
 
 use crate::tui::draw::draw;
+use crate::tui::facts::{ReadPlan, WholePlan};
 use crate::tui::keys::Keyboard;
 use crate::tui::link::{Order, Presence, Screen as Link};
 use crate::tui::press::{Deed, press};
@@ -33,6 +34,10 @@ pub trait Device: std::marker::Send {
 
     /// Returns columns and rows.
     fn size(&self) -> Option<(u16, u16)>;
+
+    /// Returns whether the terminal was resized since it was last asked. One that has its old size
+    /// again has lost what was on it all the same.
+    fn was_resized(&mut self) -> bool;
 
     /// Waits for keys as long as `patience`, and puts their bytes behind `keys`.
     fn read(&mut self, patience: Duration, keys: &mut Vec<u8>) -> Heard;
@@ -185,9 +190,11 @@ impl Display {
     }
 
     fn redraw(&mut self, screen: &mut Screen, is_new: bool) -> io::Result<()> {
+        // Asked before the size: who resizes it in between is heard the next time.
+        let was_resized = self.device.was_resized();
         let (width, height) = self.device.size().unwrap_or((80, 24));
         let size = Size::new(width.min(GREATEST.width), height.min(GREATEST.height));
-        let is_resized = size != screen.size || self.shown.area.as_size() != size;
+        let is_resized = was_resized || size != screen.size || self.shown.area.as_size() != size;
         screen.size = size;
         let is_due = self.drawn.is_none_or(|drawn| drawn.elapsed() >= TURN);
         if !is_new && !is_resized && !is_due {
@@ -240,6 +247,8 @@ impl Display {
 pub(super) struct Live {
     pub(super) link: Link,
     pub(super) send: Send,
+    pub(super) read_plan: ReadPlan,
+    pub(super) plan: WholePlan,
 }
 
 impl Host for Live {
@@ -248,7 +257,8 @@ impl Host for Live {
         let stopping = news.stopping();
         let is_new = news.facts.is_some() || !news.pieces.is_empty() || news.lost > 0;
         screen.stopping = screen.stopping.max(stopping);
-        if let Some(facts) = news.facts {
+        if let Some(mut facts) = news.facts {
+            self.plan.complete(&mut facts, &mut self.read_plan);
             screen.facts = facts;
         }
         for (kind, text) in news.pieces {

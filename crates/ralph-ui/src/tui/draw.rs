@@ -205,7 +205,7 @@ impl Pen<'_> {
         }
         let work = &self.screen.facts.work;
         let first = self.screen.first_row(height);
-        for (at, row) in work.rows.iter().enumerate().skip(first).take(height) {
+        for (at, row) in work.from(first).take(height) {
             let y = area.y + u16::try_from(at - first).unwrap_or(u16::MAX);
             let line = Rect { y, height: 1, ..area };
             let is_current = work.current == Some(at);

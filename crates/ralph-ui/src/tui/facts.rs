@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ralph_core::checklist::Counts;
+use ralph_core::checklist::{self, Checklist, Counts};
 use ralph_core::control::Pause;
 use ralph_core::event::{Event, Recorded, WaitReason};
 use ralph_core::gate::{GateResult, GateStatus, Severity};
@@ -15,9 +15,10 @@ use ralph_core::plan::PlanLook;
 use ralph_core::ports::Activity;
 use ralph_core::reading::{AgentEvent, Usage, UsageScope};
 use ralph_core::recipe::Recipe;
+use ralph_core::review::ReviewStatus;
 use ralph_core::run::RunState;
 use ralph_core::settle;
-use ralph_core::task::Progress;
+use ralph_core::task::{Progress, Task, TaskStatus};
 use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
 
 use crate::board;
@@ -52,10 +53,8 @@ pub(crate) struct Facts {
     pub(crate) gates: Vec<GateRow>,
     /// What the agent that is talking has used so far, as far as it says.
     talking: Usage,
-    /// The iterations, where there is no task list.
-    iterations: Vec<WorkRow>,
-    /// The first open items of the plan, where there is one.
-    items: Vec<WorkRow>,
+    /// The event that last said how far the plan is; 0 where there is none.
+    plan_seen: u64,
 }
 
 /// How the run stands.
@@ -93,7 +92,10 @@ pub(crate) enum Wanted {
 /// The list on the left.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WorkRows {
+    /// Tasks, or iterations where there is no task list.
     pub(crate) rows: Arc<Vec<WorkRow>>,
+    /// Items of the plan, where there is one: below the iterations.
+    pub(crate) items: Arc<Vec<WorkRow>>,
     /// The row that is being worked on.
     pub(crate) current: Option<usize>,
     pub(crate) kind: WorkKind,
@@ -105,7 +107,7 @@ pub(crate) enum WorkKind {
     /// Iterations; there is no list.
     #[default]
     Iterations,
-    /// Iterations, and the first open items of a plan.
+    /// Iterations, and the items of a plan.
     Plan(Counts),
     /// Tasks.
     Tasks(Progress),
@@ -116,7 +118,10 @@ pub(crate) enum WorkKind {
 pub(crate) struct WorkRow {
     pub(crate) mark: Mark,
     pub(crate) paint: Paint,
-    pub(crate) text: String,
+    /// Shared, because lists are long and change in a few rows.
+    pub(crate) text: Arc<str>,
+    /// What of a task it was made from.
+    made_from: Option<(TaskStatus, ReviewStatus, u32)>,
 }
 
 /// A gate.
@@ -176,26 +181,26 @@ impl Facts {
         match &recorded.event {
             Event::RunStarted { .. } | Event::RunResumed { .. } => {
                 self.bound(&state.recipe);
-                self.list(state);
+                self.list(state, Rows::All);
             }
-            Event::TasksRead { .. } | Event::Claimed { .. } | Event::TaskSkipped { .. } => {
-                self.list(state);
+            Event::TasksRead { .. } => self.list(state, Rows::All),
+            Event::Claimed { .. } | Event::TaskSkipped { .. } | Event::RunEnded { .. } => {
+                self.list(state, Rows::Changed);
             }
             Event::IterationStarted { .. } => {
                 self.gates = gates_of(&state.recipe);
-                self.list(state);
+                self.list(state, Rows::Changed);
                 self.open_iteration(state);
             }
             Event::BaselineStarted { .. } => self.gates = gates_of(&state.recipe),
             Event::GateChecked { result } | Event::BaselineChecked { result } => self.check(result),
             Event::Replied { .. } => self.talking = Usage::default(),
-            Event::PlanSeen { look } => self.plan(look),
+            Event::PlanSeen { look } => self.plan(look, recorded.seq),
             Event::Judged { judgement } => self.judge(&judgement.verdict),
             Event::IterationEnded { .. } => {
                 self.close_iteration(state);
-                self.list(state);
+                self.list(state, Rows::Changed);
             }
-            Event::RunEnded { .. } => self.list(state),
             Event::TasksWritten
             | Event::Checkpointed { .. }
             | Event::Asked { .. }
@@ -235,6 +240,11 @@ impl Facts {
         }
     }
 
+    /// Returns whether what is shown of the plan is what this event said.
+    pub(crate) fn saw_plan(&self, seq: Option<u64>) -> bool {
+        seq == Some(self.plan_seen)
+    }
+
     /// Returns what was used, the call that is under way included.
     pub(crate) fn used(&self) -> Usage {
         self.usage.plus(self.talking)
@@ -255,7 +265,7 @@ impl Facts {
         self.run = named(&state.run.0);
         self.bound(&state.recipe);
         self.gates = gates_of(&state.recipe);
-        self.list(state);
+        self.list(state, Rows::All);
     }
 
     fn bound(&mut self, recipe: &Recipe) {
@@ -295,47 +305,66 @@ impl Facts {
     }
 
     /// Makes the rows of a task list anew, if that is the work.
-    fn list(&mut self, state: &RunState) {
+    ///
+    /// This happens on the run's own thread and several times an iteration, so of a long list only
+    /// what changed is made.
+    fn list(&mut self, state: &RunState, which: Rows) {
         let Some(board) = &state.board else { return };
-        let row = |task: &ralph_core::task::Task| {
-            let (mark, _, paint) = tasks::state(task.status, task.review.status);
+        let tasks = &board.list.tasks;
+        let made_from = |task: &Task| {
             let failed = board.logs.get(&task.id).map_or(0, |log| log.failed);
-            let attempts = match (failed, state.recipe.task_work()) {
-                (1.., Some(work)) => {
+            (task.status, task.review.status, failed)
+        };
+        let row = |task: &Task| {
+            let (mark, _, paint) = tasks::state(task.status, task.review.status);
+            let made_from = made_from(task);
+            let attempts = match (made_from.2, state.recipe.task_work()) {
+                (failed @ 1.., Some(work)) => {
                     let limit = settle::limit(work, &board.list, &task.id);
                     format!(" ({failed}/{limit} failed)")
                 }
                 (_, _) => String::new(),
             };
             let title = safe::one_line(&task.title, LONGEST, "");
-            WorkRow { mark, paint, text: format!("{}{attempts} {title}", tasks::name(&task.id)) }
+            let text = format!("{}{attempts} {title}", tasks::name(&task.id)).into();
+            WorkRow { mark, paint, text, made_from: Some(made_from) }
         };
-        self.work = WorkRows {
-            rows: Arc::new(board.list.tasks.iter().map(row).collect()),
-            current: self
-                .task
-                .as_ref()
-                .and_then(|id| board.list.tasks.iter().position(|task| task.id == *id)),
-            kind: WorkKind::Tasks(board.list.progress()),
-        };
+        if which == Rows::All || self.work.rows.len() != tasks.len() {
+            self.work.rows = Arc::new(tasks.iter().map(row).collect());
+        } else {
+            let is_old =
+                |(known, task): (&WorkRow, &Task)| known.made_from != Some(made_from(task));
+            let old: Vec<usize> = self
+                .work
+                .rows
+                .iter()
+                .zip(tasks)
+                .enumerate()
+                .filter(|(_, pair)| is_old(*pair))
+                .map(|(at, _)| at)
+                .collect();
+            if !old.is_empty() {
+                let rows = Arc::make_mut(&mut self.work.rows);
+                for at in old {
+                    rows[at] = row(&tasks[at]);
+                }
+            }
+        }
+        self.work.current =
+            self.task.as_ref().and_then(|id| tasks.iter().position(|task| task.id == *id));
+        self.work.kind = WorkKind::Tasks(board.list.progress());
     }
 
     /// Adds a row for an iteration, where there is no task list.
     fn open_iteration(&mut self, state: &RunState) {
         let (None, Some(current)) = (&state.board, &state.current) else { return };
-        let text = format!("{} {}", current.number, current.role);
-        if self.iterations.len() >= MOST_ITERATIONS {
-            self.iterations.remove(0);
+        let text = format!("{} {}", current.number, current.role).into();
+        let rows = Arc::make_mut(&mut self.work.rows);
+        if rows.len() >= MOST_ITERATIONS {
+            rows.remove(0);
         }
-        self.iterations.push(WorkRow { mark: Mark::TaskActive, paint: Paint::Act, text });
-        self.list_iterations();
-        self.work.current = Some(self.iterations.len() - 1);
-    }
-
-    /// Makes the rows anew where there is no task list: what was done, then what is next.
-    fn list_iterations(&mut self) {
-        let rows = self.iterations.iter().chain(&self.items).cloned().collect();
-        self.work.rows = Arc::new(rows);
+        rows.push(WorkRow { mark: Mark::TaskActive, paint: Paint::Act, text, made_from: None });
+        self.work.current = Some(rows.len() - 1);
     }
 
     fn judge(&mut self, verdict: &Verdict) {
@@ -354,11 +383,11 @@ impl Facts {
             Verdict::Blocked { .. } => (Mark::TaskFailed, Paint::Bad, "blocked"),
             Verdict::Skipped { .. } => (Mark::TaskSkipped, Paint::Dim, "skipped"),
         };
-        if let Some(row) = self.work.current.and_then(|at| self.iterations.get_mut(at)) {
+        let Some(at) = self.work.current else { return };
+        if let Some(row) = Arc::make_mut(&mut self.work.rows).get_mut(at) {
             (row.mark, row.paint) = (mark, paint);
-            row.text.push_str(&format!(" {words}"));
+            row.text = format!("{} {words}", row.text).into();
         }
-        self.list_iterations();
     }
 
     fn close_iteration(&mut self, state: &RunState) {
@@ -367,16 +396,12 @@ impl Facts {
         }
     }
 
-    fn plan(&mut self, look: &PlanLook) {
+    fn plan(&mut self, look: &PlanLook, seq: u64) {
         let PlanLook::There { counts, next } = look else { return };
         self.work.kind = WorkKind::Plan(*counts);
-        let row = |item: &String| WorkRow {
-            mark: Mark::TaskPending,
-            paint: Paint::None,
-            text: named(item),
-        };
-        self.items = next.iter().map(row).collect();
-        self.list_iterations();
+        self.plan_seen = seq;
+        let row = |item: &String| item_row(checklist::Mark::Open, item);
+        self.work.items = Arc::new(next.iter().map(row).collect());
     }
 
     fn check(&mut self, result: &GateResult) {
@@ -391,6 +416,68 @@ impl Facts {
             None => self.gates.push(GateRow { name, state }),
         }
     }
+}
+
+/// Which rows of a list are made anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    All,
+    /// Those of tasks that stand otherwise than before.
+    Changed,
+}
+
+/// Reads the plan as it was when the run looked at it last.
+pub type ReadPlan = Box<dyn FnMut() -> Option<Checklist> + std::marker::Send>;
+
+/// All items of the plan, of which the journal names the first that are open. Read where the screen
+/// is drawn, and only after the run has looked at the plan.
+#[derive(Debug, Default)]
+pub(crate) struct WholePlan {
+    seen: u64,
+    rows: Option<Arc<Vec<WorkRow>>>,
+}
+
+impl WholePlan {
+    /// Puts all items in the place of the first. What is open comes first.
+    pub(crate) fn complete(&mut self, facts: &mut Facts, read: impl FnOnce() -> Option<Checklist>) {
+        if facts.plan_seen == 0 {
+            return;
+        }
+        if facts.plan_seen != self.seen {
+            self.seen = facts.plan_seen;
+            self.rows = read().map(|list| {
+                let (open, done): (Vec<_>, Vec<_>) =
+                    list.items.iter().partition(|item| item.mark == checklist::Mark::Open);
+                let rows = open.into_iter().chain(done);
+                Arc::new(rows.map(|item| item_row(item.mark, &item.text)).collect())
+            });
+        }
+        if let Some(rows) = &self.rows {
+            facts.work.items = Arc::clone(rows);
+        }
+    }
+}
+
+impl WorkRows {
+    /// Returns how many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len() + self.items.len()
+    }
+
+    /// Returns the rows from one on.
+    pub(crate) fn from(&self, first: usize) -> impl Iterator<Item = (usize, &WorkRow)> {
+        let items = first.saturating_sub(self.rows.len()).min(self.items.len());
+        let rows = self.rows.get(first..).unwrap_or_default();
+        (first..).zip(rows.iter().chain(&self.items[items..]))
+    }
+}
+
+fn item_row(mark: checklist::Mark, words: &str) -> WorkRow {
+    let (mark, paint) = match mark {
+        checklist::Mark::Open => (Mark::TaskPending, Paint::None),
+        checklist::Mark::Done => (Mark::TaskDone, Paint::Good),
+    };
+    WorkRow { mark, paint, text: named(words).into(), made_from: None }
 }
 
 fn gates_of(recipe: &Recipe) -> Vec<GateRow> {

@@ -158,15 +158,17 @@ fn escape(bytes: &[u8]) -> Step {
 }
 
 fn sequence(bytes: &[u8]) -> Step {
-    let parameters = &bytes[2..];
-    let Some(end) = parameters.iter().position(|it| matches!(it, 0x40..=0x7e)) else {
-        return if bytes.len() > LONGEST_SEQUENCE {
-            Step::Done(bytes.len(), None)
-        } else {
-            Step::More
-        };
-    };
-    Step::Done(end + 3, named(parameters[end], &parameters[..end]))
+    // No more than this is looked at, so that it does not matter how much is there already.
+    let parameters = &bytes[2..bytes.len().min(LONGEST_SEQUENCE)];
+    match parameters.iter().position(|it| !matches!(it, 0x20..=0x3f)) {
+        Some(end) if matches!(parameters[end], 0x40..=0x7e) => {
+            Step::Done(end + 3, named(parameters[end], &parameters[..end]))
+        }
+        // What belongs to no sequence breaks it off, and is read for itself.
+        Some(end) => Step::Done(end + 2, None),
+        None if bytes.len() >= LONGEST_SEQUENCE => Step::Done(LONGEST_SEQUENCE, None),
+        None => Step::More,
+    }
 }
 
 /// Returns the key of a sequence by its last byte and what is before it.
@@ -185,6 +187,31 @@ fn named(last: u8, parameters: &[u8]) -> Option<Key> {
         (b'~', b"6") => Key::PageDown,
         (_, _) => return None,
     })
+}
+
+/// Reads keys whole and in pieces, for fuzzing: they are the same, and little is held back.
+pub(super) fn fuzz(bytes: &[u8]) {
+    let read = |size: usize| {
+        let mut keyboard = Keyboard::default();
+        let mut keys = Vec::new();
+        for piece in bytes.chunks(size) {
+            keys.extend(keyboard.feed(piece));
+            assert!(keyboard.held.len() <= LONGEST_SEQUENCE + size, "little is held back");
+        }
+        keys.extend(keyboard.settle());
+        keys
+    };
+    let whole = read(bytes.len().max(1));
+    assert_eq!(whole, read(1), "however it is cut");
+    assert_eq!(whole, read(3), "however it is cut");
+    for key in whole {
+        if let Key::Paste(text) = &key {
+            assert!(text.len() <= LONGEST_PASTE * 3, "a paste is bounded");
+        }
+        if let Key::Char(character) = key {
+            assert!(!character.is_control(), "{character:?} is no key");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -222,6 +249,10 @@ mod tests {
         );
         check(b"\x1b[15~x\x00\xff\xc3y", &[Key::Char('x'), Key::Char('y')]);
         check(b"\x1bq", &[Key::Escape, Key::Char('q')]);
+        // What is no part of a sequence breaks it off; nothing waits for the end of a long one.
+        check(b"\x1b[2\x1b[A\x1b[1\rx", &[Key::Up, Key::Enter, Key::Char('x')]);
+        let long = [b"\x1b[".as_slice(), &[b'1'; LONGEST_SEQUENCE - 2], b"C"].concat();
+        check(&long, &[Key::Char('C')]);
     }
 
     #[test]

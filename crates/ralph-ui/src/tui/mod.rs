@@ -21,9 +21,15 @@ mod scroll;
 mod view;
 
 pub use display::{Device, ENTER, Heard, LEAVE, Send};
+pub use facts::ReadPlan;
 pub use link::{Aside, Screen as ScreenLink};
-pub use player::{Moment, Recording, replay};
+pub use player::{Moment, Recording, Said, replay};
 pub use view::{FullScreen, Setup};
+
+/// Reads what a terminal sends, for fuzzing.
+pub(crate) fn fuzz(bytes: &[u8]) {
+    keys::fuzz(bytes);
+}
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::io;
 
+use ralph_core::checklist::Checklist;
 use ralph_core::event::{Event, Recorded};
 use ralph_core::ports::Ui as _;
 use ralph_core::reading::AgentEvent;
@@ -13,7 +14,7 @@ use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp};
 
 use crate::tui::display::{Device, Host, Send, Stay, send, show};
-use crate::tui::facts::Facts;
+use crate::tui::facts::{Facts, WholePlan};
 use crate::tui::link::{Order, Presence, Screen as Link};
 use crate::tui::press::{Deed, Jump};
 use crate::tui::screen::{Deck, Play, Screen, Source, Speed};
@@ -26,9 +27,26 @@ pub trait Recording {
     /// Returns the facts that are new since the last call, in their order.
     fn facts(&mut self) -> Result<Vec<Recorded>, String>;
 
-    /// Returns what the agent said in a call, behind the first `known` events of it. The state is
-    /// the one that followed from the call's beginning.
-    fn heard(&mut self, state: &RunState, asked: &Event, known: usize) -> Vec<AgentEvent>;
+    /// Turns to a call, with the state that followed from its beginning.
+    fn turn_to(&mut self, state: &RunState, asked: &Event);
+
+    /// Returns what the agent said next in that call; nothing where there is nothing more of it, or
+    /// not yet. What was returned once is not read again.
+    fn heard(&mut self) -> Said;
+
+    /// Returns the plan as the run saw it last.
+    fn plan(&mut self, state: &RunState) -> Option<Checklist>;
+}
+
+/// A piece of what an agent said.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Said {
+    /// The events, in their order.
+    pub events: Vec<AgentEvent>,
+    /// How far into the call they reach, in bytes of what is kept of it.
+    pub read: u64,
+    /// How much is kept of it by now.
+    pub of: u64,
 }
 
 /// Whether a run is over.
@@ -72,12 +90,23 @@ pub(super) struct Player {
     facts: Vec<Recorded>,
     /// What the agent says until the next fact.
     pending: VecDeque<(Timestamp, AgentEvent)>,
-    /// The call that has no answer yet, and how much of it is known.
-    open: Option<(Box<Event>, usize)>,
+    /// The call whose words are being told.
+    call: Option<Call>,
+    plan: WholePlan,
+    /// The last event by which the run looked at its plan.
+    plan_seen: Option<u64>,
     /// When the recording was asked last.
     looked: Option<Timestamp>,
     /// When the screen was brought up to date last.
     refreshed: Option<Timestamp>,
+}
+
+/// A call whose words are being told.
+struct Call {
+    began: Timestamp,
+    ended: Timestamp,
+    /// When the words that were heard last were said.
+    upto: Timestamp,
 }
 
 /// What follows from the facts that were told.
@@ -115,7 +144,9 @@ impl Player {
             told: Told::default(),
             facts: Vec::new(),
             pending: VecDeque::new(),
-            open: None,
+            call: None,
+            plan: WholePlan::default(),
+            plan_seen: None,
             looked: None,
             refreshed: None,
         }
@@ -142,7 +173,12 @@ impl Player {
     fn look(&mut self, screen: &mut Screen) {
         self.looked = Some(screen.now);
         match self.recording.facts() {
-            Ok(new) => self.facts.extend(new),
+            Ok(new) => {
+                let is_look = |fact: &&Recorded| matches!(fact.event, Event::PlanSeen { .. });
+                let seen = new.iter().rfind(is_look).map(|fact| fact.seq);
+                self.plan_seen = seen.or(self.plan_seen);
+                self.facts.extend(new);
+            }
             Err(why) => {
                 let why = crate::safe::one_line(&why, 500, "…");
                 screen.scroll.push_line(Kind::Warning, &why);
@@ -163,12 +199,13 @@ impl Player {
             self.told = Told::default();
         }
         self.pending.clear();
-        self.open = None;
+        self.call = None;
         while self.told.count < end && self.told.next(&self.facts).is_some() {}
     }
 
     /// Tells what comes next, and returns whether there was something.
     fn step(&mut self, screen: &mut Screen) -> bool {
+        self.listen();
         if let Some((at, event)) = self.pending.pop_front() {
             self.link.set_kind(kind_of_heard(&event));
             self.told.shown.hear(&event);
@@ -182,16 +219,33 @@ impl Player {
         };
         self.link.set_kind(kind_of(&fact.event));
         self.view.tell(fact, state);
-        self.open = None;
+        self.call = None;
         if let Event::Asked { .. } = &fact.event {
-            let heard = self.recording.heard(state, &fact.event, 0);
-            self.open = Some((Box::new(fact.event.clone()), heard.len()));
-            let end = self.facts.get(at + 1).map_or(fact.at, |next| next.at);
-            self.pending = spread(fact.at, end, heard);
+            self.recording.turn_to(state, &fact.event);
+            let ended = self.facts.get(at + 1).map_or(fact.at, |next| next.at);
+            self.call = Some(Call { began: fact.at, ended, upto: fact.at });
         }
         let at = fact.at;
         self.reach(screen, at);
         true
+    }
+
+    /// Takes in the next piece of what the agent said, if the last one is told.
+    fn listen(&mut self) {
+        let (true, Some(call)) = (self.pending.is_empty(), &mut self.call) else { return };
+        let said = self.recording.heard();
+        let span = u128::from(call.ended.since(call.began).0);
+        let part = span * u128::from(said.read.min(said.of)) / u128::from(said.of.max(1));
+        let upto = call.began.plus(Millis(u64::try_from(part).unwrap_or(u64::MAX)));
+        let upto = upto.max(call.upto);
+        self.pending = spread(call.upto, upto, said.events);
+        call.upto = upto;
+    }
+
+    /// Returns whether the agent said more before the next fact.
+    fn has_more_to_hear(&mut self) -> bool {
+        self.listen();
+        !self.pending.is_empty()
     }
 
     fn reach(&mut self, screen: &mut Screen, at: Timestamp) {
@@ -205,7 +259,12 @@ impl Player {
         if news.lost > 0 {
             screen.admit_loss(news.lost);
         }
-        screen.facts = self.told.shown.clone();
+        let mut facts = self.told.shown.clone();
+        // What is kept of the plan is how the run saw it last, not before.
+        if let Some(state) = self.told.state.as_ref().filter(|_| facts.saw_plan(self.plan_seen)) {
+            self.plan.complete(&mut facts, || self.recording.plan(state));
+        }
+        screen.facts = facts;
         // Elapsed time and countdowns are those of the run's own time.
         if self.source == Source::Record {
             screen.facts.at = screen.deck.map_or(at, |deck| deck.at);
@@ -213,7 +272,8 @@ impl Player {
     }
 
     /// Returns when what comes next is due.
-    fn due(&self) -> Option<Timestamp> {
+    fn due(&mut self) -> Option<Timestamp> {
+        self.listen();
         let heard = self.pending.front().map(|(at, _)| *at);
         heard.or_else(|| self.facts.get(self.told.count).map(|fact| fact.at))
     }
@@ -251,11 +311,8 @@ impl Player {
             return false;
         }
         let mut is_new = false;
-        if let (Some((asked, known)), Some(state)) = (&mut self.open, &self.told.state) {
-            let heard = self.recording.heard(state, asked, *known);
-            *known += heard.len();
-            let now = screen.now;
-            self.pending.extend(heard.into_iter().map(|event| (now, event)));
+        if let Some(call) = &mut self.call {
+            (call.ended, call.upto) = (call.ended.max(screen.now), call.upto.max(screen.now));
         }
         while self.step(screen) {
             is_new = true;
@@ -283,7 +340,7 @@ impl Player {
         if let Some(deck) = &mut screen.deck {
             *deck = Deck { at, play: Play::Halted, ..*deck };
         }
-        while (self.told.count < end || !self.pending.is_empty()) && self.step(screen) {}
+        while (self.told.count < end || self.has_more_to_hear()) && self.step(screen) {}
         screen.hint = Some("halted after this iteration; Space plays on".to_owned());
     }
 }

@@ -218,7 +218,7 @@ fn scroll(screen: &mut Screen, direction: Direction, rows: usize) {
         (Panel::List, direction) => {
             let height = list_height(screen);
             let top = screen.first_row(height);
-            let last = screen.facts.work.rows.len().saturating_sub(height);
+            let last = screen.facts.work.len().saturating_sub(height);
             screen.list_top = Some(match direction {
                 Direction::Up => top.saturating_sub(rows),
                 Direction::Down => top.saturating_add(rows).min(last),

@@ -198,12 +198,13 @@ impl Screen {
     /// Returns the first row of the list on the left that is shown in this many rows.
     pub(crate) fn first_row(&self, height: usize) -> usize {
         let work = &self.facts.work;
-        let last = work.rows.len().saturating_sub(height);
+        let last = work.len().saturating_sub(height);
         let top = match (self.list_top, work.current) {
             (Some(top), _) => top,
             // With some of what is done above it.
             (None, Some(current)) => current.saturating_sub(height / 3),
-            (None, None) => last,
+            // What was done last, and what is next.
+            (None, None) => work.rows.len().saturating_sub((height / 3).max(1)),
         };
         top.min(last)
     }

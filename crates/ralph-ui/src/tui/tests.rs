@@ -11,9 +11,9 @@ use std::cell::Cell;
 use jiff::tz::TimeZone;
 use ralph_core::budget::Budget;
 use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
-use ralph_core::event::{Checkpoint, CommitId, Event, JOURNAL_VERSION, Purpose, Recorded};
+use ralph_core::event::{Checkpoint, CommitId, Event, Purpose, Recorded};
 use ralph_core::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
-use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
+use ralph_core::ids::{AskNumber, IterationNumber, Role, TaskId};
 use ralph_core::ports::{Activity, Ui as _};
 use ralph_core::reading::{AgentEvent, Speaker, TextForm, ToolOutcome};
 use ralph_core::recipe::{AgentChoice, AgentKind, PromptSource, Recipe, RunLimits, TaskWork, Work};
@@ -25,16 +25,15 @@ use ratatui_core::layout::{Rect, Size};
 
 use super::display::{Host as _, Live};
 use super::draw::draw;
+use super::facts::WholePlan;
 use super::link::Screen as Link;
 use super::screen::Screen;
 use super::view::Teller;
 use crate::style::tests::terminal;
 use crate::style::{Choice, Style, Surroundings, Wishes};
 use crate::time::WallClock;
+use crate::view::tests::{Course, START, started};
 use crate::view::{AgentStream, Verbosity, ViewOptions};
-
-/// 2026-11-14 23:15:00 UTC.
-const START: Timestamp = Timestamp(1_794_698_100_000);
 
 thread_local! {
     static NOW: Cell<Timestamp> = const { Cell::new(START) };
@@ -45,9 +44,7 @@ struct Rig {
     teller: Teller<Link>,
     live: Live,
     screen: Screen,
-    told: Vec<Recorded>,
-    state: Option<RunState>,
-    ran: Millis,
+    course: Course,
 }
 
 impl Rig {
@@ -62,29 +59,26 @@ impl Rig {
         screen.size = Size::new(80, 20);
         Self {
             teller: Teller::new(link.clone(), link.clone(), options),
-            live: Live { link, send: Box::new(|_| Ok(())) },
+            live: Live {
+                link,
+                send: Box::new(|_| Ok(())),
+                read_plan: Box::new(|| None),
+                plan: WholePlan::default(),
+            },
             screen,
-            told: Vec::new(),
-            state: None,
-            ran: Millis::ZERO,
+            course: Course::default(),
         }
     }
 
     fn pass(&mut self, seconds: u64) -> &mut Self {
-        self.ran = self.ran.plus(Millis::from_secs(seconds));
-        NOW.set(START.plus(self.ran));
+        self.course.pass(seconds);
+        NOW.set(self.course.now());
         self
     }
 
     fn tell(&mut self, event: Event) -> &mut Self {
-        let seq = self.told.len() as u64 + 1;
-        let recorded = Recorded { seq, at: START.plus(self.ran), ran: self.ran, event };
-        match &mut self.state {
-            Some(state) => state.apply(&recorded).expect("the event fits"),
-            None => self.state = Some(RunState::begin(&recorded).expect("the first event")),
-        }
-        self.teller.tell(&recorded, self.state.as_ref().expect("the run has begun"));
-        self.told.push(recorded);
+        let (recorded, state) = self.course.take(event);
+        self.teller.tell(recorded, state);
         self
     }
 
@@ -94,13 +88,7 @@ impl Rig {
     }
 
     fn begin(&mut self, recipe: Recipe) -> &mut Self {
-        self.tell(Event::RunStarted {
-            journal: JOURNAL_VERSION,
-            version: "0.1.0".into(),
-            run: RunId("20261114-231500-k3f9".into()),
-            project: "/home/ada/project".into(),
-            recipe: Box::new(recipe),
-        })
+        self.tell(started(recipe))
     }
 
     fn iterate(&mut self, number: u32, role: Role, task: Option<&str>) -> &mut Self {

@@ -16,7 +16,7 @@ use ralph_core::run::RunState;
 use crate::style::{Motion, Style};
 use crate::time::WallClock;
 use crate::tui::display::{Device, Live, Send, show};
-use crate::tui::facts::Facts;
+use crate::tui::facts::{Facts, ReadPlan, WholePlan};
 use crate::tui::link::{Presence, Screen as Link};
 use crate::tui::screen::Screen;
 use crate::tui::scroll::Kind;
@@ -31,6 +31,8 @@ pub struct Setup {
     pub device: Box<dyn Device>,
     /// Sends wishes to the run.
     pub send: Send,
+    /// Reads the plan that the run keeps.
+    pub read_plan: ReadPlan,
     /// The handle on the screen, which others may hold as well.
     pub screen: Link,
     /// How things look.
@@ -51,10 +53,10 @@ impl<W: Write, P: Ui> FullScreen<W, P> {
     /// `plain` is told once there is no screen any more, which may be at once, and how the run
     /// ended.
     pub fn start(setup: Setup, lines: impl FnOnce(Link) -> W, plain: P) -> Self {
-        let Setup { mut device, send, screen: link, options } = setup;
+        let Setup { mut device, send, read_plan, screen: link, options } = setup;
         let mut screen = Screen::new((&options.style).into(), options.clock.clone());
         let teller = Teller::new(link.clone(), lines(link.clone()), options);
-        let mut live = Live { link: link.clone(), send };
+        let mut live = Live { link: link.clone(), send, read_plan, plan: WholePlan::default() };
         // Before the thread says so: a screen that is left at once must be waited for.
         link.is_now(Presence::Shown);
         let begun = device.enter().and_then(|()| {

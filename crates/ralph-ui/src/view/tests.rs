@@ -27,7 +27,7 @@ use crate::style::tests::{pipe, terminal};
 use crate::style::{Choice, Surroundings, Wishes};
 
 /// 2026-11-14 23:15:00 UTC.
-const START: Timestamp = Timestamp(1_794_698_100_000);
+pub(crate) const START: Timestamp = Timestamp(1_794_698_100_000);
 
 thread_local! {
     /// What the view's clock says; each test has a thread of its own.
@@ -37,9 +37,52 @@ thread_local! {
 /// A run that is told to a view as it happens.
 struct Stage {
     view: TerminalView<Vec<u8>>,
+    course: Course,
+}
+
+/// The facts of a run as they come, and what follows from them.
+#[derive(Default)]
+pub(crate) struct Course {
+    pub(crate) told: Vec<Recorded>,
     state: Option<RunState>,
-    seq: u64,
     ran: Millis,
+}
+
+impl Course {
+    pub(crate) fn now(&self) -> Timestamp {
+        START.plus(self.ran)
+    }
+
+    pub(crate) fn pass(&mut self, seconds: u64) {
+        self.ran = self.ran.plus(Millis::from_secs(seconds));
+    }
+
+    pub(crate) fn state(&self) -> &RunState {
+        self.state.as_ref().expect("the run has begun")
+    }
+
+    /// Takes in what happens next.
+    pub(crate) fn take(&mut self, event: Event) -> (&Recorded, &RunState) {
+        let seq = self.told.len() as u64 + 1;
+        let recorded = Recorded { seq, at: self.now(), ran: self.ran, event };
+        match &mut self.state {
+            Some(state) => state.apply(&recorded).expect("the event fits"),
+            None => self.state = Some(RunState::begin(&recorded).expect("the first event")),
+        }
+        self.told.push(recorded);
+        (self.told.last().expect("it is there"), self.state())
+    }
+}
+
+/// Returns how a run by a recipe begins.
+pub(crate) fn started(recipe: Recipe) -> Event {
+    Event::RunStarted {
+        journal: JOURNAL_VERSION,
+        version: "0.1.0".into(),
+        run: RunId("20261114-231500-k3f9".into()),
+        project: "/home/ada/project".into(),
+        recipe: Box::new(recipe),
+    }
 }
 
 impl Stage {
@@ -54,28 +97,23 @@ impl Stage {
     fn of(options: ViewOptions) -> Self {
         let view = TerminalView::new(Vec::new(), options);
         NOW.set(START);
-        Self { view, state: None, seq: 0, ran: Millis::ZERO }
+        Self { view, course: Course::default() }
     }
 
     /// Lets time pass.
     fn pass(&mut self, seconds: u64) -> &mut Self {
-        self.ran = self.ran.plus(Millis::from_secs(seconds));
+        self.course.pass(seconds);
         NOW.set(self.now());
         self
     }
 
     fn now(&self) -> Timestamp {
-        START.plus(self.ran)
+        self.course.now()
     }
 
     fn tell(&mut self, event: Event) -> &mut Self {
-        self.seq += 1;
-        let recorded = Recorded { seq: self.seq, at: self.now(), ran: self.ran, event };
-        match &mut self.state {
-            Some(state) => state.apply(&recorded).expect("the event fits"),
-            None => self.state = Some(RunState::begin(&recorded).expect("the first event")),
-        }
-        self.view.tell(&recorded, self.state.as_ref().expect("the run has begun"));
+        let (recorded, state) = self.course.take(event);
+        self.view.tell(recorded, state);
         self
     }
 
@@ -85,13 +123,7 @@ impl Stage {
     }
 
     fn begin(&mut self, recipe: Recipe) -> &mut Self {
-        self.tell(Event::RunStarted {
-            journal: JOURNAL_VERSION,
-            version: "0.1.0".into(),
-            run: RunId("20261114-231500-k3f9".into()),
-            project: "/home/ada/project".into(),
-            recipe: Box::new(recipe),
-        })
+        self.tell(started(recipe))
     }
 
     fn iterate(&mut self, number: u32) -> &mut Self {
@@ -140,7 +172,7 @@ impl Stage {
 
     /// Runs a gate of the recipe.
     fn check(&mut self, name: &str, status: GateStatus, code: i32, output: &str) -> &mut Self {
-        let state = self.state.as_ref().expect("the run has begun");
+        let state = self.course.state();
         let gate = state.recipe.gates.iter().find(|gate| gate.name == name);
         let gate = gate.expect("the gate is in the recipe").clone();
         self.view.doing(&Activity::Gate(&gate));
@@ -162,7 +194,7 @@ impl Stage {
 
     /// Judges as the engine does.
     fn judge(&mut self) -> &mut Self {
-        let state = self.state.as_ref().expect("the run has begun");
+        let state = self.course.state();
         let current = state.current.as_ref().expect("an iteration is open");
         let judgement = judge(state, current).expect("the question has ended");
         self.tell(Event::Judged { judgement: Box::new(judgement) })

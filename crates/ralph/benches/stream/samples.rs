@@ -3,9 +3,10 @@
 //! A sample is a few megabytes that are read over and over. Not here: how it is read.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ralph_core::recipe::AgentKind;
+use serde::de::IgnoredAny;
 use serde_json::json;
 
 /// A stream.
@@ -170,4 +171,20 @@ fn recorded(directory: &str, names: &[&str]) -> String {
         fs::read_to_string(data.join(directory).join(format!("{name}.ndjson"))).expect("recorded")
     };
     names.iter().map(read).collect()
+}
+
+/// Returns every line of JSON that was recorded of an agent.
+pub(crate) fn all_recorded(agent: &str) -> Vec<u8> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ralph-io/tests/data").join(agent);
+    let entries = |path: &Path| {
+        let entries = fs::read_dir(path).expect("recorded").flatten().map(|entry| entry.path());
+        let mut entries: Vec<PathBuf> = entries.collect();
+        entries.sort();
+        entries
+    };
+    let files = entries(&data).into_iter().flat_map(|version| entries(&version));
+    let streams = files.filter(|file| file.extension().is_some_and(|it| it == "ndjson"));
+    let text: String = streams.map(|file| fs::read_to_string(file).expect("recorded")).collect();
+    let is_json = |line: &&str| serde_json::from_str::<IgnoredAny>(line).is_ok();
+    text.lines().filter(is_json).flat_map(|line| [line, "\n"]).collect::<String>().into_bytes()
 }

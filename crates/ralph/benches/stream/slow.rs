@@ -35,6 +35,10 @@ impl Device for Terminal {
         Some((80, 24))
     }
 
+    fn was_resized(&mut self) -> bool {
+        false
+    }
+
     fn read(&mut self, patience: Duration, _: &mut Vec<u8>) -> Heard {
         thread::sleep(patience);
         Heard::Nothing

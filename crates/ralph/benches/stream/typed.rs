@@ -21,8 +21,9 @@ pub(crate) fn read(kind: AgentKind, bytes: &[u8]) {
     match kind {
         AgentKind::Claude => each::<ClaudeLine<'_>>(bytes),
         AgentKind::Codex => each::<CodexLine<'_>>(bytes),
-        AgentKind::Text
-        | AgentKind::Amp
+        AgentKind::Text => each::<String>(bytes),
+        // Their types are nobody's here, so that they are read as values of any shape.
+        AgentKind::Amp
         | AgentKind::Cline
         | AgentKind::Gemini
         | AgentKind::Opencode
@@ -31,16 +32,12 @@ pub(crate) fn read(kind: AgentKind, bytes: &[u8]) {
         | AgentKind::Pi
         | AgentKind::Acp
         | AgentKind::Custom
-        | AgentKind::Sim => each::<String>(bytes),
+        | AgentKind::Sim => each::<Value>(bytes),
     }
 }
 
-/// Reads every line as a value of any shape.
-pub(crate) fn read_values(bytes: &[u8]) {
-    each::<Value>(bytes);
-}
-
-fn each<'de, T: Deserialize<'de>>(bytes: &'de [u8]) {
+/// Reads every line as a value of one type.
+pub(crate) fn each<'de, T: Deserialize<'de>>(bytes: &'de [u8]) {
     let text = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     for line in text.split(|&byte| byte == b'\n') {
         let value: T = serde_json::from_slice(line).expect("a line of the type");

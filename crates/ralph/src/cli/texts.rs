@@ -15,6 +15,22 @@ Exit codes:
 `ralph help TOPIC` explains: cost, exit-codes, files, gates, overnight, prompts, sandbox, settings,
 tasks, variables. `ralph help COMMAND` shows the options of a command.";
 
+pub(super) const RUNNING: &str = "\
+Examples:
+  ralph run -p \"Make the tests pass. When they do, answer <response>DONE</response>.\"
+  ralph run -f PROMPT.md -m 30 --max-cost 5
+  ralph run -f PROMPT.md --dry-run           what would be done; does nothing
+
+Ctrl-C stops it after its current step, and `ralph resume` goes on. `ralph help exit-codes` lists
+the exit codes, `ralph help prompts` says what makes a good prompt.";
+
+pub(super) const LOOKING_BACK: &str = "\
+Examples:
+  ralph log --follow                watch a run that another terminal drives
+  ralph log --task US-003           all that happened to one task
+  ralph log --iteration 4 --raw     what the agent wrote in iteration 4
+  ralph log --json --since 2h       the events of two hours, for a program";
+
 pub(super) const DOCTOR_CODES: &str = "\
 Exit codes:
     0  every agent in the settings can be asked
@@ -22,9 +38,9 @@ Exit codes:
     4  no agent is set, or one is not installed or cannot run";
 
 pub(super) const PLANNING: &str = "\
-From specifications: the agent writes .ralph/implementation_plan.md, and says when it covers them all.
-From requirements: it writes ralph/tasks.json, which is then validated; mistakes go back to the agent
-until there are none, or the iterations are used up; then the file is what it was before.
+From specifications: the agent writes .ralph/implementation_plan.md, and says when it covers them
+all. From requirements: it writes ralph/tasks.json, which is then validated; mistakes go back to
+the agent until there are none, or the iterations are used up; then the file is what it was before.
 In both, whatever else it changes is put back.
 
 `workflow` in the settings says which it is. Where it does not, a task file or ralph/prd.md means a
@@ -38,9 +54,10 @@ says when all is done. By a task list, ralph chooses, checks and commits.
 task list, and else .ralph/implementation_plan.md or a directory `specs` means a plan.";
 
 pub(super) const TEMPLATES: &str = "\
-In the file ${NAME} is a variable: one of `vars` in the settings, or MODE, SPECS_DIR, PLAN_FILE, SIGNAL,
-ITERATION, MAX_ITERATIONS, GATES; $$ is a dollar. The file is read anew for each iteration. It must say
-that the agent is to answer <promise>COMPLETE</promise> when it is done; else the exit code is 1.";
+In the file ${NAME} is a variable: one of `vars` in the settings, or MODE, SPECS_DIR, PLAN_FILE,
+SIGNAL, ITERATION, MAX_ITERATIONS, GATES; $$ is a dollar. The file is read anew for each iteration.
+It must say that the agent is to answer <promise>COMPLETE</promise> when it is done; else the exit
+code is 1.";
 
 pub(super) const ARCHIVING: &str = "\
 prd.md, tasks.json and progress.txt go to ralph-archive/<date>-<branch or label>/, with a summary of
@@ -111,23 +128,51 @@ For a run that is not active any more. One that is only paused goes on with `ral
 resume it, this command says so to it as well.";
 
 pub(super) const PAUSING: &str = "\
-An answer of an agent is checked and landed first. `ralph go` goes on, `ralph stop` stops. Pauses take
-no running time. Exit code 1 where no run is active.";
+An answer of an agent is checked and landed first. `ralph go` goes on, `ralph stop` stops. Pauses
+take no running time. Exit code 1 where no run is active.";
 
 pub(super) const GOING_ON: &str = "\
-For a run that was paused and is still there. One that ended, or crashed, goes on with `ralph resume`.
-Exit code 1 where no run is active, or it is not paused.";
+For a run that was paused and is still there. One that ended, or crashed, goes on with `ralph
+resume`. Exit code 1 where no run is active, or it is not paused.";
 
 pub(super) const STOPPING: &str = "\
 The run ends with exit code 130, as after the first Ctrl-C: what is under way finishes first. `ralph
 resume` goes on. Exit code 1 where no run is active.";
 
 pub(super) const NOTING: &str = "\
-The note joins the next prompt of an agent at work, as a section of its own, and that one only. At most
-4000 characters; what is longer belongs into a file that the note names. Exit code 1 where no run is
-active.";
+The note joins the next prompt of an agent at work, as a section of its own, and that one only. At
+most 4000 characters; what is longer belongs into a file that the note names. Exit code 1 where no
+run is active.";
 
 /// Behind the help of `notify`.
 pub(super) const NOTIFYING: &str = "\
-Exit codes: 0 every channel took the notice, or nothing was tried; 1 one did not; 2 none is set,
-or bad settings";
+Exit codes:
+    0  every channel took the notice, or nothing was tried
+    1  one did not
+    2  none is set, or bad settings";
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, CommandFactory as _};
+
+    /// A longer line would be broken once more, in the middle of a paragraph.
+    const WIDTH: usize = 100;
+
+    fn check(command: &Command) {
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for line in text.lines() {
+            let width = line.chars().count();
+            assert!(width <= WIDTH, "{}: {width} columns: {line}", command.get_name());
+        }
+        command.get_subcommands().for_each(check);
+    }
+
+    #[test]
+    fn texts_behind_the_options_fit_the_width_of_the_help() {
+        let mut command = crate::cli::Cli::command();
+        // Commands that are put off are there once they are built.
+        command.build();
+        assert!(command.get_subcommands().count() > 20);
+        check(&command);
+    }
+}

@@ -51,6 +51,21 @@ pub(crate) fn main(event: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Reads an input as each event does, and has the guard judge it, for fuzzing.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn judge_all(bytes: &[u8]) {
+    let _ = Input::read(bytes);
+    let active = ralph_core::active::Active::new(
+        ralph_core::ids::RunId("20261114-231500-k3f9".to_owned()),
+        1,
+        ralph_core::units::Timestamp(1),
+    );
+    let text = serde_json::to_string(&active).expect("it is JSON");
+    let active = serde_json::from_str(&text).expect("it reads back");
+    let run = Run { file: "/state/p-1/active.json".into(), active };
+    guarding::judged(bytes, &run);
+}
+
 /// Reads what the hook is given; nothing if it is too much.
 fn read_input() -> Option<Vec<u8>> {
     let mut input = Vec::new();

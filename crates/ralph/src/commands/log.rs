@@ -15,9 +15,11 @@ use ralph_core::ports::Ui as _;
 use ralph_core::run::RunState;
 use ralph_core::units::Timestamp;
 use ralph_io::clock;
+use ralph_io::plain::Plain;
 use ralph_io::store::raw::RawReader;
 use ralph_io::store::tail::Tail;
 use ralph_io::store::{Lock, runs};
+use ralph_ui::safe::harmless;
 use ralph_ui::time::WallClock;
 use ralph_ui::view::{AgentStream, TerminalView, ViewOptions};
 
@@ -50,7 +52,7 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Co
     };
     if args.tui {
         let follow = if args.follow { Follow::Yes } else { Follow::No };
-        return recording::show(&layout, &run, options, follow);
+        return recording::show(&layout, &run, project.env.clone(), options, follow);
     }
     let mut view = TerminalView::new(screen::stdout(), options);
     let unreadable = |error: &dyn std::error::Error| Complaint::of(ExitStatus::BadInput, error);
@@ -188,9 +190,10 @@ pub(super) fn choose(state: &Path, named: Option<&str>) -> Result<RunId, Complai
     let known = runs::runs(state);
     let mut begun = known.into_iter().filter(|run| run.started.is_some());
     match named {
-        None => {
-            begun.next().ok_or_else(|| Complaint::input("there is no run in this directory yet"))
-        }
+        None => begun.next().ok_or_else(|| {
+            Complaint::input("there is no run in this directory yet")
+                .hint("`ralph run` or `ralph build` starts one, `-C DIR` looks elsewhere")
+        }),
         Some(name) => begun.find(|run| run.id.0 == name).ok_or_else(|| {
             Complaint::input(format!("there is no run `{name}` in this directory"))
                 .hint("`ralph status` names the last one, which is meant without a name")
@@ -218,12 +221,35 @@ fn raw(run: &Path, only: Option<u32>) -> Result<ExitStatus, Complaint> {
     streams.sort();
     for (_, _, path) in streams {
         let mut reader = RawReader::open(&path).map_err(unreadable)?;
-        if io::copy(&mut reader, &mut screen::stdout()).is_err() {
+        let printed = if screen::is_data_seen() {
+            copy_harmless(&mut reader, &mut screen::stdout())
+        } else {
+            io::copy(&mut reader, &mut screen::stdout()).map(drop)
+        };
+        if printed.is_err() {
             // The reader has gone away.
             break;
         }
     }
     Ok(ExitStatus::Complete)
+}
+
+/// Copies what an agent wrote to a terminal, which must not obey it.
+fn copy_harmless(from: &mut impl io::Read, to: &mut impl io::Write) -> io::Result<()> {
+    let (mut plain, mut piece) = (Plain::default(), vec![0; 64 * 1024]);
+    loop {
+        let read = from.read(&mut piece)?;
+        let mut text = String::new();
+        if read == 0 {
+            plain.finish(&mut text);
+        } else {
+            plain.feed(&piece[..read], &mut text);
+        }
+        to.write_all(harmless(&text).as_bytes())?;
+        if read == 0 {
+            return to.flush();
+        }
+    }
 }
 
 #[cfg(test)]

@@ -67,6 +67,32 @@ fn masker() -> Masker {
     Masker::of_environment(env.iter().map(|(name, value)| (name, value)), [])
 }
 
+/// Makes the calls that stand in some bytes, one a line, for fuzzing.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn call_all(file: &Path, lines: &[u8]) {
+    #[derive(serde::Deserialize)]
+    struct Call {
+        name: String,
+        #[serde(default)]
+        arguments: serde_json::Map<String, serde_json::Value>,
+    }
+    let (mut file, masker) = (GraphFile::new(file), Masker::default());
+    for line in lines.split(|byte| *byte == b'\n') {
+        let Ok(Call { name, arguments }) = serde_json::from_slice(line) else { continue };
+        match tools::call(&mut file, &masker, &name, arguments) {
+            Ok(reply) => {
+                let text: serde_json::Value =
+                    serde_json::from_str(&reply.text).unwrap_or_else(|_| reply.text.clone().into());
+                assert!(
+                    text.is_string() || reply.structured.is_object(),
+                    "one answer in two forms"
+                );
+            }
+            Err(words) => assert!(!words.is_empty(), "an error says why"),
+        }
+    }
+}
+
 /// Says what people should know of the file.
 pub(super) fn say(notices: Vec<Notice>) {
     for notice in notices {

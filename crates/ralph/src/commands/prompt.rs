@@ -19,7 +19,7 @@ pub(crate) fn main(common: &CommonArgs, args: &PromptArgs) -> Result<ExitStatus,
     let mut flags = run::start_flags(&args.start)?;
     flags.extend(run::count_flag(args.count, &args.start, "prompt")?);
     let loaded = run::load(&project, &args.start, flags)?;
-    let recipe = recipe::for_template(&loaded, project.directory.join(&args.file))?;
+    let mut recipe = recipe::for_template(&loaded, project.directory.join(&args.file))?;
     let prompt = preview::first_text(&project, &loaded, &recipe)?;
     let signal = recipe.signal();
     if !is_named(&prompt.text, &signal) {
@@ -31,6 +31,7 @@ pub(crate) fn main(common: &CommonArgs, args: &PromptArgs) -> Result<ExitStatus,
         .hint("without it the agent cannot end the run: say in the file when it is to answer so")
         .hint("`completionResponse` in the settings names another word"));
     }
+    recipe.protect.extend(project.protected_from(&recipe, &loaded, &prompt.text));
     if args.start.dry_run {
         let recipe = equipped(&project, recipe, Asking::Memory);
         return dry_run::main(&project, &loaded, &recipe);

@@ -38,7 +38,11 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
     let mut known = runs::runs(layout.state());
     // A run that was killed before its first event has never begun.
     known.retain(|run| run.started.is_some());
-    let chosen = choose(&known, args.run.as_deref())?;
+    let chosen = choose(&known, args.run.as_deref());
+    if chosen.is_err() && !args.dry_run {
+        session::bring_back(common, &project, &loaded);
+    }
+    let chosen = chosen?;
     if args.dry_run {
         return dry_run::resume(&layout, &chosen);
     }

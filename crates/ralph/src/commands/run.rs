@@ -10,6 +10,7 @@ use crate::cli::{CommonArgs, LimitArgs, RunArgs, StartArgs};
 use crate::complaint::Complaint;
 use crate::desk::DirtyPlan;
 use crate::equip::{Asking, equipped};
+use crate::preview;
 use crate::project::Project;
 use crate::recipe;
 use crate::session::{self, Wishes};
@@ -37,7 +38,9 @@ pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Co
             PromptSource::File(path)
         }
     };
-    let recipe = recipe::for_prompt(&loaded, source)?;
+    let mut recipe = recipe::for_prompt(&loaded, source)?;
+    let prompt = preview::first_text(&project, &loaded, &recipe)?.text;
+    recipe.protect.extend(project.protected_from(&recipe, &loaded, &prompt));
     if args.start.dry_run {
         let recipe = equipped(&project, recipe, Asking::Memory);
         return dry_run::main(&project, &loaded, &recipe);

@@ -3,9 +3,10 @@
 //! Reads journals and leaves wishes; nothing else of a run is touched. Not here: HTTP and who may
 //! ask (`ralph_ui::serve`), and how a page looks.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ralph_core::control::{Asked, Pause, Wish};
@@ -18,7 +19,7 @@ use ralph_io::store::layout::{KnownProject, list_projects};
 use ralph_io::store::runs::{self, RunSummary};
 use ralph_io::store::tail::Tail;
 use ralph_io::store::{Lock, RunDir};
-use ralph_io::{clock, control};
+use ralph_io::{bounded, clock, control};
 use ralph_ui::html::Controls;
 use ralph_ui::serve::{Follow, Listed, ListedState, Runs, Server, Shown};
 use ralph_ui::time::WallClock;
@@ -39,6 +40,12 @@ const MOST_TASKS: usize = 500;
 /// Bytes of chance in a token: far more than anybody can try.
 const TOKEN_BYTES: usize = 24;
 
+/// Fewer digits could be tried.
+const SHORTEST_TOKEN: usize = 32;
+
+/// More than a file with a secret holds.
+const LONGEST_TOKEN: u64 = 200;
+
 /// Serves until it is interrupted.
 pub(crate) fn main(common: &CommonArgs, args: &ServeArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
@@ -52,10 +59,10 @@ pub(crate) fn main(common: &CommonArgs, args: &ServeArgs) -> Result<ExitStatus, 
         Scope::Here(here)
     };
     let runs = KnownRuns { scope, env: project.env.clone() };
-    let chance = |error: io::Error| {
-        Complaint::new(ExitStatus::BadInput, format!("there is no source of chance: {error}"))
+    let token = match &args.token_file {
+        Some(file) => kept_token(file)?,
+        None => drawn_token()?,
     };
-    let token = token().map_err(chance)?;
     let port = args.port.unwrap_or(0);
     let server = Server::bind(port, token, Box::new(runs), WallClock::system(clock::now))
         .map_err(|error| refuse(port, &error))?;
@@ -69,11 +76,7 @@ pub(crate) fn main(common: &CommonArgs, args: &ServeArgs) -> Result<ExitStatus, 
             screen::say("Whoever has this address may see and steer the runs. Ctrl-C ends it.");
         }
     }
-    let browser = if args.open {
-        open(&project, &server.ticket_url(self::token().map_err(chance)?))
-    } else {
-        None
-    };
+    let browser = if args.open { open(&project, &server.ticket_url(drawn_token()?)) } else { None };
     // The browser stays when the server ends.
     std::mem::forget(browser);
     server.run()
@@ -89,10 +92,43 @@ fn refuse(port: u16, error: &io::Error) -> Complaint {
 }
 
 /// Returns a secret of the system's source of chance, as hexadecimal digits.
-fn token() -> io::Result<String> {
+fn drawn_token() -> Result<String, Complaint> {
     let mut bytes = [0_u8; TOKEN_BYTES];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let drawn = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    drawn.map_err(|error| Complaint::input(format!("there is no source of chance: {error}")))?;
     Ok(bytes.iter().fold(String::new(), |digits, byte| format!("{digits}{byte:02x}")))
+}
+
+/// Returns the secret that a file keeps from one start to the next; one that is missing is drawn.
+fn kept_token(file: &Path) -> Result<String, Complaint> {
+    let shown = file.display();
+    let cannot = |what: &str, error: io::Error| {
+        Complaint::input(format!("cannot {what} the secret in `{shown}`: {error}"))
+    };
+    let text = match bounded::read_file(file, LONGEST_TOKEN) {
+        Ok(text) => String::from_utf8_lossy(&text).trim().to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let token = drawn_token()?;
+            let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+            let written = made.and_then(|mut made| writeln!(made, "{token}"));
+            written.map_err(|error| cannot("write", error))?;
+            return Ok(token);
+        }
+        Err(error) => return Err(cannot("read", error)),
+    };
+    let mode = file.metadata().map_err(|error| cannot("read", error))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        let complaint = Complaint::input(format!("others may read the secret in `{shown}`"));
+        return Err(complaint.hint(format!("`chmod 600 {shown}` keeps it to you")));
+    }
+    let is_digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_digits || text.len() < SHORTEST_TOKEN {
+        let complaint = Complaint::input(format!(
+            "`{shown}` is no secret of at least {SHORTEST_TOKEN} hexadecimal digits"
+        ));
+        return Err(complaint.hint("name a file that is not there yet, and it is made"));
+    }
+    Ok(text)
 }
 
 /// Opens a browser; where there is none, the address is on the screen.
@@ -201,18 +237,6 @@ impl Runs for KnownRuns {
     fn follow(&self, key: &str) -> Option<Box<dyn Follow>> {
         self.open(key).map(|following| Box::new(following) as Box<dyn Follow>)
     }
-
-    fn wish(&self, key: &str, wish: &Wish) -> Result<(), String> {
-        let mut following = self.open(key).ok_or("There is no such run.")?;
-        following.catch_up()?;
-        match following.standing() {
-            Look::Over => Err("No run is active: this one is over.".to_owned()),
-            Look::Active => {
-                let place = directory(&following.state, &following.run);
-                control::send(place.path(), wish).map_err(|error| error.to_string())
-            }
-        }
-    }
 }
 
 /// Returns how a run stands. One that has not ended is the one with the lock, if nobody younger is.
@@ -280,6 +304,20 @@ impl Follow for Following {
         (self.last, self.asked) = (Some(look), asked);
         let summary = self.report.summary();
         Ok(summary.map(|summary| self.show(&summary, look)))
+    }
+
+    fn wish(&mut self, wish: &Wish) -> Result<(), String> {
+        if self.catch_up()? {
+            // The next look shows what was learned here.
+            self.last = None;
+        }
+        match self.standing() {
+            Look::Over => Err("No run is active: this one is over.".to_owned()),
+            Look::Active => {
+                let place = directory(&self.state, &self.run);
+                control::send(place.path(), wish).map_err(|error| error.to_string())
+            }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use ralph_core::run::RunState;
 use ralph_io::bounded::read_beginning;
 use ralph_io::clock;
 use ralph_io::git::Repository;
-use ralph_io::process::Watch;
+use ralph_io::process::{Watch, is_stopped};
 use ralph_io::store::lock::Holder;
 use ralph_io::store::{Lock, RunDir, runs};
 use ralph_ui::canvas::Canvas;
@@ -212,6 +212,9 @@ fn last_commits(repository: &Repository) -> Vec<CommitLine> {
 
 fn standing(summary: &Summary, holder: Option<&Option<Holder>>) -> String {
     match (holder, &summary.ending) {
+        (Some(Some(holder)), _) if is_stopped(holder.pid) => {
+            format!("stopped by a signal; `kill -CONT {}` lets it go on", holder.pid)
+        }
         (Some(Some(holder)), _) => format!("active (pid {})", holder.pid),
         (Some(None), _) => "active".to_owned(),
         (None, Some(ending)) => ending.clone(),

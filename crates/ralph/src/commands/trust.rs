@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::outcome::ExitStatus;
 use ralph_io::clock;
+use ralph_io::process;
 use ralph_ui::safe::harmless;
 use serde_json::json;
 
@@ -41,6 +42,9 @@ fn only_people_may() -> Result<(), Complaint> {
         Some(name) => Err(Complaint::input(format!(
             "`ralph trust` is for people, and {name} says that this is the work of an agent"
         ))),
+        None if process::is_work_of_any() => Err(Complaint::input(
+            "`ralph trust` is for people, and this was started by an agent of a run",
+        )),
         None => Ok(()),
     }
 }

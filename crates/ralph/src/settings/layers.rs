@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
@@ -141,16 +142,18 @@ fn origin_in<'a>(origins: &'a BTreeMap<JsonPath, Origin>, path: &JsonPath) -> &'
 
 /// Merges all sources, or returns every mistake in them.
 pub(crate) fn load(sources: Sources) -> Result<Loaded, SettingsError> {
-    let names = Names::new(Shape::from_schema(&json_schema()));
+    static NAMES: LazyLock<Names> =
+        LazyLock::new(|| Names::new(Shape::from_schema(&json_schema())));
+    let names = &*NAMES;
     let mut reading = Reading::default();
     for (file, kind) in
         [(sources.user, Kind::User), (sources.base, Kind::Base), (sources.local, Kind::Local)]
     {
         if let Some(file) = file {
-            reading.file(&file, kind, &names);
+            reading.file(&file, kind, names);
         }
     }
-    reading.environment(sources.env, &names);
+    reading.environment(sources.env, names);
     for flag in sources.flags {
         let value = JsonPath::parse(&flag.path).wrap(flag.value);
         let source = LayerSource::Flag { name: flag.name };
@@ -544,7 +547,13 @@ fn record(
         }
         return;
     }
-    origins.retain(|known, _| !known.0.starts_with(&path.0));
+    // They stand in a row. Looking at all others for each value would take the square of the file.
+    let replaced =
+        origins.range(path.clone()..).take_while(|(known, _)| known.0.starts_with(&path.0));
+    let replaced: Vec<JsonPath> = replaced.map(|(known, _)| known.clone()).collect();
+    for known in replaced {
+        origins.remove(&known);
+    }
     record_parts(value, path, source, origins);
 }
 

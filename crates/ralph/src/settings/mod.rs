@@ -24,6 +24,8 @@ mod source;
 pub(crate) mod types;
 mod words;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use layers::{SourceFile, Voice};
 pub(crate) use {
     layers::{FlagValue, Loaded, Loosening, Sources, load},
     schema::json_schema,

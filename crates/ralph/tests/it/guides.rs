@@ -5,7 +5,7 @@
 //! above it names: `<!-- project: tasks -->`. What a block leaves is there for the next one of the
 //! same page.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -175,21 +175,110 @@ fn every_command_line_in_the_docs_is_one_that_ralph_reads() {
 }
 
 #[test]
-fn pages_are_listed_and_their_links_lead_somewhere() {
+fn pages_are_listed() {
     let index = fs::read_to_string(docs().join("README.md")).expect("an index");
-    for (name, page) in pages() {
+    for (name, _) in pages() {
         let is_listed = name.contains("README") || index.contains(&format!("]({name})"));
         assert!(is_listed, "{name} is not in docs/README.md");
-        let from = docs().join(&name);
-        for link in page.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let target = link.split('#').next().unwrap_or_default();
-            if target.is_empty() || target.contains("://") {
-                continue;
+    }
+}
+
+/// Returns all texts of the repository that are read with links in them.
+fn texts() -> BTreeMap<PathBuf, String> {
+    let root = docs().parent().expect("a repository").canonicalize().expect("there");
+    let mut found = BTreeMap::new();
+    let mut directories = vec![root];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).expect("readable").flatten() {
+            let (path, name) = (entry.path(), entry.file_name());
+            let name = name.to_string_lossy();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if !name.starts_with('.') && name != "target" && name != "node_modules" {
+                    directories.push(path);
+                }
+            } else if name.ends_with(".md") {
+                let text = fs::read_to_string(&path).expect("text");
+                found.insert(path, prose(&text));
             }
-            let path = from.parent().expect("a directory").join(target);
-            assert!(path.exists(), "{name}: {link} leads nowhere");
         }
     }
+    found
+}
+
+/// Returns a text without its blocks of code.
+fn prose(text: &str) -> String {
+    let mut is_code = false;
+    let lines = text.lines().filter(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns what GitHub calls the headings of a text in links.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for line in text.lines() {
+        let heading = line.trim_start_matches('#');
+        let depth = line.len() - heading.len();
+        let Some(words) = heading.strip_prefix(' ').filter(|_| (1..=6).contains(&depth)) else {
+            continue;
+        };
+        let kept = words.trim().chars().filter(|it| it.is_alphanumeric() || " -_".contains(*it));
+        let name: String = kept.collect::<String>().to_lowercase().replace(' ', "-");
+        let again = (1..).map(|number| format!("{name}-{number}"));
+        let free = std::iter::once(name.clone()).chain(again).find(|it| !found.contains(it));
+        found.extend(free);
+    }
+    found
+}
+
+/// Returns where the links of a text lead. What is in code leads nowhere.
+fn links(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for paragraph in text.split("\n\n") {
+        for plain in paragraph.split('`').step_by(2) {
+            let targets = plain.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+            found.extend(targets.filter(|target| !target.contains([' ', '\n'])));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_link_in_every_text_leads_to_a_place() {
+    let texts = texts();
+    let anchors: BTreeMap<&Path, BTreeSet<String>> =
+        texts.iter().map(|(path, text)| (path.as_path(), anchors(text))).collect();
+    let mut checked = 0;
+    for (path, text) in &texts {
+        for link in links(text).into_iter().filter(|link| !link.contains(':')) {
+            let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let place = match target {
+                "" => path.clone(),
+                target => path.parent().expect("a directory").join(target),
+            };
+            let shown = path.display();
+            let place = place.canonicalize();
+            let place = place.unwrap_or_else(|_| panic!("{shown}: {link} leads nowhere"));
+            let is_there = anchor.is_empty()
+                || anchors.get(place.as_path()).is_some_and(|known| known.contains(anchor));
+            assert!(is_there, "{shown}: {link}: there is no such heading");
+            checked += 1;
+        }
+    }
+    assert!(checked > 150, "only {checked} links were found");
+}
+
+#[test]
+fn links_and_headings_are_read_as_github_reads_them() {
+    let text = "# One, two!\n\n## `ralph run`\n## One two\n#no\n\nSee [a](b.md#c) and `[x](y)`,\n\
+                [`d`](e.md), ![f](g.svg).\n";
+    let known = anchors(text).into_iter().collect::<Vec<_>>();
+    assert_eq!(known, ["one-two", "one-two-1", "ralph-run"]);
+    assert_eq!(links(text), ["b.md#c", "e.md", "g.svg"]);
+    assert_eq!(prose("a\n```\n[x](y)\n```\nb"), "a\nb");
 }
 
 #[test]
@@ -251,5 +340,60 @@ fn every_exit_code_is_explained() {
         ExitStatus::Interrupted,
     ] {
         assert!(page.contains(&format!("- `{}`: ", status.code())), "{status:?}");
+    }
+}
+
+#[test]
+fn codes_and_words_that_pages_promise_are_those_of_the_program() {
+    let nobody = "No run is active in this directory.\nhint: ";
+    let (scm, git) = (r#"{ "scm": { "command": "git", "tasks": ["commit"] } }"#, "git init");
+    let agent = r#"{ "agent": { "command": "cat" } }"#;
+    let unsaid = [("PROMPT.md", "Do it.\n"), (".ralph/settings.json", agent)];
+    let no_plan = "Implementation plan not found. Run 'ralph plan' first.";
+    for (page, promise, files, words, code, said) in [
+        ("control.md", "the exit code is 1, with a hint", &[][..], "pause", 1, nobody),
+        ("control.md", "the exit code is 1, with a hint", &[], "go", 1, nobody),
+        ("control.md", "the exit code is 1, with a hint", &[], "stop", 1, nobody),
+        ("control.md", "the exit code is 1, with a hint", &[], "skip T1", 1, nobody),
+        ("control.md", "the exit code is 1, with a hint", &[], "note careful", 1, nobody),
+        ("specs.md", no_plan, &[], "build", 2, no_plan),
+        ("specs.md", "exits with 1 before anything is started", &unsaid, "prompt PROMPT.md", 1, ""),
+        ("specs.md", "missing or empty specs directory with exit 2", &[], "plan", 2, "specs/"),
+        (
+            "tasks.md",
+            "exit code 2 if there is one",
+            &[("plan.json", "{}")],
+            "tasks validate",
+            2,
+            "",
+        ),
+        ("plan.md", "with nothing to put away,\nwith 2", &[], "archive", 2, "nothing to archive"),
+        ("help/exit-codes.md", "no terminal for the questions", &[], "init", 2, "no terminal"),
+        (
+            "help/exit-codes.md",
+            "not installed",
+            &[],
+            "run -p x --agent nobody-has-it",
+            4,
+            "not found",
+        ),
+        (
+            "help/exit-codes.md",
+            "there is no repository to commit to",
+            &[(".ralph/settings.json", scm)],
+            "run -p x --agent cat",
+            5,
+            git,
+        ),
+    ] {
+        let text = fs::read_to_string(docs().join(page)).expect("a page");
+        assert!(text.contains(promise), "{page} does not say {promise:?} any more");
+        let sealed = sealed();
+        for (path, content) in files {
+            sealed.write(path, content);
+        }
+        let words: Vec<&str> = words.split(' ').collect();
+        let end = sealed.ralph(&words).expect_code(code);
+        assert!(end.stderr.contains(said), "{words:?}: {}", end.stderr);
     }
 }

@@ -197,3 +197,58 @@ fn ralph_can_word_the_commit_itself() {
     assert_eq!(sealed.subjects()[0], "loop[1]: prompt");
     assert_eq!(sealed.events_of("asked").len(), 1);
 }
+
+/// Lets three iterations be committed, and returns what was asked of git for the last of them.
+fn asked_of_git(sealed: &Sealed, settings: &Value) -> Vec<String> {
+    let log = sealed.root().join("git.log");
+    let usual = "PATH=/usr/local/bin:/usr/bin:/bin";
+    let script = format!("#!/bin/sh\necho \"$*\" >>{}\n{usual} exec git \"$@\"\n", log.display());
+    sealed.program("git", &script);
+    let work = json!([{ "append": { "path": "work.txt", "text": "work\n" } }, { "text": "more" }]);
+    sealed.script(&json!([{ "do": work }]), settings);
+    committed(sealed);
+    run(sealed, &["-m", "3"]).expect_code(1);
+    assert_eq!(sealed.subjects().len(), 5);
+    let text = fs::read_to_string(&log).expect("a log");
+    let mut asked: Vec<String> = text
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ').peekable();
+            while words.next_if_eq(&"-c").is_some() {
+                words.next();
+            }
+            words.next().map(str::to_owned)
+        })
+        .collect();
+    let last = asked.iter().rposition(|word| word == "commit").expect("a commit");
+    asked.truncate(last + 1);
+    let before = asked[..last].iter().rposition(|word| word == "commit").expect("another");
+    asked.split_off(before + 1)
+}
+
+#[test]
+fn nothing_is_asked_of_git_twice_in_an_iteration() {
+    let looked_at = ["add", "write-tree", "diff-tree"];
+    for (further, expect) in [
+        (json!({}), [["rev-parse"].as_slice(), &looked_at, &["commit"]].concat()),
+        // What a gate may not change needs a checkpoint; git looks behind the gate, and at what is
+        // committed after it.
+        (
+            json!({ "guardrails": [{ "command": "true" }] }),
+            [
+                ["rev-parse"].as_slice(),
+                &["add", "write-tree", "diff-index", "commit-tree", "update-ref"],
+                &looked_at,
+                &looked_at,
+                &["add", "write-tree", "commit"],
+            ]
+            .concat(),
+        ),
+    ] {
+        let mut settings = json!({ "commit": "ralph" });
+        if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
+            settings.extend(further.clone());
+        }
+        assert_eq!(asked_of_git(&repository(), &settings), expect, "{further}");
+    }
+}

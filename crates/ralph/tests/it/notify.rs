@@ -1,9 +1,13 @@
 //! Notices: who is told what, and that nobody who does not listen holds up a run.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
 
 use ralph_testkit::receiver::{Answer, Receiver};
-use ralph_testkit::sealed::{Finished, Running, Sealed};
+use ralph_testkit::sealed::{Finished, Running, Sealed, wait_until};
 use serde_json::{Value, json};
 
 use crate::terminal::on_a_terminal;
@@ -289,4 +293,103 @@ fn a_test_says_what_came_back_from_each_channel() {
     let facts = sealed.ralph(&["notify", "--test", "--json"]).expect_code(1).stdout;
     let facts: Value = serde_json::from_str(&facts).expect("JSON");
     assert_eq!(facts["channels"][1]["delivered"], json!(false));
+}
+
+/// A server that speaks TLS with a certificate that no public authority signed.
+struct Encrypted {
+    server: Child,
+    port: u16,
+    authority: PathBuf,
+}
+
+impl Encrypted {
+    /// Starts one; none where openssl is missing, which must not be in CI.
+    fn start(sealed: &Sealed) -> Option<Self> {
+        let place = sealed.root().join("tls");
+        fs::create_dir(&place).expect("a directory");
+        let openssl = |words: &str| {
+            let mut command = sealed.command("openssl");
+            command.current_dir(&place).args(words.split(' ')).stderr(Stdio::null());
+            command
+        };
+        if openssl("version").stdout(Stdio::null()).status().is_err() {
+            assert!(std::env::var_os("CI").is_none(), "openssl is missing in CI");
+            return None;
+        }
+        fs::write(place.join("san"), "subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
+            .expect("written");
+        let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+        for words in [
+            format!("req -x509 {key} -subj /CN=Ours -days 2 -keyout ca.key -out ca.pem"),
+            format!("req {key} -subj /CN=hook -keyout key.pem -out hook.csr"),
+            "x509 -req -in hook.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
+             -extfile san -out hook.pem"
+                .to_owned(),
+        ] {
+            let made = openssl(&words).stdout(Stdio::null()).status().expect("it runs");
+            assert!(made.success(), "openssl {words}");
+        }
+        let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = taken.local_addr().expect("an address").port();
+        drop(taken);
+        let serve = format!("s_server -quiet -accept 127.0.0.1:{port} -cert hook.pem -key key.pem");
+        let mut command = openssl(&serve);
+        let server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let server = server.expect("it starts");
+        let encrypted = Self { server, port, authority: place.join("ca.pem") };
+        wait_until("the server", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Some(encrypted)
+    }
+
+    /// Answers the next request that gets through, and returns it.
+    fn answer(&mut self) -> String {
+        let mut heard = Vec::new();
+        let mut piece = [0; 4096];
+        let stdout = self.server.stdout.as_mut().expect("a pipe");
+        while !heard.ends_with(b"}") {
+            let count = stdout.read(&mut piece).expect("it goes on");
+            assert!(count > 0, "it ended: {}", String::from_utf8_lossy(&heard));
+            heard.extend_from_slice(&piece[..count]);
+        }
+        let answer = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n";
+        let stdin = self.server.stdin.as_mut().expect("a pipe");
+        stdin.write_all(answer).and_then(|()| stdin.flush()).expect("answered");
+        String::from_utf8_lossy(&heard).into_owned()
+    }
+}
+
+impl Drop for Encrypted {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+#[test]
+fn a_certificate_of_ones_own_is_trusted_where_a_variable_names_its_authority() {
+    let sealed = sealed();
+    let Some(mut server) = Encrypted::start(&sealed) else { return };
+    let url = format!("https://127.0.0.1:{}/hook", server.port);
+    let retries = json!({ "url": url, "allowPrivate": true, "retries": 0, "timeout": "10s" });
+    user(&sealed, &json!({ "webhook": retries }));
+    let words = ["notify", "--test"];
+    let end = with_variables(&sealed, &words, &[]).expect_code(1);
+    assert!(end.stdout.contains("UnknownIssuer"), "{}{}", end.stdout, end.stderr);
+    let nowhere = sealed.root().join("nowhere.pem");
+    let nothing = sealed.root().join("nothing.pem");
+    fs::write(&nothing, "no certificate\n").expect("written");
+    for (file, expect) in [(&nowhere, "cannot read"), (&nothing, "there is no certificate in")] {
+        let file = file.to_str().expect("text");
+        let end = with_variables(&sealed, &words, &[("SSL_CERT_FILE", file)]).expect_code(1);
+        let said = format!("{expect} `{file}`, which SSL_CERT_FILE names");
+        assert!(end.stdout.contains(&said), "{}{}", end.stdout, end.stderr);
+    }
+    let authority = server.authority.to_str().expect("text").to_owned();
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(words).env("SSL_CERT_FILE", &authority);
+    let trial = Running::start(command);
+    let heard = server.answer();
+    assert!(heard.starts_with("POST /hook HTTP/1.1\r\n") && heard.contains("a test"), "{heard}");
+    let end = trial.wait().expect_code(0);
+    assert!(end.stdout.contains("answered 204"), "{}", end.stdout);
 }

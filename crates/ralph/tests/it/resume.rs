@@ -1,8 +1,7 @@
-//! Going on after a crash: the same end as without one, nothing asked or done twice.
+//! Going on after a crash at a chosen moment, and what can be gone on with. Random moments are in
+//! `kills`.
 
 use std::fs;
-use std::thread;
-use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -27,51 +26,6 @@ fn work(sealed: &Sealed) {
     sealed.write(".gitignore", "/.ralph/\n");
     sealed.git(&["add", "-A"]);
     sealed.git(&["commit", "-qm", "Settings"]);
-}
-
-/// What a run comes to.
-fn essence(sealed: &Sealed) -> (Vec<String>, String, String) {
-    (
-        sealed.subjects(),
-        sealed.git(&["rev-parse", "HEAD^{tree}"]),
-        sealed.git(&["status", "--porcelain"]),
-    )
-}
-
-/// Kills ralph at twenty moments spread over the run; what differs between them is chance.
-#[test]
-fn a_kill_at_any_moment_changes_nothing() {
-    let undisturbed = repository();
-    work(&undisturbed);
-    let begun = std::time::Instant::now();
-    run(&undisturbed, &[]).expect_code(0);
-    let whole = begun.elapsed();
-    let expect = essence(&undisturbed);
-    for moment in 0..20_u32 {
-        let sealed = repository();
-        work(&sealed);
-        let running = sealed.start(&["run", "-p", "base"]);
-        thread::sleep(whole * moment / 20 + Duration::from_millis(u64::from(moment % 3)));
-        running.signal(Signal::KILL);
-        running.wait();
-        assert_eq!(sealed.survivors(), [""; 0], "killed at {moment}/20");
-        if sealed.runs().is_empty() {
-            run(&sealed, &[]).expect_code(0);
-        } else if sealed.events_of("run_ended").is_empty() {
-            let end = sealed.ralph(&["resume"]);
-            // A kill before the first event leaves nothing to go on with.
-            if sealed.events_of("run_started").is_empty() {
-                run(&sealed, &[]).expect_code(0);
-            } else {
-                assert_eq!(end.code, Some(0), "killed at {moment}/20:\n{}", end.stderr);
-            }
-        }
-        assert_eq!(essence(&sealed), expect, "killed at {moment}/20");
-        assert_eq!(sealed.survivors(), [""; 0], "resumed after {moment}/20");
-        let asked = sealed.events_of("asked");
-        let replied = sealed.events_of("replied");
-        assert!(asked.len() - replied.len() <= 1, "at most the call that was cut off is repeated");
-    }
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Signals, double starts, and what is left of a run that is told to stop: nothing but its state.
 
-use ralph_testkit::sealed::wait_until;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -123,24 +122,6 @@ fn a_second_start_in_the_same_work_tree_is_refused() {
     }
     let status = sealed.ralph(&["status"]).expect_code(0);
     assert!(status.stdout.contains("active"), "{}", status.stdout);
-    sealed.write("go-on", "");
-    running.wait().expect_code(0);
-}
-
-#[test]
-fn a_stopped_run_goes_on_when_it_is_continued() {
-    let sealed = sealed();
-    sealed.script(&always(patient()), &json!({}));
-    let running = sealed.start(&["run", "-p", "base"]);
-    sealed.wait_for("begun");
-    running.signal(Signal::TSTP);
-    let stat = format!("/proc/{}/stat", running.id());
-    let is_stopped = || {
-        std::fs::read_to_string(&stat)
-            .is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
-    };
-    wait_until("ralph is stopped", is_stopped);
-    running.signal(Signal::CONT);
     sealed.write("go-on", "");
     running.wait().expect_code(0);
 }

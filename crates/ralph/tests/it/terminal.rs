@@ -1,38 +1,30 @@
 //! A real terminal behind stderr: color, lines that are rewritten, and no traces in a pipe.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::process::Stdio;
 
 use ralph_testkit::sealed::Sealed;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::json;
 
+use crate::typing::terminal;
 use crate::{always, sealed};
 
 /// Runs `ralph run` with a terminal of 60 columns as its stderr, and returns what it wrote.
 pub(crate) fn on_a_terminal(sealed: &Sealed, variables: &[(&str, &str)]) -> String {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-    grantpt(&master).expect("granted");
-    unlockpt(&master).expect("unlocked");
-    let size = Winsize { ws_row: 24, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 };
-    tcsetwinsize(&master, size).expect("a size");
-    let name = ptsname(&master, Vec::new()).expect("a name").into_string().expect("text");
-    let slave = File::options().read(true).write(true).open(name).expect("the other end");
+    let (mut master, other) = terminal(60);
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     command
         .args(["run", "-p", "base"])
         .env("TERM", "xterm")
         .envs(variables.iter().copied())
         .stdout(Stdio::null())
-        .stderr(Stdio::from(slave));
+        .stderr(Stdio::from(other));
     let mut child = command.spawn().expect("it starts");
     // The command holds the other end open as well.
     drop(command);
     let mut seen = Vec::new();
     // Reading ends with an error once nobody holds the other end.
-    let _ = File::from(master).read_to_end(&mut seen);
+    let _ = master.read_to_end(&mut seen);
     assert!(child.wait().expect("it ends").success());
     String::from_utf8_lossy(&seen).into_owned()
 }

@@ -1,14 +1,16 @@
 //! The full-screen view on a real terminal: tmux is the terminal, and reads the screen.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use ralph_testkit::sealed::{Sealed, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::typing;
 use crate::{always, repository};
 
 /// A screen that has not come by then never comes.
@@ -158,7 +160,9 @@ fn a_run_is_watched_talked_to_and_ends_on_the_normal_screen() {
     tmux.do_it(&["send-keys", "-l", "mUse tabs, größer"]);
     tmux.shows("Note: Use tabs, größer");
     tmux.resize(20, 5);
-    tmux.shows("Note: Use tabs, größ");
+    // The end of what is typed is in sight, with its cursor. What tmux cuts off of the former screen
+    // looks different, and is there only until ralph has drawn.
+    tmux.shows("Note:  tabs, größer");
     tmux.resize(100, 30);
     tmux.shows("Note: Use tabs, größer");
     tmux.key("Enter");
@@ -245,6 +249,130 @@ fn a_terminal_that_vanishes_does_not_end_a_run() {
     assert_eq!(sealed.events_of("run_ended")[0]["outcome"]["end"], "complete");
 }
 
+/// Runs `ralph build --tui` on a terminal whose other end is closed once the agent is at work.
+/// Returns the process and what it has used of the processor since.
+fn hung_up(sealed: &Sealed, words: &[&str]) -> (Child, u64) {
+    let (mut terminal, other) = typing::terminal(90);
+    let mut child = typing::session(sealed, other, "xterm", words);
+    let (mut seen, mut piece) = (Vec::new(), [0; 4096]);
+    // What is drawn again and again, such as the time, keeps this going.
+    while !(sealed.root().join("begun").exists()
+        && String::from_utf8_lossy(&seen).contains("parser"))
+    {
+        let count = terminal.read(&mut piece).unwrap_or_else(|error| {
+            panic!("{error}: {:?}, {}", child.wait(), String::from_utf8_lossy(&seen))
+        });
+        seen.extend_from_slice(&piece[..count]);
+    }
+    drop(terminal);
+    let ticks = || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it runs");
+        let fields: Vec<&str> = stat.rsplit(") ").next().expect("fields").split(' ').collect();
+        fields[11..13].iter().map(|it| it.parse::<u64>().expect("a number")).sum::<u64>()
+    };
+    let before = ticks();
+    // A loop that runs hot shows in any span; this one is no waiting for something.
+    std::thread::sleep(Duration::from_millis(400));
+    let used = ticks() - before;
+    assert!(child.try_wait().expect("it can be asked").is_none(), "it goes on");
+    (child, used)
+}
+
+#[test]
+fn a_terminal_that_hangs_up_stops_a_run_after_its_step_unless_it_is_told_to_stay() {
+    let ralph = env!("CARGO_BIN_EXE_ralph");
+    let stays = format!("trap '' HUP; exec {ralph} build --tui");
+    for (words, end, code) in [
+        (vec![ralph, "build", "--tui"], "interrupted", 130),
+        (vec!["sh", "-c", &stays], "complete", 0),
+    ] {
+        let sealed = project();
+        let (mut child, used) = hung_up(&sealed, &words);
+        // A hundredth of a second each; a loop that runs hot uses 40 of them.
+        assert!(used < 20, "{used} ticks: {words:?}");
+        go_on(&sealed);
+        assert_eq!(child.wait().expect("it ends").code(), Some(code), "{words:?}");
+        assert_eq!(sealed.events_of("run_ended")[0]["outcome"]["end"], end);
+        assert_eq!(sealed.survivors(), Vec::<String>::new());
+        assert!(sealed.project().join("parser.txt").exists(), "the step was finished");
+        if end == "interrupted" {
+            sealed.ralph(&["resume"]).expect_code(0);
+        }
+    }
+}
+
+#[test]
+fn a_narrow_screen_without_color_shows_any_bytes() {
+    let sealed = project();
+    let bytes = json!({ "garbage": { "base64": "/v8gbm9pc2Ug/w0KG1szMW1yZWQbWzJKIGlzIGdvbmUK" } });
+    let calls = always(json!([
+        { "text": "I begin with the parser" },
+        bytes,
+        { "waitFor": { "path": "../go-on", "seconds": 50.0 } },
+        { "run": { "command": "echo x > $RALPH_TASK.txt" } },
+        { "handoff": { "task_completed": { "summary": "Wrote it.", "fully_complete": true } } }
+    ]));
+    sealed.script(&calls, &json!({ "review": { "enabled": false } }));
+    sealed.git(&["commit", "-qam", "Other calls"]);
+    let Some(tmux) = Tmux::start(&sealed) else { return };
+    let painted = |tmux: &Tmux<'_>| tmux.do_it(&["capture-pane", "-p", "-e"]);
+    tmux.ralph("build --tui");
+    tmux.shows("red is gone");
+    assert!(painted(&tmux).contains("\u{1b}[38;5;"), "{:?}", painted(&tmux));
+    tmux.key("q");
+    tmux.shows("Leave: s stops the run");
+    tmux.key("s");
+    go_on(&sealed);
+    tmux.ended("130");
+    fs::remove_file(sealed.root().join("exit")).expect("removed");
+    fs::remove_file(sealed.root().join("go-on")).expect("removed");
+
+    tmux.resize(20, 12);
+    tmux.line("export NO_COLOR=1");
+    tmux.ralph("resume --tui");
+    tmux.shows("red is gone");
+    let seen = painted(&tmux);
+    assert!(seen.contains("\u{1b}[7m") && !seen.contains("[38;5;"), "{seen:?}");
+    assert!(seen.lines().all(|line| !line.contains("Tasks")), "{seen}");
+    go_on(&sealed);
+    tmux.ended("0");
+}
+
+#[test]
+fn all_of_a_plan_is_shown_while_it_is_followed() {
+    let sealed = repository();
+    let plan = |done: usize| -> String {
+        let item = |at: usize| format!("- [{}] Item {at}\n", if at <= done { "x" } else { " " });
+        (1..=30).map(item).collect()
+    };
+    let file = ".ralph/implementation_plan.md";
+    let writes = json!({ "write": { "path": file, "text": plan(1) } });
+    let commits = json!({ "run": { "command": "git add -A && git commit -qm Item" } });
+    let waits = json!({ "waitFor": { "path": "../go-on", "seconds": 50.0 } });
+    let calls = crate::first_then(
+        json!([{ "text": "One." }, writes, commits]),
+        json!([{ "text": "Waiting." }, waits]),
+    );
+    sealed.script(&calls, &json!({ "workflow": "specs" }));
+    sealed.write("specs/items.md", "# Items\n");
+    sealed.write(file, &plan(0));
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Plan"]);
+    let Some(tmux) = Tmux::start(&sealed) else { return };
+    tmux.ralph("build --tui 2");
+    tmux.shows("Waiting.");
+    tmux.shows("Plan 1/30");
+    tmux.shows("Item 12");
+    tmux.key("Tab");
+    for _ in 0..3 {
+        tmux.key("PageDown");
+    }
+    tmux.shows("Item 30");
+    tmux.shows("✔ Item 1 ");
+    go_on(&sealed);
+    tmux.ended("1");
+}
+
 #[test]
 fn a_finished_run_is_shown_again() {
     let sealed = project();
@@ -253,7 +381,11 @@ fn a_finished_run_is_shown_again() {
     let Some(tmux) = Tmux::start(&sealed) else { return };
     tmux.ralph("log --tui");
     tmux.shows("replay x8");
-    tmux.key("Right");
+    // However far it has come by now, it shows the first iteration then.
+    for key in ["Right", "Left", "Left"] {
+        tmux.key(key);
+        tmux.shows("halted");
+    }
     tmux.shows("Task parser: done");
     tmux.shows("I begin with the parser");
     tmux.key("Right");

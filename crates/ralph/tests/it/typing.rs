@@ -14,6 +14,14 @@ use rustix::termios::{Winsize, tcsetwinsize};
 /// Nothing in a test takes this long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Leads the session, as a shell does, and says how the command ended. It stays until that was read:
+/// with the end of its leader a session loses what nobody has read yet.
+const LEADER: [&str; 3] =
+    ["sh", "-c", "trap : INT; \"$@\"; printf '\\n[ended %s]\\n' $?; exec sleep 60"];
+
+/// What it says before the exit code.
+const ENDED: &str = "\n[ended ";
+
 /// Somebody at a terminal in which `ralph` runs.
 pub(crate) struct Typist {
     terminal: File,
@@ -31,28 +39,40 @@ pub(crate) struct Ended {
     pub(crate) seen: String,
 }
 
+/// Returns both ends of a terminal, so many columns wide.
+pub(crate) fn terminal(columns: u16) -> (File, File) {
+    // A program that inherited this end would keep its own terminal open.
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = openpt(flags).expect("a terminal");
+    grantpt(&master).expect("granted");
+    unlockpt(&master).expect("unlocked");
+    let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&master, size).expect("a size");
+    let name = ptsname(&master, Vec::new()).expect("a name").into_string().expect("text");
+    let other = File::options().read(true).write(true).open(name).expect("the other end");
+    (File::from(master), other)
+}
+
+/// Starts a command in a session that a terminal controls: to that it sends Ctrl-C, and the news of
+/// its end.
+pub(crate) fn session(sealed: &Sealed, terminal: File, kind: &str, words: &[&str]) -> Child {
+    let mut command = sealed.command("setsid");
+    command
+        .arg("--ctty")
+        .args(words)
+        .env("TERM", kind)
+        .stdin(terminal.try_clone().expect("a copy"))
+        .stdout(terminal.try_clone().expect("a copy"))
+        .stderr(Stdio::from(terminal));
+    command.spawn().expect("it starts")
+}
+
 impl Typist {
     /// Starts `ralph` in a terminal of its own, so many columns wide.
     pub(crate) fn start(sealed: &Sealed, words: &[&str], columns: u16) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-        grantpt(&master).expect("granted");
-        unlockpt(&master).expect("unlocked");
-        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&master, size).expect("a size");
-        let name = ptsname(&master, Vec::new()).expect("a name").into_string().expect("text");
-        let other = File::options().read(true).write(true).open(name).expect("the other end");
-        // A terminal sends Ctrl-C to the session that it controls.
-        let mut command = sealed.command("setsid");
-        command
-            .args(["--ctty", env!("CARGO_BIN_EXE_ralph")])
-            .args(words)
-            .env("TERM", "dumb")
-            .stdin(other.try_clone().expect("a copy"))
-            .stdout(other.try_clone().expect("a copy"))
-            .stderr(Stdio::from(other));
-        let child = command.spawn().expect("it starts");
-        drop(command);
-        let terminal = File::from(master);
+        let (terminal, other) = terminal(columns);
+        let ralph = [LEADER[0], LEADER[1], LEADER[2], "sh", env!("CARGO_BIN_EXE_ralph")];
+        let child = session(sealed, other, "dumb", &[&ralph, words].concat());
         let mut screen = terminal.try_clone().expect("a copy");
         let (tx, shown) = mpsc::channel();
         thread::spawn(move || {
@@ -100,13 +120,16 @@ impl Typist {
         self.press(&format!("{line}\n"));
     }
 
-    /// Waits for the end.
+    /// Waits for the end. A death by a signal has the code that a shell gives it.
     #[track_caller]
     pub(crate) fn end(mut self) -> Ended {
-        while let Ok(bytes) = self.shown.recv_timeout(PATIENCE) {
-            self.take(&bytes);
-        }
-        let code = self.child.wait().expect("it ends").code();
+        self.looked = 0;
+        self.wait_for(ENDED);
+        let before = self.looked - ENDED.len();
+        self.wait_for("]\n");
+        let code = self.seen[before + ENDED.len()..].split(']').next();
+        let code = code.and_then(|code| code.parse().ok());
+        self.seen.truncate(before);
         Ended { code, seen: std::mem::take(&mut self.seen) }
     }
 }

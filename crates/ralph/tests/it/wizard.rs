@@ -21,8 +21,13 @@ const SCM_COMMAND: &str = "  SCM command (e.g., git): ";
 const SCM_TASKS: &str = "  SCM tasks (comma-separated, e.g., commit,push): ";
 const OVERWRITE: &str = "Overwrite? (y/N): ";
 
+const NAME: &str = "Name of what is to be built [project]: ";
+
+/// A question, and a line that answers it.
+type Answer = (&'static str, &'static str);
+
 /// The longest way through the questions of a prompt.
-const ALL: [(&str, &str); 12] = [
+const ALL: [Answer; 12] = [
     (WORKFLOW, ""),
     (AGENT, "claude"),
     (FLAGS, "--model, opus"),
@@ -36,6 +41,36 @@ const ALL: [(&str, &str); 12] = [
     (SCM_COMMAND, "git"),
     (SCM_TASKS, "commit"),
 ];
+
+/// The longest ways through the questions of the other workflows.
+const TASKS: [Answer; 10] = [
+    (WORKFLOW, "tasks"),
+    (NAME, "?!"),
+    ("It has a letter or a digit, and is short.\n", "Search in notes"),
+    (AGENT, "claude"),
+    (FLAGS, ""),
+    ("Maximum iterations [15]: ", ""),
+    (GUARDRAIL, "make test"),
+    (ACTION, "append"),
+    (HINT, ""),
+    (GUARDRAIL, ""),
+];
+const SPECS: [Answer; 7] = [
+    (WORKFLOW, "specs"),
+    (NAME, ""),
+    (AGENT, "claude"),
+    (FLAGS, ""),
+    ("Maximum iterations [50]: ", "7"),
+    ("Completion response [COMPLETE]: ", ""),
+    (GUARDRAIL, ""),
+];
+
+/// The shortest way through the questions of a prompt, with an answer before it or none.
+fn quickly(before: Option<Answer>, agent: &'static str) -> Vec<Answer> {
+    let questions = [WORKFLOW, AGENT, FLAGS, ITERATIONS, RESPONSE, GUARDRAIL, SCM];
+    let answers = questions.map(|question| (question, if question == AGENT { agent } else { "" }));
+    before.into_iter().chain(answers).collect()
+}
 
 #[track_caller]
 fn answer(sealed: &Sealed, columns: u16, answers: &[(&str, &str)]) -> Ended {
@@ -88,19 +123,21 @@ fn answers_become_settings() {
 
 #[test]
 fn ctrl_c_and_the_end_of_input_write_nothing_at_any_question() {
-    for (at, (question, _)) in ALL.iter().enumerate() {
-        for key in ["\u{3}", "\u{4}"] {
-            let sealed = sealed();
-            let mut typist = Typist::start(&sealed, &["init"], 80);
-            for (question, line) in &ALL[..at] {
-                typist.answer(question, line);
+    for answers in [&ALL[..], &TASKS, &SPECS] {
+        for (at, (question, _)) in answers.iter().enumerate() {
+            for key in ["\u{3}", "\u{4}"] {
+                let sealed = sealed();
+                let mut typist = Typist::start(&sealed, &["init"], 80);
+                for (question, line) in &answers[..at] {
+                    typist.answer(question, line);
+                }
+                typist.wait_for(question);
+                typist.press(key);
+                let end = typist.end();
+                assert_eq!(end.code, Some(130), "{key:?} at {question:?}:\n{}", end.seen);
+                assert!(end.seen.contains("Nothing was written."), "{}", end.seen);
+                assert!(is_untouched(&sealed), "{key:?} at {question:?}");
             }
-            typist.wait_for(question);
-            typist.press(key);
-            let end = typist.end();
-            assert_eq!(end.code, Some(130), "{key:?} at {question:?}:\n{}", end.seen);
-            assert!(end.seen.contains("Nothing was written."), "{}", end.seen);
-            assert!(is_untouched(&sealed), "{key:?} at {question:?}");
         }
     }
 }
@@ -158,19 +195,7 @@ fn answers_that_cannot_be_used_are_asked_for_again() {
 #[test]
 fn twenty_columns_are_enough() {
     let sealed = sealed();
-    let end = answer(
-        &sealed,
-        20,
-        &[
-            (WORKFLOW, ""),
-            (AGENT, "amp"),
-            (FLAGS, ""),
-            (ITERATIONS, ""),
-            (RESPONSE, ""),
-            (GUARDRAIL, ""),
-            (SCM, ""),
-        ],
-    );
+    let end = answer(&sealed, 20, &quickly(None, "amp"));
     assert_eq!(end.code, Some(0), "{}", end.seen);
     assert!(!end.seen.contains('\u{1b}'), "{:?}", end.seen);
     let settings = sealed.read(".ralph/settings.json");
@@ -220,20 +245,7 @@ fn settings_that_are_there_are_shown_with_their_places_before_they_go() {
         Overwrite? (y/N): "#]]
     .assert_eq(&shown);
     assert_eq!(sealed.read(".ralph/settings.json"), mine);
-    let end = answer(
-        &sealed,
-        80,
-        &[
-            (OVERWRITE, "Y"),
-            (WORKFLOW, ""),
-            (AGENT, "claude"),
-            (FLAGS, ""),
-            (ITERATIONS, ""),
-            (RESPONSE, ""),
-            (GUARDRAIL, ""),
-            (SCM, ""),
-        ],
-    );
+    let end = answer(&sealed, 80, &quickly(Some((OVERWRITE, "Y")), "claude"));
     assert_eq!(end.code, Some(0), "{}", end.seen);
     assert!(end.seen.contains("the old one is .ralph/settings.json.bak"), "{}", end.seen);
     assert_eq!(sealed.read(".ralph/settings.json.bak"), mine);
@@ -244,20 +256,7 @@ fn settings_that_are_there_are_shown_with_their_places_before_they_go() {
 fn settings_with_mistakes_can_be_replaced() {
     let sealed = sealed();
     sealed.write(".ralph/settings.json", "{ \"agnet\": 1 }");
-    let end = answer(
-        &sealed,
-        80,
-        &[
-            ("unknown key `agnet`", "y"),
-            (WORKFLOW, ""),
-            (AGENT, "claude"),
-            (FLAGS, ""),
-            (ITERATIONS, ""),
-            (RESPONSE, ""),
-            (GUARDRAIL, ""),
-            (SCM, ""),
-        ],
-    );
+    let end = answer(&sealed, 80, &quickly(Some(("unknown key `agnet`", "y")), "claude"));
     assert_eq!(end.code, Some(0), "{}", end.seen);
     sealed.ralph(&["doctor"]).expect_code(4);
 }
@@ -266,22 +265,8 @@ fn settings_with_mistakes_can_be_replaced() {
 fn documents_of_the_other_workflows_are_made() {
     let sealed = repository();
     sealed.program("claude", "#!/bin/sh\necho '2.1.3 (Claude Code)'\n");
-    let end = answer(
-        &sealed,
-        80,
-        &[
-            (WORKFLOW, "tasks"),
-            ("Name of what is to be built [project]: ", "?!"),
-            ("It has a letter or a digit, and is short.\n", "Search in notes"),
-            ("Installed: claude 2.1.3\n", "claude"),
-            (FLAGS, ""),
-            ("Maximum iterations [15]: ", ""),
-            (GUARDRAIL, "make test"),
-            (ACTION, "append"),
-            (HINT, ""),
-            (GUARDRAIL, ""),
-        ],
-    );
+    let end = answer(&sealed, 80, &TASKS);
+    assert!(end.seen.contains("Installed: claude 2.1.3\n"), "{}", end.seen);
     assert_eq!(end.code, Some(0), "{}", end.seen);
     assert!(end.seen.contains("After every story these must succeed: make test\n"), "{}", end.seen);
     assert!(sealed.read("ralph/tasks.json").contains("ralph/search-in-notes"));
@@ -290,19 +275,9 @@ fn documents_of_the_other_workflows_are_made() {
 
     let sealed = repository();
     sealed.write("specs/search.md", "# Search\n");
-    let end = answer(
-        &sealed,
-        80,
-        &[
-            ("Workflow (prompt|specs|tasks) [specs]: ", ""),
-            ("Name of what is to be built [project]: ", ""),
-            (AGENT, "claude"),
-            (FLAGS, ""),
-            ("Maximum iterations [50]: ", "7"),
-            ("Completion response [COMPLETE]: ", ""),
-            (GUARDRAIL, ""),
-        ],
-    );
+    let mut answers = SPECS;
+    answers[0] = ("Workflow (prompt|specs|tasks) [specs]: ", "");
+    let end = answer(&sealed, 80, &answers);
     assert_eq!(end.code, Some(0), "{}", end.seen);
     let settings = sealed.read(".ralph/settings.json");
     assert!(

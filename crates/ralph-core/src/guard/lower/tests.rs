@@ -23,6 +23,12 @@ fn check(text: &str, expect: &[&str]) {
 }
 
 #[test]
+fn one_word_of_env_may_be_many() {
+    check("env -S 'A=1 git log -1 --stat'", &["A=1 git log -1 --stat"]);
+    check("sudo env -S 'ls a b' c", &["ls a b c"]);
+}
+
+#[test]
 fn words_are_resolved() {
     for (text, expect) in [
         (r#"a'b'"c"\d$'\x65'"#, &["abcde"] as &[&str]),

@@ -72,15 +72,15 @@ impl Walker {
                 break;
             }
             let Some(inner) = inner(&mut command, &name, &wrapper) else { break };
-            let mut flags = command.argv[..command.argv.len() - inner.len()].to_vec();
-            command.argv = inner;
+            let words = std::mem::replace(&mut command.argv, inner);
             command.wrappers.push(name.clone());
             if matches!(name.as_str(), "xargs" | "gxargs") {
-                flags.remove(0);
-                if is_without_bound(&flags, &["-P", "--max-procs"]) {
+                // What it runs are its last words; only `env -S` makes several of one.
+                let flags = &words[1..words.len() - command.argv.len()];
+                if is_without_bound(flags, &["-P", "--max-procs"]) {
                     command.setting.copies = Copies::AsInput;
                 }
-                return given_arguments(&command, &flags);
+                return given_arguments(&command, flags);
             }
         }
         vec![command]
@@ -109,7 +109,8 @@ fn inner(command: &mut Command, name: &str, wrapper: &Wrapper) -> Option<Vec<Wor
         if text.starts_with('-') && text.len() > 1 {
             if matches!(text, "-S" | "--split-string") && matches!(name, "env" | "genv") {
                 let code = command.argv.get(at + 1)?.to_code();
-                let words = code.split_whitespace().map(Word::new);
+                // They may begin with settings and flags of its own.
+                let words = [name].into_iter().chain(code.split_whitespace()).map(Word::new);
                 return Some(words.chain(command.argv[at + 2..].iter().cloned()).collect());
             }
             if matches!(text, "-C" | "--chdir" | "-D") && matches!(name, "env" | "sudo") {

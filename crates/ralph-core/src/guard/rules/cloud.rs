@@ -1,22 +1,12 @@
 //! Clouds and forges: what others keep there.
 
-use super::{Act, Check, Rule};
+use super::{Rule, command};
 use crate::guard::category::Category;
-
-const fn rule(
-    id: &'static str,
-    category: Category,
-    refused: &'static str,
-    instead: &'static str,
-    check: fn(&Act<'_>) -> bool,
-) -> Rule {
-    Rule { id, category, refused, instead, check: Check::Command(check) }
-}
 
 const PLAN: &str = "Show the plan in your answer, and let the user apply it.";
 
 pub(super) const RULES: &[Rule] = &[
-    rule("cloud.destroy", Category::Cloud, "destroys infrastructure", PLAN, |it| {
+    command("cloud.destroy", Category::Cloud, "destroys infrastructure", PLAN, |it| {
         let verb = it.operand(0);
         match it.name() {
             "terraform" | "tofu" | "terragrunt" => {
@@ -41,17 +31,21 @@ pub(super) const RULES: &[Rule] = &[
             _ => false,
         }
     }),
-    rule("cloud.apply", Category::Cloud, "changes infrastructure without a question", PLAN, |it| {
-        match it.name() {
+    command(
+        "cloud.apply",
+        Category::Cloud,
+        "changes infrastructure without a question",
+        PLAN,
+        |it| match it.name() {
             "terraform" | "tofu" | "terragrunt" => {
                 it.operand(0) == "apply" && it.has(&["-auto-approve", "--auto-approve"])
             }
             "pulumi" => it.operand(0) == "up" && (it.short('y') || it.has(&["--yes"])),
             "cdk" => it.operand(0) == "deploy" && it.has(&["--require-approval"]),
             _ => false,
-        }
-    }),
-    rule(
+        },
+    ),
+    command(
         "cloud.provider",
         Category::Cloud,
         "deletes what a cloud keeps, or hands out rights",
@@ -86,7 +80,7 @@ pub(super) const RULES: &[Rule] = &[
             }
         },
     ),
-    rule("cloud.cluster", Category::Cloud, "takes something away from a cluster", PLAN, |it| {
+    command("cloud.cluster", Category::Cloud, "takes something away from a cluster", PLAN, |it| {
         let verb = it.operand(0);
         match it.name() {
             "kubectl" | "oc" | "k" | "k3s" => {
@@ -102,37 +96,44 @@ pub(super) const RULES: &[Rule] = &[
             _ => false,
         }
     }),
-    rule("cloud.forge", Category::Cloud, "deletes or opens up what the forge keeps", PLAN, |it| {
-        let (first, second) = (it.operand(0), it.operand(1));
-        match it.name() {
-            "gh" => {
-                matches!(second, "delete")
-                    && matches!(
-                        first,
-                        "repo"
-                            | "release"
-                            | "secret"
-                            | "variable"
-                            | "ssh-key"
-                            | "gpg-key"
-                            | "run"
-                            | "cache"
-                            | "issue"
-                            | "label"
-                    )
-                    || first == "repo"
-                        && (second == "archive" || second == "edit" && it.has(&["--visibility"]))
-                    || first == "api"
-                        && it
-                            .arguments()
-                            .texts(&["-X", "--method"])
-                            .iter()
-                            .any(|it| it.eq_ignore_ascii_case("delete"))
-                    || first == "secret" && second == "set"
-                    || first == "pr" && second == "merge" && it.has(&["--admin"])
+    command(
+        "cloud.forge",
+        Category::Cloud,
+        "deletes or opens up what the forge keeps",
+        PLAN,
+        |it| {
+            let (first, second) = (it.operand(0), it.operand(1));
+            match it.name() {
+                "gh" => {
+                    matches!(second, "delete")
+                        && matches!(
+                            first,
+                            "repo"
+                                | "release"
+                                | "secret"
+                                | "variable"
+                                | "ssh-key"
+                                | "gpg-key"
+                                | "run"
+                                | "cache"
+                                | "issue"
+                                | "label"
+                        )
+                        || first == "repo"
+                            && (second == "archive"
+                                || second == "edit" && it.has(&["--visibility"]))
+                        || first == "api"
+                            && it
+                                .arguments()
+                                .texts(&["-X", "--method"])
+                                .iter()
+                                .any(|it| it.eq_ignore_ascii_case("delete"))
+                        || first == "secret" && second == "set"
+                        || first == "pr" && second == "merge" && it.has(&["--admin"])
+                }
+                "glab" => second == "delete",
+                _ => false,
             }
-            "glab" => second == "delete",
-            _ => false,
-        }
-    }),
+        },
+    ),
 ];

@@ -4,7 +4,7 @@
 //! condition names. Files are held to it as servers are: what an application keeps in one is
 //! seldom in git. Not here: what runs within a script or a migration, which nobody sees.
 
-use super::{Act, Check, Rule};
+use super::{Act, Rule, command};
 use crate::guard::arguments::Arguments;
 use crate::guard::category::Category;
 use crate::guard::lower::{Command, STAR, Word};
@@ -12,8 +12,7 @@ use crate::guard::lower::{Command, STAR, Word};
 const TEST: &str = "Work on a database for tests, and call it one.";
 
 const fn rule(id: &'static str, refused: &'static str, check: fn(&Act<'_>) -> bool) -> Rule {
-    let category = Category::Database;
-    Rule { id, category, refused, instead: TEST, check: Check::Command(check) }
+    command(id, Category::Database, refused, TEST, check)
 }
 
 pub(super) const RULES: &[Rule] = &[

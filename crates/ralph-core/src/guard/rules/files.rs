@@ -2,22 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Check, Rule, Touch};
+use super::{Rule, Touch, path};
 use crate::guard::access::Mode;
 use crate::guard::category::Category;
 use crate::guard::place::{Extent, Spot};
 
 const INSIDE: &str = "Work inside the project, or in a temporary directory.";
-
-const fn path(
-    id: &'static str,
-    category: Category,
-    refused: &'static str,
-    instead: &'static str,
-    check: fn(&Touch<'_>) -> bool,
-) -> Rule {
-    Rule { id, category, refused, instead, check: Check::Path(check) }
-}
 
 /// The rules on devices, which come before all others on paths.
 pub(super) const DEVICES: &[Rule] = &[

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::{Act, Check, Rule, Touch};
+use super::{Act, Check, Rule, Touch, command, path};
 use crate::guard::access::Mode;
 use crate::guard::category::Category;
 use crate::guard::git::Git;
@@ -14,67 +14,69 @@ use crate::task::Keeper;
 
 const SAY: &str = "If this stands in the way of the work, say so in your answer.";
 
-const fn path(
-    id: &'static str,
-    refused: &'static str,
-    instead: &'static str,
-    check: fn(&Touch<'_>) -> bool,
-) -> Rule {
-    Rule { id, category: Category::LoopIntegrity, refused, instead, check: Check::Path(check) }
-}
-
-const fn command(
-    id: &'static str,
-    refused: &'static str,
-    instead: &'static str,
-    check: fn(&Act<'_>) -> bool,
-) -> Rule {
-    Rule { id, category: Category::LoopIntegrity, refused, instead, check: Check::Command(check) }
-}
-
 pub(super) const RULES: &[Rule] = &[
-    path("loop.state", "holds the trusted state of the run", SAY, |it| {
+    path("loop.state", Category::LoopIntegrity, "holds the trusted state of the run", SAY, |it| {
         owner(it) == Some(Owner::State)
     }),
     path(
         "loop.settings",
+        Category::LoopIntegrity,
         "belongs to ralph's settings; an agent does not change its own orders",
         SAY,
         |it| owner(it) == Some(Owner::Settings),
     ),
     path(
         "loop.own-files",
+        Category::LoopIntegrity,
         "holds files of ralph's own; an agent does not change its own orders and records",
         SAY,
         |it| owner(it) == Some(Owner::OwnFiles),
     ),
     path(
         "loop.task-file",
+        Category::LoopIntegrity,
         "has the task list, which ralph writes",
         "Report progress in your answer instead.",
         |it| owner(it) == Some(Owner::TaskFile),
     ),
-    path("loop.requirements", "has the requirements, which are read-only", SAY, |it| {
-        owner(it) == Some(Owner::Requirements)
-    }),
-    path("loop.protected-path", "is protected in this project", SAY, |it| {
-        owner(it) == Some(Owner::Protected)
-    }),
-    path("loop.hook-settings", "holds settings that switch hooks on and off", SAY, hook_settings),
+    path(
+        "loop.requirements",
+        Category::LoopIntegrity,
+        "has the requirements, which are read-only",
+        SAY,
+        |it| owner(it) == Some(Owner::Requirements),
+    ),
+    path(
+        "loop.protected-path",
+        Category::LoopIntegrity,
+        "is protected in this project",
+        SAY,
+        |it| owner(it) == Some(Owner::Protected),
+    ),
+    path(
+        "loop.hook-settings",
+        Category::LoopIntegrity,
+        "holds settings that switch hooks on and off",
+        SAY,
+        hook_settings,
+    ),
     command(
         "loop.meddling",
+        Category::LoopIntegrity,
         "would meddle with the run that this session belongs to",
         "Say in your answer what you want to be done.",
         |it| it.command.argv.first().is_some_and(|it| it.raw() == "ralph") && meddles(it.words()),
     ),
     command(
         "loop.kill",
+        Category::LoopIntegrity,
         "would end the run that this session belongs to, or its agent",
         "End only processes that you started, by their id.",
         kills_the_loop,
     ),
     command(
         "loop.environment",
+        Category::LoopIntegrity,
         "changes the variables by which the run is found",
         "Leave the variables of ralph as they are.",
         |it| {
@@ -86,6 +88,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
     command(
         "loop.git-hooks",
+        Category::LoopIntegrity,
         "changes which hooks git runs",
         "Leave `core.hooksPath` alone; hooks that fail have a reason.",
         |it| {

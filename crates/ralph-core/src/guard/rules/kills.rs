@@ -4,7 +4,7 @@
 //! only fits it. A name that half of the machine runs under fits the agent as well. Not here: what
 //! would end the run itself, which is a matter of loop integrity.
 
-use super::{Act, Check, Rule};
+use super::{Act, Rule, command};
 use crate::guard::arguments::Arguments;
 use crate::guard::category::Category;
 use crate::guard::lower::{Command, Word};
@@ -12,8 +12,7 @@ use crate::guard::lower::{Command, Word};
 const OWN: &str = "End only processes that you started, by their id.";
 
 const fn rule(id: &'static str, refused: &'static str, check: fn(&Act<'_>) -> bool) -> Rule {
-    let category = Category::Process;
-    Rule { id, category, refused, instead: OWN, check: Check::Command(check) }
+    command(id, Category::Process, refused, OWN, check)
 }
 
 pub(super) const RULES: &[Rule] = &[

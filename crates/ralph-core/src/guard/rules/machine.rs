@@ -1,19 +1,9 @@
 //! The machine: disks, its strength, rights, its configuration, what is started later.
 
-use super::{Act, Check, Rule};
+use super::{Rule, command};
 use crate::guard::category::Category;
 use crate::guard::interpreter::{self, Deed};
 use crate::guard::lower::{Command, Copies, Word};
-
-const fn rule(
-    id: &'static str,
-    category: Category,
-    refused: &'static str,
-    instead: &'static str,
-    check: fn(&Act<'_>) -> bool,
-) -> Rule {
-    Rule { id, category, refused, instead, check: Check::Command(check) }
-}
 
 const RIGHTS: &str = "Do the work with the rights you have; say in your answer what needs more.";
 const MACHINE: &str = "Leave the machine as it is; say in your answer what it needs.";
@@ -22,41 +12,48 @@ const MACHINE: &str = "Leave the machine as it is; say in your answer what it ne
 const LARGEST: u64 = 10 << 30;
 
 pub(super) const RULES: &[Rule] = &[
-    rule("disk.format", Category::Disk, "formats or repartitions a disk", "Work on files.", |it| {
-        const TOOLS: [&str; 18] = [
-            "fdisk",
-            "sfdisk",
-            "cfdisk",
-            "gdisk",
-            "sgdisk",
-            "parted",
-            "wipefs",
-            "blkdiscard",
-            "mkswap",
-            "swapoff",
-            "swapon",
-            "cryptsetup",
-            "lvremove",
-            "vgremove",
-            "pvremove",
-            "mdadm",
-            "hdparm",
-            "grub-install",
-        ];
-        let formats =
-            it.name().starts_with("mkfs") || it.name() == "mke2fs" || it.name() == "newfs";
-        let lists = it.has(&["-l", "--list", "print"]) || it.only_asks();
-        (formats || TOOLS.contains(&it.name())) && !lists
-            || it.is(&["diskutil"])
-                && (it.operand(0).starts_with("erase") || it.operand(0).starts_with("partition"))
-            || it.is(&["efibootmgr", "bootctl", "update-grub"]) && !it.words().is_empty()
-    }),
-    rule("disk.mount", Category::Disk, "changes what is mounted", MACHINE, |it| {
+    command(
+        "disk.format",
+        Category::Disk,
+        "formats or repartitions a disk",
+        "Work on files.",
+        |it| {
+            const TOOLS: [&str; 18] = [
+                "fdisk",
+                "sfdisk",
+                "cfdisk",
+                "gdisk",
+                "sgdisk",
+                "parted",
+                "wipefs",
+                "blkdiscard",
+                "mkswap",
+                "swapoff",
+                "swapon",
+                "cryptsetup",
+                "lvremove",
+                "vgremove",
+                "pvremove",
+                "mdadm",
+                "hdparm",
+                "grub-install",
+            ];
+            let formats =
+                it.name().starts_with("mkfs") || it.name() == "mke2fs" || it.name() == "newfs";
+            let lists = it.has(&["-l", "--list", "print"]) || it.only_asks();
+            (formats || TOOLS.contains(&it.name())) && !lists
+                || it.is(&["diskutil"])
+                    && (it.operand(0).starts_with("erase")
+                        || it.operand(0).starts_with("partition"))
+                || it.is(&["efibootmgr", "bootctl", "update-grub"]) && !it.words().is_empty()
+        },
+    ),
+    command("disk.mount", Category::Disk, "changes what is mounted", MACHINE, |it| {
         it.is(&["mount", "umount", "losetup", "pivot_root"])
             && !it.operands().is_empty()
             && !it.only_asks()
     }),
-    rule(
+    command(
         "dos.fork-bomb",
         Category::Exhaustion,
         "starts processes without end",
@@ -73,7 +70,7 @@ pub(super) const RULES: &[Rule] = &[
                     .is_some_and(|code| interpreter::deeds(&code).contains(&Deed::Multiplies))
         },
     ),
-    rule(
+    command(
         "dos.flood",
         Category::Exhaustion,
         "writes without end",
@@ -109,7 +106,7 @@ pub(super) const RULES: &[Rule] = &[
             }
         },
     ),
-    rule(
+    command(
         "dos.large-file",
         Category::Exhaustion,
         "makes a file of more than 10 GiB",
@@ -136,7 +133,7 @@ pub(super) const RULES: &[Rule] = &[
                 .any(|size| size > LARGEST)
         },
     ),
-    rule(
+    command(
         "dos.stress",
         Category::Exhaustion,
         "uses up the machine on purpose",
@@ -147,7 +144,7 @@ pub(super) const RULES: &[Rule] = &[
                 || it.is(&["ping"]) && it.short('f')
         },
     ),
-    rule(
+    command(
         "priv.become-root",
         Category::Privilege,
         "runs a command with the rights of another user",
@@ -173,7 +170,7 @@ pub(super) const RULES: &[Rule] = &[
             wraps || itself
         },
     ),
-    rule(
+    command(
         "priv.set-id",
         Category::Privilege,
         "makes a program run with the rights of its owner",
@@ -196,17 +193,17 @@ pub(super) const RULES: &[Rule] = &[
                     })
         },
     ),
-    rule("priv.ownership", Category::Privilege, "gives files to root", RIGHTS, |it| {
+    command("priv.ownership", Category::Privilege, "gives files to root", RIGHTS, |it| {
         it.is(&["chown"]) && matches!(it.operand(0).split(':').next(), Some("root" | "0"))
     }),
-    rule("priv.accounts", Category::Privilege, "changes users and groups", MACHINE, |it| {
+    command("priv.accounts", Category::Privilege, "changes users and groups", MACHINE, |it| {
         it.is(&[
             "useradd", "usermod", "userdel", "groupadd", "groupmod", "groupdel", "passwd",
             "chpasswd", "adduser", "addgroup", "deluser", "gpasswd", "visudo", "chsh", "newusers",
             "vipw", "vigr", "dscl",
         ]) && !it.only_asks()
     }),
-    rule(
+    command(
         "sysconf.services",
         Category::SystemConfiguration,
         "changes the services of the machine",
@@ -263,7 +260,7 @@ pub(super) const RULES: &[Rule] = &[
             }
         },
     ),
-    rule(
+    command(
         "sysconf.firewall",
         Category::SystemConfiguration,
         "changes the firewall",
@@ -296,7 +293,7 @@ pub(super) const RULES: &[Rule] = &[
             }
         },
     ),
-    rule(
+    command(
         "sysconf.kernel",
         Category::SystemConfiguration,
         "changes the kernel, the clock or the network",
@@ -336,7 +333,7 @@ pub(super) const RULES: &[Rule] = &[
             }
         },
     ),
-    rule(
+    command(
         "sysconf.packages",
         Category::SystemConfiguration,
         "removes packages of the system",
@@ -359,14 +356,14 @@ pub(super) const RULES: &[Rule] = &[
             }
         },
     ),
-    rule(
+    command(
         "sysconf.crontab",
         Category::SystemConfiguration,
         "removes or edits scheduled jobs",
         MACHINE,
         |it| it.is(&["crontab"]) && (it.short('r') || it.short('e') || it.short('i')),
     ),
-    rule(
+    command(
         "persist.schedule",
         Category::Persistence,
         "has something run later, when nobody looks",

@@ -1,6 +1,6 @@
 //! The network: what leaves the machine, and who comes in.
 
-use super::{Act, Check, Rule};
+use super::{Act, Rule, command};
 use crate::guard::arguments::Arguments;
 use crate::guard::category::Category;
 use crate::guard::git::Git;
@@ -13,18 +13,8 @@ use crate::guard::network::{
 
 const ASK: &str = "Say in your answer what should be sent where, and let the user do it.";
 
-const fn rule(
-    id: &'static str,
-    category: Category,
-    refused: &'static str,
-    instead: &'static str,
-    check: fn(&Act<'_>) -> bool,
-) -> Rule {
-    Rule { id, category, refused, instead, check: Check::Command(check) }
-}
-
 pub(super) const RULES: &[Rule] = &[
-    rule(
+    command(
         "revshell.netcat",
         Category::RemoteAccess,
         "gives a shell to whoever is at the other end",
@@ -51,7 +41,7 @@ pub(super) const RULES: &[Rule] = &[
             }
         },
     ),
-    rule(
+    command(
         "revshell.interpreter",
         Category::RemoteAccess,
         "connects a shell to the network",
@@ -61,7 +51,7 @@ pub(super) const RULES: &[Rule] = &[
                 .is_some_and(|code| interpreter::deeds(&code).contains(&Deed::Connects))
         },
     ),
-    rule(
+    command(
         "revshell.tunnel",
         Category::RemoteAccess,
         "opens a way into this machine",
@@ -77,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
             _ => false,
         },
     ),
-    rule(
+    command(
         "revshell.remote",
         Category::RemoteAccess,
         "works on another machine",
@@ -94,15 +84,21 @@ pub(super) const RULES: &[Rule] = &[
             _ => false,
         },
     ),
-    rule("exfil.upload", Category::Exfiltration, "sends a file to another machine", ASK, uploads),
-    rule(
+    command(
+        "exfil.upload",
+        Category::Exfiltration,
+        "sends a file to another machine",
+        ASK,
+        uploads,
+    ),
+    command(
         "exfil.pipe",
         Category::Exfiltration,
         "sends the output of a command to another machine",
         ASK,
         sends_input,
     ),
-    rule(
+    command(
         "exfil.substitution",
         Category::Exfiltration,
         "puts what a command reads into a request to another machine",
@@ -116,7 +112,7 @@ pub(super) const RULES: &[Rule] = &[
                 && speaks_elsewhere(it)
         },
     ),
-    rule(
+    command(
         "exfil.secret-variable",
         Category::Exfiltration,
         "puts a secret into a request to another machine",
@@ -131,12 +127,8 @@ pub(super) const RULES: &[Rule] = &[
                 && speaks_elsewhere(it)
         },
     ),
-    rule(
-        "exfil.copy",
-        Category::Exfiltration,
-        "copies files to another machine",
-        ASK,
-        |it| match it.name() {
+    command("exfil.copy", Category::Exfiltration, "copies files to another machine", ASK, |it| {
+        match it.name() {
             "scp" | "rsync" => {
                 let values = ["-i", "-P", "-F", "-o", "-e", "--rsh", "--exclude", "-l"];
                 let to = Arguments::new(it.words(), &values).operands().pop();
@@ -149,9 +141,9 @@ pub(super) const RULES: &[Rule] = &[
             "gh" => it.operand(0) == "gist" && it.operand(1) == "create",
             "mail" | "mailx" | "sendmail" | "mutt" | "msmtp" => !it.words().is_empty(),
             _ => false,
-        },
-    ),
-    rule(
+        }
+    }),
+    command(
         "exfil.push-elsewhere",
         Category::Exfiltration,
         "pushes to an address that is no remote of this repository",

@@ -1,23 +1,13 @@
 //! The machine's power, other processes, and containers. Not here: what ends processes.
 
-use super::{Act, Check, Rule};
+use super::{Act, Rule, command};
 use crate::guard::category::Category;
-
-const fn rule(
-    id: &'static str,
-    category: Category,
-    refused: &'static str,
-    instead: &'static str,
-    check: fn(&Act<'_>) -> bool,
-) -> Rule {
-    Rule { id, category, refused, instead, check: Check::Command(check) }
-}
 
 const OWN: &str = "End only processes that you started, by their id.";
 const PLAIN: &str = "Run the container without it.";
 
 pub(super) const RULES: &[Rule] = &[
-    rule(
+    command(
         "proc.power",
         Category::Process,
         "turns the machine off",
@@ -47,47 +37,53 @@ pub(super) const RULES: &[Rule] = &[
             }
         },
     ),
-    rule("proc.debug", Category::Process, "reaches into another process", OWN, |it| {
+    command("proc.debug", Category::Process, "reaches into another process", OWN, |it| {
         it.is(&["gdb", "strace", "ltrace", "reptyr", "gcore"]) && it.arguments().short('p')
             || it.command.wrappers.iter().any(|wrapper| wrapper == "strace") && it.is(&["-p"])
     }),
-    rule("container.privileged", Category::Container, "gives a container the host", PLAIN, |it| {
-        let runs = matches!(it.operand(0), "run" | "create" | "exec")
-            || it.has(&["run", "create", "exec"]);
-        is_engine(it)
-            && runs
-            && (it.has(&["--privileged", "--device"]) || {
-                let value = |flags: &[&str]| it.arguments().texts(flags);
-                value(&["--pid", "--ipc", "--userns", "--uts", "--cgroupns"])
-                    .iter()
-                    .any(|it| it == "host")
-                    || value(&["--security-opt"])
+    command(
+        "container.privileged",
+        Category::Container,
+        "gives a container the host",
+        PLAIN,
+        |it| {
+            let runs = matches!(it.operand(0), "run" | "create" | "exec")
+                || it.has(&["run", "create", "exec"]);
+            is_engine(it)
+                && runs
+                && (it.has(&["--privileged", "--device"]) || {
+                    let value = |flags: &[&str]| it.arguments().texts(flags);
+                    value(&["--pid", "--ipc", "--userns", "--uts", "--cgroupns"])
                         .iter()
-                        .any(|it| it.contains("unconfined") || it.contains("disable"))
-                    || value(&["--cap-add"]).iter().any(|it| {
-                        let name = it.to_ascii_uppercase();
-                        [
-                            "ALL",
-                            "SYS_ADMIN",
-                            "SYS_PTRACE",
-                            "SYS_MODULE",
-                            "DAC_READ_SEARCH",
-                            "NET_ADMIN",
-                            "SYS_RAWIO",
-                        ]
-                        .iter()
-                        .any(|power| name.trim_start_matches("CAP_") == *power)
-                    })
-            })
-    }),
-    rule(
+                        .any(|it| it == "host")
+                        || value(&["--security-opt"])
+                            .iter()
+                            .any(|it| it.contains("unconfined") || it.contains("disable"))
+                        || value(&["--cap-add"]).iter().any(|it| {
+                            let name = it.to_ascii_uppercase();
+                            [
+                                "ALL",
+                                "SYS_ADMIN",
+                                "SYS_PTRACE",
+                                "SYS_MODULE",
+                                "DAC_READ_SEARCH",
+                                "NET_ADMIN",
+                                "SYS_RAWIO",
+                            ]
+                            .iter()
+                            .any(|power| name.trim_start_matches("CAP_") == *power)
+                        })
+                })
+        },
+    ),
+    command(
         "container.mount",
         Category::Container,
         "mounts the host into a container",
         "Mount only the project.",
         |it| is_engine(it) && mounts(it).iter().any(|source| is_host(it, source)),
     ),
-    rule(
+    command(
         "container.escape",
         Category::Container,
         "leaves its container",
@@ -103,7 +99,7 @@ pub(super) const RULES: &[Rule] = &[
                     && it.arguments().texts(&["-H", "--host"]).iter().any(|it| into(it))
         },
     ),
-    rule(
+    command(
         "container.prune",
         Category::Container,
         "removes containers, images or volumes of others",

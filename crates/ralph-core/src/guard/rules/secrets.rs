@@ -3,30 +3,11 @@
 use std::path::Path;
 
 use super::network::is_secret_name;
-use super::{Act, Check, Rule, Touch};
+use super::{Act, Rule, Touch, command, path};
 use crate::guard::access::Mode;
 use crate::guard::category::Category;
 use crate::guard::lower::Word;
 use crate::guard::network::{host, is_local};
-
-const fn path(
-    id: &'static str,
-    refused: &'static str,
-    instead: &'static str,
-    check: fn(&Touch<'_>) -> bool,
-) -> Rule {
-    Rule { id, category: Category::Credentials, refused, instead, check: Check::Path(check) }
-}
-
-const fn rule(
-    id: &'static str,
-    category: Category,
-    refused: &'static str,
-    instead: &'static str,
-    check: fn(&Act<'_>) -> bool,
-) -> Rule {
-    Rule { id, category, refused, instead, check: Check::Command(check) }
-}
 
 const WITHOUT: &str = "Do without it; say in your answer what needs a secret.";
 
@@ -119,7 +100,7 @@ const LOADING: [&str; 22] = [
 ];
 
 pub(super) const RULES: &[Rule] = &[
-    path("cred.secret-files", "holds secrets", WITHOUT, |it| {
+    path("cred.secret-files", Category::Credentials, "holds secrets", WITHOUT, |it| {
         looks(it) && it.placed.places().iter().any(|place| is_secret(it, place))
             || it.placed.mode == Mode::Remove
                 && it.act.is_some_and(|act| act.is(&["mv"]))
@@ -127,6 +108,7 @@ pub(super) const RULES: &[Rule] = &[
     }),
     path(
         "cred.home",
+        Category::Credentials,
         "holds secrets among everything else",
         "Copy or search only what the work needs.",
         |it| {
@@ -138,6 +120,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
     path(
         "cred.env-file",
+        Category::Credentials,
         "holds the project's secrets",
         "Look at `.env.example`, or ask for what you need in your answer.",
         |it| {
@@ -152,15 +135,21 @@ pub(super) const RULES: &[Rule] = &[
                     })
         },
     ),
-    path("cred.process", "shows the environment of a process", WITHOUT, |it| {
-        looks(it)
-            && it.placed.places().iter().any(|place| {
-                place.starts_with("/proc")
-                    && place.file_name().is_some_and(|it| it == "environ" || it == "mem")
-            })
-    }),
-    rule("cred.store", Category::Credentials, "asks a store of secrets", WITHOUT, asks_store),
-    rule("cred.print", Category::Credentials, "prints a secret", WITHOUT, |it| {
+    path(
+        "cred.process",
+        Category::Credentials,
+        "shows the environment of a process",
+        WITHOUT,
+        |it| {
+            looks(it)
+                && it.placed.places().iter().any(|place| {
+                    place.starts_with("/proc")
+                        && place.file_name().is_some_and(|it| it == "environ" || it == "mem")
+                })
+        },
+    ),
+    command("cred.store", Category::Credentials, "asks a store of secrets", WITHOUT, asks_store),
+    command("cred.print", Category::Credentials, "prints a secret", WITHOUT, |it| {
         let prints = it.command.feeds.is_none() && it.command.redirects.is_empty();
         let named = it.command.variables.iter().any(|name| is_secret_name(name));
         match it.name() {
@@ -176,7 +165,7 @@ pub(super) const RULES: &[Rule] = &[
             _ => false,
         }
     }),
-    rule(
+    command(
         "env.loader",
         Category::Environment,
         "makes other programs load code",
@@ -190,7 +179,7 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     ),
-    rule(
+    command(
         "env.path",
         Category::Environment,
         "puts a directory that anybody writes to in front of the programs",
@@ -207,7 +196,7 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     ),
-    rule(
+    command(
         "env.trust",
         Category::Environment,
         "sends traffic through somebody else, or trusts anybody",

@@ -1,19 +1,10 @@
 //! The supply chain: code of others that is run unseen, and what is published to others.
 
-use super::{Act, Check, Rule};
+use super::{Act, Rule, command};
 use crate::guard::access::{Mode, accesses};
 use crate::guard::category::Category;
 use crate::guard::lower::{Command, ShellWords, Word, is_shell, shell_code};
 use crate::guard::network::{addresses, host, is_local, is_number};
-
-const fn rule(
-    id: &'static str,
-    refused: &'static str,
-    instead: &'static str,
-    check: fn(&Act<'_>) -> bool,
-) -> Rule {
-    Rule { id, category: Category::SupplyChain, refused, instead, check: Check::Command(check) }
-}
 
 const LOOK: &str =
     "Download it, look at it, and use the project's package manager where there is one.";
@@ -37,23 +28,41 @@ const FETCHERS: [&str; 12] = [
 ];
 
 pub(super) const RULES: &[Rule] = &[
-    rule("supply.pipe-to-shell", "runs code from the network that nobody has seen", LOOK, |it| {
-        is_fetched(it) && reads_program(it)
-    }),
-    rule("supply.download-and-run", "runs what the same command has just downloaded", LOOK, |it| {
-        let runs = accesses(it.command).into_iter().filter(|access| access.mode == Mode::Execute);
-        let mut names = runs.map(|access| plain(access.path.raw())).collect::<Vec<_>>();
-        if is_interpreter(it.name()) {
-            names.extend(it.operands().first().map(|script| plain(script)));
-        }
-        let before = it.all.iter().take_while(|command| !std::ptr::eq(*command, it.command));
-        let fetched: Vec<String> = before.flat_map(downloaded).collect();
-        names.iter().any(|name| !name.is_empty() && fetched.contains(name))
-    }),
-    rule("supply.publish", "publishes to a registry", USER, publishes),
-    rule("supply.registry", "takes packages from another registry", REGISTRY, other_registry),
-    rule(
+    command(
+        "supply.pipe-to-shell",
+        Category::SupplyChain,
+        "runs code from the network that nobody has seen",
+        LOOK,
+        |it| is_fetched(it) && reads_program(it),
+    ),
+    command(
+        "supply.download-and-run",
+        Category::SupplyChain,
+        "runs what the same command has just downloaded",
+        LOOK,
+        |it| {
+            let runs =
+                accesses(it.command).into_iter().filter(|access| access.mode == Mode::Execute);
+            let mut names = runs.map(|access| plain(access.path.raw())).collect::<Vec<_>>();
+            if is_interpreter(it.name()) {
+                names.extend(it.operands().first().map(|script| plain(script)));
+            }
+            let before = it.all.iter().take_while(|command| !std::ptr::eq(*command, it.command));
+            let fetched: Vec<String> = before.flat_map(downloaded).collect();
+            names.iter().any(|name| !name.is_empty() && fetched.contains(name))
+        },
+    ),
+    command("supply.publish", Category::SupplyChain, "publishes to a registry", USER, publishes),
+    command(
+        "supply.registry",
+        Category::SupplyChain,
+        "takes packages from another registry",
+        REGISTRY,
+        other_registry,
+    ),
+    command(
         "supply.untrusted-source",
+        Category::SupplyChain,
         "installs from an address without a name or without encryption",
         REGISTRY,
         |it| {

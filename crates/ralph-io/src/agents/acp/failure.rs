@@ -54,6 +54,7 @@ impl AcpTranslator {
             | FailureClass::Malformed
             | FailureClass::Empty
             | FailureClass::HardTimeout
+            | FailureClass::Overran
             | FailureClass::IdleTimeout
             | FailureClass::BadCall
                 if is_deaf =>
@@ -66,6 +67,7 @@ impl AcpTranslator {
             | FailureClass::Malformed
             | FailureClass::Empty
             | FailureClass::HardTimeout
+            | FailureClass::Overran
             | FailureClass::IdleTimeout
             | FailureClass::TurnLimit
             | FailureClass::RateLimited { .. }

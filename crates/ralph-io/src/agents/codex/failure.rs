@@ -185,6 +185,7 @@ pub(super) fn with_hint(class: FailureClass, words: &str) -> Failure {
         | FailureClass::Malformed
         | FailureClass::Empty
         | FailureClass::HardTimeout
+        | FailureClass::Overran
         | FailureClass::IdleTimeout
         | FailureClass::TurnLimit
         | FailureClass::RateLimited { .. }

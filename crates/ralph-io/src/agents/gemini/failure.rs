@@ -214,6 +214,7 @@ impl Manners {
             | FailureClass::Malformed
             | FailureClass::Empty
             | FailureClass::HardTimeout
+            | FailureClass::Overran
             | FailureClass::IdleTimeout
             | FailureClass::TurnLimit
             | FailureClass::Overloaded

@@ -69,6 +69,29 @@ fn what_was_staged_stays_or_is_kept() {
 }
 
 #[test]
+fn what_is_staged_after_a_commit_of_ours_is_seen_at_the_next() {
+    let world = World::new();
+    let mut git = world.open();
+    for iteration in 1..=2 {
+        world.write("a.txt", &format!("changed {iteration}\n"));
+        let order = order_for(iteration, &mut git);
+        made(git.commit(&order));
+    }
+    world.write("a.txt", "changed once more\n");
+    let order = order_for(3, &mut git);
+    world.write("late.txt", "staged\n");
+    world.git(&["add", "late.txt"]);
+    made(git.commit(&order));
+    assert_eq!(world.git(&["diff", "--cached", "--name-only"]), "late.txt");
+    world.write("late.txt", "in the work tree\n");
+    let order = order_for(4, &mut git);
+    made(git.commit(&order));
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+    let kept = format!("refs/ralph/kept/{}/4-index:late.txt", mark(4).run);
+    assert_eq!(world.git(&["show", &kept]), "staged");
+}
+
+#[test]
 fn an_index_in_which_the_agent_added_everything_is_left_alone() {
     let world = World::new();
     world.write("a.txt", "changed\n");

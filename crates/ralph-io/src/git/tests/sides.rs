@@ -77,11 +77,14 @@ fn a_conflict_leaves_everything_where_it_is() {
     let order = order_for(1, &mut git);
     made(git.commit(&order));
     let before = world.users();
-    let name = format!("refs/ralph/set-aside/{}", run());
+    let name = format!("refs/ralph/kept/{}/set-aside", run());
     let conflict = PutBack::Conflict { kept: name.clone(), paths: vec!["long.txt".into()] };
+    assert_eq!(git.repository().set_aside_for(), Ok(vec![run()]));
     assert_eq!(git.put_back(&run()), Ok(conflict));
     assert_eq!(world.users(), before);
     assert_eq!(world.ralphs_refs(), [name]);
+    assert_eq!(git.repository().set_aside_for(), Ok(vec![]));
+    assert_eq!(git.put_back(&run()), Ok(PutBack::Nothing), "it is not tried again");
 }
 
 #[test]
@@ -93,7 +96,7 @@ fn an_ignored_file_in_the_way_is_a_conflict() {
     world.write("untracked.txt", "made by the run, and ignored\n");
     let before = world.users();
     let paths = vec!["untracked.txt".into()];
-    let kept = format!("refs/ralph/set-aside/{}", run());
+    let kept = format!("refs/ralph/kept/{}/set-aside", run());
     assert_eq!(git.put_back(&run()), Ok(PutBack::Conflict { kept, paths }));
     assert_eq!(world.users(), before);
 }

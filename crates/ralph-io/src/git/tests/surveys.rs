@@ -236,3 +236,31 @@ fn an_index_that_is_split_or_cached_works() {
         }
     }
 }
+
+#[test]
+fn what_git_is_told_not_to_see_is_seen_unless_the_user_said_so() {
+    for how in ["--assume-unchanged", "--skip-worktree"] {
+        let world = World::new();
+        let mut git = world.open();
+        let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+        world.git(&["update-index", how, "a.txt"]);
+        world.write("a.txt", "changed\n");
+        let seen = git.observe(&checkpoint, &[]).expect("observed").expect("a repository");
+        let paths: Vec<&str> = seen.files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(paths, ["a.txt"], "{how}");
+        assert_eq!(seen.meddling, ["a.txt (whose changes git was told not to see)"], "{how}");
+        assert_eq!(world.git(&["ls-files", "-v", "a.txt"]), "H a.txt", "{how}: it is put back");
+
+        let world = World::new();
+        world.git(&["update-index", how, "a.txt"]);
+        world.write("a.txt", "changed\n");
+        let mut git = world.open();
+        let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+        world.write("new.txt", "new\n");
+        world.git(&["add", "new.txt"]);
+        let seen = git.observe(&checkpoint, &[]).expect("observed").expect("a repository");
+        let paths: Vec<&str> = seen.files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!((paths.as_slice(), seen.meddling.len()), (&["new.txt"][..], 0), "{how}");
+        assert_ne!(world.git(&["ls-files", "-v", "a.txt"]), "H a.txt", "{how}: it is the user's");
+    }
+}

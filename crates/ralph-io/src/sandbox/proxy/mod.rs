@@ -22,10 +22,16 @@ mod tunnel;
 mod variables;
 
 pub use dial::{Resolve, system_resolver};
+#[cfg(target_os = "linux")]
 pub(super) use handover::listener_at;
 pub use handover::{Handover, Purpose, call, hand_over};
 pub use server::{Limits, Proxy, Service};
 pub use variables::{PORT_INSIDE, proxy_variables};
+
+/// Reads the head of a request, for fuzzing.
+pub(crate) fn fuzz(bytes: &[u8]) {
+    request::fuzz(bytes);
+}
 
 #[cfg(test)]
 mod tests;

@@ -139,6 +139,24 @@ fn rewritten(
     head.into_bytes()
 }
 
+/// Reads a head, for fuzzing. What the server gets is one head, and names whom was judged.
+pub(super) fn fuzz(bytes: &[u8]) {
+    if let Ok(Request::Plain { host, port, head }) = Request::read(bytes) {
+        let head = String::from_utf8(head).expect("what was text is text");
+        assert_eq!(head.find("\r\n\r\n"), Some(head.len() - 4), "one head: {head:?}");
+        let rest = head.replace("\r\n", "");
+        assert!(!rest.contains(['\r', '\n', '\0']), "nothing else ends a line: {head:?}");
+        let hosts = || head.lines().filter(|line| line.to_ascii_lowercase().starts_with("host:"));
+        assert_eq!(hosts().count(), 1, "one host: {head:?}");
+        let told =
+            hosts().next().and_then(|line| line.split_once(':')).map(|(_, host)| host.trim());
+        let told = told.and_then(|told| {
+            read_authority(told).or_else(|| read_authority(&format!("{told}:{PLAIN_PORT}")))
+        });
+        assert_eq!(told, Some((host, port)), "the host that was judged: {head:?}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use expect_test::expect;

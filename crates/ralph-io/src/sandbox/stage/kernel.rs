@@ -27,8 +27,10 @@ pub(super) enum Depth {
 
 /// Leaves namespaces for fresh ones. Only for a process with one thread.
 pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    debug_assert!(!flags.contains(UnshareFlags::FILES));
-    // SAFETY: The call is unsafe for the sake of `FILES` alone, which nobody here asks for.
+    if flags.contains(UnshareFlags::FILES) {
+        return Err(io::Error::other("files stay shared"));
+    }
+    // SAFETY: The call is unsafe for the sake of `FILES` alone, which was just refused.
     unsafe { rustix::thread::unshare_unsafe(flags) }?;
     Ok(())
 }

@@ -1,6 +1,10 @@
 //! What is on the screen, at several sizes, in several states, with and without color.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use expect_test::{Expect, expect};
+use ralph_core::checklist::Checklist;
 use ralph_core::event::WaitReason;
 use ralph_core::outcome::Outcome;
 use ralph_core::plan::PlanLook;
@@ -180,6 +184,55 @@ fn ten_thousand_tasks_keep_the_current_one_in_sight() {
     rig.screen.list_top = Some(usize::MAX);
     let seen = rig.text();
     assert!(seen.contains("T-10000"), "{seen}");
+}
+
+/// Claims that a task is being worked on, and returns the words of the rows.
+fn words(rig: &mut Rig) -> Vec<Arc<str>> {
+    rig.cells();
+    rig.screen.facts.work.rows.iter().map(|row| Arc::clone(&row.text)).collect()
+}
+
+#[test]
+fn of_ten_thousand_rows_only_those_are_made_again_that_changed() {
+    let mut rig = Rig::new();
+    rig.begin(recipe(Work::Tasks(TaskWork::new("plan.json"))));
+    rig.tell(Event::TasksRead { list: Box::new(task_list(10_000)), remarks: Vec::new() });
+    let before = words(&mut rig);
+    rig.iterate(1, Role::Implement, Some("T-5000"));
+    let after = words(&mut rig);
+    let made: Vec<usize> =
+        (0..10_000).filter(|at| !Arc::ptr_eq(&before[*at], &after[*at])).collect();
+    assert_eq!(made, [4_999]);
+    rig.tell(Event::GateChecked { result: result("lint", GateStatus::Passed, "") });
+    let rows = Arc::clone(&rig.screen.facts.work.rows);
+    rig.cells();
+    assert!(Arc::ptr_eq(&rows, &rig.screen.facts.work.rows), "a gate changes no row");
+}
+
+#[test]
+fn all_items_of_a_long_plan_can_be_scrolled_to() {
+    let mut rig = Rig::new();
+    rig.begin(prompt_recipe()).pass(10).iterate(1, Role::Build, None);
+    let item = |at: u32| format!("- [{}] Item {at}", if at < 3 { "x" } else { " " });
+    let plan = (0..10_000).map(item).collect::<Vec<_>>().join("\n");
+    let looks = Arc::new(AtomicUsize::new(0));
+    let (text, counted) = (plan.clone(), Arc::clone(&looks));
+    rig.live.read_plan = Box::new(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Some(Checklist::read(&text))
+    });
+    rig.tell(Event::PlanSeen { look: PlanLook::of(&plan) });
+    let seen = rig.sized(70, 16);
+    assert!(seen.contains("Plan 3/10000") && seen.contains("○ Item 11 "), "{seen}");
+    rig.screen.focus = Panel::List;
+    rig.screen.list_top = Some(5_000);
+    rig.tell(Event::GateChecked { result: result("lint", GateStatus::Passed, "") });
+    let seen = rig.text();
+    assert!(seen.contains("○ Item 5002 "), "{seen}");
+    rig.screen.list_top = Some(usize::MAX);
+    let seen = rig.text();
+    assert!(seen.contains("○ Item 9999 ") && seen.contains("✔ Item 2 "), "{seen}");
+    assert_eq!(looks.load(Ordering::SeqCst), 1, "it is read after the run has looked at it");
 }
 
 #[test]

@@ -1,15 +1,22 @@
 //! A run shown again: played, and stepped through by iteration.
 
+use std::collections::VecDeque;
+
+use ralph_core::checklist::Checklist;
+use ralph_core::plan::PlanLook;
+
 use super::*;
 use crate::tui::display::{Host, Stay};
 use crate::tui::keys::Key;
-use crate::tui::player::{Moment, Player, Recording};
+use crate::tui::player::{Moment, Player, Recording, Said};
 use crate::tui::press::{Deed, press};
 use crate::tui::screen::Play;
 
 /// A record of three iterations with a word in each.
 struct Record {
     facts: Vec<Recorded>,
+    said: VecDeque<AgentEvent>,
+    looks: usize,
 }
 
 impl Recording for Record {
@@ -17,9 +24,19 @@ impl Recording for Record {
         Ok(std::mem::take(&mut self.facts))
     }
 
-    fn heard(&mut self, state: &RunState, _: &Event, known: usize) -> Vec<AgentEvent> {
-        let said = [text(&format!("word {}\n", state.iterations)), text("more\n")];
-        said.into_iter().skip(known).collect()
+    fn turn_to(&mut self, state: &RunState, _: &Event) {
+        self.said = [text(&format!("word {}\n", state.iterations)), text("more\n")].into();
+    }
+
+    fn heard(&mut self) -> Said {
+        let events: Vec<AgentEvent> = self.said.pop_front().into_iter().collect();
+        Said { events, read: 2 - self.said.len() as u64, of: 2 }
+    }
+
+    fn plan(&mut self, _: &RunState) -> Option<Checklist> {
+        self.looks += 1;
+        assert_eq!(self.looks, 1, "it is read once for each time that the run looked");
+        Some(Checklist::read("- [x] Read\n- [ ] Print\n- [ ] Say why\n"))
     }
 }
 
@@ -31,7 +48,7 @@ fn record() -> Vec<Recorded> {
         rig.pass(60).check("lint", GateStatus::Passed, "");
         rig.tell(Event::IterationEnded { iteration: IterationNumber(number) });
     }
-    rig.told
+    rig.course.told
 }
 
 fn player(facts: Vec<Recorded>, moment: Moment) -> (Player, Screen) {
@@ -39,7 +56,7 @@ fn player(facts: Vec<Recorded>, moment: Moment) -> (Player, Screen) {
     let mut screen = Screen::new((&options.style).into(), options.clock.clone());
     screen.size = Size::new(80, 24);
     let send = Box::new(|_: &_| Err("nobody is there".to_owned()));
-    let record = Box::new(Record { facts });
+    let record = Box::new(Record { facts, said: VecDeque::new(), looks: 0 });
     let mut player = Player::new(Link::default(), options, record, moment, send);
     player.begin(&mut screen);
     (player, screen)
@@ -113,4 +130,28 @@ fn a_run_elsewhere_is_shown_up_to_now_and_can_be_asked() {
     let seen = later(&mut player, &mut screen, 1);
     assert!(seen.contains("nobody is there"), "{seen}");
     assert_eq!(rest.len(), 2);
+}
+
+#[test]
+fn of_the_last_plan_all_items_are_shown_and_of_those_before_what_was_recorded() {
+    let mut rig = Rig::new();
+    rig.begin(prompt_recipe());
+    for (number, plan) in [(1, "- [ ] Read\n"), (2, "- [x] Read\n- [ ] Print\n")] {
+        rig.pass(10).iterate(number, Role::Build, None);
+        rig.tell(Event::PlanSeen { look: PlanLook::of(plan) });
+        rig.pass(10).tell(Event::IterationEnded { iteration: IterationNumber(number) });
+    }
+    let (mut player, mut screen) = player(rig.course.told, Moment::Past);
+    let step = |player: &mut Player, screen: &mut Screen| {
+        push(player, screen, &Key::Right);
+        later(player, screen, 1)
+    };
+    let first = step(&mut player, &mut screen);
+    assert!(first.contains(" ○ Read ") && !first.contains("Say why"), "{first}");
+    let last = step(&mut player, &mut screen);
+    let items: Vec<usize> = ["○ Print", "○ Say why", "✔ Read"]
+        .iter()
+        .map(|item| last.find(item).unwrap_or_else(|| panic!("no {item}: {last}")))
+        .collect();
+    assert!(items.is_sorted(), "what is open comes first: {last}");
 }

@@ -23,6 +23,7 @@ struct State {
     written: Vec<u8>,
     entered: usize,
     left: usize,
+    was_resized: bool,
     mood: Mood,
 }
 
@@ -72,6 +73,12 @@ impl Device for Toy {
 
     fn size(&self) -> Option<(u16, u16)> {
         Some((80, 24))
+    }
+
+    fn was_resized(&mut self) -> bool {
+        let mut was_resized = false;
+        self.set(|state| was_resized = std::mem::take(&mut state.was_resized));
+        was_resized
     }
 
     fn read(&mut self, patience: Duration, keys: &mut Vec<u8>) -> Heard {
@@ -143,9 +150,15 @@ fn scene() -> Scene {
         kept.lock().expect("no panic").push(wish.clone());
         Ok(())
     });
-    let setup = Setup { device: Box::new(toy.clone()), send, screen: link.clone(), options };
+    let setup = Setup {
+        device: Box::new(toy.clone()),
+        send,
+        read_plan: Box::new(|| None),
+        screen: link.clone(),
+        options,
+    };
     let mut view = FullScreen::start(setup, |link| link, plain.clone());
-    let told = tasks().told;
+    let told = tasks().course.told;
     let mut state = RunState::begin(&told[0]).expect("the first event");
     view.tell(&told[0], &state);
     for fact in &told[1..] {
@@ -221,6 +234,18 @@ fn a_terminal_that_vanishes_or_breaks_leaves_the_run_alone() {
         scene.end();
         assert_eq!(scene.plain.told(), 1);
     }
+}
+
+#[test]
+fn a_terminal_that_has_its_old_size_again_is_drawn_anew() {
+    let scene = scene();
+    scene.toy.shows("T-002");
+    scene.toy.set(|state| {
+        state.written.clear();
+        state.was_resized = true;
+    });
+    scene.toy.shows("T-002");
+    assert_eq!(scene.toy.0.0.lock().expect("no panic").entered, 1);
 }
 
 #[test]

@@ -16,6 +16,7 @@ fn two_iterations(stage: &mut Stage) {
         files: Vec::new(),
         more_files: 2,
         history: History::Same,
+        checked_out: None,
         uncommitted: Vec::new(),
         leaks: Vec::new(),
         meddling: Vec::new(),

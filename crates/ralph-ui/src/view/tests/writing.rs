@@ -50,7 +50,7 @@ fn every_view_is_told_and_a_broken_one_stops_nothing() {
     ]);
     let mut scene = Stage::new(&pipe());
     scene.begin(recipe());
-    let state = scene.state.as_ref().expect("the run has begun");
+    let state = scene.course.state();
     let event = Event::Warned { text: "careful".into() };
     let recorded = Recorded { seq: 2, at: START, ran: Millis::ZERO, event };
     fanout.tell(&recorded, state);
@@ -87,7 +87,7 @@ fn an_event_that_is_no_json_is_remembered_as_an_error() {
     };
     let recorded = Recorded { seq: 1, at: START, ran: Millis::ZERO, event };
     let mut view = JsonView::new(Vec::new());
-    view.tell(&recorded, scene.state.as_ref().expect("the run has begun"));
+    view.tell(&recorded, scene.course.state());
     assert!(view.first_error().is_some());
 }
 

@@ -88,7 +88,7 @@ fn deny_and_end() {
 }
 
 /// Judges a call that is made within a run.
-fn judged(input: &[u8], run: &Run) -> Option<Value> {
+pub(super) fn judged(input: &[u8], run: &Run) -> Option<Value> {
     #[derive(Deserialize)]
     struct Asked {
         cwd: Option<PathBuf>,

@@ -3,7 +3,7 @@
 //!
 //! Not here: how a kind of agent is called and read. Its adapter knows that.
 
-use ralph_core::recipe::AgentKind;
+use ralph_core::recipe::{AgentKind, Origin};
 use ralph_io::agents::{asking_for_text, kind_of, without_call};
 
 use super::jq::filter_in;
@@ -233,17 +233,9 @@ impl Preset {
 
 /// Returns whether an adapter adds flags of its own, in front of those given.
 fn has_flags(kind: AgentKind) -> bool {
-    match kind {
-        AgentKind::Claude
-        | AgentKind::Codex
-        | AgentKind::Amp
-        | AgentKind::Cline
-        | AgentKind::Gemini
-        | AgentKind::Opencode
-        | AgentKind::Copilot
-        | AgentKind::Qwen
-        | AgentKind::Pi => true,
-        AgentKind::Acp | AgentKind::Text | AgentKind::Custom | AgentKind::Sim => false,
+    match kind.origin() {
+        Origin::Product => true,
+        Origin::Command | Origin::BuiltIn => false,
     }
 }
 

@@ -78,6 +78,21 @@ fn later_layers_win_and_every_value_knows_its_origin() {
     assert_eq!((loaded.files, loaded.warnings), (files, Vec::new()));
 }
 
+/// Each takes the square of its length if every key is looked for among all others.
+#[test]
+fn a_file_of_many_keys_is_read_in_time() {
+    let keys = |count: usize| (0..count).map(|number| (format!("K{number}"), json!("x")));
+    let vars: Map<String, Value> = keys(5_000).collect();
+    let loaded = load(base(&json!({ "vars": vars }).to_string())).expect("valid");
+    assert_eq!(
+        loaded.origin("vars.K4999").to_string().split(':').next(),
+        Some(".ralph/settings.json")
+    );
+    let unknown: Map<String, Value> = keys(5_000).collect();
+    let error = load(base(&Value::from(unknown).to_string())).expect_err("unknown keys");
+    assert_eq!(error.problems.len(), 5_000);
+}
+
 #[test]
 fn a_shorter_list_leaves_no_origin_behind() {
     let loaded = load(with_local(r#"{"protect": ["a", "b"]}"#, r#"{"protect": ["c"]}"#));

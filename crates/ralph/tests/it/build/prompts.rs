@@ -141,7 +141,7 @@ fn no_agent_gives_orders_to_the_next() {
 }
 
 #[test]
-fn a_template_that_git_does_not_see_change_is_told_of() {
+fn a_template_that_git_does_not_see_is_put_back_or_told_of() {
     let calls = json!([
         { "when": { "role": "review" }, "do": [
             { "verdict": { "verdict": "changes_requested", "feedback": "More.", "criteria": [] } }
@@ -151,15 +151,25 @@ fn a_template_that_git_does_not_see_change_is_told_of() {
             handoff("Did it.")
         ] }
     ]);
-    let sealed = stories(&calls, &json!({}));
-    sealed.write(".gitignore", ".ralph/\n");
-    sealed.git(&["rm", "-rq", "--cached", ".ralph"]);
-    sealed.write(".ralph/prompts/review.md", "Look.\n");
-    commit_all(&sealed);
-    build(&sealed, &["4"]).expect_code(1);
-    let warned = sealed.events_of("warned");
-    let told = "the prompt template review.md was changed during the run";
-    assert!(warned.iter().any(|event| event["text"] == told), "{warned:?}");
+    for was_there in [true, false] {
+        let sealed = stories(&calls, &json!({}));
+        sealed.write(".gitignore", ".ralph/\n");
+        sealed.git(&["rm", "-rq", "--cached", ".ralph"]);
+        if was_there {
+            sealed.write(".ralph/prompts/review.md", "Look.\n");
+        }
+        commit_all(&sealed);
+        build(&sealed, &["4"]).expect_code(1);
+        if was_there {
+            assert_eq!(sealed.read(".ralph/prompts/review.md"), "Look.\n");
+            let failed = sealed.events_of("gate_checked");
+            assert_eq!(failed[0]["result"]["gate"], "git's own files", "{failed:?}");
+        } else {
+            let warned = sealed.events_of("warned");
+            let told = "the prompt template review.md was changed during the run";
+            assert!(warned.iter().any(|event| event["text"] == told), "{warned:?}");
+        }
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ const BACKENDS: [&str; 3] = ["native", "bwrap", "landlock"];
 
 /// Returns the backends that work here. In CI all must; elsewhere it is said what is left out.
 #[expect(clippy::print_stderr, reason = "what is left out must be seen")]
-fn backends() -> Vec<&'static str> {
+pub(crate) fn backends() -> Vec<&'static str> {
     let sealed = crate::sealed();
     let works = |backend: &&str| {
         let tried = inside(&sealed, backend, &["true"]);

@@ -36,7 +36,7 @@ fn agent_gates_and_git_work_inside_and_reach_nothing_else() {
         let probes = probes.replace("$STATE", &sealed.state().join("..").display().to_string());
         let gate = format!(
             "test -f work.txt && ! {{ echo x > {outside}/gate; }} 2>/dev/null && \
-             ! {{ echo x > .ralph/settings.json; }} 2>/dev/null || test \"$RALPH_SANDBOX\" = landlock"
+             {{ test \"$RALPH_SANDBOX\" = landlock || ! {{ echo x > .ralph/settings.json; }} 2>/dev/null; }}"
         );
         sealed.script(
             &json!([{ "do": [

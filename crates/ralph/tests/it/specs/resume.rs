@@ -1,17 +1,11 @@
 //! Runs that are interrupted or killed, with agents that were about to lose the plan: it is back,
 //! and the run goes on as if nothing had happened.
 
-use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
-
 use ralph_testkit::sealed::Sealed;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{
-    PLAN, check_items, commit, complete, expect_warning, plan, planned, prompt, says, specs,
-};
+use super::{PLAN, check_items, commit, complete, expect_warning, planned, prompt, says};
 
 const TWO: &str = "# Plan\n\n- [ ] Greet\n- [ ] Part\n";
 
@@ -161,93 +155,4 @@ fn more_iterations_can_be_had_later() {
     sealed.ralph(&["resume", "-m", "4"]).expect_code(0);
     assert_eq!(sealed.runs().len(), 1);
     expect_done(&sealed, "later");
-}
-
-/// Plans in two iterations and builds in three, each committed.
-fn work() -> Sealed {
-    let draft =
-        |text: &str| json!([{ "sleep": 0.02 }, plan(text), { "sleep": 0.02 }, commit("Plan")]);
-    let join = |deeds: Value, last: Value| {
-        let mut deeds = deeds.as_array().cloned().unwrap_or_default();
-        deeds.push(last);
-        deeds
-    };
-    let item = |name: &str, last: Value| {
-        let tick = format!("sed -i 's/\\[ \\] {name}/[x] {name}/' {PLAN}");
-        json!([
-            { "sleep": 0.02 },
-            { "write": { "path": format!("{name}.txt"), "text": "x\n" } },
-            { "run": { "command": tick } },
-            { "sleep": 0.02 },
-            // A commit that was made before a kill is not made again.
-            { "run": { "command": format!("git add -A; git diff --cached --quiet || git commit --quiet -m {name}") } },
-            last,
-        ])
-    };
-    let calls = json!([
-        { "when": { "role": "plan", "iteration": 1 }, "do": join(draft("- [ ] One\n"), says("More.")) },
-        { "when": { "role": "plan" }, "do": join(json!([
-            { "sleep": 0.02 },
-            plan("- [ ] One\n- [ ] Two\n- [ ] Three\n"),
-            { "run": { "command": "git add -A; git diff --cached --quiet || git commit --quiet -m Plan" } },
-        ]), complete()) },
-        { "when": { "iteration": 1 }, "do": item("One", says("One.")) },
-        { "when": { "iteration": 2 }, "do": item("Two", says("Two.")) },
-        { "do": item("Three", complete()) },
-    ]);
-    specs(&calls, &json!({}))
-}
-
-/// Kills ralph at moments spread over plan and build; what differs between them is chance.
-#[test]
-fn a_kill_at_any_moment_changes_nothing() {
-    let run_all = |sealed: &Sealed| {
-        for mode in ["plan", "build"] {
-            sealed.ralph(&[mode]).expect_code(0);
-        }
-    };
-    let undisturbed = work();
-    let begun = Instant::now();
-    run_all(&undisturbed);
-    let whole = begun.elapsed();
-    let essence = |sealed: &Sealed| {
-        // The settings name a scenario of their own.
-        let tree = sealed.git(&["ls-tree", "-r", "HEAD"]);
-        let tree: Vec<String> = tree
-            .lines()
-            .filter(|line| !line.ends_with("settings.json"))
-            .map(str::to_owned)
-            .collect();
-        (tree, sealed.git(&["status", "--porcelain"]))
-    };
-    let expect = essence(&undisturbed);
-    for moment in 0..12_u32 {
-        let sealed = work();
-        let mode = if moment % 2 == 0 { "plan" } else { "build" };
-        if mode == "build" {
-            sealed.ralph(&["plan"]).expect_code(0);
-        }
-        let before = sealed.runs();
-        let running = sealed.start(&[mode]);
-        thread::sleep(whole / 2 * moment / 12 + Duration::from_millis(u64::from(moment % 3)));
-        running.signal(Signal::KILL);
-        running.wait();
-        assert_eq!(sealed.survivors(), [""; 0], "killed {mode} at {moment}/12");
-        // A kill before the first event leaves nothing to go on with.
-        let journals = sealed.runs().into_iter().filter(|run| !before.contains(run));
-        let texts = journals.map(|run| fs::read_to_string(run.join("journal.jsonl")));
-        let journal: String = texts.map(Result::unwrap_or_default).collect();
-        let end = match (journal.contains("\"run_started\""), journal.contains("\"run_ended\"")) {
-            (true, true) => None,
-            (true, false) => Some(sealed.ralph(&["resume"])),
-            (false, _) => Some(sealed.ralph(&[mode])),
-        };
-        if let Some(end) = end {
-            assert_eq!(end.code, Some(0), "killed {mode} at {moment}/12:\n{}", end.stderr);
-        }
-        if mode == "plan" {
-            sealed.ralph(&["build"]).expect_code(0);
-        }
-        assert_eq!(essence(&sealed), expect, "killed {mode} at {moment}/12");
-    }
 }

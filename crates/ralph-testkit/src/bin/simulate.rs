@@ -1,0 +1,213 @@
+//! Simulates runs for as long as it is told, and says what it found.
+//!
+//! `simulate [--for 10m] [--runs N] [--from SEED] [--jobs 2] [--sweep] [--all]`, or
+//! `simulate --plan FILE` and `simulate --seed SEED` to see one run with its journal. With `--sweep` the process dies at every
+//! step of every plan; with `--all` the search goes on after something was found.
+
+#![expect(clippy::print_stdout, reason = "a program that says what it found")]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{env, fs, panic, process, thread};
+
+use ralph_testkit::simulation::{Plan, Report, Tally, check, draw, run, shrink, sweep};
+
+/// Whoever takes longer than this is named.
+const SLOW: Duration = Duration::from_secs(2);
+
+/// What is to be done.
+struct Wanted {
+    time: Option<Duration>,
+    runs: Option<u64>,
+    from: u64,
+    jobs: u64,
+    kind: Kind,
+    after: After,
+    plan: Option<Plan>,
+}
+
+/// How plans are played.
+enum Kind {
+    /// As they were drawn.
+    Drawn,
+    /// With a death at every step.
+    Sweep,
+}
+
+/// What happens after something was found.
+enum After {
+    Stop,
+    GoOn,
+}
+
+/// What all workers found.
+#[derive(Default)]
+struct Sums {
+    tally: Tally,
+    runs: u64,
+    /// By what is wrong: how often, and the first seed and plan.
+    found: BTreeMap<String, (u64, u64, Plan, Report)>,
+}
+
+fn main() {
+    let wanted = match wanted(env::args().skip(1)) {
+        Ok(wanted) => wanted,
+        Err(said) => {
+            println!("simulate: {said}");
+            process::exit(2);
+        }
+    };
+    // What a panic says is part of the report.
+    panic::set_hook(Box::new(|_| {}));
+    if let Some(plan) = &wanted.plan {
+        return play(plan);
+    }
+    let (begun, next, is_over) = (Instant::now(), AtomicU64::new(0), AtomicBool::new(false));
+    let sums = Mutex::new(Sums::default());
+    thread::scope(|scope| {
+        for _ in 0..wanted.jobs {
+            scope.spawn(|| worker(&wanted, begun, &next, &is_over, &sums));
+        }
+    });
+    let Sums { tally, runs, found } = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let seconds = begun.elapsed().as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    let rate = runs as f64 / seconds;
+    println!("{tally}");
+    println!("{runs} runs in {seconds:.1} s, {rate:.0} a second, from seed {}", wanted.from);
+    if found.is_empty() {
+        println!("nothing was found");
+        return;
+    }
+    for (times, seed, plan, report) in found.values() {
+        tell(*times, *seed, plan, report);
+    }
+    process::exit(1);
+}
+
+/// Takes seeds until the time is over or something is found.
+fn worker(
+    wanted: &Wanted,
+    begun: Instant,
+    next: &AtomicU64,
+    is_over: &AtomicBool,
+    sums: &Mutex<Sums>,
+) {
+    while !is_over.load(Ordering::Relaxed) {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if wanted.time.is_some_and(|time| begun.elapsed() > time)
+            || wanted.runs.is_some_and(|most| number >= most)
+        {
+            break;
+        }
+        let seed = wanted.from.wrapping_add(number);
+        let (plan, asked) = (draw(seed), Instant::now());
+        let (runs, plan, report) = match wanted.kind {
+            Kind::Drawn => (1, plan.clone(), check(&plan)),
+            Kind::Sweep => match sweep(&plan) {
+                (Some((deadly, report)), deaths) => (deaths + 1, deadly, report),
+                (None, deaths) => (deaths + 1, plan.clone(), run(&plan)),
+            },
+        };
+        let took = asked.elapsed();
+        if took > SLOW {
+            let (steps, events) = (report.steps, report.journal.len());
+            println!("seed {seed} took {took:.1?}: {steps} steps, {events} events");
+        }
+        let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
+        sums.tally.add(&report.tally);
+        sums.runs += runs;
+        let Some(first) = report.violations.first() else { continue };
+        sums.found.entry(first.kind()).or_insert_with(|| (0, seed, plan, report)).0 += 1;
+        match wanted.after {
+            After::Stop => is_over.store(true, Ordering::Relaxed),
+            After::GoOn => {}
+        }
+    }
+}
+
+/// Says what was found, in the smallest plan in which it can be.
+fn tell(times: u64, seed: u64, plan: &Plan, report: &Report) {
+    println!("\nseed {seed}: {}", report.violations[0]);
+    println!("({times} times alike)");
+    let wrong = report.violations[0].kind();
+    let fails = |plan: &Plan| check(plan).violations.iter().any(|found| found.kind() == wrong);
+    let small = if fails(plan) { shrink(plan, fails) } else { plan.clone() };
+    for violation in &check(&small).violations {
+        println!("in the smallest plan: {violation}");
+    }
+    println!("{}", serde_json::to_string(&small).unwrap_or_default());
+}
+
+/// Plays one plan, also undisturbed, and shows the journals.
+fn play(plan: &Plan) {
+    println!("{}", serde_json::to_string(plan).unwrap_or_default());
+    for plan in [plan.clone(), plan.undisturbed()] {
+        let report = run(&plan);
+        for recorded in &report.journal {
+            let line = format!("{:?}", recorded.event);
+            println!("{} {}", recorded.seq, line.chars().take(600).collect::<String>());
+        }
+        println!("{:?}\n{:?}\n", report.violations, report.ended);
+    }
+    println!("{:?}", check(plan).violations);
+}
+
+fn wanted(mut args: impl Iterator<Item = String>) -> Result<Wanted, String> {
+    let mut wanted = Wanted {
+        time: None,
+        runs: None,
+        from: 0,
+        jobs: 1,
+        kind: Kind::Drawn,
+        after: After::Stop,
+        plan: None,
+    };
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--sweep" => wanted.kind = Kind::Sweep,
+            "--all" => wanted.after = After::GoOn,
+            _ => {
+                let value = args.next().ok_or(format!("`{arg}` wants a value"))?;
+                take(&mut wanted, &arg, &value)?;
+            }
+        }
+    }
+    if wanted.time.is_none() && wanted.runs.is_none() {
+        wanted.time = Some(Duration::from_secs(10));
+    }
+    Ok(wanted)
+}
+
+fn take(wanted: &mut Wanted, arg: &str, value: &str) -> Result<(), String> {
+    let number = || value.parse::<u64>().map_err(|_| format!("`{value}` is no number"));
+    match arg {
+        "--for" => wanted.time = Some(span(value)?),
+        "--runs" => wanted.runs = Some(number()?),
+        "--from" => wanted.from = number()?,
+        "--jobs" => wanted.jobs = number()?.max(1),
+        "--seed" => wanted.plan = Some(draw(number()?)),
+        "--plan" => {
+            let text = fs::read_to_string(value).unwrap_or_default();
+            let plan = serde_json::from_str(&text);
+            wanted.plan = Some(plan.map_err(|why| format!("no plan in `{value}`: {why}"))?);
+        }
+        _ => return Err(format!("nobody knows `{arg}`")),
+    }
+    Ok(())
+}
+
+/// Reads a span such as `90s`, `10m` or `2h`.
+fn span(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no span such as `10m`");
+    let (digits, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    match unit {
+        "s" => Ok(Duration::from_secs(number)),
+        "m" => Ok(Duration::from_secs(number * 60)),
+        "h" => Ok(Duration::from_secs(number * 3600)),
+        _ => Err(wrong()),
+    }
+}

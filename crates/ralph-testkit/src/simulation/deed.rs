@@ -1,0 +1,591 @@
+//! What agents do: to the files, to the history, to the task list and to the plan, and what they
+//! say. A deed follows from the call alone, and done twice it is done once.
+//!
+//! Not here: which agent is asked when.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "an agent does what most do, unless its character says otherwise"
+)]
+
+use std::rc::Rc;
+
+use ralph_core::event::Purpose;
+use ralph_core::failure::FailureClass;
+use ralph_core::ids::{Role, TaskId};
+use ralph_core::ports::Request;
+use ralph_core::review::{ReviewState, ReviewStatus};
+use ralph_core::task::{Task, TaskList, TaskStatus};
+use ralph_core::units::Timestamp;
+use serde_json::json;
+
+use super::plan::{Act, Character, CommitMode, Plan, Workflow};
+use super::recipe::{PLAN, PROTECTED, TASKS, WORK};
+use super::repository::{Content, Repository};
+
+/// What a reviewer means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meant {
+    /// The work is good.
+    Approval,
+    /// It is not.
+    Changes,
+    /// Nothing that could be understood.
+    Nothing,
+}
+
+/// What came of a call beside what it did to the world.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deed {
+    /// What is said last.
+    pub text: String,
+    /// Whether that holds the completion response, in the words that count.
+    pub claims: bool,
+    /// What is meant by it, where a verdict is wanted.
+    pub meant: Meant,
+    /// Why there is no answer, if there is none.
+    pub failure: Option<FailureClass>,
+    /// Whether files of git's own were changed.
+    pub meddled: bool,
+}
+
+/// What an agent finds.
+pub struct Scene<'a> {
+    /// The plan of the run.
+    pub plan: &'a Plan,
+    /// The call.
+    pub request: &'a Request,
+    /// What the agent is like.
+    pub act: Act,
+    /// The repository.
+    pub repository: &'a mut Repository,
+    /// The task list as it stood when the question was first asked.
+    pub known: Option<&'a TaskList>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+impl Scene<'_> {
+    /// Does what the agent does.
+    pub fn play(mut self) -> Deed {
+        use Character as C;
+        let failure = self.failure();
+        // Whoever is asked again after a death begins with the list as it was.
+        if let (Purpose::Work, Some(known), Some(Content::List(_))) =
+            (&self.request.purpose, self.known, self.repository.work.get(TASKS))
+        {
+            let known = Content::List(Rc::new(known.clone()));
+            self.repository.work.insert(TASKS.to_owned(), known);
+        }
+        let mut deed = match (&self.request.purpose, self.request.role) {
+            (Purpose::Message, _) => self.message(),
+            (Purpose::Gate(_), _) | (Purpose::Work, Role::Review) => self.verdict(),
+            (Purpose::Work, Role::Compact) => self.memory(),
+            (Purpose::Work, _) => self.work(),
+        };
+        let is_cut_short = matches!(
+            self.act.character,
+            C::Empty
+                | C::NotInstalled
+                | C::NotLoggedIn
+                | C::BadCall
+                | C::Overloaded
+                | C::FullWindow
+        );
+        if failure.is_some() {
+            deed.text = if is_cut_short { String::new() } else { "I was about to".to_owned() };
+            deed.claims = false;
+            deed.meant = Meant::Nothing;
+        }
+        Deed { failure, ..deed }
+    }
+
+    fn is_work_wanted(&self) -> bool {
+        self.request.purpose == Purpose::Work
+            && matches!(
+                self.request.role,
+                Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix
+            )
+    }
+
+    fn failure(&self) -> Option<FailureClass> {
+        use Character as C;
+        let in_minutes = |minutes: i64| Timestamp(self.now.0 + minutes * 60_000);
+        let limited = |at| FailureClass::RateLimited { resets_at: at };
+        match self.act.character {
+            C::Crashes | C::CrashesAtOnce => Some(FailureClass::Crashed),
+            C::Empty => Some(FailureClass::Empty),
+            C::Malformed => Some(FailureClass::Malformed),
+            C::Hangs => Some(FailureClass::HardTimeout),
+            C::Idles => Some(FailureClass::IdleTimeout),
+            C::RunsOutOfTurns => Some(FailureClass::TurnLimit),
+            C::Limited => Some(limited(Some(in_minutes(i64::from(self.act.salt) * 30)))),
+            C::LimitedInThePast => Some(limited(Some(in_minutes(-60)))),
+            C::LimitedForLong => Some(limited(None)),
+            C::Overloaded => Some(FailureClass::Overloaded),
+            C::NotInstalled => Some(FailureClass::NotInstalled),
+            C::NotLoggedIn => Some(FailureClass::NotLoggedIn),
+            C::BadCall => Some(FailureClass::BadCall),
+            C::FullWindow => Some(FailureClass::ContextExceeded),
+            C::Honest
+            | C::Silent
+            | C::Lazy
+            | C::Sloppy
+            | C::ClaimsInProse
+            | C::Liar
+            | C::Blocked
+            | C::Garbage
+            | C::Approves
+            | C::Rejects
+            | C::RejectsWithoutWords
+            | C::ApprovesItself
+            | C::EditsProtected
+            | C::Commits
+            | C::Rewrites
+            | C::SwitchesBranch
+            | C::EditsList
+            | C::DeletesList
+            | C::BreaksList
+            | C::DeletesPlan
+            | C::EmptiesPlan
+            | C::Leaks
+            | C::Meddles
+            | C::ChangesFiles
+            | C::Amends
+            | C::Floods => None,
+        }
+    }
+
+    fn message(&mut self) -> Deed {
+        let text = match self.act.character {
+            Character::Garbage | Character::Lazy => "\n```\n```\n".to_owned(),
+            _ => format!("<response>Do step {}</response>", self.request.iteration),
+        };
+        said(text)
+    }
+
+    fn memory(&mut self) -> Deed {
+        self.stray();
+        let text = match self.act.character {
+            Character::Garbage | Character::Lazy | Character::Liar => "I remember much.".to_owned(),
+            _ => json!({
+                "project_summary": format!("State after {}.", self.request.iteration),
+                "completed_work": ["something"],
+                "active_constraints": [],
+                "architectural_decisions": [],
+                "file_knowledge": [],
+            })
+            .to_string(),
+        };
+        said(text)
+    }
+
+    /// Where words are asked for, some change files all the same.
+    fn stray(&mut self) {
+        match self.act.character {
+            Character::ChangesFiles | Character::Meddles => {
+                self.write("work/reviewer", "strayed");
+            }
+            Character::EditsProtected => self.write(PROTECTED, "exit 0"),
+            Character::Commits => {
+                self.write("work/reviewer", "committed");
+                self.commit_all();
+            }
+            Character::Rewrites => self.rewrite(),
+            Character::SwitchesBranch => self.switch(),
+            Character::DeletesList => drop(self.repository.work.remove(TASKS)),
+            Character::BreaksList => self.write(TASKS, "{"),
+            _ => {}
+        }
+    }
+
+    fn verdict(&mut self) -> Deed {
+        use Character as C;
+        self.stray();
+        let is_bad = self.repository.work.values().any(|content| content.says("bad"));
+        let is_late = self.request.iteration.0 % 3 == self.act.salt % 3;
+        let meant = match self.act.character {
+            C::Rejects | C::RejectsWithoutWords => Meant::Changes,
+            C::Garbage | C::Lazy | C::ClaimsInProse => Meant::Nothing,
+            C::Approves | C::Liar | C::ApprovesItself => Meant::Approval,
+            _ if is_bad => Meant::Changes,
+            C::Silent if is_late => Meant::Changes,
+            _ => Meant::Approval,
+        };
+        let is_kept =
+            self.plan.workflow == Workflow::Stories && self.request.purpose == Purpose::Work;
+        if is_kept {
+            self.review_in_list(meant);
+            if self.commits() {
+                self.commit_all();
+            }
+        }
+        let feedback = match self.act.character {
+            C::RejectsWithoutWords => "",
+            C::Rejects => "Mend the edges in work/a:12.",
+            _ => "Mend it.",
+        };
+        let text = match meant {
+            Meant::Nothing => "Approved! <promise>COMPLETE</promise> DONE".to_owned(),
+            Meant::Approval => {
+                json!({"verdict": "approved", "feedback": "", "criteria": []}).to_string()
+            }
+            Meant::Changes => {
+                json!({"verdict": "changes_requested", "feedback": feedback, "criteria": []})
+                    .to_string()
+            }
+        };
+        Deed { meant, ..said(text) }
+    }
+
+    /// Gives a verdict in the task list, as a reviewer does that keeps it.
+    fn review_in_list(&mut self, meant: Meant) {
+        let character = self.act.character;
+        let cheats = matches!(character, Character::EditsList);
+        let salt = self.act.salt;
+        let mend = if character == Character::RejectsWithoutWords { "" } else { "Mend the edges." };
+        self.edit_list(|task, list| {
+            if let Some(task) = its(task, list) {
+                let count = task.review.count + 1;
+                match meant {
+                    Meant::Approval => {
+                        task.status = TaskStatus::Done;
+                        let feedback = String::new();
+                        task.review =
+                            ReviewState { status: ReviewStatus::Approved, count, feedback };
+                    }
+                    Meant::Changes => {
+                        let (status, feedback) = (ReviewStatus::ChangesRequested, mend.to_owned());
+                        task.review = ReviewState { status, count, feedback };
+                    }
+                    Meant::Nothing => {}
+                }
+            }
+            if cheats {
+                scramble(list, salt);
+            }
+        });
+    }
+
+    fn work(&mut self) -> Deed {
+        use Character as C;
+        let does = !matches!(
+            self.act.character,
+            C::Lazy
+                | C::Liar
+                | C::CrashesAtOnce
+                | C::Empty
+                | C::Blocked
+                | C::Idles
+                | C::Limited
+                | C::LimitedInThePast
+                | C::LimitedForLong
+                | C::Overloaded
+                | C::NotInstalled
+                | C::NotLoggedIn
+                | C::BadCall
+                | C::FullWindow
+        );
+        let mut is_all_done = false;
+        if does {
+            is_all_done = self.produce();
+        }
+        self.misbehave();
+        if does && self.plan.workflow == Workflow::Stories {
+            self.hand_in();
+        }
+        self.cheat_in_list();
+        if does && self.commits() && self.act.character != C::Floods {
+            self.commit_all();
+        }
+        if self.act.character == C::Rewrites {
+            self.rewrite();
+        }
+        if self.act.character == C::SwitchesBranch {
+            self.switch();
+        }
+        let claims = match self.act.character {
+            C::Liar | C::Sloppy => true,
+            C::Silent | C::Lazy | C::ClaimsInProse | C::Garbage => false,
+            _ => does && is_all_done,
+        };
+        Deed { claims, meddled: self.act.character == C::Meddles, ..said(self.words(claims)) }
+    }
+
+    fn words(&self, claims: bool) -> String {
+        use Character as C;
+        let task = self.request.task.as_ref().map(|TaskId(id)| id.as_str()).unwrap_or_default();
+        let response = match self.plan.workflow {
+            Workflow::Prompt | Workflow::PromptFile => "DONE",
+            Workflow::Template
+            | Workflow::SpecsPlan
+            | Workflow::SpecsBuild
+            | Workflow::ListPlan
+            | Workflow::Tasks
+            | Workflow::Stories => "COMPLETE",
+        };
+        let claim = if claims { format!("<promise>{response}</promise>") } else { String::new() };
+        let mut account = json!({
+            "task_completed": {"task_id": task, "summary": format!("Did {task}."), "fully_complete": true},
+        });
+        match self.act.character {
+            C::ClaimsInProse => {
+                return format!(
+                    "All is {response}. I say {response}: `<promise>`{response}`</promise>`, promise {response}, \
+                     <response>not yet</response> <promise>{response}</promise>"
+                );
+            }
+            C::Garbage => {
+                return "{\"task_completed\": [[[ \u{1b}[31m \u{fffd} <promise>".to_owned();
+            }
+            C::Floods => return "words ".repeat(2_000) + &claim,
+            C::Blocked => {
+                account["blocked"] = json!({"needs": "a key", "why": "there is none"});
+            }
+            C::Amends => {
+                let new = format!("new-{}", self.request.iteration);
+                account["plan_amendments"] = json!([
+                    {"action": "add", "task": {"id": new, "title": "New", "description": "New.", "acceptanceCriteria": ["It is"], "status": "done"}, "reason": "r"},
+                    {"action": "remove", "task_id": "task-1", "reason": "r"},
+                    {"action": "modify", "task_id": "task-2", "changes": {"title": "Other"}, "reason": "r"},
+                    {"action": "modify", "task_id": task, "changes": {"acceptanceCriteria": ["nothing"]}, "reason": "r"},
+                    {"action": "remove", "task_id": "task-0", "reason": "r"},
+                ]);
+            }
+            _ => {
+                account["constraints_discovered"] = json!([
+                    {"constraint": format!("Number {} counts", self.act.salt), "impact": "much"}
+                ]);
+            }
+        }
+        format!("Here it is.\n```json\n{account}\n```\n{claim}")
+    }
+
+    /// Does the work, well or badly. Returns whether all of it is done.
+    fn produce(&mut self) -> bool {
+        let iteration = self.request.iteration.0;
+        let is_bad = self.act.character == Character::Sloppy;
+        match self.plan.workflow {
+            Workflow::SpecsPlan => {
+                self.write(PLAN, "# Plan\n- [ ] one\n- [ ] two\n");
+                return true;
+            }
+            Workflow::ListPlan => {
+                let good = TaskList {
+                    project: "project".to_owned(),
+                    tasks: vec![Task::new("task-0", "Thing 0")],
+                    ..TaskList::default()
+                };
+                let content =
+                    if is_bad { Content::text("[]") } else { Content::List(Rc::new(good)) };
+                self.repository.work.insert(TASKS.to_owned(), content);
+                return true;
+            }
+            Workflow::Prompt
+            | Workflow::PromptFile
+            | Workflow::Template
+            | Workflow::SpecsBuild
+            | Workflow::Tasks
+            | Workflow::Stories => {}
+        }
+        let place = self.request.task.as_ref().map_or("prompt", |TaskId(id)| id.as_str());
+        let path = format!("{WORK}{place}");
+        if is_bad {
+            let gate = self.act.salt % 3;
+            self.write(&path, &format!("bad{gate} of {iteration}"));
+            return true;
+        }
+        // Whoever does it well mends what others left.
+        for content in self.repository.work.values_mut().filter(|content| content.says("bad")) {
+            *content = Content::text(format!("mended in {iteration}"));
+        }
+        self.repository.work.retain(|_, content| !content.says("SECRET"));
+        if self.repository.work.contains_key(PROTECTED) {
+            self.write(PROTECTED, "exit 1");
+        }
+        self.write(&path, &format!("good of {iteration}"));
+        match self.plan.workflow {
+            Workflow::SpecsBuild => self.tick_plan(),
+            Workflow::Prompt
+            | Workflow::PromptFile
+            | Workflow::Template
+            | Workflow::SpecsPlan
+            | Workflow::ListPlan
+            | Workflow::Tasks
+            | Workflow::Stories => iteration > self.act.salt % 4,
+        }
+    }
+
+    /// Ticks the items of the plan up to the number of the iteration.
+    fn tick_plan(&mut self) -> bool {
+        let iteration = self.request.iteration.0;
+        let Some(Content::Text(text)) = self.repository.work.get(PLAN) else { return false };
+        let mut left = iteration;
+        let ticked: Vec<String> = text
+            .lines()
+            .map(|line| {
+                let is_item = line.starts_with("- [");
+                let is_now = is_item && left > 0;
+                left -= u32::from(is_now);
+                if is_now { line.replace("- [ ]", "- [x]") } else { line.to_owned() }
+            })
+            .collect();
+        let ticked = ticked.join("\n") + "\n";
+        let is_all = !ticked.contains("- [ ]");
+        self.write(PLAN, &ticked);
+        is_all
+    }
+
+    fn misbehave(&mut self) {
+        use Character as C;
+        let iteration = self.request.iteration.0;
+        match self.act.character {
+            C::EditsProtected => self.write(PROTECTED, "exit 0"),
+            C::Leaks => self.write("work/secret", &format!("SECRET of {iteration}")),
+            C::Commits => {
+                self.write("work/own", &format!("good of {iteration}"));
+                self.commit_all();
+            }
+            C::ChangesFiles => self.write("elsewhere", &format!("{iteration}")),
+            C::DeletesPlan => drop(self.repository.work.remove(PLAN)),
+            C::EmptiesPlan if self.repository.work.contains_key(PLAN) => self.write(PLAN, " \n"),
+            _ => {}
+        }
+    }
+
+    /// Marks the task in the list, as an agent does that keeps it.
+    fn hand_in(&mut self) {
+        let is_reviewed = self.plan.review.is_some();
+        let note = format!("did it in {}", self.request.iteration);
+        self.edit_list(|id, list| {
+            let Some(task) = its(id, list) else { return };
+            if is_reviewed {
+                task.review.status = ReviewStatus::NeedsReview;
+                task.review.feedback.clear();
+            } else {
+                task.status = TaskStatus::Done;
+            }
+            task.notes = note;
+        });
+    }
+
+    fn cheat_in_list(&mut self) {
+        use Character as C;
+        let salt = self.act.salt;
+        match self.act.character {
+            C::DeletesList if self.is_work_wanted() => drop(self.repository.work.remove(TASKS)),
+            C::BreaksList if self.is_work_wanted() => self.write(TASKS, "{"),
+            C::EditsList => self.edit_list(|_, list| scramble(list, salt)),
+            C::Approves => self.edit_list(|_, list| {
+                for task in &mut list.tasks {
+                    task.status = TaskStatus::Done;
+                    "done".clone_into(&mut task.notes);
+                }
+            }),
+            C::ApprovesItself => self.edit_list(|id, list| {
+                let Some(task) = its(id, list) else { return };
+                task.status = TaskStatus::Done;
+                task.review.status = ReviewStatus::Approved;
+                task.review.count += 1;
+                "done".clone_into(&mut task.notes);
+            }),
+            _ => {}
+        }
+    }
+
+    fn commits(&self) -> bool {
+        match self.plan.commit {
+            CommitMode::Agent => true,
+            CommitMode::AgentMay => self.act.salt.is_multiple_of(2),
+            CommitMode::Ralph | CommitMode::Scm | CommitMode::Nobody | CommitMode::NoGit => false,
+        }
+    }
+
+    fn commit_all(&mut self) {
+        let tree = self.repository.now();
+        let head = self.repository.head.map(|head| self.repository.commits[head].tree);
+        if head != Some(tree) && self.plan.commit != CommitMode::NoGit {
+            let message = format!("the agent in {}", self.request.iteration);
+            self.repository.commit(tree, &message, None);
+        }
+    }
+
+    /// Makes a history of its own in place of the one that was there.
+    fn rewrite(&mut self) {
+        let message = format!("another history in {}", self.request.iteration);
+        let head = self.repository.head.map(|head| &self.repository.commits[head].message);
+        if head == Some(&message) || self.plan.commit == CommitMode::NoGit {
+            return;
+        }
+        let tree = self.repository.now();
+        // git's own log of what was checked out keeps it.
+        let left = self.repository.head;
+        self.repository.branches.insert(format!("reflog-{left:?}"), left);
+        self.repository.head = None;
+        self.repository.commit(tree, &message, None);
+    }
+
+    fn switch(&mut self) {
+        if self.plan.commit != CommitMode::NoGit {
+            let (branch, head) = (self.repository.branch.clone(), self.repository.head);
+            if branch != "refs/heads/other" {
+                self.repository.branches.insert(branch, head);
+            }
+            "refs/heads/other".clone_into(&mut self.repository.branch);
+        }
+    }
+
+    fn write(&mut self, path: &str, text: &str) {
+        self.repository.work.insert(path.to_owned(), Content::text(text));
+    }
+
+    fn edit_list(&mut self, edit: impl FnOnce(&TaskId, &mut TaskList)) {
+        let (Some(Content::List(list)), Some(task)) =
+            (self.repository.work.get(TASKS), &self.request.task)
+        else {
+            return;
+        };
+        let mut list = (**list).clone();
+        edit(task, &mut list);
+        self.repository.work.insert(TASKS.to_owned(), Content::List(Rc::new(list)));
+    }
+}
+
+fn said(text: String) -> Deed {
+    Deed { text, claims: false, meant: Meant::Nothing, failure: None, meddled: false }
+}
+
+fn its<'a>(id: &TaskId, list: &'a mut TaskList) -> Option<&'a mut Task> {
+    list.tasks.iter_mut().find(|task| task.id == *id)
+}
+
+/// Does to a list what nobody may do.
+fn scramble(list: &mut TaskList, salt: u32) {
+    let many = list.tasks.len();
+    let at = |offset: u32| (salt + offset) as usize % many.max(1);
+    let (first, second) = (at(0), at(1));
+    if let Some(task) = list.tasks.get_mut(first) {
+        task.acceptance_criteria = vec!["It exists".to_owned()];
+        task.review.count = salt;
+        task.attempts = 0;
+    }
+    if let Some(task) = list.tasks.get_mut(second) {
+        task.status = TaskStatus::ALL[salt as usize % TaskStatus::ALL.len()];
+        task.review.status = ReviewStatus::ALL[salt as usize % ReviewStatus::ALL.len()];
+    }
+    if salt.is_multiple_of(3) && many > 1 {
+        list.tasks.remove(second);
+    }
+    if salt.is_multiple_of(2) {
+        let id = format!("slipped-in-{salt}");
+        if !list.tasks.iter().any(|task| task.id.0 == id) {
+            list.tasks.push(Task {
+                description: "Slipped in.".to_owned(),
+                acceptance_criteria: vec!["It is".to_owned()],
+                status: TaskStatus::ALL[salt as usize / 2 % TaskStatus::ALL.len()],
+                ..Task::new(id, "Slipped in")
+            });
+        }
+    }
+    list.verify_commands = vec!["true".to_owned()];
+}

@@ -1,0 +1,53 @@
+//! Chance that is the same each time: numbers from a seed, and numbers from what they are about.
+
+/// A sequence of numbers that follows from a seed.
+#[derive(Debug, Clone)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// Returns the sequence of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Returns the next number.
+    pub fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        mixed(self.0)
+    }
+
+    /// Returns a number below `sides`, or 0 where there is none.
+    pub fn below(&mut self, sides: u64) -> u64 {
+        self.roll().checked_rem(sides).unwrap_or(0)
+    }
+
+    /// Returns a number of a range, both ends included.
+    pub fn between(&mut self, least: u32, most: u32) -> u32 {
+        let sides = u64::from(most.saturating_sub(least)) + 1;
+        least + u32::try_from(self.below(sides)).unwrap_or(0)
+    }
+
+    /// Returns whether something happens that happens in so many of a hundred cases.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// Returns one of them.
+    pub fn pick<T: Clone>(&mut self, all: &[T]) -> T {
+        let at = usize::try_from(self.below(all.len() as u64)).unwrap_or(0);
+        all[at].clone()
+    }
+}
+
+/// Returns a number that follows from what it is about, and from nothing else.
+pub fn number_of(about: &[u64]) -> u64 {
+    about
+        .iter()
+        .fold(0x1234_5678, |sum, part| mixed(sum ^ part.wrapping_mul(0x2545_F491_4F6C_DD1D)))
+}
+
+fn mixed(mut number: u64) -> u64 {
+    number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ (number >> 31)
+}

@@ -1,0 +1,323 @@
+//! Driving a plan to its end: starting the engine, dying, resuming, and comparing the end with
+//! the one that nothing disturbed.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use ralph_core::engine::{Engine, EngineError, Start};
+use ralph_core::event::Recorded;
+use ralph_core::ids::RunId;
+use ralph_core::outcome::Outcome;
+use ralph_core::ports::Ports;
+use ralph_core::run::RunState;
+use ralph_core::task::TaskList;
+
+use super::observer::{Invariant, Observer, Violation};
+use super::plan::Plan;
+use super::ports::{Caught, Died, Port};
+use super::recipe::recipe;
+use super::repository::{Content, Tree};
+use super::tally::Tally;
+use super::world::World;
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Report {
+    /// What may not be.
+    pub violations: Vec<Violation>,
+    /// How it ended.
+    pub ended: Ended,
+    /// What happened.
+    pub tally: Tally,
+    /// The steps of the run: what it can die at.
+    pub steps: u64,
+    /// The journal.
+    pub journal: Vec<Recorded>,
+}
+
+/// What is the same whenever the process died.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// How the run ended, each time.
+    outcomes: Vec<String>,
+    /// The commits that are checked out, oldest first: message and tree.
+    commits: Vec<(String, BTreeMap<String, String>)>,
+    /// The work tree.
+    work: BTreeMap<String, String>,
+    /// The shelved work.
+    shelves: Vec<BTreeMap<String, String>>,
+}
+
+/// How a process ended.
+enum Process {
+    Ended(Outcome),
+    Died,
+    Caught,
+}
+
+/// Plays a plan to its end.
+pub fn run(plan: &Plan) -> Report {
+    let observer = Rc::new(RefCell::new(Observer::default()));
+    let port = Port { world: Rc::new(RefCell::new(World::new(plan))), observer };
+    let mut outcomes = Vec::new();
+    let (mut deaths, mut resumes) = (plan.deaths.iter().copied(), plan.resumes);
+    loop {
+        port.world.borrow_mut().begin_process(deaths.next());
+        let outcome = match process(&port, || engine(&port, plan)) {
+            Process::Caught => break,
+            Process::Ended(outcome) => outcome,
+            // Whoever dies after the last word has ended all the same.
+            Process::Died => match last_outcome(&port) {
+                Some(outcome) => outcome,
+                None => continue,
+            },
+        };
+        let name = name(&outcome);
+        port.world.borrow_mut().tally.count(format!("ends {name}"));
+        outcomes.push(said(&outcome));
+        if outcome == Outcome::Complete || resumes == 0 {
+            break;
+        }
+        resumes -= 1;
+        port.world.borrow_mut().mend();
+    }
+    let mut world = port.world.borrow_mut();
+    if !port.observer.borrow().has_found() {
+        port.observer.borrow_mut().refold(&world);
+    }
+    let violations = std::mem::take(&mut port.observer.borrow_mut().violations);
+    Report {
+        violations,
+        ended: ended(&world, outcomes),
+        tally: std::mem::take(&mut world.tally),
+        steps: world.all_steps,
+        journal: std::mem::take(&mut world.journal),
+    }
+}
+
+fn last_outcome(port: &Port) -> Option<Outcome> {
+    port.observer.borrow().state().and_then(|state| state.outcome.clone())
+}
+
+/// Runs the engine until it ends or dies.
+fn process(port: &Port, engine: impl FnOnce() -> Result<Outcome, EngineError>) -> Process {
+    match panic::catch_unwind(AssertUnwindSafe(engine)) {
+        Ok(Ok(outcome)) => Process::Ended(outcome),
+        Ok(Err(EngineError::Journal(_))) => Process::Died,
+        Ok(Err(EngineError::Fold(error))) => {
+            port.observer.borrow_mut().accuse(Invariant::Fold, error.to_string());
+            Process::Caught
+        }
+        Err(payload) if payload.is::<Died>() => Process::Died,
+        Err(payload) if payload.is::<Caught>() => Process::Caught,
+        Err(payload) => {
+            let text = payload.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| payload.downcast_ref::<&str>().map(ToString::to_string));
+            let said = text.unwrap_or_else(|| "a panic without words".to_owned());
+            port.observer.borrow_mut().accuse(Invariant::Panics, said);
+            Process::Caught
+        }
+    }
+}
+
+fn engine(port: &Port, plan: &Plan) -> Result<Outcome, EngineError> {
+    let mut handles: [Port; 6] = std::array::from_fn(|_| port.clone());
+    let [agent, gates, vcs, store, clock, ui] = &mut handles;
+    let ports = Ports { agent, gates, vcs, store, clock, ui };
+    let state = match port.world.borrow().journal.as_slice() {
+        [] => None,
+        journal => Some(RunState::fold(journal)?),
+    };
+    let mut engine = match state {
+        Some(state) => Engine::resume(ports, state, "0".to_owned(), None)?,
+        None => Engine::start(
+            ports,
+            Start {
+                run: RunId("20260101-000000-test".to_owned()),
+                project: PathBuf::from("/project"),
+                recipe: recipe(plan),
+                version: "0".to_owned(),
+            },
+        )?,
+    };
+    engine.run()
+}
+
+/// Plays a plan, and again without deaths where that must come to the same. Returns everything
+/// that is wrong, and what the run itself came to.
+pub fn check(plan: &Plan) -> Report {
+    let mut report = run(plan);
+    let calm = plan.undisturbed();
+    if report.violations.is_empty() && calm != *plan && plan.is_timeless() {
+        let undisturbed = run(&calm);
+        compare(&mut report, &undisturbed.ended);
+    }
+    report
+}
+
+/// Plays a plan with a death at every step of it, one after the other. Returns the first report
+/// in which something is wrong, with the plan that leads to it, and how many deaths were tried.
+pub fn sweep(plan: &Plan) -> (Option<(Plan, Report)>, u64) {
+    let calm = plan.undisturbed();
+    let undisturbed = run(&calm);
+    if !undisturbed.violations.is_empty() {
+        return (Some((calm, undisturbed)), 0);
+    }
+    for step in 1..=undisturbed.steps {
+        let deadly = Plan { deaths: vec![step], ..calm.clone() };
+        let mut report = run(&deadly);
+        if report.violations.is_empty() && plan.is_timeless() {
+            compare(&mut report, &undisturbed.ended);
+        }
+        if !report.violations.is_empty() {
+            return (Some((deadly, report)), step);
+        }
+    }
+    (None, undisturbed.steps)
+}
+
+fn compare(report: &mut Report, expected: &Ended) {
+    let ended = &report.ended;
+    let said = if ended.outcomes != expected.outcomes {
+        format!("ended {:?}, and undisturbed {:?}", ended.outcomes, expected.outcomes)
+    } else if ended.commits != expected.commits {
+        let (made, wanted) = (&ended.commits, &expected.commits);
+        let at = made.iter().zip(wanted).position(|(one, other)| one != other);
+        let at = at.unwrap_or(made.len().min(wanted.len()));
+        format!("commit {at} is {:?}, and undisturbed {:?}", made.get(at), wanted.get(at))
+    } else if ended.work != expected.work {
+        format!("left {:?}, and undisturbed {:?}", ended.work, expected.work)
+    } else if ended.shelves != expected.shelves {
+        format!("shelved {:?}, and undisturbed {:?}", ended.shelves, expected.shelves)
+    } else {
+        return;
+    };
+    let seq = report.journal.last().map_or(0, |last| last.seq);
+    report.violations.push(Violation { invariant: Invariant::Deaths, said, seq });
+}
+
+fn ended(world: &World, outcomes: Vec<String>) -> Ended {
+    let repository = &world.repository;
+    let mut commits: Vec<usize> = repository.ancestors(repository.head).collect();
+    commits.reverse();
+    let told = |at: usize| {
+        let commit = &repository.commits[at];
+        (commit.message.clone(), plain(&repository.tree(commit.tree)))
+    };
+    let shelves = repository.shelves.iter();
+    Ended {
+        outcomes,
+        commits: commits.into_iter().map(told).collect(),
+        work: plain(&repository.work),
+        shelves: shelves
+            .map(|(_, commit)| plain(&repository.tree(repository.commits[*commit].tree)))
+            .collect(),
+    }
+}
+
+/// Returns a tree without the times that are in it.
+fn plain(tree: &Tree) -> BTreeMap<String, String> {
+    let text = |content: &Content| match content {
+        Content::Text(text) => text.lines().map(timeless).collect::<Vec<_>>().join("\n"),
+        Content::List(list) => told(list),
+    };
+    tree.iter().map(|(path, content)| (path.clone(), text(content))).collect()
+}
+
+/// Returns a line of the progress log without its time.
+fn timeless(line: &str) -> &str {
+    match line.split_once(" — ") {
+        Some((stamp, rest)) if stamp.starts_with("## 2") => rest,
+        Some(_) | None => line,
+    }
+}
+
+fn told(list: &TaskList) -> String {
+    let tasks = list.tasks.iter().map(|task| {
+        let notes = task.notes.split("; its work is on").next().unwrap_or_default();
+        format!(
+            "{} {} {} {:?} {:?} {notes}",
+            task.id, task.status, task.attempts, task.review, task.acceptance_criteria
+        )
+    });
+    tasks.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns how a run ended without the times and counts that are in it.
+fn said(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::TasksLeft { failed, waiting } => format!("tasks left {failed:?} {waiting:?}"),
+        Outcome::AgentFailed { failure, .. } => format!("agent failed {:?}", failure.class),
+        Outcome::GitFailed { message } => message.clone(),
+        Outcome::Complete
+        | Outcome::IterationsUsedUp { .. }
+        | Outcome::BudgetUsedUp { .. }
+        | Outcome::LimitTooLong { .. }
+        | Outcome::NoCommitMessage
+        | Outcome::ScmFailed { .. }
+        | Outcome::PromptLost { .. }
+        | Outcome::PlanMissing
+        | Outcome::BaselineBroken { .. }
+        | Outcome::TasksLost { .. }
+        | Outcome::Interrupted => name(outcome).to_owned(),
+    }
+}
+
+/// The names of all outcomes.
+pub(super) fn name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Complete => "complete",
+        Outcome::IterationsUsedUp { .. } => "iterations-used-up",
+        Outcome::BudgetUsedUp { .. } => "budget-used-up",
+        Outcome::LimitTooLong { .. } => "limit-too-long",
+        Outcome::AgentFailed { .. } => "agent-failed",
+        Outcome::NoCommitMessage => "no-commit-message",
+        Outcome::ScmFailed { .. } => "scm-failed",
+        Outcome::GitFailed { .. } => "git-failed",
+        Outcome::PromptLost { .. } => "prompt-lost",
+        Outcome::PlanMissing => "plan-missing",
+        Outcome::TasksLeft { .. } => "tasks-left",
+        Outcome::BaselineBroken { .. } => "baseline-broken",
+        Outcome::TasksLost { .. } => "tasks-lost",
+        Outcome::Interrupted => "interrupted",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulation::draw;
+
+    #[test]
+    fn another_end_than_the_undisturbed_one_is_found() {
+        let mut report = run(&draw(0));
+        let same = report.ended.clone();
+        compare(&mut report, &same);
+        assert_eq!(report.violations, []);
+        let others = [
+            Ended { outcomes: vec!["another".into()], ..same.clone() },
+            Ended { commits: Vec::new(), ..same.clone() },
+            Ended { work: BTreeMap::new(), ..same.clone() },
+            Ended { shelves: vec![BTreeMap::new()], ..same },
+        ];
+        for (found, other) in others.iter().enumerate() {
+            compare(&mut report, other);
+            assert_eq!(report.violations.len(), found + 1);
+            assert_eq!(report.violations[found].invariant, Invariant::Deaths);
+        }
+    }
+
+    #[test]
+    fn a_panic_is_found() {
+        let observer = Rc::new(RefCell::new(Observer::default()));
+        let port = Port { world: Rc::new(RefCell::new(World::new(&draw(0)))), observer };
+        let end = process(&port, || panic!("at the disco"));
+        assert!(matches!(end, Process::Caught));
+        let found = port.observer.borrow().violations.clone();
+        assert_eq!(found[0].invariant, Invariant::Panics);
+        assert_eq!(found[0].said, "at the disco");
+    }
+}

@@ -1,0 +1,454 @@
+//! The one who looks on: what must hold in every run, checked after every event against the truth
+//! of the world.
+//!
+//! It has its own notion of what is right, and takes nothing from the parts of the engine that it
+//! checks: no judgement, no choice, no rules of review. It folds the journal as the engine does,
+//! to see that both come to the same. Commits and what may be lost are looked at in `commits`, the
+//! task list in `tasks`, what must come to an end in `bounds`, prompts in `prompts`.
+
+mod bounds;
+mod commits;
+mod prompts;
+mod tasks;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::rc::Rc;
+
+use ralph_core::event::{Checkpoint, Event, Landed, Observation, Purpose, Recorded};
+use ralph_core::gate::{Gate, GateKind, GateResult, GateStatus, Severity, ValidationStrategy};
+use ralph_core::ids::{Role, TaskId};
+use ralph_core::outcome::Outcome;
+use ralph_core::recipe::{Completion, Recipe, Work};
+use ralph_core::run::RunState;
+use ralph_core::task::TaskList;
+
+use super::deed::Meant;
+use super::dice::number_of;
+use super::world::{Truth, World};
+use bounds::Bounds;
+
+/// What must hold, by its number in the list of what is promised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Invariant {
+    /// 1: no commit by ralph in which a hard gate failed.
+    Commits,
+    /// 2: no task done without green gates and, with review on, the approval of another agent.
+    Done,
+    /// 2: a claim of completion counts only after the gates, and only in the words that count.
+    Completion,
+    /// 3: no illegal transition survives an iteration.
+    Transitions,
+    /// 4: every run ends.
+    Ends,
+    /// 5: nothing the user had is lost.
+    NothingLost,
+    /// 6: what ralph removes is on a ref first.
+    KeptFirst,
+    /// 7: a death changes nothing.
+    Deaths,
+    /// 7: no answer that was received is asked for again.
+    PaidTwice,
+    /// 9: the fold of the journal is the state.
+    Fold,
+    /// 10: prompts keep to their budget, and what is protected is in them.
+    Prompts,
+    /// 11: nothing panics.
+    Panics,
+}
+
+/// Something that may not be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// What does not hold.
+    pub invariant: Invariant,
+    /// What was seen.
+    pub said: String,
+    /// After which event.
+    pub seq: u64,
+}
+
+impl Violation {
+    /// Returns what was violated in words that are the same in runs alike.
+    pub fn kind(&self) -> String {
+        let words = self.said.chars().filter(|letter| !letter.is_ascii_digit());
+        format!("{:?} {}", self.invariant, words.take(40).collect::<String>())
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, after event {}: {}", self.invariant, self.seq, self.said)
+    }
+}
+
+/// What is known of the iteration that is open.
+#[derive(Debug, Clone)]
+struct Watched {
+    number: u32,
+    role: Role,
+    task: Option<TaskId>,
+    checkpoint: Option<Checkpoint>,
+    /// Calls without a reply in the journal.
+    open: Vec<(u32, Purpose)>,
+    /// The call whose reply is the answer to the work, if it brought one.
+    answer: Option<u32>,
+    observed: Option<Observation>,
+    gates: Vec<GateResult>,
+    refused: bool,
+}
+
+/// The one who looks on.
+#[derive(Debug, Default)]
+pub struct Observer {
+    /// What was found.
+    pub violations: Vec<Violation>,
+    state: Option<RunState>,
+    recipe: Option<Rc<Recipe>>,
+    /// The task list as it is now.
+    list: Option<TaskList>,
+    watched: Option<Watched>,
+    /// The last iteration that ended, for what is said about the end of a run.
+    last: Option<Watched>,
+    iteration: u32,
+    commits: usize,
+    bounds: Bounds,
+    tasks: tasks::History,
+    prompts: prompts::Asked,
+}
+
+impl Observer {
+    /// Returns whether something was found.
+    pub fn has_found(&self) -> bool {
+        !self.violations.is_empty()
+    }
+
+    /// Returns the number of the iteration that is open or was open last.
+    pub fn iteration(&self) -> u32 {
+        self.iteration
+    }
+
+    /// Returns the task list as the journal has it.
+    pub fn list(&self) -> Option<&TaskList> {
+        self.list.as_ref()
+    }
+
+    /// Returns the state as the journal has it.
+    pub fn state(&self) -> Option<&RunState> {
+        self.state.as_ref()
+    }
+
+    /// Notes something that may not be.
+    pub fn accuse(&mut self, invariant: Invariant, said: impl Into<String>) {
+        let seq = self.state.as_ref().map_or(0, |state| state.seq);
+        self.violations.push(Violation { invariant, said: said.into(), seq });
+    }
+
+    /// Looks at the state that the engine has.
+    pub fn told(&mut self, state: &RunState) {
+        if self.state.as_ref() != Some(state) {
+            self.accuse(Invariant::Fold, "the state of the engine is not the fold of its journal");
+        }
+    }
+
+    /// Looks at an event that is in the journal.
+    pub fn see(&mut self, recorded: &Recorded, world: &mut World) {
+        if let Err(said) = self.fold(recorded) {
+            return self.accuse(Invariant::Fold, said);
+        }
+        if let Event::RunStarted { recipe, .. } = &recorded.event {
+            self.recipe = Some(Rc::new((**recipe).clone()));
+        }
+        let Some(recipe) = self.recipe.clone() else { return };
+        count(recorded, world);
+        self.see_asked(recorded, world);
+        self.see_bounds(recorded, &recipe, world);
+        self.note(recorded);
+        self.see_gate(recorded, &recipe, world);
+        self.see_commits(&recipe, world);
+        self.see_landed(recorded, world);
+        self.see_list(recorded, &recipe, world);
+        if let Event::RunEnded { outcome } = &recorded.event {
+            self.see_end(outcome, &recipe, world);
+        }
+        if matches!(recorded.event, Event::IterationEnded { .. }) {
+            self.last = self.watched.take();
+        }
+        // The longer a journal is, the longer that takes, and the more seldom it is done.
+        let seldom = recorded.seq.max(96);
+        if number_of(&[recorded.seq, world.all_steps]).is_multiple_of(seldom) {
+            self.refold(world);
+        }
+    }
+
+    fn fold(&mut self, recorded: &Recorded) -> Result<(), String> {
+        if let Some(state) = &mut self.state {
+            state.apply(recorded).map_err(|error| error.to_string())
+        } else {
+            let first = RunState::begin(recorded).map_err(|error| error.to_string())?;
+            self.state = Some(first);
+            Ok(())
+        }
+    }
+
+    /// Folds the journal anew, as it is read from disk.
+    pub fn refold(&mut self, world: &World) {
+        let line = |recorded: &Recorded| {
+            let line = serde_json::to_string(recorded).map_err(|error| error.to_string())?;
+            serde_json::from_str::<Recorded>(&line).map_err(|error| error.to_string())
+        };
+        let read: Result<Vec<Recorded>, String> = world.journal.iter().map(line).collect();
+        let folded =
+            read.and_then(|journal| RunState::fold(&journal).map_err(|error| error.to_string()));
+        match folded {
+            Ok(folded) if self.state.as_ref() == Some(&folded) => {}
+            Ok(_) => {
+                self.accuse(Invariant::Fold, "the journal as it is read folds to another state");
+            }
+            Err(said) => self.accuse(Invariant::Fold, said),
+        }
+    }
+
+    /// Takes in what an event says about the open iteration.
+    fn note(&mut self, recorded: &Recorded) {
+        if let Event::IterationStarted { iteration, role, task } = &recorded.event {
+            self.iteration = iteration.0;
+            self.watched = Some(Watched {
+                number: iteration.0,
+                role: *role,
+                task: task.clone(),
+                checkpoint: None,
+                open: Vec::new(),
+                answer: None,
+                observed: None,
+                gates: Vec::new(),
+                refused: false,
+            });
+        }
+        let Some(watched) = &mut self.watched else { return };
+        match &recorded.event {
+            Event::Checkpointed { checkpoint } => watched.checkpoint = Some(checkpoint.clone()),
+            Event::Asked { ask, purpose, .. } => watched.open.push((ask.0, purpose.clone())),
+            Event::Replied { ask, reply } => {
+                let purpose = watched.open.iter().find(|(open, _)| *open == ask.0);
+                if purpose.is_some_and(|(_, purpose)| *purpose == Purpose::Work)
+                    && reply.failure.is_none()
+                {
+                    watched.answer = Some(ask.0);
+                }
+                watched.open.retain(|(open, _)| *open != ask.0);
+            }
+            Event::Observed { observation, .. } => watched.observed.clone_from(observation),
+            Event::GateChecked { result } => watched.gates.push(result.clone()),
+            Event::Landed { landed } => {
+                watched.refused |= matches!(landed, Landed::CommitRefused { .. });
+            }
+            Event::RunStarted { .. }
+            | Event::RunResumed { .. }
+            | Event::TasksRead { .. }
+            | Event::TasksWritten
+            | Event::BaselineStarted { .. }
+            | Event::BaselineChecked { .. }
+            | Event::IterationStarted { .. }
+            | Event::Waiting { .. }
+            | Event::PlanSeen { .. }
+            | Event::Claimed { .. }
+            | Event::Judged { .. }
+            | Event::IterationEnded { .. }
+            | Event::Wished { .. }
+            | Event::Paused
+            | Event::TaskSkipped { .. }
+            | Event::Warned { .. }
+            | Event::RunEnded { .. } => {}
+        }
+    }
+
+    /// No answer that was received is asked for again.
+    fn see_asked(&mut self, recorded: &Recorded, world: &World) {
+        let (Event::Asked { ask, purpose, budget, .. }, Some(watched)) =
+            (&recorded.event, &self.watched)
+        else {
+            return;
+        };
+        self.prompts.budget.clone_from(budget);
+        let number = watched.number;
+        let has = |open: u32| world.received.contains_key(&(number, open));
+        let paid = watched.open.iter().find(|(open, of)| of == purpose && has(*open));
+        if let Some((open, _)) = paid {
+            let said = format!(
+                "call {open} of iteration {number} was answered, and call {} asks again",
+                ask.0
+            );
+            self.accuse(Invariant::PaidTwice, said);
+        }
+    }
+
+    /// A gate passed only if it did.
+    fn see_gate(&mut self, recorded: &Recorded, recipe: &Recipe, world: &World) {
+        let (Event::GateChecked { result }, Some(watched)) = (&recorded.event, &self.watched)
+        else {
+            return;
+        };
+        let Some(gate) = recipe.gates.iter().find(|gate| gate.name == result.gate) else { return };
+        if result.status != GateStatus::Failed
+            && let Err(said) = is_passed(gate, watched, world)
+        {
+            self.accuse(Invariant::Commits, said);
+        }
+    }
+
+    fn see_end(&mut self, outcome: &Outcome, recipe: &Recipe, world: &World) {
+        self.see_losses(recipe, world);
+        self.see_file(world);
+        if *outcome != Outcome::Complete {
+            return;
+        }
+        match &recipe.work {
+            Work::Tasks(work) => self.see_finished_list(work.only.as_ref()),
+            Work::Prompt(_) => self.see_finished_prompt(recipe, world),
+        }
+    }
+
+    fn see_finished_prompt(&mut self, recipe: &Recipe, world: &World) {
+        let Some(last) = &self.last else {
+            return self.accuse(Invariant::Completion, "complete without an iteration");
+        };
+        let truth = last.answer.and_then(|ask| world.truths.get(&(last.number, ask)));
+        let is_claimed = match recipe.completion {
+            Completion::Signal => truth.is_some_and(|truth| truth.claims),
+            Completion::Gates => truth.is_some(),
+        };
+        let green = are_green(recipe, last, world);
+        if !is_claimed {
+            self.accuse(Invariant::Completion, "complete, and the agent never said so");
+        } else if let Err(said) = green {
+            self.accuse(Invariant::Completion, format!("complete, but {said}"));
+        }
+    }
+}
+
+/// Counts what people want to see in a tally.
+fn count(recorded: &Recorded, world: &mut World) {
+    let what = match &recorded.event {
+        Event::RunResumed { .. } => "events resumed",
+        Event::TasksRead { remarks, .. } if !remarks.is_empty() => "events list edited",
+        Event::IterationStarted { .. } => "events iteration",
+        Event::Waiting { .. } => "events wait",
+        Event::PlanSeen { look } if look.is_to_be_put_back() => "events plan put back",
+        Event::Observed { kept: Some(_), .. } => "events history put back",
+        Event::Claimed { claim } if !claim.refused.is_empty() => "events claim refused",
+        Event::GateChecked { result } => match (result.status, result.severity) {
+            (GateStatus::Passed, _) => "events gate passed",
+            (GateStatus::Cached, _) => "events gate cached",
+            (GateStatus::Failed, Severity::Hard) => "events hard gate failed",
+            (GateStatus::Failed, Severity::Soft) => "events soft gate failed",
+        },
+        Event::Landed { landed } => match landed {
+            Landed::Committed { .. } => "events commit",
+            Landed::CommitRefused { .. } => "events commit refused",
+            Landed::RolledBack { .. } => "events rollback",
+            Landed::Shelved { .. } => "events shelf",
+            Landed::ScmRan { .. } => "events scm",
+            Landed::Surveyed { .. } | Landed::NothingToCommit | Landed::ListWritten => return,
+        },
+        Event::Wished { refused: None, .. } => "events wish",
+        Event::Wished { .. } => "events wish refused",
+        Event::Paused => "events pause",
+        Event::TaskSkipped { .. } => "events skip",
+        Event::BaselineChecked { .. } => "events baseline",
+        Event::RunStarted { .. }
+        | Event::TasksRead { .. }
+        | Event::TasksWritten
+        | Event::BaselineStarted { .. }
+        | Event::Checkpointed { .. }
+        | Event::Asked { .. }
+        | Event::Replied { .. }
+        | Event::PlanSeen { .. }
+        | Event::Observed { .. }
+        | Event::Claimed { .. }
+        | Event::Judged { .. }
+        | Event::IterationEnded { .. }
+        | Event::Warned { .. }
+        | Event::RunEnded { .. } => return,
+    };
+    world.tally.count(what);
+}
+
+/// Returns how severe a gate is in a recipe; none if it is not run.
+fn severity(recipe: &Recipe, gate: &Gate) -> Option<Severity> {
+    match (recipe.strategy, gate.kind) {
+        (ValidationStrategy::Lenient, GateKind::Lint) => Some(Severity::Soft),
+        (ValidationStrategy::TestsOnly, GateKind::Test)
+        | (ValidationStrategy::Strict | ValidationStrategy::Lenient, _) => Some(gate.severity),
+        (
+            ValidationStrategy::TestsOnly,
+            GateKind::Lint | GateKind::Spec | GateKind::Quality | GateKind::Custom,
+        ) => None,
+    }
+}
+
+/// Returns whether every hard gate passed on what an iteration left, and what is wrong if not.
+fn are_green(recipe: &Recipe, watched: &Watched, world: &World) -> Result<(), String> {
+    if let Some(red) = watched
+        .gates
+        .iter()
+        .find(|it| it.severity == Severity::Hard && it.status == GateStatus::Failed)
+    {
+        return Err(format!("`{}` failed in iteration {}", red.gate, watched.number));
+    }
+    for gate in &recipe.gates {
+        let is_hard = severity(recipe, gate) == Some(Severity::Hard);
+        let is_for_role = gate.roles.is_empty() || gate.roles.contains(&watched.role);
+        let is_for_paths = gate.paths.is_empty()
+            || watched.observed.as_ref().is_none_or(|seen| {
+                seen.files.iter().any(|file| gate.paths.iter().any(|it| it.matches(&file.path)))
+            });
+        if !(is_hard && is_for_role && is_for_paths) {
+            continue;
+        }
+        let has_spoken = watched.gates.iter().any(|result| result.gate == gate.name);
+        if !has_spoken {
+            return Err(format!("`{}` was not run in iteration {}", gate.name, watched.number));
+        }
+        is_passed(gate, watched, world)?;
+    }
+    Ok(())
+}
+
+/// Returns whether a gate really passed on what an iteration left.
+fn is_passed(gate: &Gate, watched: &Watched, world: &World) -> Result<(), String> {
+    let (name, number) = (&gate.name, watched.number);
+    let failed = || Err(format!("`{name}` is said to have passed in iteration {number}"));
+    let tree =
+        watched.observed.as_ref().and_then(|seen| super::repository::tree_number(&seen.tree));
+    match &gate.check {
+        ralph_core::gate::Check::Command(_) => {
+            let of_gate = || world.checks.iter().rev().filter(|it| it.gate == *name);
+            let now = of_gate().find(|it| it.iteration == number);
+            let before =
+                || of_gate().find(|it| tree.is_some() && Some(it.tree) == tree && it.passed);
+            match now.or_else(before) {
+                Some(check) if check.passed => Ok(()),
+                Some(_) | None => failed(),
+            }
+        }
+        ralph_core::gate::Check::Agent(_) => {
+            let is_cached =
+                watched.gates.iter().any(|it| it.gate == *name && it.status == GateStatus::Cached);
+            let from = if is_cached { 0 } else { number };
+            let truths = world.truths.range((from, 0)..=(number, u32::MAX));
+            let mut verdicts = truths
+                .map(|(_, truth)| truth)
+                .rev()
+                .filter(|truth| truth.purpose == Purpose::Gate(name.clone()) && truth.answered);
+            let is_approved = |truth: &Truth| truth.meant == Meant::Approval;
+            let is_passed = if is_cached {
+                verdicts.any(is_approved)
+            } else {
+                verdicts.next().is_some_and(is_approved)
+            };
+            if is_passed { Ok(()) } else { failed() }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What must come to an end: iterations, repetitions, waits, and events at all.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "most events are about something else")]
+
+use std::collections::BTreeMap;
+
+use ralph_core::event::{Event, Purpose, Recorded, WaitReason};
+use ralph_core::failure::{FailureClass, Patience};
+use ralph_core::ids::Role;
+use ralph_core::recipe::Recipe;
+
+use super::{Invariant, Observer};
+use crate::simulation::world::World;
+
+/// No run of a plan has as many events as this.
+const MOST_EVENTS: u64 = 40_000;
+
+/// The shortest wait for a usage limit after which the next one is not longer, in minutes.
+const SHORTEST_WAIT: u64 = 4;
+
+/// What was counted.
+#[derive(Debug, Default)]
+pub(super) struct Bounds {
+    iterations: u32,
+    compactions: u32,
+    /// Calls of one question that failed and are to be repeated, since a person began the run.
+    repeated: BTreeMap<(u32, String), u32>,
+    /// Waits for usage limits in one iteration, since a person began the run.
+    waits: BTreeMap<u32, u64>,
+    has_ended: bool,
+}
+
+impl Observer {
+    /// Looks whether something goes on for too long.
+    pub(super) fn see_bounds(&mut self, recorded: &Recorded, recipe: &Recipe, world: &World) {
+        let iteration = self.iteration;
+        let bounds = &mut self.bounds;
+        let mut found = None;
+        match &recorded.event {
+            Event::IterationStarted { role: Role::Compact, .. } => {
+                bounds.compactions += 1;
+                let tasks = self.list.as_ref().map_or(0, |list| list.tasks.len());
+                let most = bounds.iterations as usize + tasks;
+                if bounds.compactions as usize > most + 1 {
+                    found = Some(format!("{} compactions", bounds.compactions));
+                }
+            }
+            Event::IterationStarted { .. } => {
+                bounds.iterations += 1;
+                if bounds.iterations > recipe.limits.iterations {
+                    found = Some(format!("iteration {} is one too many", bounds.iterations));
+                }
+            }
+            Event::Replied { ask, reply } => {
+                let purpose = self.watched.as_ref().and_then(|watched| {
+                    watched.open.iter().find(|(open, _)| *open == ask.0).map(|(_, it)| name(it))
+                });
+                let is_repeated = reply.failure.as_ref().is_some_and(|failure| {
+                    matches!(
+                        failure.class,
+                        FailureClass::Crashed
+                            | FailureClass::Malformed
+                            | FailureClass::Empty
+                            | FailureClass::Overloaded
+                    )
+                });
+                if let (Some(purpose), true) = (purpose, is_repeated) {
+                    let many = bounds.repeated.entry((iteration, purpose)).or_default();
+                    *many += 1;
+                    if *many > recipe.retries.max + 1 {
+                        found = Some(format!("call {many} of one question failed alike"));
+                    }
+                }
+            }
+            Event::Waiting { reason: WaitReason::UsageLimit, .. } => {
+                let waits = bounds.waits.entry(iteration).or_default();
+                *waits += 1;
+                let minutes = match recipe.rate_limit.wait {
+                    Patience::Wait => recipe.rate_limit.max_wait.0 / 60_000,
+                    Patience::Stop => 0,
+                };
+                let others = world.plan.wishes.len() + world.plan.deaths.len() + 20;
+                let questions = recipe.gates.len() as u64 + 2;
+                let most = questions * (12 + minutes / SHORTEST_WAIT + others as u64);
+                if recipe.rate_limit.wait == Patience::Stop || *waits > most {
+                    found = Some(format!("wait {waits} for a usage limit"));
+                }
+            }
+            Event::RunEnded { .. } => bounds.has_ended = true,
+            Event::RunResumed { .. } if bounds.has_ended => {
+                // A person gives it another chance.
+                bounds.has_ended = false;
+                bounds.repeated.clear();
+                bounds.waits.clear();
+            }
+            _ => {}
+        }
+        if recorded.seq > MOST_EVENTS {
+            found = Some(format!("{MOST_EVENTS} events and no end"));
+        }
+        if let Some(said) = found {
+            self.accuse(Invariant::Ends, said);
+        }
+    }
+}
+
+fn name(purpose: &Purpose) -> String {
+    match purpose {
+        Purpose::Work => "work".to_owned(),
+        Purpose::Message => "message".to_owned(),
+        Purpose::Gate(name) => name.clone(),
+    }
+}

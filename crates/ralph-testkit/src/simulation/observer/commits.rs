@@ -1,0 +1,175 @@
+//! What ralph commits, and what it takes away.
+
+use ralph_core::event::{Event, Landed, Recorded};
+use ralph_core::ids::Role;
+use ralph_core::recipe::{CommitPolicy, PROGRESS, Recipe};
+
+use super::{Invariant, Observer, Watched, are_green};
+use crate::simulation::plan::CommitMode;
+use crate::simulation::recipe::{PLAN, PROTECTED, TASKS};
+use crate::simulation::repository::{Content, Kept, Place, Repository, Tree, tree_number};
+use crate::simulation::world::World;
+
+/// Returns whether a path is ralph's own to write.
+fn is_document(world: &World, path: &str) -> bool {
+    world.plan.workflow.is_list() && [TASKS, PROGRESS].contains(&path)
+}
+
+/// Returns what differs between two trees but for what ralph writes itself.
+fn differing(world: &World, from: &Tree, to: &Tree) -> Vec<String> {
+    let touched = Repository::touched(from, to).into_iter();
+    touched.map(|file| file.path).filter(|path| !is_document(world, path)).collect()
+}
+
+impl Observer {
+    /// Looks at commits that were made since the last event.
+    pub(super) fn see_commits(&mut self, recipe: &Recipe, world: &World) {
+        let shelved = |at: usize| world.repository.shelves.iter().any(|(_, made)| *made == at);
+        for at in self.commits..world.repository.commits.len() {
+            if world.repository.commits[at].mark.is_some()
+                && !shelved(at)
+                && let Err(said) = self.may_commit(at, recipe, world)
+            {
+                self.accuse(Invariant::Commits, said);
+            }
+        }
+        self.commits = world.repository.commits.len();
+    }
+
+    fn may_commit(&self, at: usize, recipe: &Recipe, world: &World) -> Result<(), String> {
+        let commit = &world.repository.commits[at];
+        let Some(watched) = &self.watched else {
+            return Err("a commit between two iterations".to_owned());
+        };
+        if commit.mark.as_ref().map(|mark| mark.iteration.0) != Some(watched.number) {
+            return Err("a commit with the mark of another iteration".to_owned());
+        }
+        let tree = world.repository.tree(commit.tree);
+        let parent = commit.parent.map(|parent| world.repository.commits[parent].tree);
+        let before = parent.map(|tree| world.repository.tree(tree)).unwrap_or_default();
+        let changed = differing(world, &before, &tree);
+        let by_agent = recipe.landing.commit == CommitPolicy::Agent;
+        if watched.role == Role::Review || by_agent {
+            return match changed.as_slice() {
+                [] => Ok(()),
+                paths => Err(format!(
+                    "the commit of iteration {} ({}) is about the list alone, and changes {paths:?}",
+                    watched.number, watched.role
+                )),
+            };
+        }
+        are_green(recipe, watched, world).map_err(|said| format!("committed, but {said}"))?;
+        is_what_was_checked(watched, &tree, world)?;
+        let names = |path: &str| {
+            let task = watched.task.as_ref().and_then(|id| self.list.as_ref()?.task(id));
+            task.is_some_and(|task| task.description.contains(path))
+        };
+        for path in &changed {
+            let is_protected = recipe.protect.iter().any(|it| it.matches(path));
+            let is_outside =
+                !recipe.scope.is_empty() && !recipe.scope.iter().any(|it| it.matches(path));
+            if (is_protected || is_outside) && !names(path) {
+                return Err(format!("committed a change of `{path}`, which is protected"));
+            }
+            if tree.get(path).is_some_and(|content| content.says("SECRET")) {
+                return Err(format!("committed a secret in `{path}`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at what a landing took away.
+    pub(super) fn see_landed(&mut self, recorded: &Recorded, world: &World) {
+        let (Event::Landed { landed }, Some(watched)) = (&recorded.event, &self.watched) else {
+            return;
+        };
+        let found = match landed {
+            Landed::RolledBack { kept } => is_kept(watched, kept.as_deref(), world),
+            Landed::Shelved { branch, .. } => is_on_shelf(branch, world),
+            Landed::Surveyed { .. }
+            | Landed::Committed { .. }
+            | Landed::NothingToCommit
+            | Landed::CommitRefused { .. }
+            | Landed::ScmRan { .. }
+            | Landed::ListWritten => Ok(()),
+        };
+        if let Err(said) = found {
+            self.accuse(Invariant::KeptFirst, said);
+        }
+    }
+
+    /// Looks at what must be there when a run ends.
+    pub(super) fn see_losses(&mut self, recipe: &Recipe, world: &World) {
+        if !world.repository.work.contains_key("README.md") {
+            self.accuse(Invariant::NothingLost, "a file of the user's is gone");
+        }
+        let lost =
+            (0..world.repository.commits.len()).find(|at| !world.repository.is_reachable(*at));
+        if let Some(lost) = lost {
+            let message = &world.repository.commits[lost].message;
+            self.accuse(Invariant::NothingLost, format!("no ref leads to commit `{message}`"));
+        }
+        let is_there = match world.repository.work.get(PLAN) {
+            Some(Content::Text(text)) => !text.trim().is_empty(),
+            Some(Content::List(_)) | None => false,
+        };
+        if recipe.plan.is_some() && world.plan_copy.is_some() && !world.plan_failed && !is_there {
+            self.accuse(Invariant::NothingLost, "the plan is gone");
+        }
+        // What git was told not to touch is as it was, unless an agent may commit as it likes.
+        if world.plan.commit == CommitMode::Ralph
+            && self.watched.is_none()
+            && world.repository.head_tree().get(PROTECTED).is_none()
+        {
+            self.accuse(Invariant::NothingLost, "the protected file is gone from the history");
+        }
+    }
+}
+
+/// What a rollback removed is on a ref, and the tree is what it was.
+fn is_kept(watched: &Watched, kept: Option<&str>, world: &World) -> Result<(), String> {
+    if world.plan.commit == CommitMode::NoGit {
+        return Ok(());
+    }
+    let place = watched.checkpoint.as_ref().and_then(|it| Place::of(it, &world.repository));
+    let Some(place) = place else { return Ok(()) };
+    let target = world.repository.tree(place.tree);
+    let paths = differing(world, &target, &world.repository.work);
+    if !paths.is_empty() {
+        return Err(format!("rolled back, and yet {paths:?} are not as they were"));
+    }
+    let last = world.truths.range((watched.number, 0)..=(watched.number, u32::MAX)).next_back();
+    let Some(left) = last.map(|(_, truth)| world.repository.tree(truth.tree)) else {
+        return Ok(());
+    };
+    if differing(world, &target, &left).is_empty() {
+        return Ok(());
+    }
+    // A plan that was lost is put back before.
+    let is_that = |kept: &Kept| {
+        let tree = world.repository.tree(kept.tree);
+        differing(world, &tree, &left).iter().all(|path| path == PLAN)
+    };
+    if kept.is_none() || !world.repository.kept.values().any(is_that) {
+        return Err("what a rollback removed is on no ref".to_owned());
+    }
+    Ok(())
+}
+
+fn is_on_shelf(branch: &str, world: &World) -> Result<(), String> {
+    match world.repository.branches.get(&format!("refs/heads/{branch}")) {
+        Some(Some(_)) => Ok(()),
+        Some(None) | None => Err(format!("shelved on `{branch}`, which is not there")),
+    }
+}
+
+/// What is committed is what the gates were run on.
+fn is_what_was_checked(watched: &Watched, tree: &Tree, world: &World) -> Result<(), String> {
+    let seen = watched.observed.as_ref().and_then(|seen| tree_number(&seen.tree));
+    let checked = world.checks.iter().rev().find(|it| it.iteration == watched.number);
+    let Some(checked) = seen.or(checked.map(|it| it.tree)) else { return Ok(()) };
+    match differing(world, &world.repository.tree(checked), tree).as_slice() {
+        [] => Ok(()),
+        paths => Err(format!("committed {paths:?} as nobody checked it")),
+    }
+}

@@ -1,0 +1,103 @@
+//! What agents are told: never more than the budget, and never without what is protected.
+
+use ralph_core::context::{SectionCost, SectionName};
+use ralph_core::event::Purpose;
+use ralph_core::ids::Role;
+use ralph_core::ports::Request;
+use ralph_core::run::RunState;
+
+use super::{Invariant, Observer};
+use crate::simulation::world::World;
+
+/// What was written down about the prompt that goes out.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    pub(super) budget: Vec<SectionCost>,
+}
+
+/// What is left of a section that was cut: a line that says so.
+const CUT: u64 = 60;
+
+impl Observer {
+    /// Looks at a prompt that goes out.
+    pub fn asked(&mut self, request: &Request, world: &World) {
+        let Some(state) = &self.state else { return };
+        let found = match (&request.purpose, request.role) {
+            (Purpose::Work, Role::Implement | Role::Fix) => {
+                within(&self.prompts.budget, world.plan.context)
+                    .and_then(|()| is_whole(state, request))
+            }
+            (Purpose::Work, Role::Review) | (Purpose::Gate(_), _) => of_review(state, request),
+            (Purpose::Work | Purpose::Message, _) => Ok(()),
+        };
+        if let Err(said) = found {
+            self.accuse(Invariant::Prompts, said);
+        }
+    }
+}
+
+/// Never over budget, unless what is protected alone is.
+fn within(costs: &[SectionCost], budget: u64) -> Result<(), String> {
+    let of = |name: SectionName| {
+        costs.iter().filter(|it| it.name == name).map(|it| it.tokens.0).sum::<u64>()
+    };
+    let counted = [
+        SectionName::Task,
+        SectionName::Output,
+        SectionName::Project,
+        SectionName::Skills,
+        SectionName::Previous,
+        SectionName::Memory,
+        SectionName::Earlier,
+    ];
+    let sum: u64 = counted.into_iter().map(of).sum();
+    let may_go = of(SectionName::Skills) + of(SectionName::Earlier);
+    if sum > budget && may_go > 2 * CUT {
+        return Err(format!("a prompt of {sum} tokens, where {budget} are allowed"));
+    }
+    Ok(())
+}
+
+/// What may not be left out of a prompt for work is there.
+fn is_whole(state: &RunState, request: &Request) -> Result<(), String> {
+    let prompt = &request.prompt;
+    let missing = |what: &str| Err(format!("a prompt without {what}"));
+    let replaced = state
+        .feedback
+        .iter()
+        .any(|feedback| feedback.action == ralph_core::gate::FailAction::Replace);
+    for feedback in &state.feedback {
+        let start: String = feedback.text.chars().take(80).collect();
+        if !prompt.contains(&start) {
+            return missing("the feedback of the iteration before");
+        }
+    }
+    let mut notes = state.current.iter().flat_map(|current| &current.notes);
+    if notes.any(|note| !prompt.contains(&note.text)) {
+        return missing("a note from a person");
+    }
+    let task = request.task.as_ref().and_then(|id| state.board.as_ref()?.list.task(id));
+    let (Some(task), false) = (task, replaced) else { return Ok(()) };
+    if !prompt.contains(&format!("ID: {}", task.id)) || !prompt.contains(&task.description) {
+        return missing("its task");
+    }
+    if task.acceptance_criteria.iter().any(|criterion| !prompt.contains(criterion)) {
+        return missing("a criterion");
+    }
+    if !prompt.contains(task.review.feedback.trim()) {
+        return missing("what the review found");
+    }
+    let mut constraints = state.memory.iter().flat_map(|memory| &memory.active_constraints);
+    if constraints.any(|it| !prompt.contains(&it.constraint)) {
+        return missing("a constraint");
+    }
+    Ok(())
+}
+
+/// What may not be left out of a prompt for a verdict is there.
+fn of_review(state: &RunState, request: &Request) -> Result<(), String> {
+    let task = request.task.as_ref().and_then(|id| state.board.as_ref()?.list.task(id));
+    let Some(task) = task else { return Ok(()) };
+    let is_told = task.acceptance_criteria.iter().all(|it| request.prompt.contains(it));
+    if is_told { Ok(()) } else { Err("a reviewer without the criteria".to_owned()) }
+}

@@ -1,0 +1,378 @@
+//! What becomes of the task list: which tasks are done and why, and what may change by whom.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "most events are about something else")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ralph_core::event::{Event, Recorded};
+use ralph_core::ids::{Role, TaskId};
+use ralph_core::recipe::{Recipe, Retry, TaskWork};
+use ralph_core::review::{ReviewPolicy, ReviewStatus};
+use ralph_core::task::{Keeper, Task, TaskList, TaskStatus};
+
+use super::{Invariant, Observer, Watched, are_green};
+use crate::simulation::deed::Meant;
+use crate::simulation::recipe::TASKS;
+use crate::simulation::repository::Content;
+use crate::simulation::world::World;
+
+/// What is remembered of tasks over the whole run.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    /// Tasks whose work passed the gates and waits for its review.
+    green: BTreeSet<TaskId>,
+    /// How many attempts at each failed in a row.
+    failed: BTreeMap<TaskId, u32>,
+}
+
+impl Observer {
+    /// Looks at what an event made of the task list.
+    pub(super) fn see_list(&mut self, recorded: &Recorded, recipe: &Recipe, world: &World) {
+        let Some(work) = recipe.task_work() else { return };
+        let is_end = matches!(recorded.event, Event::IterationEnded { .. });
+        let now = self.state.as_ref().and_then(|state| state.board.as_ref()).map(|it| &it.list);
+        let is_same = now == self.list.as_ref();
+        if is_same && !is_end {
+            return;
+        }
+        let now = now.cloned();
+        let before = std::mem::replace(&mut self.list, now.clone());
+        let Some(now) = now else {
+            return self.accuse(Invariant::Transitions, "the task list was forgotten");
+        };
+        let Some(before) = before else {
+            return self.first_read(&now, work);
+        };
+        let found = match &recorded.event {
+            Event::TasksRead { .. } => edited(&before, &now, self.watched.as_ref()),
+            Event::IterationStarted { task, .. } => begun(&before, &now, task.as_ref()),
+            Event::TaskSkipped { task, .. } => skipped(&before, &now, task),
+            Event::IterationEnded { .. } => match self.watched.clone() {
+                Some(watched) => self.ended(&before, &now, &watched, (recipe, work), world),
+                None => Ok(()),
+            },
+            _ => Err(format!("the list changed by {:?}", recorded.event)),
+        };
+        if let Err(said) = found {
+            self.accuse(Invariant::Transitions, said);
+        }
+    }
+
+    /// What the list says in the beginning is taken as it is.
+    fn first_read(&mut self, now: &TaskList, work: &TaskWork) {
+        let waits = now.tasks.iter().filter(|it| it.review.status == ReviewStatus::NeedsReview);
+        self.tasks.green = waits.map(|task| task.id.clone()).collect();
+        let is_left = |task: &&Task| task.status == TaskStatus::Failed && work.retry == Retry::All;
+        if let Some(task) = now.tasks.iter().find(is_left) {
+            self.accuse(Invariant::Transitions, format!("{} is not tried again", task.id));
+        }
+    }
+
+    fn ended(
+        &mut self,
+        before: &TaskList,
+        now: &TaskList,
+        watched: &Watched,
+        (recipe, work): (&Recipe, &TaskWork),
+        world: &World,
+    ) -> Result<(), String> {
+        let is_own = |task: &Task| watched.task.as_ref() == Some(&task.id);
+        for old in &before.tasks {
+            match now.task(&old.id) {
+                None if old.status == TaskStatus::Done || is_own(old) => {
+                    return Err(format!("{} was removed", old.id));
+                }
+                None if work.keeper == Keeper::Agent => {
+                    return Err(format!("the agent removed {} from its list", old.id));
+                }
+                None => {}
+                Some(new) if is_own(old) => self.moved(old, new, watched, (recipe, work), world)?,
+                Some(new) => untouched(old, new, work)?,
+            }
+        }
+        let added = now.tasks.iter().filter(|task| before.task(&task.id).is_none());
+        let added: Vec<&Task> = added.collect();
+        if added.len() > work.amendments as usize {
+            return Err(format!("{} tasks were added at once", added.len()));
+        }
+        added.into_iter().try_for_each(is_fresh)?;
+        is_committed(now, watched, world)?;
+        if let (Some(task), Role::Implement | Role::Fix) = (&watched.task, watched.role) {
+            self.count_attempt(task, watched, now, (recipe, work), world)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at what an iteration made of its own task.
+    fn moved(
+        &mut self,
+        old: &Task,
+        new: &Task,
+        watched: &Watched,
+        (recipe, work): (&Recipe, &TaskWork),
+        world: &World,
+    ) -> Result<(), String> {
+        let id = &old.id;
+        if (&old.title, &old.description, &old.acceptance_criteria, &old.depends_on)
+            != (&new.title, &new.description, &new.acceptance_criteria, &new.depends_on)
+        {
+            return Err(format!("the words of {id} changed while it was worked on"));
+        }
+        let counts = new.review.count.checked_sub(old.review.count);
+        match (watched.role, counts) {
+            (_, Some(0)) | (Role::Review, Some(1)) => {}
+            (role, _) => return Err(format!("{role} changed the count of reviews of {id}")),
+        }
+        if new.attempts < old.attempts {
+            return Err(format!("attempts at {id} were forgotten"));
+        }
+        if new.status == TaskStatus::Done && old.status != TaskStatus::Done {
+            let found = self.may_be_done(new, watched, (recipe, work), world);
+            if let Err(said) = found {
+                self.accuse(Invariant::Done, said);
+            }
+        }
+        if old.status != new.status {
+            match (old.status, new.status) {
+                (TaskStatus::Done | TaskStatus::Failed | TaskStatus::Skipped, _) => {
+                    return Err(format!("{id} was {} and is {}", old.status, new.status));
+                }
+                (_, TaskStatus::Skipped) if !is_skipped(world) => {
+                    return Err(format!("{id} was skipped, and nobody wished so"));
+                }
+                (TaskStatus::Pending | TaskStatus::InProgress, _) => {}
+            }
+        }
+        reviewed(old, new, watched.role, work)
+    }
+
+    /// No task is done without green gates and, with review on, the approval of another agent.
+    fn may_be_done(
+        &self,
+        task: &Task,
+        watched: &Watched,
+        (recipe, work): (&Recipe, &TaskWork),
+        world: &World,
+    ) -> Result<(), String> {
+        let id = &task.id;
+        let Some(ask) = watched.answer else {
+            return Err(format!("{id} is done, and nobody answered"));
+        };
+        match work.review {
+            ReviewPolicy::Skip => {
+                if !matches!(watched.role, Role::Implement | Role::Fix) {
+                    return Err(format!("{id} is done by {}", watched.role));
+                }
+                if watched.refused {
+                    return Err(format!("{id} is done, and its commit was refused"));
+                }
+                are_green(recipe, watched, world)
+                    .map_err(|said| format!("{id} is done, but {said}"))
+            }
+            ReviewPolicy::Fresh { cap } => {
+                if watched.role != Role::Review {
+                    return Err(format!("{id} is done by {}, not by a review", watched.role));
+                }
+                if !self.tasks.green.contains(id) {
+                    return Err(format!("{id} is done, and its work never passed the gates"));
+                }
+                if task.review.status != ReviewStatus::Approved {
+                    return Err(format!("{id} is done, and not approved"));
+                }
+                let truth = world.truths.get(&(watched.number, ask));
+                let is_approved = truth.is_some_and(|truth| match work.keeper {
+                    Keeper::Ralph => truth.meant == Meant::Approval,
+                    Keeper::Agent => truth.listed.as_ref().is_some_and(|listed| {
+                        listed.review.status == ReviewStatus::Approved
+                            && listed.review.count == task.review.count
+                    }),
+                });
+                if !is_approved && task.review.count < cap {
+                    return Err(format!("{id} is done, and its reviewer did not say so"));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Counts attempts that fail in a row.
+    fn count_attempt(
+        &mut self,
+        task: &TaskId,
+        watched: &Watched,
+        now: &TaskList,
+        (recipe, work): (&Recipe, &TaskWork),
+        world: &World,
+    ) -> Result<(), String> {
+        self.tasks.green.remove(task);
+        let Some(after) = now.task(task) else { return Ok(()) };
+        let is_over =
+            matches!(after.status, TaskStatus::Done | TaskStatus::Failed | TaskStatus::Skipped);
+        let waits = work.review != ReviewPolicy::Skip
+            && after.review.status == ReviewStatus::NeedsReview
+            && after.status != TaskStatus::Skipped;
+        if waits {
+            if watched.answer.is_none() || watched.refused {
+                return Err(format!("{task} waits for a review, and its work never landed"));
+            }
+            are_green(recipe, watched, world)
+                .map_err(|said| format!("{task} waits for a review, but {said}"))?;
+            self.tasks.green.insert(task.clone());
+        }
+        let has_passed = is_over || waits;
+        let failed = self.tasks.failed.entry(task.clone()).or_default();
+        *failed = if has_passed { 0 } else { *failed + 1 };
+        let limit = after.max_retries.map_or(work.attempts, |retries| retries + 1).max(1);
+        if *failed >= limit {
+            let said = format!("{failed} attempts at {task} failed, and it may go on");
+            self.accuse(Invariant::Ends, said);
+        }
+        Ok(())
+    }
+
+    /// When a run ends, the file says what the run knows.
+    pub(super) fn see_file(&mut self, world: &World) {
+        let Some(list) = &self.list else { return };
+        let is_same = matches!(
+            world.repository.work.get(TASKS),
+            Some(Content::List(file)) if **file == *list
+        );
+        if !is_same && !world.list_failed {
+            self.accuse(Invariant::Transitions, "the file does not say what the run knows");
+        }
+    }
+
+    /// A list is complete when nothing is left of it.
+    pub(super) fn see_finished_list(&mut self, only: Option<&TaskId>) {
+        let Some(list) = &self.list else {
+            return self.accuse(Invariant::Completion, "complete, and the list was never read");
+        };
+        let only = only.filter(|only| list.task(only).is_some());
+        let mut tasks = list.tasks.iter().filter(|task| only.is_none_or(|only| *only == task.id));
+        let open =
+            tasks.find(|task| !matches!(task.status, TaskStatus::Done | TaskStatus::Skipped));
+        if let Some(open) = open {
+            let said = format!("complete, and {} is {}", open.id, open.status);
+            self.accuse(Invariant::Completion, said);
+        }
+    }
+}
+
+/// What an iteration commits says what it comes to.
+fn is_committed(now: &TaskList, watched: &Watched, world: &World) -> Result<(), String> {
+    let repository = &world.repository;
+    let head = repository.head.map(|head| &repository.commits[head]);
+    let mark = head.and_then(|head| head.mark.as_ref());
+    if mark.is_none_or(|mark| mark.iteration.0 != watched.number) || world.list_failed {
+        return Ok(());
+    }
+    match repository.head_tree().get(TASKS) {
+        Some(Content::List(list)) if **list == *now => Ok(()),
+        Some(_) | None => {
+            Err(format!("the commit of iteration {} does not say what it came to", watched.number))
+        }
+    }
+}
+
+fn is_skipped(world: &World) -> bool {
+    world.journal.iter().any(|recorded| {
+        matches!(
+            &recorded.event,
+            Event::Wished { asked, refused: None }
+                if matches!(asked.wish, ralph_core::control::Wish::Skip { .. })
+        )
+    })
+}
+
+/// A task that is new has not gone far.
+fn is_fresh(task: &Task) -> Result<(), String> {
+    let is_far = !matches!(task.status, TaskStatus::Pending | TaskStatus::Skipped)
+        || task.review.status != ReviewStatus::None
+        || task.review.count != 0;
+    if is_far { Err(format!("{} is new and {}", task.id, task.status)) } else { Ok(()) }
+}
+
+/// Looks at what an iteration made of a task that is not its own.
+fn untouched(old: &Task, new: &Task, work: &TaskWork) -> Result<(), String> {
+    let id = &old.id;
+    if (old.status, &old.review, old.attempts) != (new.status, &new.review, new.attempts) {
+        return Err(format!("{id} moved in an iteration on another task"));
+    }
+    let has_other_words = (&old.acceptance_criteria, &old.description)
+        != (&new.acceptance_criteria, &new.description);
+    if has_other_words && (old.status == TaskStatus::Done || work.keeper == Keeper::Agent) {
+        return Err(format!("the criteria of {id} changed"));
+    }
+    Ok(())
+}
+
+/// Looks at what became of the review of a task.
+fn reviewed(old: &Task, new: &Task, role: Role, work: &TaskWork) -> Result<(), String> {
+    use ReviewStatus as S;
+    let id = &old.id;
+    let is_on = work.review != ReviewPolicy::Skip;
+    let is_put_by = new.status == TaskStatus::Skipped || !is_on;
+    let (before, after) = (old.review.status, new.review.status);
+    let is_legal = match role {
+        Role::Implement | Role::Fix => {
+            matches!((before, after), (S::None | S::ChangesRequested, S::NeedsReview))
+        }
+        Role::Review => {
+            matches!((before, after), (S::NeedsReview, S::Approved | S::ChangesRequested))
+        }
+        Role::Prompt | Role::Plan | Role::Build | Role::Compact | Role::Message => false,
+    };
+    if before != after && !is_legal && !(is_put_by && before.is_open() && after == S::None) {
+        let (before, after) = (before.name(), after.name());
+        return Err(format!("{role} made {after} out of {before} for {id}"));
+    }
+    if is_on && new.review.status == S::ChangesRequested && new.review.feedback.trim().is_empty() {
+        return Err(format!("{id} is to be changed, and nobody says how"));
+    }
+    if is_on && (new.review.status == S::Approved) != (new.status == TaskStatus::Done) {
+        return Err(format!("{id} is {} and {}", new.status, new.review.status.name()));
+    }
+    Ok(())
+}
+
+/// Looks at what was taken over from an edited file.
+fn edited(before: &TaskList, now: &TaskList, watched: Option<&Watched>) -> Result<(), String> {
+    let current = watched.and_then(|watched| watched.task.as_ref());
+    for old in &before.tasks {
+        let is_current = current == Some(&old.id);
+        let Some(new) = now.task(&old.id) else {
+            if old.status == TaskStatus::Pending && !is_current {
+                continue;
+            }
+            return Err(format!("{} was {} and was removed", old.id, old.status));
+        };
+        if (old.status, &old.review, old.attempts) != (new.status, &new.review, new.attempts) {
+            return Err(format!("an edit of the file moved {}", old.id));
+        }
+        let is_fixed = is_current || old.status == TaskStatus::Done;
+        if is_fixed && old.acceptance_criteria != new.acceptance_criteria {
+            return Err(format!("an edit of the file changed the criteria of {}", old.id));
+        }
+    }
+    let mut added = now.tasks.iter().filter(|task| before.task(&task.id).is_none());
+    added.try_for_each(is_fresh)
+}
+
+fn begun(before: &TaskList, now: &TaskList, task: Option<&TaskId>) -> Result<(), String> {
+    let mut expected = before.clone();
+    let current = expected.tasks.iter_mut().filter(|it| Some(&it.id) == task);
+    current.for_each(|task| task.status = TaskStatus::InProgress);
+    if expected == *now { Ok(()) } else { Err("the list changed as an iteration began".to_owned()) }
+}
+
+fn skipped(before: &TaskList, now: &TaskList, skipped: &TaskId) -> Result<(), String> {
+    let others = |list: &TaskList| -> Vec<Task> {
+        list.tasks.iter().filter(|task| task.id != *skipped).cloned().collect()
+    };
+    let status = now.task(skipped).map(|task| task.status);
+    if others(before) == others(now) && status == Some(TaskStatus::Skipped) {
+        Ok(())
+    } else {
+        Err(format!("the list changed as {skipped} was skipped"))
+    }
+}

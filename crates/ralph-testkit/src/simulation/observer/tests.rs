@@ -1,0 +1,445 @@
+//! The one who looks on is shown what may not be, and sees it: a journal that is forged, or a
+//! world that does not fit it.
+
+use ralph_core::event::{
+    Changes, Checkpoint, CommitId, Event, History, Landed, Observation, Purpose,
+};
+use ralph_core::event::{JOURNAL_VERSION, Recorded};
+use ralph_core::gate::{FailAction, GateResult, GateStatus, Persistence, Reuse, Severity};
+use ralph_core::gate::{GateKind, ValidationStrategy};
+use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_core::judge::{Judgement, Landing, Verdict};
+use ralph_core::outcome::Outcome;
+use ralph_core::ports::{Mark, Request};
+use ralph_core::recipe::{AgentKind, BaselinePolicy, OnFailure};
+use ralph_core::review::{ReviewState, ReviewStatus};
+use ralph_core::run::RunState;
+use ralph_core::task::{TaskChange, TaskStatus};
+use ralph_core::units::{Millis, Timestamp};
+
+use super::{Invariant, Observer};
+use crate::simulation::deed::Meant;
+use crate::simulation::plan::{Act, Character, CommitMode, GatePlan, Plan, TaskPlan, Workflow};
+use crate::simulation::recipe::{TASKS, list, recipe, task_id};
+use crate::simulation::repository::{Content, tree_id};
+use crate::simulation::world::{Checked, Truth, World};
+
+fn plan(workflow: Workflow) -> Plan {
+    let task = TaskPlan {
+        after: Vec::new(),
+        status: TaskStatus::Pending,
+        review: ReviewStatus::None,
+        retries: None,
+        docs: false,
+        skill: false,
+        names_protected: false,
+    };
+    let gate = GatePlan {
+        kind: GateKind::Test,
+        severity: Severity::Hard,
+        persistence: Persistence::WhenGreen,
+        reuse: Reuse::SameTree,
+        action: FailAction::Append,
+        asks: false,
+        paths: false,
+        flaky: 0,
+        broken: 0,
+    };
+    Plan {
+        workflow,
+        tasks: if workflow.is_list() { vec![task; 2] } else { Vec::new() },
+        only: None,
+        retry: false,
+        review: None,
+        attempts: 3,
+        amendments: 1,
+        stuck: (3, 2),
+        task_seconds: None,
+        retries: 1,
+        wait_minutes: None,
+        iterations: 2,
+        cents: None,
+        tokens: None,
+        seconds: None,
+        delay: 0,
+        commit: CommitMode::Ralph,
+        on_failure: OnFailure::Keep,
+        baseline: BaselinePolicy::Off,
+        strategy: ValidationStrategy::Strict,
+        gates: vec![gate],
+        red_before: None,
+        memory: None,
+        context: 8_000,
+        script: vec![Act { character: Character::Honest, salt: 0 }],
+        faults: Vec::new(),
+        wishes: Vec::new(),
+        deaths: Vec::new(),
+        resumes: 0,
+    }
+}
+
+/// A journal that somebody makes up, in a world that somebody makes up.
+struct Forged {
+    world: World,
+    observer: Observer,
+}
+
+impl Forged {
+    /// Returns a journal that has begun.
+    fn new(plan: &Plan) -> Self {
+        let mut forged = Self { world: World::new(plan), observer: Observer::default() };
+        forged.tell(Event::RunStarted {
+            journal: JOURNAL_VERSION,
+            version: "0".into(),
+            run: RunId("forged".into()),
+            project: "/project".into(),
+            recipe: Box::new(recipe(plan)),
+        });
+        if plan.workflow.is_list() {
+            let list = Box::new(list(plan));
+            forged.tell(Event::TasksRead { list, remarks: Vec::new() });
+        }
+        forged
+    }
+
+    fn tell(&mut self, event: Event) {
+        let seq = self.world.journal.len() as u64 + 1;
+        let recorded = Recorded { seq, at: Timestamp(0), ran: Millis(0), event };
+        self.world.journal.push(recorded.clone());
+        self.observer.see(&recorded, &mut self.world);
+    }
+
+    fn begin(&mut self, iteration: u32, role: Role) {
+        let task = self.world.plan.workflow.is_list().then(|| task_id(0));
+        let iteration = IterationNumber(iteration);
+        self.tell(Event::IterationStarted { iteration, role, task });
+        let checkpoint = self.world.repository.checkpoint();
+        self.tell(Event::Checkpointed { checkpoint });
+    }
+
+    fn ask(&mut self, ask: u32, role: Role) {
+        self.tell(Event::Asked {
+            ask: AskNumber(ask),
+            role,
+            purpose: Purpose::Work,
+            agent: AgentKind::Text,
+            command: Vec::new(),
+            prompt_chars: 0,
+            prompt_start: String::new(),
+            budget: Vec::new(),
+        });
+    }
+
+    /// Tells of work that was answered, with what is true about it.
+    fn answer(&mut self, role: Role, claims: bool, meant: Meant) {
+        let work = Content::text("good of 1");
+        self.world.repository.work.insert("work/task-0".into(), work);
+        let number = self.observer.iteration();
+        let tree = self.world.repository.now();
+        let truth = Truth {
+            purpose: Purpose::Work,
+            role,
+            claims,
+            meant,
+            answered: true,
+            listed: None,
+            tree,
+        };
+        self.world.truths.insert((number, 1), truth);
+        self.ask(1, role);
+        let deed = crate::simulation::deed::Deed {
+            text: "said".into(),
+            claims,
+            meant,
+            failure: None,
+            meddled: false,
+        };
+        let reply = Box::new(crate::simulation::ports::reply(&deed));
+        self.tell(Event::Replied { ask: AskNumber(1), reply });
+        let observation = Observation {
+            tree: tree_id(tree),
+            changes: Changes::Some,
+            files: Vec::new(),
+            more_files: 0,
+            history: History::Same,
+            checked_out: None,
+            uncommitted: Vec::new(),
+            leaks: Vec::new(),
+            meddling: Vec::new(),
+            planted: Vec::new(),
+        };
+        self.tell(Event::Observed { observation: Some(observation), kept: None });
+    }
+
+    /// Tells of a gate: what is said, and what is true.
+    fn gate(&mut self, said: GateStatus, passed: bool) {
+        let (iteration, tree) = (self.observer.iteration(), self.world.repository.now());
+        let gate = "gate-0".to_owned();
+        self.world.checks.push(Checked { iteration, gate: gate.clone(), tree, passed });
+        let result = GateResult {
+            gate: gate.clone(),
+            command: gate,
+            severity: Severity::Hard,
+            status: said,
+            end: None,
+            log: None,
+            output: String::new(),
+            hash: None,
+            failing: Vec::new(),
+            reason: None,
+        };
+        self.tell(Event::GateChecked { result });
+    }
+
+    fn commit(&mut self) {
+        let iteration = IterationNumber(self.observer.iteration());
+        let mark = Mark { run: RunId("forged".into()), iteration, task: Some(task_id(0)) };
+        let tree = self.world.repository.now();
+        self.world.repository.commit(tree, "forged", Some(mark));
+        let (commit, subject) = (CommitId("commit-1".into()), "forged".into());
+        self.tell(Event::Landed { landed: Landed::Committed { commit, subject } });
+    }
+
+    fn end(&mut self, changes: Vec<TaskChange>) {
+        let judgement = Judgement {
+            verdict: Verdict::Passed { signal: None },
+            landing: Landing::Keep,
+            feedback: Vec::new(),
+            changes,
+            amended: Vec::new(),
+            handoff: None,
+            failed: None,
+            complaint: None,
+            divergence: None,
+            doubted: None,
+            compacted: None,
+        };
+        self.tell(Event::Judged { judgement: Box::new(judgement) });
+        self.tell(Event::IterationEnded { iteration: IterationNumber(self.observer.iteration()) });
+    }
+
+    #[track_caller]
+    fn finds(&self, invariant: Option<Invariant>) {
+        let found: Vec<Invariant> =
+            self.observer.violations.iter().map(|it| it.invariant).collect();
+        let expected: Vec<Invariant> = invariant.into_iter().collect();
+        assert_eq!(found, expected, "{:?}", self.observer.violations);
+    }
+}
+
+fn done(place: usize) -> TaskChange {
+    TaskChange::SetStatus { task: task_id(place), status: TaskStatus::Done }
+}
+
+#[test]
+fn nothing_is_found_where_all_is_well() {
+    let mut forged = Forged::new(&plan(Workflow::Tasks));
+    forged.begin(1, Role::Implement);
+    forged.answer(Role::Implement, false, Meant::Nothing);
+    forged.gate(GateStatus::Passed, true);
+    let mut list = list(&forged.world.plan);
+    list.tasks[0].status = TaskStatus::Done;
+    let list = Content::List(std::rc::Rc::new(list));
+    forged.world.repository.work.insert(TASKS.into(), list);
+    forged.commit();
+    forged.end(vec![done(0)]);
+    forged.finds(None);
+}
+
+#[test]
+fn a_commit_after_a_failed_gate_is_found() {
+    for (said, passed) in [(GateStatus::Failed, false), (GateStatus::Passed, false)] {
+        let mut forged = Forged::new(&plan(Workflow::Tasks));
+        forged.begin(1, Role::Implement);
+        forged.answer(Role::Implement, false, Meant::Nothing);
+        forged.gate(said, passed);
+        if said == GateStatus::Failed {
+            forged.finds(None);
+            forged.commit();
+        }
+        forged.finds(Some(Invariant::Commits));
+    }
+    let mut unchecked = Forged::new(&plan(Workflow::Tasks));
+    unchecked.begin(1, Role::Implement);
+    unchecked.answer(Role::Implement, false, Meant::Nothing);
+    unchecked.commit();
+    unchecked.finds(Some(Invariant::Commits));
+}
+
+#[test]
+fn a_commit_of_something_else_than_what_was_checked_is_found() {
+    let mut forged = Forged::new(&plan(Workflow::Tasks));
+    forged.begin(1, Role::Implement);
+    forged.answer(Role::Implement, false, Meant::Nothing);
+    forged.gate(GateStatus::Passed, true);
+    forged.world.repository.work.insert("work/late".into(), Content::text("late"));
+    forged.commit();
+    forged.finds(Some(Invariant::Commits));
+}
+
+#[test]
+fn a_task_that_is_done_without_gates_or_review_is_found() {
+    let mut unchecked = Forged::new(&plan(Workflow::Tasks));
+    unchecked.begin(1, Role::Implement);
+    unchecked.answer(Role::Implement, false, Meant::Nothing);
+    unchecked.end(vec![done(0)]);
+    unchecked.finds(Some(Invariant::Done));
+
+    let reviewed = Plan { review: Some(3), ..plan(Workflow::Tasks) };
+    let review = |status, count| TaskChange::SetReview {
+        task: task_id(0),
+        review: ReviewState { status, count, feedback: String::new() },
+    };
+    for (role, meant) in [(Role::Implement, Meant::Approval), (Role::Review, Meant::Changes)] {
+        let mut forged = Forged::new(&reviewed);
+        forged.begin(1, Role::Implement);
+        forged.answer(Role::Implement, false, Meant::Nothing);
+        forged.gate(GateStatus::Passed, true);
+        if role == Role::Review {
+            forged.end(vec![review(ReviewStatus::NeedsReview, 0)]);
+            forged.begin(2, Role::Review);
+            forged.answer(Role::Review, false, meant);
+            forged.end(vec![done(0), review(ReviewStatus::Approved, 1)]);
+            forged.finds(Some(Invariant::Done));
+        } else {
+            forged.end(vec![done(0), review(ReviewStatus::Approved, 0)]);
+            let found = forged.observer.violations.iter();
+            assert!(found.into_iter().any(|it| it.invariant == Invariant::Done));
+        }
+    }
+}
+
+#[test]
+fn a_task_that_moves_in_an_iteration_on_another_is_found() {
+    let mut forged = Forged::new(&plan(Workflow::Tasks));
+    forged.begin(1, Role::Implement);
+    forged.answer(Role::Implement, false, Meant::Nothing);
+    forged.gate(GateStatus::Passed, true);
+    forged.end(vec![done(1)]);
+    forged.finds(Some(Invariant::Transitions));
+
+    let mut edited = Forged::new(&plan(Workflow::Tasks));
+    let mut list = list(&edited.world.plan);
+    list.tasks[1].status = TaskStatus::Done;
+    edited.tell(Event::TasksRead { list: Box::new(list), remarks: Vec::new() });
+    edited.finds(Some(Invariant::Transitions));
+}
+
+#[test]
+fn completion_that_nobody_claimed_is_found() {
+    for (claims, said) in [(false, GateStatus::Passed), (true, GateStatus::Failed)] {
+        let mut forged = Forged::new(&plan(Workflow::Prompt));
+        forged.begin(1, Role::Prompt);
+        forged.answer(Role::Prompt, claims, Meant::Nothing);
+        forged.gate(said, said == GateStatus::Passed);
+        forged.end(Vec::new());
+        forged.tell(Event::RunEnded { outcome: Outcome::Complete });
+        forged.finds(Some(Invariant::Completion));
+    }
+    let mut open = Forged::new(&plan(Workflow::Tasks));
+    open.tell(Event::RunEnded { outcome: Outcome::Complete });
+    open.finds(Some(Invariant::Completion));
+}
+
+#[test]
+fn a_run_without_end_is_found() {
+    let mut forged = Forged::new(&plan(Workflow::Prompt));
+    for iteration in 1..=3 {
+        forged.tell(Event::IterationStarted {
+            iteration: IterationNumber(iteration),
+            role: Role::Prompt,
+            task: None,
+        });
+    }
+    forged.finds(Some(Invariant::Ends));
+}
+
+#[test]
+fn what_is_lost_is_found() {
+    let mut file = Forged::new(&plan(Workflow::Prompt));
+    file.world.repository.work.remove("README.md");
+    file.tell(Event::RunEnded { outcome: Outcome::Interrupted });
+    file.finds(Some(Invariant::NothingLost));
+
+    let mut commit = Forged::new(&plan(Workflow::Prompt));
+    let tree = commit.world.repository.now();
+    commit.world.repository.commit(tree, "of an agent's", None);
+    commit.world.repository.head = Some(0);
+    commit.tell(Event::RunEnded { outcome: Outcome::Interrupted });
+    commit.finds(Some(Invariant::NothingLost));
+}
+
+#[test]
+fn a_rollback_that_keeps_nothing_is_found() {
+    let mut forged = Forged::new(&plan(Workflow::Prompt));
+    forged.begin(1, Role::Prompt);
+    forged.answer(Role::Prompt, false, Meant::Nothing);
+    forged.world.repository.work.remove("work/task-0");
+    forged.tell(Event::Landed { landed: Landed::RolledBack { kept: None } });
+    forged.finds(Some(Invariant::KeptFirst));
+}
+
+#[test]
+fn an_answer_that_is_paid_for_twice_is_found() {
+    let mut forged = Forged::new(&plan(Workflow::Prompt));
+    forged.begin(1, Role::Prompt);
+    forged.ask(1, Role::Prompt);
+    let deed = crate::simulation::deed::Deed {
+        text: "said".into(),
+        claims: false,
+        meant: Meant::Nothing,
+        failure: None,
+        meddled: false,
+    };
+    forged.world.received.insert((1, 1), crate::simulation::ports::reply(&deed));
+    forged.ask(2, Role::Prompt);
+    forged.finds(Some(Invariant::PaidTwice));
+}
+
+#[test]
+fn a_state_that_is_not_the_fold_is_found() {
+    let mut forged = Forged::new(&plan(Workflow::Prompt));
+    let mut other: RunState = forged.observer.state().cloned().expect("it has begun");
+    forged.observer.told(&other);
+    forged.finds(None);
+    other.iterations += 1;
+    forged.observer.told(&other);
+    forged.finds(Some(Invariant::Fold));
+
+    let mut torn = Forged::new(&plan(Workflow::Prompt));
+    torn.world.journal.remove(0);
+    torn.tell(Event::Paused);
+    torn.finds(Some(Invariant::Fold));
+}
+
+#[test]
+fn a_prompt_without_its_task_is_found() {
+    let mut forged = Forged::new(&plan(Workflow::Tasks));
+    forged.begin(1, Role::Implement);
+    let request = Request {
+        run: RunId("forged".into()),
+        iteration: IterationNumber(1),
+        ask: AskNumber(1),
+        role: Role::Implement,
+        purpose: Purpose::Work,
+        task: Some(task_id(0)),
+        agent: ralph_core::recipe::AgentChoice::new(AgentKind::Text, "agent"),
+        prompt: "Do something.".into(),
+        schema: None,
+        soft_limit: Millis(1),
+        hard_limit: Millis(1),
+        idle_limit: Millis(1),
+        cost_left: None,
+    };
+    forged.observer.asked(&request, &forged.world);
+    forged.finds(Some(Invariant::Prompts));
+}
+
+#[test]
+fn a_checkpoint_of_nothing_is_no_reason_to_complain() {
+    let mut forged = Forged::new(&Plan { commit: CommitMode::NoGit, ..plan(Workflow::Prompt) });
+    forged.begin(1, Role::Prompt);
+    forged.tell(Event::Checkpointed { checkpoint: Checkpoint::None });
+    forged.tell(Event::Landed { landed: Landed::RolledBack { kept: None } });
+    forged.finds(None);
+}

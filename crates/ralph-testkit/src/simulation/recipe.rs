@@ -1,0 +1,247 @@
+//! From a plan to a recipe and a task list: what the binary would have made of settings that say
+//! the same.
+//!
+//! The binary's own way to a recipe needs settings and a machine, and is not at hand here: these
+//! are the same values, put together from the core's constructors.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ralph_core::budget::Budget;
+use ralph_core::failure::{Patience, RateLimitPolicy, Retries};
+use ralph_core::gate::{Check, EmptyRun, Gate, GateKind, Reuse};
+use ralph_core::glob::Pattern;
+use ralph_core::ids::{Role, TaskId};
+use ralph_core::memory::MemoryPolicy;
+use ralph_core::prompt::run::RunPrompt;
+use ralph_core::recipe::{
+    AgentChoice, AgentKind, BaselinePolicy, CommitPolicy, Completion, OnFailure, PROGRESS,
+    PlanFile, PlanPart, PromptSource, Recipe, Retry, Scm, ScmTask, TaskWork, Template,
+    TemplatePlace, Uncommitted, Work,
+};
+use ralph_core::review::{ReviewPolicy, ReviewState, ReviewStatus};
+use ralph_core::stuck::StuckPolicy;
+use ralph_core::task::{Keeper, ListForm, Task, TaskList};
+use ralph_core::units::{Millis, Tokens, UsdMicros};
+
+use super::plan::{CommitMode, GatePlan, Plan, TaskPlan, Workflow};
+
+/// The task file.
+pub const TASKS: &str = "plan.json";
+
+/// The plan that the agent keeps.
+pub const PLAN: &str = "implementation_plan.md";
+
+/// The file that is protected.
+pub const PROTECTED: &str = "gates/check.sh";
+
+/// Where work is done.
+pub const WORK: &str = "work/";
+
+/// The gate of `ralph plan` for a task list.
+pub const LIST_GATE: &str = "ralph tasks validate";
+
+/// Returns the recipe of a plan.
+pub fn recipe(plan: &Plan) -> Recipe {
+    let agent = AgentChoice::new(AgentKind::Text, "agent");
+    let mut recipe = Recipe::new(work(plan), agent);
+    let pattern = |text: &str| Pattern::new(text).into_iter().collect::<Vec<_>>();
+    recipe.gates = plan.gates.iter().enumerate().map(|(at, it)| gate(at, it)).collect();
+    recipe.baseline = plan.baseline;
+    recipe.strategy = plan.strategy;
+    recipe.protect = pattern("gates/**");
+    recipe.retries = Retries { max: plan.retries, backoff: Millis::from_secs(5) };
+    recipe.rate_limit = RateLimitPolicy {
+        wait: if plan.wait_minutes.is_some() { Patience::Wait } else { Patience::Stop },
+        max_wait: Millis::from_mins(plan.wait_minutes.unwrap_or(0)),
+    };
+    recipe.limits.iterations = plan.iterations;
+    recipe.limits.delay = Millis::from_secs(plan.delay);
+    recipe.limits.budget = Budget {
+        cost: plan.cents.map(|cents| UsdMicros(cents * 10_000)),
+        tokens: plan.tokens.map(Tokens),
+        time: plan.seconds.map(Millis::from_secs),
+    };
+    recipe.prompt.context.budget = Tokens(plan.context);
+    recipe.landing.on_failure = plan.on_failure;
+    recipe.landing.commit = match plan.commit {
+        CommitMode::Ralph => CommitPolicy::Ralph,
+        CommitMode::Agent | CommitMode::AgentMay => CommitPolicy::Agent,
+        CommitMode::Scm => CommitPolicy::Scm(Scm {
+            command: "git".to_owned(),
+            tasks: vec![ScmTask::Commit, ScmTask::Run(vec!["push".to_owned()])],
+        }),
+        CommitMode::Nobody | CommitMode::NoGit => CommitPolicy::Nobody,
+    };
+    if plan.commit == CommitMode::AgentMay {
+        recipe.landing.uncommitted = Uncommitted::Told;
+    }
+    shape(plan, &mut recipe);
+    recipe
+}
+
+/// Adds what one workflow has and the others have not.
+fn shape(plan: &Plan, recipe: &mut Recipe) {
+    let exactly = |path: &str| Pattern::exactly(path).into_iter();
+    match plan.workflow {
+        Workflow::Prompt | Workflow::PromptFile => "prompt".clone_into(&mut recipe.workflow),
+        Workflow::Template => {
+            "prompt".clone_into(&mut recipe.workflow);
+            "COMPLETE".clone_into(&mut recipe.completion_response);
+        }
+        Workflow::SpecsPlan => {
+            (recipe.workflow, recipe.role) = ("specs".to_owned(), Role::Plan);
+            "COMPLETE".clone_into(&mut recipe.completion_response);
+            recipe.gates.clear();
+            recipe.scope = exactly(PLAN).collect();
+            recipe.protect = Vec::new();
+            recipe.plan = Some(PlanFile { file: PLAN.into(), part: PlanPart::Makes });
+        }
+        Workflow::SpecsBuild => {
+            (recipe.workflow, recipe.role) = ("specs".to_owned(), Role::Build);
+            "COMPLETE".clone_into(&mut recipe.completion_response);
+            recipe.plan = Some(PlanFile { file: PLAN.into(), part: PlanPart::Follows });
+        }
+        Workflow::ListPlan => {
+            (recipe.workflow, recipe.role) = ("plan".to_owned(), Role::Plan);
+            "COMPLETE".clone_into(&mut recipe.completion_response);
+            recipe.gates = vec![Gate {
+                reuse: Reuse::Never,
+                empty: EmptyRun::Allowed,
+                ..Gate::command(GateKind::Test, LIST_GATE)
+            }];
+            recipe.baseline = BaselinePolicy::Off;
+            recipe.landing.on_failure = OnFailure::Keep;
+            recipe.scope = exactly(TASKS).chain(exactly(PROGRESS)).collect();
+            recipe.protect = Vec::new();
+            recipe.draft = Some(TASKS.into());
+            recipe.completion = Completion::Gates;
+        }
+        Workflow::Tasks | Workflow::Stories => {
+            (recipe.workflow, recipe.role) = ("tasks".to_owned(), Role::Implement);
+            "COMPLETE".clone_into(&mut recipe.completion_response);
+            recipe.memory = plan
+                .memory
+                .map(|every| MemoryPolicy { every_iterations: every, ..MemoryPolicy::default() });
+            recipe.escalate = Some(AgentChoice::new(AgentKind::Text, "stronger"));
+        }
+    }
+}
+
+fn work(plan: &Plan) -> Work {
+    let template = |place| {
+        let values = [("PLAN_FILE", PLAN), ("COMMITTING", "Commit.")];
+        let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Work::Prompt(PromptSource::Template(Template { place, values: BTreeMap::from(values) }))
+    };
+    match plan.workflow {
+        Workflow::Prompt => Work::Prompt(PromptSource::Text("Make it work.".to_owned())),
+        Workflow::PromptFile => Work::Prompt(PromptSource::File("prompt.md".into())),
+        Workflow::Template => template(TemplatePlace::File("loop.md".into())),
+        Workflow::SpecsPlan => template(TemplatePlace::Named(RunPrompt::PlanSpecs)),
+        Workflow::SpecsBuild => template(TemplatePlace::Named(RunPrompt::Build)),
+        Workflow::ListPlan => template(TemplatePlace::Named(RunPrompt::PlanTasks)),
+        Workflow::Tasks | Workflow::Stories => Work::Tasks(task_work(plan)),
+    }
+}
+
+fn task_work(plan: &Plan) -> TaskWork {
+    let (keeper, form) = match plan.workflow {
+        Workflow::Stories => (Keeper::Agent, ListForm::Stories),
+        Workflow::Tasks
+        | Workflow::Prompt
+        | Workflow::PromptFile
+        | Workflow::Template
+        | Workflow::SpecsPlan
+        | Workflow::SpecsBuild
+        | Workflow::ListPlan => (Keeper::Ralph, ListForm::Plan),
+    };
+    TaskWork {
+        keeper,
+        form,
+        only: plan.only.map(task_id),
+        retry: if plan.retry { Retry::All } else { Retry::Nothing },
+        attempts: plan.attempts,
+        amendments: plan.amendments,
+        review: match plan.review {
+            Some(cap) => ReviewPolicy::Fresh { cap },
+            None => ReviewPolicy::Skip,
+        },
+        stuck: StuckPolicy { after: plan.stuck.0, strategy_shifts: plan.stuck.1 },
+        soft_limit: Millis::from_secs(plan.task_seconds.unwrap_or(86_400) / 2),
+        hard_limit: Millis::from_secs(plan.task_seconds.unwrap_or(864_000)),
+        ..TaskWork::new(PathBuf::from("/project").join(TASKS))
+    }
+}
+
+fn gate(at: usize, plan: &GatePlan) -> Gate {
+    let name = gate_name(at);
+    let check = if plan.asks {
+        Check::Agent(Box::new(AgentChoice::new(AgentKind::Text, "reviewer")))
+    } else {
+        Check::Command(name.clone())
+    };
+    let paths = if plan.paths { Pattern::new("work/**").into_iter().collect() } else { Vec::new() };
+    Gate {
+        name: name.clone(),
+        check,
+        severity: plan.severity,
+        persistence: plan.persistence,
+        reuse: plan.reuse,
+        fail_action: plan.action,
+        paths,
+        ..Gate::command(plan.kind, name)
+    }
+}
+
+/// Returns the name of the gate at a place.
+pub fn gate_name(at: usize) -> String {
+    format!("gate-{at}")
+}
+
+/// Returns the id of the task at a place.
+pub fn task_id(at: usize) -> TaskId {
+    TaskId(format!("task-{at}"))
+}
+
+/// Returns the task list of a plan.
+pub fn list(plan: &Plan) -> TaskList {
+    let tasks = plan.tasks.iter().enumerate().map(|(at, it)| task(at, it));
+    TaskList { project: "project".to_owned(), tasks: tasks.collect(), ..TaskList::default() }
+}
+
+fn task(at: usize, plan: &TaskPlan) -> Task {
+    let TaskId(id) = task_id(at);
+    let about =
+        if plan.names_protected { format!(" It changes {PROTECTED}.") } else { String::new() };
+    let is_noted = match plan.review {
+        ReviewStatus::None => "",
+        ReviewStatus::NeedsReview | ReviewStatus::ChangesRequested | ReviewStatus::Approved => {
+            "done before"
+        }
+    };
+    Task {
+        description: format!("Make the thing number {at}.{about}"),
+        acceptance_criteria: vec![format!("Thing number {at} is there"), "It works".to_owned()],
+        depends_on: plan.after.iter().copied().map(task_id).collect(),
+        skills: if plan.skill { vec!["known".to_owned()] } else { Vec::new() },
+        needs_docs: plan.docs,
+        max_retries: plan.retries,
+        status: plan.status,
+        review: ReviewState {
+            status: plan.review,
+            count: u32::from(matches!(
+                plan.review,
+                ReviewStatus::ChangesRequested | ReviewStatus::Approved
+            )),
+            feedback: match plan.review {
+                ReviewStatus::ChangesRequested => "Mend the edges.".to_owned(),
+                ReviewStatus::None | ReviewStatus::NeedsReview | ReviewStatus::Approved => {
+                    String::new()
+                }
+            },
+        },
+        notes: is_noted.to_owned(),
+        ..Task::new(id, format!("Thing {at}"))
+    }
+}

@@ -1,0 +1,299 @@
+//! A small repository: trees of files, commits with parents, branches, and refs that keep what
+//! was removed. It does what the real one promises, in memory.
+//!
+//! Not here: when something is done to it, and what goes wrong with it.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use ralph_core::event::{Changes, Checkpoint, CommitId, History, TreeId};
+use ralph_core::glob::Pattern;
+use ralph_core::handoff::{FileAction, FileTouched};
+use ralph_core::ports::{Mark, ShelveOrder};
+use ralph_core::task::TaskList;
+
+/// What is in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// Some text.
+    Text(Rc<str>),
+    /// A task list.
+    List(Rc<TaskList>),
+}
+
+impl Content {
+    /// Returns a text.
+    pub fn text(text: impl Into<Rc<str>>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// Returns whether it is a text with these words.
+    pub fn says(&self, words: &str) -> bool {
+        match self {
+            Self::Text(text) => text.contains(words),
+            Self::List(_) => false,
+        }
+    }
+}
+
+/// Everything in a work tree.
+pub type Tree = BTreeMap<String, Content>;
+
+/// A commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// Its tree.
+    pub tree: usize,
+    /// The one before it.
+    pub parent: Option<usize>,
+    /// Its message.
+    pub message: String,
+    /// The iteration it belongs to; none if ralph did not make it.
+    pub mark: Option<Mark>,
+}
+
+/// What a ref keeps: a tree, and the commit that was checked out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// The tree.
+    pub tree: usize,
+    /// The commit.
+    pub head: Option<usize>,
+}
+
+/// The branch that is checked out in the beginning.
+pub const MAIN: &str = "refs/heads/main";
+
+/// A repository and its work tree.
+#[derive(Debug)]
+pub struct Repository {
+    /// Every tree that somebody asked about.
+    trees: Vec<Rc<Tree>>,
+    /// Every commit.
+    pub commits: Vec<Commit>,
+    /// The commit that is checked out.
+    pub head: Option<usize>,
+    /// The branch that is checked out.
+    pub branch: String,
+    /// Other branches, and those that were left.
+    pub branches: BTreeMap<String, Option<usize>>,
+    /// The work tree.
+    pub work: Tree,
+    /// The refs that keep what was removed.
+    pub kept: BTreeMap<String, Kept>,
+    /// The branches of shelved work, with the order they were made by.
+    pub shelves: Vec<(ShelveOrder, usize)>,
+}
+
+impl Repository {
+    /// Returns a repository with one commit of a tree.
+    pub fn new(work: Tree) -> Self {
+        let message = "the beginning".to_owned();
+        Self {
+            trees: vec![Rc::new(work.clone())],
+            commits: vec![Commit { tree: 0, parent: None, message, mark: None }],
+            head: Some(0),
+            branch: MAIN.to_owned(),
+            branches: BTreeMap::new(),
+            work,
+            kept: BTreeMap::new(),
+            shelves: Vec::new(),
+        }
+    }
+
+    /// Returns the number of the work tree.
+    pub fn now(&mut self) -> usize {
+        if let Some(at) = self.trees.iter().rposition(|tree| **tree == self.work) {
+            return at;
+        }
+        self.trees.push(Rc::new(self.work.clone()));
+        self.trees.len() - 1
+    }
+
+    /// Returns a tree by its number.
+    pub fn tree(&self, number: usize) -> Rc<Tree> {
+        self.trees.get(number).cloned().unwrap_or_default()
+    }
+
+    /// Returns the tree that is checked out.
+    pub fn head_tree(&self) -> Rc<Tree> {
+        self.head.map(|head| self.tree(self.commits[head].tree)).unwrap_or_default()
+    }
+
+    /// Returns whether the work tree differs from the commit that is checked out.
+    pub fn changes(&self) -> Changes {
+        if *self.head_tree() == self.work { Changes::None } else { Changes::Some }
+    }
+
+    /// Returns the state of the repository.
+    pub fn checkpoint(&mut self) -> Checkpoint {
+        let tree = self.now();
+        Checkpoint::Git {
+            head: self.head.map(commit_id),
+            branch: Some(self.branch.clone()),
+            tree: Some(tree_id(tree)),
+        }
+    }
+
+    /// Makes a commit of a tree.
+    pub fn commit(&mut self, tree: usize, message: &str, mark: Option<Mark>) -> usize {
+        let parent = self.head;
+        self.commits.push(Commit { tree, parent, message: message.to_owned(), mark });
+        self.head = Some(self.commits.len() - 1);
+        self.commits.len() - 1
+    }
+
+    /// Returns what became of the history since a commit and a branch.
+    pub fn history(&self, head: Option<usize>, branch: Option<&str>) -> History {
+        if branch != Some(self.branch.as_str()) {
+            return History::Rewritten;
+        }
+        let place = self.ancestors(self.head).position(|at| Some(at) == head);
+        match (place, head) {
+            (Some(0), _) => History::Same,
+            (Some(commits), _) => {
+                History::Advanced { commits: u32::try_from(commits).unwrap_or(u32::MAX) }
+            }
+            (None, _) => History::Rewritten,
+        }
+    }
+
+    /// Returns a commit and those before it.
+    pub fn ancestors(&self, from: Option<usize>) -> impl Iterator<Item = usize> {
+        std::iter::successors(from, move |at| self.commits[*at].parent)
+    }
+
+    /// Goes back to a state after keeping what that removes, and returns the ref.
+    pub fn go_back(&mut self, to: &Place, name: &str) -> Option<String> {
+        let tree = self.now();
+        let has_moved = self.head != to.head || to.branch != self.branch;
+        let first = self.kept.contains_key(name).then(|| name.to_owned());
+        if tree == to.tree && !has_moved {
+            return first;
+        }
+        let kept = self.keep(name, Kept { tree, head: self.head });
+        self.work = (*self.tree(to.tree)).clone();
+        self.put_head(to);
+        first.or(Some(kept))
+    }
+
+    /// Checks out a branch at a commit, and leaves the work tree as it is.
+    pub fn put_head(&mut self, to: &Place) {
+        if self.branch != to.branch {
+            self.branches.insert(self.branch.clone(), self.head);
+        }
+        self.branch.clone_from(&to.branch);
+        self.head = to.head;
+    }
+
+    /// Puts something on a ref, or on the next free one of that name with a number.
+    pub fn keep(&mut self, name: &str, what: Kept) -> String {
+        let mut free = name.to_owned();
+        let mut number = 1;
+        while self.kept.contains_key(&free) {
+            number += 1;
+            free = format!("{name}-{number}");
+        }
+        self.kept.insert(free.clone(), what);
+        free
+    }
+
+    /// Puts everything but a scope back to a state, after keeping what that removes.
+    pub fn confine(&mut self, to: &Place, scope: &[Pattern], name: &str) -> Option<String> {
+        let (now, target) = (self.now(), self.tree(to.tree));
+        let is_in = |path: &str| scope.iter().any(|pattern| pattern.matches(path));
+        let mut confined: Tree = (*target).clone();
+        confined.retain(|path, _| !is_in(path));
+        let inside = self.work.iter().filter(|(path, _)| is_in(path));
+        confined.extend(inside.map(|(path, content)| (path.clone(), content.clone())));
+        let first = self.kept.contains_key(name).then(|| name.to_owned());
+        if confined == self.work {
+            return first;
+        }
+        let kept = self.keep(name, Kept { tree: now, head: self.head });
+        self.work = confined;
+        first.or(Some(kept))
+    }
+
+    /// Puts the work tree on a branch of its own. Done again it does nothing.
+    pub fn shelve(&mut self, order: &ShelveOrder) -> usize {
+        if let Some((_, commit)) = self.shelves.iter().find(|(it, _)| it.mark == order.mark) {
+            return *commit;
+        }
+        let tree = self.now();
+        let (head, mark) = (self.head, Some(order.mark.clone()));
+        let commit = self.commit(tree, &order.message, mark);
+        self.head = head;
+        let mut order = order.clone();
+        while self.branches.contains_key(&format!("refs/heads/{}", order.branch)) {
+            order.branch.push_str("-2");
+        }
+        self.branches.insert(format!("refs/heads/{}", order.branch), Some(commit));
+        self.shelves.push((order, commit));
+        commit
+    }
+
+    /// Returns which files differ between two trees.
+    pub fn touched(from: &Tree, to: &Tree) -> Vec<FileTouched> {
+        let mut touched = Vec::new();
+        for path in from.keys().chain(to.keys().filter(|path| !from.contains_key(*path))) {
+            let action = match (from.get(path), to.get(path)) {
+                (Some(before), Some(after)) if before == after => continue,
+                (Some(_), Some(_)) => FileAction::Modified,
+                (Some(_), None) => FileAction::Deleted,
+                (None, _) => FileAction::Created,
+            };
+            touched.push(FileTouched { path: path.clone(), action });
+        }
+        touched
+    }
+
+    /// Returns whether a commit can be reached from what is checked out or from any ref.
+    pub fn is_reachable(&self, commit: usize) -> bool {
+        let kept = self.kept.values().map(|kept| kept.head);
+        let mut tips = self.branches.values().copied().chain(kept).chain([self.head]);
+        tips.any(|tip| self.ancestors(tip).any(|at| at == commit))
+    }
+}
+
+/// A state to go back to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The commit that is checked out.
+    pub head: Option<usize>,
+    /// The branch that is checked out.
+    pub branch: String,
+    /// The tree.
+    pub tree: usize,
+}
+
+impl Place {
+    /// Reads a checkpoint; none if there is nothing to go back to.
+    pub fn of(checkpoint: &Checkpoint, repository: &Repository) -> Option<Self> {
+        let Checkpoint::Git { head, branch, tree } = checkpoint else { return None };
+        let head = head.as_ref().and_then(commit_number);
+        let committed = || head.map(|head| repository.commits[head].tree);
+        let tree = tree.as_ref().and_then(tree_number).or_else(committed)?;
+        Some(Self { head, branch: branch.clone()?, tree })
+    }
+}
+
+/// Returns the id of a tree.
+pub fn tree_id(number: usize) -> TreeId {
+    TreeId(format!("tree-{number}"))
+}
+
+/// Returns the number of a tree.
+pub fn tree_number(TreeId(id): &TreeId) -> Option<usize> {
+    id.strip_prefix("tree-")?.parse().ok()
+}
+
+/// Returns the id of a commit.
+pub fn commit_id(number: usize) -> CommitId {
+    CommitId(format!("commit-{number}"))
+}
+
+/// Returns the number of a commit.
+pub fn commit_number(CommitId(id): &CommitId) -> Option<usize> {
+    id.strip_prefix("commit-")?.parse().ok()
+}

@@ -1,0 +1,120 @@
+//! Making a plan that fails smaller, as long as it fails in the same way.
+//!
+//! Greedy: everything that can be left out is, one after the other, until nothing can.
+
+use ralph_core::gate::{FailAction, Persistence, Reuse, ValidationStrategy};
+use ralph_core::recipe::{BaselinePolicy, OnFailure};
+use ralph_core::review::ReviewStatus;
+use ralph_core::task::TaskStatus;
+
+use super::plan::{Act, Character, Plan};
+
+/// Returns the smallest plan that can be found from one on which `fails` still holds.
+pub fn shrink(plan: &Plan, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
+    let mut best = plan.clone();
+    loop {
+        let mut is_smaller = false;
+        let mut at = 0;
+        // Candidates are made anew after each success: the plan has changed.
+        while let Some(candidate) = candidates(&best).into_iter().nth(at) {
+            if candidate != best && fails(&candidate) {
+                best = candidate;
+                is_smaller = true;
+            } else {
+                at += 1;
+            }
+        }
+        if !is_smaller {
+            return best;
+        }
+    }
+}
+
+fn candidates(plan: &Plan) -> Vec<Plan> {
+    let mut all = Vec::new();
+    without(&mut all, plan, |plan| &mut plan.deaths);
+    without(&mut all, plan, |plan| &mut plan.faults);
+    without(&mut all, plan, |plan| &mut plan.wishes);
+    without(&mut all, plan, |plan| &mut plan.gates);
+    without(&mut all, plan, |plan| &mut plan.tasks);
+    // Somebody must answer.
+    let mut scripts = Vec::new();
+    without(&mut scripts, plan, |plan| &mut plan.script);
+    all.extend(scripts.into_iter().filter(|plan| !plan.script.is_empty()));
+    let mut simpler = |change: &dyn Fn(&mut Plan)| {
+        let mut candidate = plan.clone();
+        change(&mut candidate);
+        all.push(candidate);
+    };
+    simpler(&|plan| plan.resumes = 0);
+    simpler(&|plan| plan.resumes = plan.resumes.min(1));
+    simpler(&|plan| plan.only = None);
+    simpler(&|plan| plan.retry = false);
+    simpler(&|plan| plan.review = None);
+    simpler(&|plan| plan.memory = None);
+    simpler(&|plan| plan.cents = None);
+    simpler(&|plan| plan.tokens = None);
+    simpler(&|plan| plan.seconds = None);
+    simpler(&|plan| plan.task_seconds = None);
+    simpler(&|plan| plan.red_before = None);
+    simpler(&|plan| plan.delay = 0);
+    simpler(&|plan| plan.retries = 0);
+    simpler(&|plan| plan.amendments = 0);
+    simpler(&|plan| plan.attempts = 1);
+    simpler(&|plan| plan.attempts = plan.attempts.min(2));
+    simpler(&|plan| plan.iterations = plan.iterations.min(3));
+    simpler(&|plan| plan.iterations -= u32::from(plan.iterations > 1));
+    simpler(&|plan| plan.context = 8_000);
+    simpler(&|plan| plan.wait_minutes = Some(360));
+    simpler(&|plan| plan.stuck = (3, 2));
+    simpler(&|plan| plan.baseline = BaselinePolicy::Off);
+    simpler(&|plan| plan.strategy = ValidationStrategy::Strict);
+    simpler(&|plan| plan.on_failure = OnFailure::Keep);
+    for at in 0..plan.script.len() {
+        simpler(&|plan| plan.script[at] = Act { character: Character::Honest, salt: 0 });
+        simpler(&|plan| plan.script[at].salt = 0);
+    }
+    for at in 0..plan.tasks.len() {
+        simpler(&|plan| plan.tasks[at].after.clear());
+        simpler(&|plan| {
+            let task = &mut plan.tasks[at];
+            (task.retries, task.docs, task.skill, task.names_protected) =
+                (None, false, false, false);
+        });
+        simpler(&|plan| {
+            let task = &mut plan.tasks[at];
+            (task.status, task.review) = (TaskStatus::Pending, ReviewStatus::None);
+        });
+    }
+    for at in 0..plan.gates.len() {
+        simpler(&|plan| {
+            let gate = &mut plan.gates[at];
+            (gate.flaky, gate.broken, gate.paths, gate.asks) = (0, 0, false, false);
+        });
+        simpler(&|plan| {
+            let gate = &mut plan.gates[at];
+            (gate.persistence, gate.reuse) = (Persistence::WhenGreen, Reuse::SameTree);
+            gate.action = FailAction::Append;
+        });
+    }
+    for at in 0..plan.deaths.len() {
+        simpler(&|plan| plan.deaths[at] /= 2);
+        simpler(&|plan| plan.deaths[at] = plan.deaths[at].saturating_sub(1));
+    }
+    all
+}
+
+/// Adds the plans without a list, and without each entry of it.
+fn without<T: Clone>(all: &mut Vec<Plan>, plan: &Plan, list: impl Fn(&mut Plan) -> &mut Vec<T>) {
+    let mut empty = plan.clone();
+    let many = list(&mut empty).len();
+    list(&mut empty).clear();
+    if many > 1 {
+        all.push(empty);
+    }
+    for at in (0..many).rev() {
+        let mut shorter = plan.clone();
+        list(&mut shorter).remove(at);
+        all.push(shorter);
+    }
+}

@@ -1,0 +1,334 @@
+//! The world of a simulated run: everything that outlives a death, what goes wrong, and the truth
+//! about what happened, which the engine is not told.
+//!
+//! Not here: the ports, through which the engine sees it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ralph_core::control::{Asked, Found, Wish, WishId};
+use ralph_core::event::{Purpose, Recorded};
+use ralph_core::ids::Role;
+use ralph_core::plan::PlanLook;
+use ralph_core::ports::Request;
+use ralph_core::reading::Reply;
+use ralph_core::recipe::PROGRESS;
+use ralph_core::task::Task;
+use ralph_core::units::Timestamp;
+
+use super::deed::Meant;
+use super::dice::number_of;
+use super::plan::{Act, FaultKind, Plan, WishKind, Workflow};
+use super::recipe::{PLAN, PROTECTED, TASKS, list, task_id};
+use super::repository::{Content, Repository, Tree};
+use super::tally::Tally;
+
+/// The first moment of every world.
+const BEGINNING: i64 = 1_700_000_000_000;
+
+/// A day.
+const DAY: i64 = 86_400_000;
+
+/// The truth about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Truth {
+    /// What the answer was for.
+    pub purpose: Purpose,
+    /// The role.
+    pub role: Role,
+    /// Whether the agent gave the completion response, in the words that count.
+    pub claims: bool,
+    /// What it meant, where a verdict is wanted.
+    pub meant: Meant,
+    /// Whether it brought an answer.
+    pub answered: bool,
+    /// The task it was about, as the file had it after the call.
+    pub listed: Option<Task>,
+    /// The tree after the call.
+    pub tree: usize,
+}
+
+/// The truth about a gate that was run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// The iteration; 0 before the work.
+    pub iteration: u32,
+    /// The gate.
+    pub gate: String,
+    /// The tree.
+    pub tree: usize,
+    /// Whether it passed.
+    pub passed: bool,
+}
+
+/// Everything that outlives a death.
+#[expect(clippy::struct_excessive_bools, reason = "each says whether something has happened")]
+#[derive(Debug)]
+pub struct World {
+    /// The plan.
+    pub plan: Plan,
+    /// The journal.
+    pub journal: Vec<Recorded>,
+    /// Replies that were received completely, by iteration and call.
+    pub received: BTreeMap<(u32, u32), Reply>,
+    /// How many replies each question brought.
+    heard: BTreeMap<(u32, String), u32>,
+    /// The truth about every call, by iteration and call.
+    pub truths: BTreeMap<(u32, u32), Truth>,
+    /// The truth about every gate that was run.
+    pub checks: Vec<Checked>,
+    /// The repository.
+    pub repository: Repository,
+    /// The copy of the plan that no agent reaches.
+    pub plan_copy: Option<Content>,
+    /// The last prompt.
+    pub prompt: String,
+    /// Whether files of git's own are changed.
+    pub meddled: bool,
+    /// Whether the task file could not be written at some time.
+    pub list_failed: bool,
+    /// Whether the plan could not be written at some time.
+    pub plan_failed: bool,
+    /// The wall clock.
+    pub now: i64,
+    /// How long the run has been running.
+    pub ran: u64,
+    /// Whether the user wants to stop.
+    pub stops: bool,
+    /// What people ask.
+    pub inbox: Vec<Asked>,
+    /// When something lies in the inbox that is no wish.
+    junk: Vec<i64>,
+    /// Steps since the process began.
+    pub steps: u64,
+    /// Steps in all.
+    pub all_steps: u64,
+    /// The step to die at.
+    pub die_at: Option<u64>,
+    /// Faults that have shown since a person last began the run.
+    fired: BTreeSet<usize>,
+    /// Faults that are over.
+    spent: BTreeSet<usize>,
+    /// What happened.
+    pub tally: Tally,
+}
+
+impl World {
+    /// Returns the world in which a plan begins.
+    pub fn new(plan: &Plan) -> Self {
+        let at = |seconds: u64| BEGINNING + i64::try_from(seconds * 1_000).unwrap_or(0);
+        let wishes = plan.wishes.iter().enumerate();
+        let inbox = wishes.filter_map(|(number, planned)| {
+            Some(Asked {
+                id: WishId(format!("wish-{number}")),
+                at: Timestamp(at(planned.after)),
+                by: number.is_multiple_of(2).then(|| "somebody".to_owned()),
+                wish: match planned.wish {
+                    WishKind::Pause => Wish::Pause,
+                    WishKind::GoOn => Wish::GoOn,
+                    WishKind::Stop => Wish::Stop,
+                    WishKind::Skip(place) => Wish::Skip { task: task_id(place) },
+                    WishKind::Note => Wish::Note { text: format!("Mind the {number}th step.") },
+                    WishKind::Junk => return None,
+                },
+            })
+        });
+        let mut tally = Tally::default();
+        if plan.workflow == Workflow::SpecsBuild
+            && plan.faults.iter().any(|fault| fault.kind == FaultKind::PlanIsMissing)
+        {
+            tally.count("fault PlanIsMissing");
+        }
+        let junk = plan.wishes.iter().filter(|it| it.wish == WishKind::Junk);
+        Self {
+            inbox: inbox.collect(),
+            junk: junk.map(|it| at(it.after)).collect(),
+            journal: Vec::new(),
+            received: BTreeMap::new(),
+            heard: BTreeMap::new(),
+            truths: BTreeMap::new(),
+            checks: Vec::new(),
+            repository: Repository::new(first_tree(plan)),
+            plan_copy: None,
+            prompt: String::new(),
+            meddled: false,
+            list_failed: false,
+            plan_failed: false,
+            now: BEGINNING,
+            ran: 0,
+            stops: false,
+            steps: 0,
+            all_steps: 0,
+            die_at: None,
+            fired: BTreeSet::new(),
+            spent: BTreeSet::new(),
+            tally,
+            plan: plan.clone(),
+        }
+    }
+
+    /// Begins a process: what was only in memory is gone.
+    pub fn begin_process(&mut self, die_at: Option<u64>) {
+        (self.steps, self.die_at, self.stops) = (0, die_at, false);
+    }
+
+    /// A person goes on with a run that has ended, after mending what was wrong.
+    pub fn mend(&mut self) {
+        self.spent.append(&mut self.fired);
+        self.stops = false;
+    }
+
+    /// Returns whether something goes wrong in an iteration, for as long as nobody mends it.
+    pub fn fails(&mut self, kind: FaultKind, iteration: u32) -> bool {
+        let place = self.fault(kind, |at| at == iteration);
+        self.show(kind, place)
+    }
+
+    /// Returns whether something goes wrong from an iteration on, for as long as nobody mends it.
+    pub fn fails_since(&mut self, kind: FaultKind, iteration: u32) -> bool {
+        let place = self.fault(kind, |at| at <= iteration);
+        self.show(kind, place)
+    }
+
+    /// Returns whether something happens that happens only once.
+    pub fn happens(&mut self, kind: FaultKind, now: u32) -> bool {
+        let place = self.fault(kind, |at| at <= now);
+        if let Some(place) = place {
+            self.tally.count(format!("fault {kind:?}"));
+            self.spent.insert(place);
+        }
+        place.is_some()
+    }
+
+    fn fault(&self, kind: FaultKind, is_now: impl Fn(u32) -> bool) -> Option<usize> {
+        let is_it = |place: usize| {
+            let fault = &self.plan.faults[place];
+            fault.kind == kind && is_now(fault.at) && !self.spent.contains(&place)
+        };
+        (0..self.plan.faults.len()).find(|place| is_it(*place))
+    }
+
+    fn show(&mut self, kind: FaultKind, place: Option<usize>) -> bool {
+        if let Some(place) = place {
+            self.tally.count(format!("fault {kind:?}"));
+            self.fired.insert(place);
+        }
+        place.is_some()
+    }
+
+    /// Returns what the agent is like that is asked now. It is the same one until the question
+    /// has brought a reply.
+    pub fn act(&self, request: &Request) -> Act {
+        let key = (request.iteration.0, purpose_name(&request.purpose));
+        let nth = self.heard.get(&key).copied().unwrap_or(0);
+        let purpose = match &request.purpose {
+            Purpose::Work => 0,
+            Purpose::Message => 7,
+            Purpose::Gate(name) => 3 + number_of(&[name.len() as u64, gate_number(name)]) % 5,
+        };
+        let script = &self.plan.script;
+        let at = u64::from(request.iteration.0 + nth) + purpose;
+        let at = usize::try_from(at).unwrap_or(0).checked_rem(script.len()).unwrap_or(0);
+        let honest = Act { character: super::plan::Character::Honest, salt: 0 };
+        script.get(at).copied().unwrap_or(honest)
+    }
+
+    /// Notes that a question brought a reply.
+    pub fn hear(&mut self, request: &Request, reply: &Reply) {
+        let key = (request.iteration.0, purpose_name(&request.purpose));
+        *self.heard.entry(key).or_default() += 1;
+        self.received.insert((request.iteration.0, request.ask.0), reply.clone());
+    }
+
+    /// Returns what lies in the inbox by now.
+    pub fn wishes(&mut self) -> Vec<Found> {
+        let now = self.now;
+        let there = self.inbox.iter().filter(|asked| asked.at.0 <= now);
+        let mut found: Vec<Found> = there.cloned().map(Found::Wish).collect();
+        let before = self.junk.len();
+        self.junk.retain(|at| *at > now);
+        let junk = before - self.junk.len();
+        let name = "junk.json".to_owned();
+        found.extend((0..junk).map(|_| Found::Junk { name: name.clone(), why: "junk".to_owned() }));
+        found
+    }
+
+    /// Waits until a moment, or until somebody asks something.
+    pub fn wait(&mut self, until: i64) {
+        let next = self.inbox.iter().map(|asked| asked.at.0).min();
+        if until == i64::MAX && next.is_none() {
+            // Nobody pauses a run for ever.
+            self.now += 3_600_000;
+            let id = WishId(format!("go-on-{}", self.now));
+            let at = Timestamp(self.now);
+            self.inbox.push(Asked { id, at, by: None, wish: Wish::GoOn });
+            return;
+        }
+        let end = next.map_or(until, |at| at.min(until));
+        self.now = self.now.max(end);
+    }
+
+    /// Lets the clock jump, where the plan says so.
+    pub fn jump(&mut self, iteration: u32) {
+        if self.happens(FaultKind::ClockJumpsForward, iteration) {
+            self.now += DAY;
+        }
+        if self.happens(FaultKind::ClockJumpsBack, iteration) {
+            self.now -= DAY;
+        }
+    }
+
+    /// Looks at the plan that the agent keeps.
+    pub fn look_at_plan(&mut self) -> PlanLook {
+        let text = match self.repository.work.get(PLAN) {
+            Some(Content::Text(text)) => Some(text.to_string()),
+            Some(Content::List(_)) | None => None,
+        };
+        let look = PlanLook::without_copy(Ok(text));
+        match look {
+            PlanLook::There { .. } => {
+                self.plan_copy = self.repository.work.get(PLAN).cloned();
+                look
+            }
+            PlanLook::Lost { loss, copy } => PlanLook::Lost {
+                loss,
+                copy: if self.plan_copy.is_some() {
+                    ralph_core::plan::PlanCopy::Kept
+                } else {
+                    copy
+                },
+            },
+        }
+    }
+}
+
+/// Returns the number in the name of a gate.
+pub fn gate_number(name: &str) -> u64 {
+    name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(99)
+}
+
+fn purpose_name(purpose: &Purpose) -> String {
+    match purpose {
+        Purpose::Work => "work".to_owned(),
+        Purpose::Message => "message".to_owned(),
+        Purpose::Gate(name) => name.clone(),
+    }
+}
+
+fn first_tree(plan: &Plan) -> Tree {
+    let mut tree = Tree::new();
+    let mut add = |path: &str, content| drop(tree.insert(path.to_owned(), content));
+    add("README.md", Content::text("A project."));
+    add(PROTECTED, Content::text("exit 1"));
+    if let Some(gate) = plan.red_before {
+        add("work/old", Content::text(format!("bad{gate} from before")));
+    }
+    if plan.workflow.is_list() {
+        add(TASKS, Content::List(std::rc::Rc::new(list(plan))));
+        add(PROGRESS, Content::text("## Codebase Patterns\n\n---\n"));
+    }
+    let has_fault = |kind| plan.faults.iter().any(|fault| fault.kind == kind);
+    if plan.workflow == Workflow::SpecsBuild && !has_fault(FaultKind::PlanIsMissing) {
+        add(PLAN, Content::text("# Plan\n- [ ] one\n- [ ] two\n- [x] three\n"));
+    }
+    tree
+}

@@ -1,0 +1,149 @@
+//! Simulated runs: plans that once failed, plans that are drawn, and a death at every step.
+
+use std::panic;
+
+use ralph_testkit::simulation::plan::{Act, Character, CommitMode, Fault, FaultKind, Workflow};
+use ralph_testkit::simulation::{Plan, Tally, check, draw, kept, run, shrink, sweep};
+
+/// So many that everything happens, and so few that nobody waits for it.
+const RUNS: u64 = 900;
+
+/// Of a run with as many steps as this, nobody waits for a death at each.
+const LONG: u64 = 150;
+
+/// Plays a plan, and fails with the smallest one that fails alike.
+#[track_caller]
+fn holds(name: &str, plan: &Plan) -> Tally {
+    let report = check(plan);
+    let Some(first) = report.violations.first() else { return report.tally };
+    let fails = |plan: &Plan| check(plan).violations.iter().any(|it| it.kind() == first.kind());
+    let small = shrink(plan, fails);
+    let json = serde_json::to_string(&small).expect("a plan is plain data");
+    panic!("{name}: {first}\nkeep this in tests/simulation/, and mend ralph:\n{json}");
+}
+
+#[test]
+fn plans_that_once_failed_hold() {
+    for (name, plan) in kept::plans() {
+        holds(&name, &plan);
+    }
+}
+
+/// How runs end.
+const ENDS: [&str; 14] = [
+    "complete",
+    "iterations-used-up",
+    "budget-used-up",
+    "limit-too-long",
+    "agent-failed",
+    "no-commit-message",
+    "scm-failed",
+    "git-failed",
+    "prompt-lost",
+    "plan-missing",
+    "tasks-left",
+    "baseline-broken",
+    "tasks-lost",
+    "interrupted",
+];
+
+/// What happens on the way.
+const EVENTS: [&str; 20] = [
+    "resumed",
+    "list edited",
+    "iteration",
+    "wait",
+    "plan put back",
+    "history put back",
+    "claim refused",
+    "gate passed",
+    "gate cached",
+    "hard gate failed",
+    "soft gate failed",
+    "commit",
+    "commit refused",
+    "rollback",
+    "shelf",
+    "scm",
+    "wish",
+    "pause",
+    "skip",
+    "baseline",
+];
+
+/// Plans in which something goes wrong that can only go wrong where much else comes together.
+fn rare() -> Vec<Plan> {
+    let drawn =
+        (0..10_000).map(draw).find(|it| it.workflow == Workflow::Tasks && !it.tasks.is_empty());
+    let least = shrink(&drawn.expect("there is one"), |plan| !plan.tasks.is_empty());
+    let least = Plan { commit: CommitMode::Ralph, ..least };
+    let with = |kind, character| Plan {
+        faults: vec![Fault { kind, at: 1 }],
+        script: vec![Act { character, salt: 0 }],
+        ..least.clone()
+    };
+    let build = Workflow::SpecsBuild;
+    let mut plans = vec![
+        Plan { commit: CommitMode::Scm, ..with(FaultKind::ScmFails, Character::Honest) },
+        with(FaultKind::ShelveFails, Character::Lazy),
+        Plan { workflow: build, ..with(FaultKind::PlanIsMissing, Character::Honest) },
+        Plan { workflow: build, ..with(FaultKind::PlanIsReadOnly, Character::DeletesPlan) },
+    ];
+    let lost = with(FaultKind::StreamIsLost, Character::Honest);
+    plans.extend((1..40).map(|step| Plan { deaths: vec![step], ..lost.clone() }));
+    plans
+}
+
+#[test]
+fn whatever_happens_what_must_hold_does() {
+    let mut tally = Tally::default();
+    for seed in 0..RUNS {
+        tally.add(&holds(&format!("seed {seed}"), &draw(seed)));
+    }
+    for plan in rare() {
+        tally.add(&holds("what is seldom drawn", &plan));
+    }
+    // A simulation in which something never happens proves nothing about it.
+    let agents = Character::ALL.iter().map(|it| format!("agents {it:?}"));
+    let faults = FaultKind::ALL.iter().map(|it| format!("fault {it:?}"));
+    let ends = ENDS.iter().map(|it| format!("ends {it}"));
+    let events = EVENTS.iter().map(|it| format!("events {it}"));
+    let others = ["runs died", "replies recovered", "replies lost"].map(str::to_owned);
+    let all = agents.chain(faults).chain(ends).chain(events).chain(others);
+    let dead: Vec<String> = all.filter(|what| tally.of(what) == 0).collect();
+    assert!(dead.is_empty(), "it never happened: {dead:?}\n{tally}");
+}
+
+#[test]
+fn a_death_at_every_step_changes_nothing() {
+    let mut deaths = 0;
+    let is_short = |seed: &u64| run(&draw(*seed).undisturbed()).steps < LONG;
+    for seed in (0..).step_by(97).filter(is_short).take(12) {
+        let (failed, tried) = sweep(&draw(seed));
+        if let Some((plan, report)) = failed {
+            holds(&format!("seed {seed}"), &plan);
+            panic!("seed {seed}: {:?}", report.violations);
+        }
+        deaths += tried;
+    }
+    assert!(deaths > 400, "{deaths}");
+}
+
+#[test]
+fn a_seed_is_one_plan_and_a_plan_is_plain_data() {
+    for seed in 0..50 {
+        let plan = draw(seed);
+        assert_eq!(plan, draw(seed));
+        let json = serde_json::to_string(&plan).expect("it can be written");
+        assert_eq!(serde_json::from_str::<Plan>(&json).expect("it can be read"), plan);
+    }
+}
+
+#[test]
+fn a_plan_is_made_as_small_as_it_can_be() {
+    let plan = (0..10_000).map(draw).find(|plan| plan.tasks.len() > 3 && plan.deaths.len() > 1);
+    let plan = plan.expect("there is one");
+    let small = shrink(&plan, |plan| plan.tasks.len() > 1);
+    assert_eq!((small.tasks.len(), small.deaths.len(), small.script.len()), (2, 0, 1));
+    assert!(small.faults.is_empty() && small.gates.is_empty() && small.review.is_none());
+}

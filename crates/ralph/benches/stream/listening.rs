@@ -1,0 +1,82 @@
+//! Reads a sample over and over, as a call to an agent does.
+
+use std::borrow::Cow;
+use std::hint::black_box;
+use std::path::Path;
+
+use ralph_core::event::Purpose;
+use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_core::ports::Request;
+use ralph_core::reading::{AgentEvent, Reading};
+use ralph_core::recipe::{AgentChoice, AgentKind};
+use ralph_core::text::{Excerpt, Truncate};
+use ralph_core::units::Millis;
+use ralph_io::agents;
+use ralph_io::process::{Line, Lines};
+
+use crate::samples::Sample;
+
+/// What a full pipe gives at once.
+pub(crate) const CHUNK: usize = 64 * 1024;
+
+/// Returns how often a sample makes this many megabytes.
+pub(crate) fn rounds(sample: &Sample, megabytes: usize) -> usize {
+    (megabytes * 1_000_000).div_ceil(sample.unit.len())
+}
+
+/// Reads the sample over and over, as a call to an agent does, without masking.
+pub(crate) fn listen(sample: &Sample, rounds: usize, tell: impl FnMut(&AgentEvent)) -> Reading {
+    listen_through(sample, rounds, unchanged, tell)
+}
+
+fn unchanged(bytes: &[u8]) -> Cow<'_, [u8]> {
+    Cow::Borrowed(bytes)
+}
+
+/// Reads the sample over and over, through something that changes what comes.
+pub(crate) fn listen_through(
+    sample: &Sample,
+    rounds: usize,
+    mut change: impl for<'a> FnMut(&'a [u8]) -> Cow<'a, [u8]>,
+    mut tell: impl FnMut(&AgentEvent),
+) -> Reading {
+    let mut translator = agents::translator(&request(sample.kind), Path::new("/project"));
+    let mut reading = Reading::default();
+    let mut tail = Excerpt::new(8_000, Truncate::Tail);
+    let mut lines = Lines::default();
+    for _ in 0..rounds {
+        for chunk in sample.unit.chunks(CHUNK) {
+            lines.feed(&change(chunk), |line| match line {
+                Line::Whole(line) => {
+                    tail.feed(&line);
+                    tail.feed("\n");
+                    for event in &translator.line(&line).events {
+                        reading.hear(event);
+                        tell(event);
+                    }
+                }
+                Line::TooLong { .. } => {}
+            });
+        }
+    }
+    black_box(tail.text());
+    reading
+}
+
+fn request(kind: AgentKind) -> Request {
+    Request {
+        run: RunId("20261114-231500-k3f9".to_owned()),
+        iteration: IterationNumber(1),
+        ask: AskNumber(1),
+        role: Role::Prompt,
+        task: None,
+        purpose: Purpose::Work,
+        agent: AgentChoice::new(kind, kind.name()),
+        prompt: "Do the work. When all is done, print <promise>COMPLETE</promise>.".to_owned(),
+        schema: None,
+        soft_limit: Millis::from_mins(1),
+        hard_limit: Millis::from_mins(2),
+        idle_limit: Millis::from_mins(1),
+        cost_left: None,
+    }
+}

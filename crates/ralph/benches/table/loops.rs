@@ -1,0 +1,194 @@
+//! The loop itself: what lies between two agents, and how that grows with what has gathered.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use ralph_testkit::measure::{Times, watched};
+use serde_json::{Value, json};
+
+use crate::gaps::{self, Landing, Place, Ran, Walls};
+use crate::row::{Bar, Figure, Row};
+use crate::whole;
+
+const ITERATION: [Bar; 2] = [Bar::Times(1.5), Bar::Below(Figure::Time(Duration::from_millis(50)))];
+
+/// The names of what is in a gap.
+const BARE: [&str; 2] =
+    ["the agent's start, `git rev-parse`", "that and `add`, `write-tree`, `diff-index`, `commit`"];
+
+/// What each block of iterations takes, in turns with another.
+struct Blocks {
+    rounds: usize,
+    iterations: usize,
+}
+
+impl Blocks {
+    /// Returns the median gap under ralph and in a bare loop.
+    fn beside_bare(&self, place: &Place) -> [Figure; 2] {
+        self.in_turns(&mut || place.ralph(self.iterations).gaps, &mut || {
+            place.bare(self.iterations)
+        })
+    }
+
+    fn in_turns(
+        &self,
+        one: &mut dyn FnMut() -> Vec<Duration>,
+        other: &mut dyn FnMut() -> Vec<Duration>,
+    ) -> [Figure; 2] {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..self.rounds {
+            ours.extend(one());
+            theirs.extend(other());
+        }
+        [ours, theirs].map(|gaps| Figure::Time(Times::from(gaps).median()))
+    }
+}
+
+/// The gap in a small repository.
+pub(crate) fn gap(tell: &mut dyn FnMut(Row)) {
+    let blocks = Blocks { rounds: 8, iterations: 12 };
+    let place = Place::with_files(Landing::Nothing, Walls::None, 0);
+    let [ours, bare] = blocks.beside_bare(&place);
+    let what = "from one agent's end to the next one's start, nothing committed";
+    tell(Row::beside(what, ours, (bare, BARE[0]), ITERATION));
+    let place = Place::with_files(Landing::Commit, Walls::None, 0);
+    let [ours, bare] = blocks.beside_bare(&place);
+    tell(Row::beside("the same, each iteration committed", ours, (bare, BARE[1]), ITERATION));
+}
+
+/// The gap where agent and git start in cells.
+pub(crate) fn cells(tell: &mut dyn FnMut(Row)) {
+    let blocks = Blocks { rounds: 6, iterations: 8 };
+    let names = [
+        "the gap in native cells, nothing committed",
+        "the gap in native cells, each iteration committed",
+    ];
+    for ((landing, what), baseline) in
+        [Landing::Nothing, Landing::Commit].into_iter().zip(names).zip(BARE)
+    {
+        if !gaps::has_native_cells() {
+            tell(Row::left_out(what, "no native cells can be made here"));
+            continue;
+        }
+        let [ours, bare] = blocks.beside_bare(&Place::with_files(landing, Walls::Native, 0));
+        let limits = [Bar::Below(Figure::Time(Duration::from_millis(50)))];
+        let beside = (bare, format!("{baseline}, without cells"));
+        tell(Row::beside(what, ours, (beside.0, &beside.1), limits));
+    }
+}
+
+/// The gap after ten thousand iterations, the memory they leave, and commands that read them.
+pub(crate) fn history(tell: &mut dyn FnMut(Row)) {
+    let place = Place::with_files(Landing::Nothing, Walls::None, 0);
+    let Ran { gaps, peak } = place.ralph(10_000);
+    let of = |gaps: &[Duration]| Figure::Time(Times::from(gaps.to_vec()).median());
+    let (early, late) = (of(&gaps[..1_000]), of(&gaps[gaps.len() - 1_000..]));
+    let what = "the last 1 000 gaps of 10 000 iterations";
+    tell(Row::beside(what, late, (early, "the first 1 000"), [Bar::Times(1.2)]));
+    let bars = [Bar::Below(Figure::Size(25_000_000))];
+    tell(Row::alone("peak memory of 10 000 iterations", Figure::Size(peak * 1024), bars));
+    whole::reading(&place.sealed, tell);
+}
+
+/// The gap with ten thousand tasks.
+pub(crate) fn tasks(tell: &mut dyn FnMut(Row)) {
+    let [many, few] = [10_000, 20].map(|count| {
+        let place = Place::with_files(Landing::Commit, Walls::None, 0);
+        place.write_settings(&without_review());
+        (place, count)
+    });
+    let blocks = Blocks { rounds: 4, iterations: 8 };
+    let gaps = |(place, count): &(Place, usize)| {
+        place.sealed.write("plan.json", &format!("{:#}\n", plan(*count)));
+        place.ralph_with(blocks.iterations, &["build"]).gaps
+    };
+    let [ours, few] = blocks.in_turns(&mut || gaps(&many), &mut || gaps(&few));
+    let what =
+        "the gap with a list of 10 000 tasks (3.4 MB), each iteration committed, the list not";
+    tell(Row::beside(what, ours, (few, "20 tasks"), [Bar::Times(1.2)]));
+}
+
+/// The gap with a hundred thousand files.
+pub(crate) fn files(tell: &mut dyn FnMut(Row)) {
+    let blocks = Blocks { rounds: 3, iterations: 6 };
+    let place = Place::with_files(Landing::Commit, Walls::None, 100_000);
+    let [ours, bare] = blocks.beside_bare(&place);
+    let what = "the gap with 100 000 files, each iteration committed";
+    tell(Row::beside(what, ours, (bare, BARE[1]), [Bar::Times(1.0)]));
+}
+
+/// `ralph build` beside a loop of bash and jq with the same agent, list and gate.
+pub(crate) fn bash(tell: &mut dyn FnMut(Row)) {
+    const TASKS: usize = 12;
+    const GATE: &str = "test -s work.txt";
+    let what = "from one agent's end to the next one's start in `ralph build` with a gate";
+    if !crate::starts::has_program("jq") || !crate::starts::has_program("bash") {
+        return tell(Row::left_out(what, "bash and jq are needed"));
+    }
+    let place = Place::with_files(Landing::Commit, Walls::None, 0);
+    let mut settings = without_review();
+    settings["gates"] = json!([{ "name": "test", "command": GATE }]);
+    place.write_settings(&settings);
+    let sealed = &place.sealed;
+    sealed.write(".gitignore", "/.ralph/\n/times\n/log/\n*.bak\n");
+    fs::create_dir(sealed.project().join("log")).expect("made");
+    let begin = || {
+        sealed.write("plan.json", &format!("{:#}\n", plan(TASKS)));
+        sealed.git(&["add", "-A"]);
+        sealed.git(&["commit", "-qm", "Begin", "--allow-empty"]);
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/table/plain-loop.sh");
+    let (mut peaks, mut their_peaks) = (0, 0);
+    let blocks = Blocks { rounds: 6, iterations: TASKS };
+    let [ours, theirs] = blocks.in_turns(
+        &mut || {
+            begin();
+            let ran = place.ralph_with(TASKS, &["build"]);
+            peaks = peaks.max(ran.peak);
+            ran.gaps
+        },
+        &mut || {
+            begin();
+            let mut command = sealed.command("bash");
+            command.arg(&script).args(["plan.json", &TASKS.to_string(), GATE]);
+            command.arg(std::env::current_exe().expect("this program")).arg("agent");
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            place.timed_elsewhere(TASKS, || {
+                let child = command.spawn().expect("it starts");
+                let (status, peak) = watched(child, Duration::from_millis(5));
+                assert!(status.success(), "the loop went through: {status}");
+                their_peaks = their_peaks.max(peak);
+            })
+        },
+    );
+    let beside = "a loop of bash and jq";
+    tell(Row::beside(what, ours, (theirs, beside), []));
+    let [ours, theirs] = [peaks, their_peaks].map(|kibibytes| Figure::Size(kibibytes * 1024));
+    tell(Row::beside("peak memory of the same", ours, (theirs, "bash, without jq and git"), []));
+}
+
+fn without_review() -> Value {
+    json!({ "review": { "enabled": false }, "memory": { "enabled": false } })
+}
+
+/// Returns a list of tasks, each waiting for the one before and one long before.
+fn plan(count: usize) -> Value {
+    let id = |at: usize| format!("TASK-{at:05}");
+    let task = |at: usize| {
+        let depends_on: Vec<String> = match at {
+            0 => Vec::new(),
+            at => vec![id(at - 1), id(at / 2)],
+        };
+        json!({
+            "id": id(at),
+            "title": format!("Task number {at}"),
+            "description": "What is wanted, in a sentence or two that a person would write.",
+            "status": "pending",
+            "acceptance_criteria": ["It builds", "It is tested"],
+            "depends_on": depends_on,
+        })
+    };
+    json!({ "project": "large", "tasks": (0..count).map(task).collect::<Vec<_>>() })
+}

@@ -1,0 +1,164 @@
+//! Whatever starts often: the program itself, hooks, cells.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use ralph_core::sandbox::Backend;
+use ralph_io::sandbox::Launcher;
+use ralph_testkit::measure::{Times, in_turns, run, timed};
+use ralph_testkit::sealed::Sealed;
+
+use crate::inputs::{self, give};
+use crate::row::{Bar, Figure, Row};
+use crate::{RALPH, cells};
+
+/// As many as a session has tool calls.
+const ROUNDS: usize = 200;
+
+/// A hook that does what ralph's does, in Python: find the last usage near the end of a transcript.
+const PYTHON_HOOK: &str = r#"import json, os, sys
+call = json.load(sys.stdin)
+path = call.get("transcript_path", "")
+tokens = 0
+if os.path.isfile(path):
+    with open(path, "rb") as file:
+        file.seek(max(0, os.path.getsize(path) - 65536))
+        for line in file.read().splitlines()[1:]:
+            try:
+                usage = json.loads(line).get("message", {}).get("usage")
+            except (ValueError, AttributeError):
+                continue
+            if usage:
+                tokens = usage["input_tokens"] + usage["cache_read_input_tokens"]
+if tokens > 10**9:
+    print(json.dumps({"systemMessage": "the context is full"}))
+"#;
+
+/// The same with bash and jq.
+const BASH_HOOK: &str = r#"call=$(cat)
+path=$(jq -r '.transcript_path // empty' <<<"$call")
+tokens=0
+if [ -f "$path" ]; then
+    tokens=$(tail -c 65536 "$path" | tail -n +2 \
+        | jq -rn '[inputs | .message.usage? // empty | .input_tokens + .cache_read_input_tokens] | last // 0')
+fi
+if [ "$tokens" -gt 1000000000 ]; then jq -n '{systemMessage: "the context is full"}'; fi
+"#;
+
+/// `--version` and a hook against a process that does nothing, and against hooks in other languages.
+pub(crate) fn start(tell: &mut dyn FnMut(Row)) {
+    let sealed = Sealed::new(RALPH);
+    let bare = inputs::input(&sealed, Path::new("/nowhere"));
+    let call = inputs::input(&sealed, &inputs::transcript(&sealed, 1));
+    let hook = |input: &Path| give(sealed.command(RALPH).args(["hook", "post-tool-use"]), input);
+    let [nothing, version, quiet, reading] = in_turns(
+        ROUNDS,
+        [
+            &mut || give(&mut sealed.command("/bin/true"), &bare),
+            &mut || give(sealed.command(RALPH).arg("--version"), &bare),
+            &mut || hook(&bare),
+            &mut || hook(&call),
+        ],
+    )
+    .map(|times| Figure::Time(times.median()));
+    let beside = (nothing, "`/bin/true`");
+    tell(Row::beside("`ralph --version`", version, beside, [Bar::Times(2.0)]));
+    let what = "`ralph hook post-tool-use`";
+    tell(Row::beside(what, quiet, beside, [Bar::Times(2.0)]));
+    let what = "the same, with a transcript of 1 MB";
+    tell(Row::beside(what, reading, beside, [Bar::Times(2.0)]));
+    for (name, program, script) in
+        [("a hook in Python", "python3", PYTHON_HOOK), ("a hook of bash and jq", "bash", BASH_HOOK)]
+    {
+        let file = sealed.root().join(format!("hook-for-{program}"));
+        fs::write(&file, script).expect("written");
+        let mut other = sealed.command(program);
+        other.arg(&file).stdin(fs::File::open(&call).expect("opened")).stdout(Stdio::null());
+        if !other.status().is_ok_and(|status| status.success()) {
+            tell(Row::left_out(what, format!("{name} does not run here")));
+            continue;
+        }
+        let mut theirs = || give(sealed.command(program).arg(&file), &call);
+        let [ours, theirs] = in_turns(30, [&mut || hook(&call), &mut theirs])
+            .map(|times| Figure::Time(times.median()));
+        tell(Row::beside(what, ours, (theirs, name), []));
+    }
+}
+
+/// The context monitor on transcripts of all sizes.
+pub(crate) fn monitor(tell: &mut dyn FnMut(Row)) {
+    let sealed = Sealed::new(RALPH);
+    let [small, middle, large] = [1, 10, 100]
+        .map(|megabytes| inputs::input(&sealed, &inputs::transcript(&sealed, megabytes)));
+    let hook = |input: &Path| give(sealed.command(RALPH).args(["hook", "post-tool-use"]), input);
+    let [small, middle, large] =
+        in_turns(ROUNDS, [&mut || hook(&small), &mut || hook(&middle), &mut || hook(&large)])
+            .map(|times| Figure::Time(times.median()));
+    for (megabytes, time) in [(10, middle), (100, large)] {
+        let what = format!("context monitor on a transcript of {megabytes} MB");
+        tell(Row::beside(what, time, (small, "1 MB"), [Bar::Times(1.2)]));
+    }
+}
+
+/// The guard over its tables.
+pub(crate) fn guard(tell: &mut dyn FnMut(Row)) {
+    let sealed = Sealed::new(RALPH);
+    let active = inputs::active(&sealed);
+    let (mut guarded, mut nothing) = (Vec::new(), Vec::new());
+    for call in inputs::calls(&sealed) {
+        nothing.push(timed(|| give(&mut sealed.command("/bin/true"), &call)).0);
+        let mut hook = sealed.command(RALPH);
+        hook.args(["hook", "pre-tool-use"]).env("RALPH_ACTIVE", &active);
+        hook.env("RALPH_RUN_ID", "bench");
+        guarded.push(timed(|| give(&mut hook, &call)).0);
+    }
+    let [ours, nothing] = [guarded, nothing].map(Times::from);
+    let of = |times: &Times, part| Figure::Time(times.permille(part));
+    let what = format!("the guard on the {} lines of its tables, median", ours.len());
+    tell(Row::beside(what, of(&ours, 500), (of(&nothing, 500), "`/bin/true`"), []));
+    let bars = [Bar::Below(Figure::Time(Duration::from_millis(5)))];
+    let beside = (of(&nothing, 990), "`/bin/true`, p99");
+    tell(Row::beside("the same, p99", of(&ours, 990), beside, bars));
+}
+
+/// A start in a cell.
+pub(crate) fn sandbox(tell: &mut dyn FnMut(Row)) {
+    let sealed = Sealed::with_repository(RALPH);
+    let bars = [Bar::More(Duration::from_millis(10))];
+    let what = "start in a native cell";
+    match cells::launcher(&sealed, Backend::Native) {
+        Err(why) => return tell(Row::left_out(what, why)),
+        Ok(native) => {
+            let [direct, caged] = in_turns(
+                ROUNDS,
+                [&mut || cells::start(&sealed, &Launcher::Direct), &mut || {
+                    cells::start(&sealed, &native);
+                }],
+            )
+            .map(|times| Figure::Time(times.median()));
+            tell(Row::beside(what, caged, (direct, "a direct start"), bars));
+        }
+    }
+    let alone = || {
+        let mut command = sealed.command("/bin/true");
+        run(command.stdout(Stdio::null()));
+    };
+    let caged = || {
+        let mut command = sealed.command(RALPH);
+        command.args(["sandbox", "exec", "--", "/bin/true"]).stderr(Stdio::null());
+        run(command.env("RALPH_SANDBOX_BACKEND", "native"));
+    };
+    let [direct, caged] =
+        in_turns(40, [&mut { alone }, &mut { caged }]).map(|times| Figure::Time(times.median()));
+    let what = "`ralph sandbox exec /bin/true`: settings, probe, cell of an agent";
+    tell(Row::beside(what, caged, (direct, "a direct start"), []));
+}
+
+/// Returns whether a program is there to be compared with.
+pub(crate) fn has_program(name: &str) -> bool {
+    let mut command = Command::new(name);
+    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}

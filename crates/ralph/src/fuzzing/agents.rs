@@ -1,0 +1,367 @@
+//! The streams of agents: whatever they print, and however it is cut, the events are the same.
+
+use std::path::Path;
+
+use jiff::tz::TimeZone;
+use ralph_core::child::{ChildEnd, Ending};
+use ralph_core::event::Purpose;
+use ralph_core::failure::Failure;
+use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_core::ports::Request;
+use ralph_core::reading::{AgentEvent, Reading, UsageScope};
+use ralph_core::recipe::{AgentChoice, AgentKind, AgentOutput, Selectors, UsageSelectors};
+use ralph_core::units::{Millis, Timestamp};
+use ralph_io::agents::{Evidence, capabilities, check_filter, judge, limit_words, translator};
+use ralph_io::process::{Line, Lines};
+
+use super::pieces::pieces;
+use super::{Form, JSON, Target};
+
+macro_rules! stream {
+    ($name:literal, $run:expr, $seeds:expr, $($word:literal),* $(,)?) => {
+        Target {
+            name: $name,
+            run: $run,
+            form: Form::JsonLines,
+            seeds: $seeds,
+            words: &[
+                JSON[0], JSON[1], JSON[2], JSON[3], JSON[4], JSON[5], JSON[6], JSON[7], JSON[8],
+                JSON[10], JSON[11], "\n", "\r\n", "\"type\":", "\"text\":", "\"usage\":",
+                "<promise>", "</promise>", "resets 3pm", $($word),*
+            ],
+        }
+    };
+}
+
+/// The targets of this file.
+pub(super) const TARGETS: &[Target] = &[
+    stream!(
+        "claude",
+        |it| stream(AgentKind::Claude, it),
+        &["crates/ralph-io/tests/data/claude"],
+        "\"system\"",
+        "\"init\"",
+        "\"assistant\"",
+        "\"user\"",
+        "\"result\"",
+        "\"tool_result\"",
+        "\"stream_event\"",
+        "\"content\":",
+        "\"message\":",
+        "\"is_error\":",
+        "\"TodoWrite\"",
+        "\"todos\":",
+        "\"rate_limit_event\"",
+        "\"total_cost_usd\":",
+        "\"structured_output\":",
+        "\"mcp_servers\":",
+        "\"subtype\":"
+    ),
+    stream!(
+        "codex",
+        |it| stream(AgentKind::Codex, it),
+        &["crates/ralph-io/tests/data/codex"],
+        "\"thread.started\"",
+        "\"item.started\"",
+        "\"item.completed\"",
+        "\"turn.completed\"",
+        "\"turn.failed\"",
+        "\"agent_message\"",
+        "\"command_execution\"",
+        "\"file_change\"",
+        "\"todo_list\"",
+        "\"mcp_tool_call\"",
+        "\"exit_code\":",
+        "\"error\":"
+    ),
+    stream!(
+        "amp",
+        |it| stream(AgentKind::Amp, it),
+        &["crates/ralph-io/tests/data/amp"],
+        "\"system\"",
+        "\"assistant\"",
+        "\"result\"",
+        "\"session_id\":",
+        "\"content\":"
+    ),
+    stream!(
+        "cline",
+        |it| stream(AgentKind::Cline, it),
+        &["crates/ralph-io/tests/data/cline"],
+        "\"say\"",
+        "\"ask\"",
+        "\"api_req_started\"",
+        "\"completion_result\"",
+        "\"partial\":"
+    ),
+    stream!(
+        "gemini",
+        |it| stream(AgentKind::Gemini, it),
+        &["crates/ralph-io/tests/data/gemini"],
+        "\"init\"",
+        "\"message\"",
+        "\"tool_result\"",
+        "\"result\"",
+        "\"stats\":",
+        "\"delta\":",
+        "\"role\":",
+        "\"status\":"
+    ),
+    stream!(
+        "opencode",
+        |it| stream(AgentKind::Opencode, it),
+        &["crates/ralph-io/tests/data/opencode"],
+        "\"step_start\"",
+        "\"step_finish\"",
+        "\"part\":",
+        "\"tokens\":",
+        "\"cache\":"
+    ),
+    stream!(
+        "copilot",
+        |it| stream(AgentKind::Copilot, it),
+        &["crates/ralph-io/tests/data/copilot"],
+        "\"assistant.message\"",
+        "\"tool.execution_start\"",
+        "\"data\":",
+        "\"result\""
+    ),
+    stream!(
+        "qwen",
+        |it| stream(AgentKind::Qwen, it),
+        &["crates/ralph-io/tests/data/qwen"],
+        "\"system\"",
+        "\"assistant\"",
+        "\"result\"",
+        "\"content\":",
+    ),
+    stream!(
+        "pi",
+        |it| stream(AgentKind::Pi, it),
+        &["crates/ralph-io/tests/data/pi"],
+        "\"message_update\"",
+        "\"message_end\"",
+        "\"tool_execution_start\"",
+        "\"agent_end\""
+    ),
+    stream!(
+        "acp",
+        |it| stream(AgentKind::Acp, it),
+        &["crates/ralph-io/tests/data/acp"],
+        "\"jsonrpc\":\"2.0\"",
+        "\"method\":",
+        "\"params\":",
+        "\"session/update\"",
+        "\"id\":",
+        "\"session/request_permission\"",
+        "\"fs/read_text_file\"",
+        "\"sessionUpdate\":",
+        "\"agent_message_chunk\"",
+        "\"tool_call\"",
+        "\"stopReason\":",
+        "\"options\":"
+    ),
+    stream!(
+        "text",
+        |it| stream(AgentKind::Text, it),
+        &["crates/ralph-io/tests/data/sim"],
+        "Do it.",
+        "COMPLETE",
+        "error: "
+    ),
+    stream!(
+        "claude-text",
+        |it| plain(AgentKind::Claude, it),
+        &["crates/ralph-io/tests/data/sim"],
+        "Error: ",
+        "API Error: 529"
+    ),
+    stream!(
+        "codex-text",
+        |it| plain(AgentKind::Codex, it),
+        &["crates/ralph-io/tests/data/sim"],
+        "ERROR: ",
+        "tokens used"
+    ),
+    stream!(
+        "sim",
+        |it| stream(AgentKind::Sim, it),
+        &["crates/ralph-io/tests/data/sim"],
+        "\"event\":"
+    ),
+    stream!(
+        "custom",
+        custom,
+        &["fuzz/seeds/custom"],
+        ".",
+        "[]",
+        "|",
+        "//",
+        "select(",
+        ")",
+        "if ",
+        " then ",
+        " else ",
+        " end",
+        "join(",
+        "\\(",
+        "tostring",
+        "not",
+        " and ",
+        " or ",
+        "==",
+        "!=",
+        "empty",
+        "[0]",
+        "[-1]",
+        "?"
+    ),
+    Target {
+        name: "limit-words",
+        run: limits,
+        form: Form::Bytes,
+        seeds: &[],
+        words: &[
+            "usage limit",
+            "rate limit",
+            "resets ",
+            "reset at ",
+            "try again ",
+            "in ",
+            "3pm",
+            "2:14 am",
+            "17:20",
+            "(Europe/Berlin)",
+            "(UTC)",
+            "Nov 17, ",
+            "feb 29",
+            "2026",
+            "hours",
+            "minutes",
+            "seconds",
+            "days",
+            "429",
+            "retry-after: ",
+            "|1794703710",
+            "2026-11-15T00:48:30Z",
+            "18446744073709551615",
+        ],
+    },
+];
+
+/// 2026-11-15T00:48:30Z.
+const NOW: Timestamp = Timestamp(1_794_703_710_000);
+
+fn request(kind: AgentKind) -> Request {
+    Request {
+        run: RunId("20261114-231500-k3f9".to_owned()),
+        iteration: IterationNumber(3),
+        ask: AskNumber(1),
+        role: Role::Prompt,
+        purpose: Purpose::Work,
+        agent: AgentChoice {
+            capabilities: capabilities(kind, None),
+            ..AgentChoice::new(kind, kind.name())
+        },
+        prompt: "Do it. Then print <promise>COMPLETE</promise>.".to_owned(),
+        soft_limit: Millis::from_mins(1),
+        hard_limit: Millis::from_mins(2),
+        idle_limit: Millis::from_mins(1),
+        cost_left: None,
+        task: None,
+        schema: Some(serde_json::json!({"type": "object"})),
+    }
+}
+
+fn stream(kind: AgentKind, bytes: &[u8]) {
+    same_however_cut(&request(kind), bytes);
+}
+
+fn plain(kind: AgentKind, bytes: &[u8]) {
+    let mut request = request(kind);
+    request.agent.output = AgentOutput::Text;
+    same_however_cut(&request, bytes);
+}
+
+fn same_however_cut(request: &Request, bytes: &[u8]) {
+    let whole = read(request, &[bytes], bytes);
+    assert_eq!(whole, read(request, &pieces(bytes), bytes), "however it is cut");
+}
+
+/// Reads a stream as it comes, and judges the call.
+fn read(request: &Request, pieces: &[&[u8]], all: &[u8]) -> (Vec<AgentEvent>, Option<Failure>) {
+    // Shorter than in earnest, so that lines beyond it are seen.
+    let mut lines = Lines::with_cap(8 * 1024);
+    let mut translator = translator(request, Path::new("/project"));
+    let mut reading = Reading::wanting(request.schema.as_ref());
+    let mut events = Vec::new();
+    let mut each = |line: Line<'_>| match line {
+        Line::Whole(line) => events.extend(translator.take_in(&line).heard.events),
+        Line::TooLong { start, .. } => events.push(AgentEvent::Unparsed { line: start }),
+    };
+    for piece in pieces {
+        lines.feed(piece, &mut each);
+    }
+    lines.finish(&mut each);
+    events.extend(translator.finish().events);
+    let tail = String::from_utf8_lossy(all);
+    events.extend(translator.answer(tail.to_string()).events);
+    for event in &events {
+        reading.hear(event);
+    }
+    for event in &events {
+        let written = serde_json::to_string(event).expect("events are JSON");
+        let again: AgentEvent = serde_json::from_str(&written).expect("events read back");
+        assert_eq!(*event, again, "an event is read as it was written");
+    }
+    let mut failure = None;
+    for ending in [Ending::Exited { code: 0 }, Ending::Exited { code: 1 }] {
+        let evidence = Evidence {
+            reading: &reading,
+            end: &ChildEnd::by(ending),
+            stderr_tail: &tail,
+            stdout_tail: &tail,
+            now: NOW,
+            zone: &TimeZone::UTC,
+        };
+        failure = judge(&translator, &request.agent, &evidence);
+    }
+    (events, failure)
+}
+
+/// The first line is a filter, the others are what it selects from.
+fn custom(bytes: &[u8]) {
+    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+    let filter = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    if check_filter(&filter).is_err() {
+        return;
+    }
+    let some = || Some(filter.clone());
+    let mut request = request(AgentKind::Custom);
+    request.agent.selectors = Some(Box::new(Selectors {
+        response: some(),
+        delta: some(),
+        display: some(),
+        session: some(),
+        usage: UsageSelectors {
+            input: some(),
+            output: some(),
+            cache_read: some(),
+            cache_write: some(),
+            cost: some(),
+            scope: UsageScope::Step,
+        },
+    }));
+    same_however_cut(&request, bytes.get(end + 1..).unwrap_or_default());
+}
+
+fn limits(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    limit_words::is_limit(&text);
+    for zone in ["UTC", "Europe/Berlin", "Pacific/Apia"] {
+        let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
+        for now in [NOW, Timestamp(0), Timestamp(i64::MAX), Timestamp(i64::MIN)] {
+            limit_words::reset_time(&text, now, &zone);
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Documents that people and agents write: task lists, plans, answers, templates, the graph.
+
+use std::path::Path;
+
+use ralph_core::answer;
+use ralph_core::checklist::Checklist;
+use ralph_core::checks::{self, Tree};
+use ralph_core::child::{ChildEnd, Ending};
+use ralph_core::completion::{EchoFilter, TagScanner, signal, signals};
+use ralph_core::foreign::{directs_a_loop, fix_plan, loop_script};
+use ralph_core::handoff;
+use ralph_core::ids::TaskId;
+use ralph_core::memory;
+use ralph_core::plan::PlanLook;
+use ralph_core::reading::Reading;
+use ralph_core::review;
+use ralph_core::task::{Task, TaskChange, TaskStatus};
+use ralph_core::template;
+use ralph_core::text::without_comments;
+use ralph_io::agents::mcp_servers;
+use ralph_io::formats::TaskFile;
+use ralph_io::store::graph::GraphFile;
+use serde_json::Value;
+
+use super::pieces::{pieces, text_pieces};
+use super::runs::in_file;
+use super::{Form, JSON, Target};
+
+/// The targets of this file.
+pub(super) const TARGETS: &[Target] = &[
+    Target {
+        name: "tasks",
+        run: tasks,
+        form: Form::Json,
+        seeds: &["examples/gated-tasks/plan.json", "examples/orchestrator/plan.json"],
+        words: &[
+            JSON[0],
+            JSON[1],
+            JSON[2],
+            JSON[3],
+            JSON[4],
+            JSON[5],
+            JSON[6],
+            JSON[7],
+            JSON[8],
+            JSON[9],
+            JSON[10],
+            JSON[11],
+            "\"tasks\"",
+            "\"userStories\"",
+            "\"id\"",
+            "\"title\"",
+            "\"status\"",
+            "\"passes\"",
+            "\"priority\"",
+            "\"order\"",
+            "\"dependsOn\"",
+            "\"depends_on\"",
+            "\"acceptanceCriteria\"",
+            "\"acceptance_criteria\"",
+            "\"notes\"",
+            "\"attempts\"",
+            "\"reviewStatus\"",
+            "\"review_status\"",
+            "\"reviewCount\"",
+            "\"reviewFeedback\"",
+            "\"pending\"",
+            "\"done\"",
+            "\"in_progress\"",
+            "\"branchName\"",
+            "\"project\"",
+            "\"verification\"",
+            "\t",
+            "\r\n",
+            "\u{feff}",
+        ],
+    },
+    Target {
+        name: "graph",
+        run: graph,
+        form: Form::JsonLines,
+        seeds: &[],
+        words: &[
+            JSON[0],
+            JSON[1],
+            JSON[2],
+            JSON[3],
+            JSON[4],
+            JSON[5],
+            JSON[6],
+            JSON[10],
+            "\n",
+            "\"type\":",
+            "\"entity\"",
+            "\"relation\"",
+            "\"name\":",
+            "\"entityType\":",
+            "\"observations\":",
+            "\"from\":",
+            "\"to\":",
+            "\"relationType\":",
+            "\u{feff}",
+        ],
+    },
+    Target {
+        name: "memory-calls",
+        run: memory_calls,
+        form: Form::JsonLines,
+        seeds: &["crates/ralph/tests/data/memory/calls.jsonl"],
+        words: &[
+            "\"name\":",
+            "\"arguments\":",
+            "\"create_entities\"",
+            "\"create_relations\"",
+            "\"add_observations\"",
+            "\"delete_entities\"",
+            "\"delete_observations\"",
+            "\"delete_relations\"",
+            "\"read_graph\"",
+            "\"search_nodes\"",
+            "\"open_nodes\"",
+            "\"entities\":",
+            "\"relations\":",
+            "\"observations\":",
+            "\"query\":",
+            "\"names\":",
+            "\"entityName\":",
+            "\"contents\":",
+            "\"entityNames\":",
+            "\"deletions\":",
+        ],
+    },
+    Target {
+        name: "answers",
+        run: answers,
+        form: Form::Bytes,
+        seeds: &[],
+        words: &[
+            "```json\n",
+            "~~~json\n",
+            "```",
+            "{",
+            "}",
+            "\"verdict\"",
+            "\"approved\"",
+            "\"changes_requested\"",
+            "\"feedback\"",
+            "\"criteria\"",
+            "\"task_completed\"",
+            "\"summary\"",
+            "\"plan_amendments\"",
+            "\"constraints_discovered\"",
+            "\"blocked\"",
+            "\"project_summary\"",
+            "\"active_constraints\"",
+            "<promise>",
+            "</promise>",
+            "<PROMISE>",
+            "COMPLETE",
+            "Do it.",
+            "\"resolved\"",
+        ],
+    },
+    Target {
+        name: "plans",
+        run: plans,
+        form: Form::Bytes,
+        seeds: &["examples/specs", "docs/plan.md", "scripts", "README.md"],
+        words: &[
+            "- [ ] ",
+            "- [x] ",
+            "* [X]",
+            "1. [ ]",
+            "\n",
+            "```",
+            "~~~",
+            "<!--",
+            "-->",
+            "## ",
+            "\t",
+            "    ",
+            "while ",
+            "until ",
+            "for ",
+            "do",
+            "done",
+            "claude -p",
+            "\\\n",
+            "| ",
+            "$(cat PROMPT.md)",
+            "sleep 5",
+            "seq 1 10",
+            "{1..10}",
+            "prd.json",
+            "'",
+            "\"",
+            "<details>",
+            "</details>",
+            "<pre>",
+        ],
+    },
+    Target {
+        name: "templates",
+        run: templates,
+        form: Form::Bytes,
+        seeds: &["crates/ralph-core/prompts", "crates/ralph/templates", "examples/specs/prompts"],
+        words: &["$", "$$", "${", "}", "$name", "${name}", "${name:-x}", "$1", "\n", "${empty}"],
+    },
+    Target {
+        name: "project-files",
+        run: project_files,
+        form: Form::Bytes,
+        seeds: &["Cargo.toml", "crates/ralph/tests/data/browser/package.json"],
+        words: &[
+            "\0",
+            "test:",
+            ".PHONY:",
+            "\t",
+            "[tool.pytest",
+            "[workspace]",
+            "members = [",
+            "\"scripts\":",
+            "\"test\":",
+            "\"workspaces\":",
+            "\"packageManager\":",
+            "[dev-dependencies]",
+            "recipe arg='':",
+            "@",
+            "ifeq",
+            "\"mcpServers\":",
+            "\"command\":",
+            "\"url\":",
+        ],
+    },
+];
+
+/// Reads a list, and looks at what changes leave of it.
+fn tasks(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let path = Path::new("/project/plan.json");
+    let Ok(file) = TaskFile::from_text(path, text.clone()) else { return };
+    let reread = || TaskFile::from_text(path, text.clone()).expect("it was read before");
+    let list = file.list().clone();
+    let _ = (list.terms(), list.progress(), list.last_order());
+    let _ = (file.check(), file.check_untouched(), file.check_skills(|_| false));
+    for (number, task) in list.tasks.iter().enumerate().take(3) {
+        let id = task.id.clone();
+        for change in [
+            TaskChange::SetStatus { task: id.clone(), status: TaskStatus::Done },
+            TaskChange::SetAttempts { task: id.clone(), attempts: u32::MAX },
+            TaskChange::SetNotes { task: id.clone(), notes: "a \"note\"\n\u{1f600}\\".to_owned() },
+            TaskChange::SetReview { task: id.clone(), review: task.review.clone() },
+        ] {
+            let mut changed = reread();
+            if changed.apply(std::slice::from_ref(&change)).is_err() {
+                continue;
+            }
+            read_as_told(&changed, &change);
+            only_task_differs(file.text(), changed.text(), file.dialect().tasks(), number);
+        }
+    }
+    let new = Task {
+        description: "What is wanted.".to_owned(),
+        acceptance_criteria: vec!["It is there.".to_owned()],
+        ..Task::new("T-new \u{e9}", "New")
+    };
+    let after = list.tasks.first().map(|task| task.id.clone());
+    let add = TaskChange::Add { task: Box::new(new), after };
+    let mut changed = reread();
+    if changed.apply(std::slice::from_ref(&add)).is_ok() {
+        read_as_told(&changed, &add);
+        let remove = TaskChange::Remove { task: TaskId("T-new \u{e9}".to_owned()) };
+        changed.apply(std::slice::from_ref(&remove)).expect("it was just added");
+        read_as_told(&changed, &remove);
+        assert_eq!(changed.list().tasks, list.tasks, "what was added and removed is gone");
+    }
+}
+
+/// The text of a changed file says what its list says.
+fn read_as_told(file: &TaskFile, change: &TaskChange) {
+    // Whether a change makes sense is for others to say; a list that does not is refused.
+    if file.check().is_err() {
+        return;
+    }
+    let again = TaskFile::from_text(file.path(), file.text().to_owned());
+    let again = again.unwrap_or_else(|wrong| panic!("{change:?} left no list: {wrong:?}"));
+    assert_eq!(again.list(), file.list(), "{change:?} reads back");
+}
+
+/// Nothing but one task is another one, whatever else the file holds.
+fn only_task_differs(before: &str, after: &str, tasks: &str, number: usize) {
+    let read = |text: &str| serde_json::from_str::<Value>(text.trim_start_matches('\u{feff}'));
+    let (Ok(mut before), Ok(mut after)) = (read(before), read(after)) else { return };
+    for document in [&mut before, &mut after] {
+        if let Some(task) = document.get_mut(tasks).and_then(|it| it.get_mut(number)) {
+            *task = Value::Null;
+        }
+    }
+    assert_eq!(before, after, "only one task changes");
+}
+
+fn graph(bytes: &[u8]) {
+    // A damaged file is looked at a second time after a while: too slow to be tried often.
+    if ralph_io::fuzzing::graph_lines(bytes) > 0 {
+        return;
+    }
+    in_file("memory.jsonl", bytes, |path| {
+        let mut file = GraphFile::new(path);
+        let Ok(graph) = file.graph() else { return };
+        let graph = graph.clone();
+        for query in ["a", "", "\u{130}", "entity"] {
+            file.search(&[query]).expect("what was read can be searched");
+        }
+        let name = "a name that nobody uses".to_owned();
+        let entity = ralph_core::graph::Entity {
+            name: name.clone(),
+            entity_type: "x".to_owned(),
+            observations: vec!["y\n\u{2028}".to_owned()],
+            extra: serde_json::Map::new(),
+        };
+        let edit = ralph_core::graph::Edit::CreateEntities(vec![entity]);
+        file.apply(edit).expect("a new thing can be added");
+        let mut again = GraphFile::new(path);
+        let read = again.graph().expect("what was written is readable");
+        assert_eq!(read.relations, graph.relations, "relations stay");
+        assert_eq!(read.entities.len(), graph.entities.len() + 1);
+        assert_eq!(read.entities[..graph.entities.len()], graph.entities, "things stay");
+        again.apply(ralph_core::graph::Edit::DeleteEntities(vec![name])).expect("it is there");
+        assert_eq!(again.graph().expect("readable").entities, graph.entities);
+    });
+}
+
+fn memory_calls(bytes: &[u8]) {
+    in_file("memory.jsonl", b"", |path| crate::commands::mcp::call_all(path, bytes));
+}
+
+fn answers(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let files = [];
+    let task = TaskId("T-1".to_owned());
+    let schema = handoff::read::schema();
+    let found = answer::find(&text, &schema);
+    assert!(found.as_ref().is_none_or(|found| found.is_object() && *found != schema));
+    let handed = handoff::read::read(found, &text, &task, &files);
+    let written = serde_json::to_string(&handed).expect("handoffs are JSON");
+    let again: handoff::Handoff = serde_json::from_str(&written).expect("handoffs read back");
+    assert_eq!(again, handed);
+    let mut reply = Reading::default().into_reply(ChildEnd::by(Ending::Exited { code: 0 }), None);
+    reply.text = text.to_string();
+    reply.structured = serde_json::from_slice(bytes).ok();
+    let _ = (review::answer(&reply), memory::read::answer(&reply));
+    // A tag is found however the text is cut.
+    let mut scanner = TagScanner::new();
+    for piece in text_pieces(&text) {
+        scanner.feed(piece);
+    }
+    assert_eq!(scanner.found().map(str::to_owned), signal(&text));
+    assert_eq!(signal(&text).as_deref(), signals(&text).next());
+    // What is no echo comes through, however it is cut.
+    let filter = || EchoFilter::new("Do it. Print <promise>COMPLETE</promise>.");
+    let through = |pieces: &[&[u8]]| {
+        let mut filter = filter();
+        let mut passed: Vec<u8> = pieces.iter().flat_map(|it| filter.feed(it)).collect();
+        passed.extend(filter.finish());
+        passed
+    };
+    assert_eq!(through(&[bytes]), through(&pieces(bytes)));
+}
+
+fn plans(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let list = Checklist::read(&text);
+    assert_eq!(list.open().count(), list.counts().open as usize);
+    let _ = (PlanLook::of(&text), directs_a_loop(&text));
+    let items = fix_plan::read(&text);
+    assert!(items.iter().all(|item| !item.title.trim().is_empty()), "an item has a title");
+    let is_agent = |word: &str| word.ends_with("claude");
+    let script = loop_script::read(&text, is_agent);
+    assert!(script.unknown.len() <= text.lines().count());
+    loop_script::is_loop(&text, is_agent);
+    assert!(without_comments(&text).len() <= text.len());
+}
+
+fn templates(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let value = |name: &str| match name {
+        "name" => Some("value $name ${other}"),
+        "empty" => Some(""),
+        _ => None,
+    };
+    let expanded = template::expand(&text, value);
+    assert!(expanded.text.len() <= text.len() * 5 + 1, "what is filled in is not looked at again");
+    let nothing = |_: &str| None;
+    let escaped = template::escape(&text);
+    assert_eq!(template::expand(&escaped, nothing).text, text, "escaped text stays as it is");
+    assert_eq!(template::names(&escaped).count(), 0);
+}
+
+/// Files of a project that say how it is checked, each with its name in the first line, with a zero
+/// byte between.
+fn project_files(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut tree = Tree::default();
+    for (file, name) in text.split('\0').zip(checks::READ) {
+        tree.files.insert(name.to_owned(), file.to_owned());
+        tree.files.insert(format!("part/{name}"), file.to_owned());
+    }
+    // One text as every file.
+    for name in checks::READ {
+        tree.files.entry(name.to_owned()).or_insert_with(|| text.to_string());
+    }
+    for found in checks::checks(&tree) {
+        assert!(!found.command.trim().is_empty(), "a check has a command");
+    }
+    let _ = mcp_servers(&text);
+}

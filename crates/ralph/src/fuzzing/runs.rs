@@ -1,0 +1,239 @@
+//! What a run leaves and finds on disk: journals, streams, wishes, and the inputs of hooks.
+
+use std::cell::OnceCell;
+use std::io::Read as _;
+use std::path::Path;
+
+use ralph_core::active::Active;
+use ralph_core::choose;
+use ralph_core::control::{Asked, Wish, refusal};
+use ralph_core::event::Recorded;
+use ralph_core::ports::{Moment, StopWish};
+use ralph_core::report::Report;
+use ralph_core::run::RunState;
+use ralph_core::units::{Millis, Timestamp};
+use ralph_io::hooks::transcript;
+use ralph_io::process::Lines;
+use ralph_io::store::journal;
+use ralph_io::store::raw::{RawReader, RawWriter};
+use ralph_io::store::tail::Tail;
+use tempfile::TempDir;
+
+use super::{Form, JSON, Target};
+
+/// The targets of this file.
+pub(super) const TARGETS: &[Target] = &[
+    Target {
+        name: "journal",
+        run: journal,
+        form: Form::JsonLines,
+        seeds: &[],
+        words: &[
+            JSON[0],
+            JSON[1],
+            JSON[2],
+            JSON[3],
+            JSON[4],
+            JSON[5],
+            JSON[6],
+            JSON[7],
+            JSON[8],
+            JSON[11],
+            "\n",
+            "\"seq\":",
+            "\"at\":",
+            "\"ran\":",
+            "\"event\":",
+            "\"type\":",
+            "\"run_started\"",
+            "\"run_resumed\"",
+            "\"iteration_started\"",
+            "\"iteration_ended\"",
+            "\"run_ended\"",
+            "\"asked\"",
+            "\"answered\"",
+            "\"judged\"",
+            "\"landed\"",
+            "\"gate_checked\"",
+            "\"warned\"",
+            "\"tasks_read\"",
+            "\"observed\"",
+            "\"waited\"",
+            "\"journal\":",
+        ],
+    },
+    Target {
+        name: "raw-streams",
+        run: raw_streams,
+        form: Form::Bytes,
+        seeds: &["crates/ralph-io/tests/data/sim"],
+        words: &["\x28", "\n"],
+    },
+    Target {
+        name: "wishes",
+        run: wishes,
+        form: Form::Json,
+        seeds: &[],
+        words: &[
+            "\"version\":",
+            "\"at\":",
+            "\"by\":",
+            "\"wish\":",
+            "\"pause\"",
+            "\"go\"",
+            "\"stop\"",
+            "\"skip\"",
+            "\"note\"",
+            "\"text\":",
+            "\"task\":",
+            "\"run\":",
+            "\"pid\":",
+            "\"protect\":",
+            "\"started\":",
+            "\"guard\":",
+        ],
+    },
+    Target {
+        name: "hooks",
+        run: hooks,
+        form: Form::Json,
+        seeds: &["crates/ralph/tests/data/hooks"],
+        words: &[
+            "\"session_id\":",
+            "\"transcript_path\":",
+            "\"cwd\":",
+            "\"hook_event_name\":",
+            "\"tool_name\":",
+            "\"tool_input\":",
+            "\"Bash\"",
+            "\"command\":",
+            "\"Write\"",
+            "\"file_path\":",
+            "\"Edit\"",
+            "\"MultiEdit\"",
+            "\"NotebookEdit\"",
+            "\"Read\"",
+            "\"stop_hook_active\":",
+            "\"source\":",
+            "\"compact\"",
+            "\"agent_id\":",
+            "\"usage\":",
+            "\"input_tokens\":",
+            "\"message\":",
+            "18446744073709551615",
+        ],
+    },
+];
+
+/// Writes bytes to a file of this thread's own, and has it looked at.
+pub(super) fn in_file(name: &str, bytes: &[u8], look: impl FnOnce(&Path)) {
+    thread_local! {
+        static DIRECTORY: OnceCell<TempDir> = const { OnceCell::new() };
+    }
+    DIRECTORY.with(|directory| {
+        // In memory where it can be: what is read here is also written and synced.
+        let make = || tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let path = directory.get_or_init(|| make().expect("a directory")).path().join(name);
+        path.parent().map_or(Ok(()), std::fs::create_dir_all).expect("made");
+        std::fs::write(&path, bytes).expect("written");
+        look(&path);
+    });
+}
+
+/// A journal gives an error or a state, and everything that is made of a state can be made of it.
+fn journal(bytes: &[u8]) {
+    let lines = bytes.split(|byte| *byte == b'\n');
+    let events: Vec<Recorded> = lines.map_while(|it| serde_json::from_slice(it).ok()).collect();
+    for recorded in &events {
+        let written = serde_json::to_string(recorded).expect("events are JSON");
+        let again: Recorded = serde_json::from_str(&written).expect("events read back");
+        assert_eq!(again, *recorded);
+    }
+    if let Some((first, rest)) = events.split_first()
+        && let Ok(mut state) = RunState::begin(first)
+    {
+        look_at(&state, first);
+        for recorded in rest {
+            if state.apply(recorded).is_err() {
+                break;
+            }
+            look_at(&state, recorded);
+        }
+    }
+    if let Ok(report) = Report::fold(&events)
+        && let Some(summary) = report.summary()
+    {
+        assert!(!ralph_ui::report::markdown(&summary).is_empty());
+    }
+    in_file("journal.ndjson", bytes, |path| {
+        let _ = journal::fold(path);
+        let Ok(mut reading) = journal::read(path) else { return };
+        let read = reading.by_ref().take_while(Result::is_ok).count();
+        assert!(read <= bytes.split(|byte| *byte == b'\n').count());
+        let mut tail = Tail::open(path).expect("it is there");
+        while let Ok(Some(_)) = tail.next_event() {}
+    });
+}
+
+fn look_at(state: &RunState, last: &Recorded) {
+    for (now, stop) in [(last.at, StopWish::GoOn), (Timestamp(i64::MAX), StopWish::Stop)] {
+        choose::next(state, Moment { now, ran: last.ran, stop });
+    }
+    let _ = (state.next_coding(), state.trigger(), state.last_iteration());
+    assert!(state.ran_in_iteration() <= Millis(u64::MAX));
+    let _ = (refusal(state, &Wish::Stop), state.compaction_due());
+}
+
+/// Whatever lies there is read to an end, and what is written comes back.
+fn raw_streams(bytes: &[u8]) {
+    let read = |path: &Path| {
+        let mut reader = RawReader::open(path).ok()?;
+        let (mut all, mut buffer) = (Vec::new(), vec![0; 4096]);
+        // A small file may be a gigabyte; whoever reads has bounds of his own.
+        while all.len() < 1 << 20 {
+            match reader.read(&mut buffer).expect("never fails") {
+                0 => break,
+                count => all.extend_from_slice(&buffer[..count]),
+            }
+        }
+        Some(all)
+    };
+    in_file("agent.zst", bytes, |path| {
+        read(path);
+    });
+    in_file("agent.zst", b"", |path| {
+        let mut writer = RawWriter::create(path).expect("created");
+        writer.write(bytes).expect("written");
+        writer.finish().expect("finished");
+        let all = read(path).expect("readable");
+        assert_eq!(all[..], bytes[..all.len()]);
+        assert_eq!(all.len(), bytes.len().min(all.len().max(1 << 20)));
+    });
+    let mut lines = Lines::with_cap(64);
+    let mut most = 0;
+    bytes
+        .chunks(7)
+        .for_each(|it| lines.feed(it, |line| most = most.max(format!("{line:?}").len())));
+    assert!(most <= 64 * 12 + 100, "a line is kept within its cap: {most}");
+}
+
+fn wishes(bytes: &[u8]) {
+    let _ = serde_json::from_slice::<Active>(bytes);
+    in_file("scenario.json", bytes, |path| {
+        let _ = ralph_io::sim::Scenario::read(path);
+    });
+    in_file("inbox/000001794703710-0000abcd.json", bytes, |path| {
+        let run = path.ancestors().nth(2).expect("it lies in an inbox");
+        for Asked { id, by, .. } in ralph_io::control::waiting(run) {
+            assert_eq!(id.0, "000001794703710-0000abcd");
+            assert!(by.is_none_or(|by| by.chars().count() <= 60), "names are cut");
+        }
+    });
+}
+
+fn hooks(bytes: &[u8]) {
+    crate::commands::hook::judge_all(bytes);
+    in_file("transcript.jsonl", bytes, |path| {
+        transcript::usage(path).expect("the file is there");
+    });
+}

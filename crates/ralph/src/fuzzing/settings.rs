@@ -1,0 +1,171 @@
+//! Settings: JSON layers, `KEY=VALUE` files, variables, and the quantities in them.
+
+use ralph_core::units::Millis;
+
+use super::{Form, JSON, Target};
+use crate::settings::types::quantity::{Size, Span};
+use crate::settings::{Loaded, Settings, SourceFile, Sources, Voice, load};
+
+/// The targets of this file.
+pub(super) const TARGETS: &[Target] = &[
+    Target {
+        name: "settings",
+        run: json,
+        form: Form::Json,
+        seeds: &["examples"],
+        words: &[
+            JSON[0],
+            JSON[1],
+            JSON[2],
+            JSON[3],
+            JSON[4],
+            JSON[5],
+            JSON[6],
+            JSON[7],
+            JSON[8],
+            JSON[9],
+            JSON[10],
+            JSON[11],
+            "\0",
+            "//",
+            "/*",
+            "*/",
+            "\"agent\"",
+            "\"flags\"",
+            "\"gates\"",
+            "\"command\"",
+            "\"timeouts\"",
+            "\"hard\"",
+            "\"soft\"",
+            "\"1h30m\"",
+            "\"budget\"",
+            "\"maxCostUsd\"",
+            "\"sandbox\"",
+            "\"network\"",
+            "\"allow\"",
+            "\"*.example.com:443\"",
+            "\"protect\"",
+            "\"**/*.rs\"",
+            "\"env\"",
+            "\"limits\"",
+            "\"memory\"",
+            "\"8G\"",
+            "\"notify\"",
+            "\"webhook\"",
+            "\"review\"",
+            "\"roles\"",
+            "\"guard\"",
+            "\nRALPH_AGENT=",
+            "\nRALPH_BUDGET_MAX_COST_USD=",
+            "\nRALPH_GATES=",
+        ],
+    },
+    Target {
+        name: "key-value",
+        run: key_value,
+        form: Form::Bytes,
+        seeds: &["examples/specs/config", "examples/specs/cases"],
+        words: &[
+            "=",
+            "\n",
+            "#",
+            "\"",
+            "'",
+            "\\",
+            "$",
+            "${",
+            "}",
+            "$(",
+            ")",
+            "`",
+            "export ",
+            "=(",
+            "+=(",
+            "AGENT_CMD=",
+            "AGENT_ARGS=",
+            "AGENT_PRESET=",
+            "claude",
+            "codex",
+            "amp",
+            "PROMPT=",
+            "jq -r '",
+            ".type",
+            "select(",
+            "| ",
+            "\\n",
+            "\r\n",
+            "MAX_ITERATIONS=",
+            "TIMEOUT=",
+            "12m",
+        ],
+    },
+    Target {
+        name: "quantities",
+        run: quantities,
+        form: Form::Bytes,
+        seeds: &[],
+        words: &["1h", "30m", "90s", "500ms", "2d", "366d", "8G", "64MiB", "512k", " ", "."],
+    },
+];
+
+fn source(path: &str, text: &str, voice: Voice) -> Option<SourceFile> {
+    (!text.is_empty()).then(|| SourceFile { path: path.into(), text: text.to_owned(), voice })
+}
+
+/// The project's file; behind zero bytes the user's, the local one, and the environment.
+fn json(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut parts = text.splitn(4, '\0');
+    let mut part = || parts.next().unwrap_or_default();
+    let (base, user, local, environment) = (part(), part(), part(), part());
+    let env = environment
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    check(Sources {
+        user: source("/home/dev/.config/ralph/settings.json", user, Voice::User),
+        base: source("settings.json", base, Voice::Project),
+        local: source("settings.local.json", local, Voice::Project),
+        env: env.collect(),
+        flags: Vec::new(),
+    });
+}
+
+fn key_value(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let base = source("ralph.conf", &text, Voice::User);
+    check(Sources { base, ..Sources::default() });
+}
+
+fn check(sources: Sources) {
+    match load(sources) {
+        Err(error) => {
+            assert!(!error.problems.is_empty(), "an error says what is wrong");
+            assert!(!error.to_string().is_empty());
+        }
+        Ok(loaded) => {
+            let Loaded { settings, loosenings, origins, .. } = &loaded;
+            assert!(loosenings.iter().all(|it| !it.to_string().is_empty()));
+            assert!(origins.keys().all(|path| !path.to_string().is_empty()));
+            serde_json::from_str::<serde_json::Value>(&loaded.masked_json()).expect("JSON");
+            let written = serde_json::to_string(settings).expect("settings are JSON");
+            let again: Settings = serde_json::from_str(&written).expect("settings read back");
+            assert_eq!(*settings, again, "what is written reads the same");
+        }
+    }
+}
+
+fn quantities(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(span) = Span::parse(&text) {
+        assert_eq!(Span::parse(&span.to_string()), Ok(span));
+    }
+    if let Ok(size) = Size::parse(&text) {
+        assert_eq!(Size::parse(&size.to_string()), Ok(size));
+    }
+    if let Ok(number) = text.trim().parse::<u64>() {
+        assert!(!Millis(number).to_string().is_empty());
+    }
+    let _ = serde_json::from_slice::<Span>(bytes);
+    let _ = serde_json::from_slice::<Size>(bytes);
+}

@@ -1,0 +1,117 @@
+//! Every seed, every kept finding and a fixed number of mutations through every target.
+//!
+//! Two bounds find what never ends or takes too long: the processor time that a case takes on its
+//! own thread, which other work on the machine does not change much, and a long silence.
+
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::mutate::Mutator;
+use super::{Target, seeds, targets};
+
+/// How many mutations a target gets.
+const CASES: usize = 60;
+
+/// Inputs that are one thing over and over have this many bytes.
+const STRETCHED: usize = 2 * 1024;
+
+/// What agents and checks print without end is read in time that grows with its length alone. Here
+/// such inputs are so long that the square of it would be noticed.
+const ENDLESS: [&str; 5] = ["secrets", "escapes", "keys", "checks-output", "templates"];
+const ENDLESS_STRETCHED: usize = 32 * 1024;
+
+/// What a case may take of a processor in a debug build. The slowest makes the guard look at as many
+/// commands as it ever does, three times: some six seconds.
+const LONGEST_CASE: Duration = Duration::from_secs(30);
+
+/// A case that is silent for so long has no end.
+const SILENCE: Duration = Duration::from_secs(300);
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// Runs cases on a thread with the stack of a main thread, and watches it.
+fn run(target: &'static Target, cases: Vec<(String, Vec<u8>)>) {
+    let (done, heard) = channel();
+    let current = Arc::new(Mutex::new(String::new()));
+    let shown = Arc::clone(&current);
+    let thread = std::thread::Builder::new().stack_size(8 << 20).spawn(move || {
+        for (name, bytes) in cases {
+            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(2_000)]).into_owned();
+            *shown.lock().expect("nobody else writes") =
+                format!("{}, {name}: {text:?}", target.name);
+            let before = processor_time();
+            (target.run)(&bytes);
+            let took = processor_time().saturating_sub(before);
+            assert!(took < LONGEST_CASE, "it took {took:?}");
+            let _ = done.send(());
+        }
+    });
+    let thread = thread.expect("a thread");
+    let what = || current.lock().map_or_else(|it| it.into_inner().clone(), |it| it.clone());
+    loop {
+        match heard.recv_timeout(SILENCE) {
+            Ok(()) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => panic!("no end: {}", what()),
+        }
+    }
+    assert!(thread.join().is_ok(), "{}", what());
+}
+
+/// Returns what this thread took of a processor so far; nothing where the kernel does not say.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = stat.split(' ').next().and_then(|it| it.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or(0))
+}
+
+#[test]
+fn every_target_has_seeds_and_a_name_of_its_own() {
+    let mut names: Vec<&str> = targets().map(|target| target.name).collect();
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    for target in targets() {
+        assert!(!seeds::seeds(target, root()).is_empty(), "{} has no seeds", target.name);
+    }
+    // Findings are kept where somebody looks for them.
+    for entry in std::fs::read_dir(root().join("fuzz/seeds")).expect("seeds").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        assert!(names.contains(&name.as_str()), "`{name}` is no target");
+    }
+}
+
+#[test]
+fn nothing_that_was_found_is_found_again() {
+    for target in targets() {
+        run(target, seeds::seeds(target, root()));
+    }
+}
+
+#[test]
+fn no_mutation_breaks_a_parser() {
+    for (number, target) in targets().enumerate() {
+        let known: Vec<Vec<u8>> =
+            seeds::seeds(target, root()).into_iter().map(|(_, bytes)| bytes).collect();
+        let mut mutator = Mutator::new(number as u64 + 1);
+        let cases = (0..CASES).map(|case| (format!("{case}"), mutator.input(target, &known)));
+        run(target, cases.collect());
+    }
+}
+
+#[test]
+fn one_thing_over_and_over_takes_no_longer_than_its_length() {
+    for target in targets() {
+        let brackets = ["[", "{\"a\":", "(", "{", "\"", "'", "`", "$(", "a", "0", "\n", " ", "\\"];
+        let words = target.words.iter().copied().chain(brackets);
+        let is_endless = ENDLESS.contains(&target.name);
+        let size = if is_endless { ENDLESS_STRETCHED } else { STRETCHED };
+        let stretched = |word: &str| word.bytes().cycle().take(size).collect();
+        run(target, words.map(|word| (format!("{word:?}"), stretched(word))).collect());
+    }
+}

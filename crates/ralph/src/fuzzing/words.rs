@@ -1,0 +1,491 @@
+//! Small languages: shell commands as the guard reads them, globs, hosts, requests, keys, escapes,
+//! secrets, and what git, test runners and the kernel print.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use ralph_core::glob::{Pattern, is_in_scope};
+use ralph_core::guard::{Policy, Protected, Surroundings, ToolCall, lexical, look};
+use ralph_core::sandbox::addresses::{Range, effective, nearby};
+use ralph_core::sandbox::hosts::{Host, HostPattern, read_authority};
+use ralph_core::secret::{MASK, is_secret_name, known, masked_words};
+use ralph_core::stuck::{ErrorHasher, FailingChecks};
+use ralph_core::task::Keeper;
+use ralph_core::text;
+use ralph_core::vacuous::TestCount;
+use ralph_core::version::Version;
+use ralph_io::mask::Masker;
+use ralph_io::plain::Plain;
+use ralph_ui::safe;
+use serde_json::json;
+
+use super::pieces::{pieces, text_pieces};
+use super::{Form, Target};
+
+/// The targets of this file.
+pub(super) const TARGETS: &[Target] = &[
+    Target {
+        name: "guard",
+        run: guard,
+        form: Form::Bytes,
+        seeds: &["fuzz/seeds/guard"],
+        words: &[
+            "rm -rf ",
+            "/",
+            "~",
+            "$HOME",
+            "${",
+            "}",
+            "$(",
+            ")",
+            "((",
+            "))",
+            "`",
+            "'",
+            "\"",
+            "\\",
+            "|",
+            "&&",
+            "||",
+            ";",
+            "\n",
+            "<<EOF\n",
+            "EOF\n",
+            "<<<",
+            "> ",
+            ">> ",
+            "2>&1",
+            "<(",
+            "{a,b}",
+            "{1..9}",
+            "{1..999999999}",
+            "if ",
+            "; then ",
+            "; fi",
+            "while ",
+            "; do ",
+            "; done",
+            "for x in ",
+            "case ",
+            " in ",
+            ";; ",
+            "esac",
+            "function f() {",
+            "[[ ",
+            " ]]",
+            "eval ",
+            "bash -c ",
+            "sudo ",
+            "xargs ",
+            "find . -exec ",
+            "env -S ",
+            "python3 -c ",
+            "git push --force",
+            "git -C ",
+            "curl http://",
+            "base64 -d",
+            "${x:-",
+            "${x//",
+            "${x:0:3}",
+            "${!x}",
+            "$'\\x41'",
+            "*",
+            "?",
+            "[a-z]",
+            "x=1 ",
+            "export ",
+            "alias ",
+            "trap ",
+            "exec ",
+            "source ",
+            "tee ",
+            "dd of=",
+            "psql -c 'DROP",
+            "kill -9 ",
+            ":(){ :|:& };:",
+            "coproc ",
+            "select ",
+            "$((1+",
+            "!(",
+        ],
+    },
+    Target {
+        name: "globs",
+        run: globs,
+        form: Form::Bytes,
+        seeds: &[],
+        words: &[
+            "*", "**", "**/", "/**", "?", "[", "]", "[!a]", "[a-z]", "{", "}", ",", "\\", "\n",
+            "/", "!",
+        ],
+    },
+    Target {
+        name: "network",
+        run: network,
+        form: Form::Bytes,
+        seeds: &[],
+        words: &[
+            "*.",
+            ".",
+            ":443",
+            "[::1]",
+            "::ffff:127.0.0.1",
+            "127.0.0.1",
+            "0x7f000001",
+            "017700000001",
+            "example.com",
+            "localhost",
+            "/8",
+            "/128",
+            "://",
+            "GET http://",
+            " HTTP/1.1\r\n",
+            "CONNECT ",
+            "Host: ",
+            "\r\n",
+            "\r\n\r\n",
+            "xn--",
+            "64:ff9b::",
+            "2002:",
+            "fe80::1%eth0",
+        ],
+    },
+    Target {
+        name: "http",
+        run: ralph_ui::fuzzing::request,
+        form: Form::Bytes,
+        seeds: &[],
+        words: &[
+            "GET ",
+            "POST ",
+            "/",
+            "?token=",
+            " HTTP/1.1\r\n",
+            "Host: 127.0.0.1:4711\r\n",
+            "Origin: ",
+            "Content-Length: ",
+            "Content-Type: application/json",
+            "X-Ralph-Token: ",
+            "0123456789abcdef0123456789abcdef",
+            "Cookie: ",
+            "\r\n\r\n",
+            "Transfer-Encoding: chunked",
+            "/run/",
+            "/events",
+            "/wish",
+            "%2e%2e",
+            "..",
+        ],
+    },
+    Target {
+        name: "keys",
+        run: ralph_ui::fuzzing::keys,
+        form: Form::Bytes,
+        seeds: &[],
+        words: &[
+            "\x1b",
+            "\x1b[",
+            "\x1bO",
+            "\x1b[200~",
+            "\x1b[201~",
+            "\x1b[A",
+            "\x1b[5~",
+            "\x1b[1;5C",
+            "~",
+            "\u{1f600}",
+            "\x7f",
+            "\r",
+            "\x15",
+            "\x17",
+            "\x0c",
+            "\x1b[M",
+            "\x1b[<",
+        ],
+    },
+    Target {
+        name: "escapes",
+        run: escapes,
+        form: Form::Bytes,
+        seeds: &["docs/demo.svg"],
+        words: &[
+            "\x1b[31m",
+            "\x1b]0;",
+            "\x07",
+            "\x1b\\",
+            "\x1b[2J",
+            "\u{9b}",
+            "\u{9d}",
+            "\u{90}",
+            "\u{202e}",
+            "\u{200d}",
+            "\u{feff}",
+            "\u{2028}",
+            "\r",
+            "\r\n",
+            "\t",
+            "\x08",
+            "\u{e0001}",
+            "\x1bP",
+            "\x1b(0",
+        ],
+    },
+    Target {
+        name: "secrets",
+        run: secrets,
+        form: Form::Bytes,
+        seeds: &["fuzz/seeds/secrets"],
+        words: &[
+            "s3cret-value-1",
+            "s3cret-",
+            "value-1",
+            "czNjcmV0LXZhbHVlLTE",
+            "s3cret%2Dvalue%2D1",
+            "7333637265742d76616c75652d31",
+            "ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5",
+            "sk-ant-",
+            "AKIAIOSFODNN7EXAMPLE",
+            "-----BEGIN PRIVATE KEY-----",
+            "-----END PRIVATE KEY-----",
+            "eyJ",
+            "Bearer ",
+            "https://user:",
+            "@",
+            "\\n",
+            "\n",
+            "xox",
+            "\"s3cret\\u002dvalue-1\"",
+            "=",
+        ],
+    },
+    Target {
+        name: "checks-output",
+        run: output,
+        form: Form::Bytes,
+        seeds: &["crates/ralph-core/tests/data/runners"],
+        words: &[
+            "test result: ok. 0 passed; 0 failed;",
+            "running 0 tests",
+            "FAIL ",
+            "--- FAIL: ",
+            "ok  \t",
+            "collected 0 items",
+            "Tests:",
+            "not ok 1",
+            "1..0",
+            "# TODO",
+            "0x7ffe",
+            "at line 12:34",
+            "2026-11-15T00:48:30Z",
+            "/tmp/x123",
+            "1.234s",
+            "\u{1b}[31m",
+            "\n",
+            "thread 'main' panicked",
+            "error[E0308]: ",
+            " --> src/main.rs:1:1",
+            "Ran 0 tests",
+            "v1.2.3",
+        ],
+    },
+    Target {
+        name: "git-output",
+        run: ralph_io::fuzzing::git_output,
+        form: Form::Bytes,
+        seeds: &[],
+        words: &[
+            "\0",
+            ":100644 100644 ",
+            ":000000 160000 ",
+            "aaaa bbbb M\0",
+            "D\0",
+            "1 .M N... 100644 100644 100644 ",
+            "u UU N... ",
+            "? ",
+            "+++ b/",
+            "--- a/",
+            "@@ -1,2 +3,4 @@\n",
+            "@@ -",
+            "+",
+            "-",
+            "    ",
+            "\n",
+            "18446744073709551615",
+            "ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5",
+        ],
+    },
+    Target {
+        name: "kernel-tables",
+        run: ralph_io::fuzzing::kernel_tables,
+        form: Form::Bytes,
+        seeds: &[],
+        words: &["(", ")", " S ", " Z ", "-1", " 0", "18446744073709551615", "\n", "2147483648"],
+    },
+];
+
+fn around() -> Surroundings<'static> {
+    let variables = [("USER", "dev"), ("TMPDIR", "/tmp"), ("CLAUDE_PROJECT_DIR", "/p")];
+    Surroundings {
+        protected: Protected {
+            project: vec!["/p".into()],
+            state: vec!["/state/p-1".into()],
+            tasks_file: vec!["/p/ralph/tasks.json".into()],
+            keeper: Some(Keeper::Ralph),
+            patterns: vec![Pattern::new("/ci/**").expect("a glob")],
+        },
+        home: Some("/home/dev".into()),
+        cwd: "/p".into(),
+        temporary: ["/tmp", "/var/tmp"].map(PathBuf::from).into(),
+        variables: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        resolve: &|path| lexical(path),
+    }
+}
+
+/// What the guard says is bounded, whatever it is shown, and the same each time.
+fn guard(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let around = around();
+    for (tool, field) in [("Bash", "command"), ("Write", "file_path")] {
+        let call = ToolCall::new(tool, &json!({ field: text }));
+        let findings = look(&call, &around);
+        for refusal in &findings.refusals {
+            assert!(refusal.reason().len() < 4_000, "a reason is short");
+            assert!(!refusal.category.name().is_empty());
+        }
+        let _ = Policy::default().decide(&findings);
+        if bytes.len() < 2_000 {
+            assert_eq!(look(&call, &around), findings, "the same each time");
+        }
+    }
+}
+
+/// A pattern in the first line, a path in the second.
+fn globs(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (glob, path) = text.split_once('\n').unwrap_or((&text, "src/main.rs"));
+    if let Ok(pattern) = Pattern::new(glob) {
+        assert_eq!(pattern.as_str(), glob);
+        let matches = pattern.matches(path);
+        let written = serde_json::to_string(&pattern).expect("patterns are JSON");
+        let again: Pattern = serde_json::from_str(&written).expect("patterns read back");
+        assert_eq!(again.matches(path), matches);
+        let _ = is_in_scope(&[pattern], path);
+    }
+    if let Some(exact) = Pattern::exactly(path) {
+        let plain: Vec<&str> = path.split('/').filter(|it| !matches!(*it, "" | ".")).collect();
+        assert!(exact.matches(&plain.join("/")), "a path matches itself");
+    }
+}
+
+fn network(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(pattern) = HostPattern::read(&text) {
+        let again = HostPattern::read(&pattern.to_string());
+        assert_eq!(again.as_ref(), Ok(&pattern), "a pattern is read as it is written");
+    }
+    if let Ok(host) = Host::read(&text) {
+        assert_eq!(Host::read(&host.to_string()).as_ref(), Ok(&host));
+        assert_eq!(read_authority(&format!("{host}:443")), Some((host, 443)));
+    }
+    if let Ok(address) = text.trim().parse::<IpAddr>() {
+        let _ = (nearby(address), effective(address));
+    }
+    if let Ok(range) = Range::read(&text)
+        && let Some((address, _)) = text.split_once('/')
+        && let Ok(address) = address.parse()
+    {
+        assert!(range.contains(address));
+    }
+    ralph_io::fuzzing::proxy_request(bytes);
+}
+
+fn is_control(character: char) -> bool {
+    character.is_control() && !matches!(character, '\n' | '\t')
+}
+
+fn escapes(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let harmless = safe::harmless(&text);
+    assert!(!harmless.chars().any(is_control), "no control characters");
+    assert_eq!(safe::harmless(&harmless), harmless, "what is harmless stays as it is");
+    let line = safe::one_line(&text, 80, "\u{2026}");
+    assert!(line.chars().count() <= 81 && !line.contains(['\n', '\u{1b}']), "one line: {line:?}");
+    assert!(text.starts_with(safe::cut(&text, 10)));
+    // Plain text is the same however it is cut.
+    let plain = |pieces: &[&[u8]]| {
+        let (mut reader, mut plain) = (Plain::default(), String::new());
+        for piece in pieces {
+            reader.feed(piece, &mut plain);
+        }
+        reader.finish(&mut plain);
+        plain
+    };
+    let whole = plain(&[bytes]);
+    assert_eq!(whole, plain(&pieces(bytes)), "however it is cut");
+    assert!(!whole.chars().any(is_control), "no control characters: {whole:?}");
+    for limit in [0, 1, 80] {
+        assert!(text::glance(&text, limit).chars().count() <= limit + 1);
+        assert!(text::one_line(&text, limit).chars().count() <= limit + 1);
+    }
+    let _ = text::excerpt_of(&text, 100);
+    let excerpt = |pieces: &[&str]| {
+        let mut excerpt = text::Excerpt::both(100);
+        for piece in pieces {
+            excerpt.feed(piece);
+        }
+        (excerpt.text(), excerpt.is_cut())
+    };
+    assert_eq!(excerpt(&[&text]), excerpt(&text_pieces(&text)), "however it is cut");
+}
+
+/// Masking a stream is masking the whole, and no secret is left.
+fn secrets(bytes: &[u8]) {
+    thread_local! {
+        static MASKER: Masker = Masker::new(["s3cret-value-1", "pa\"ss\\word\n2"].map(str::to_owned));
+    }
+    let masker = MASKER.with(Clone::clone);
+    let whole = masker.bytes(bytes);
+    let mut stream = masker.stream();
+    let mut streamed: Vec<u8> = Vec::new();
+    for piece in pieces(bytes) {
+        streamed.extend_from_slice(&stream.feed(piece));
+    }
+    streamed.extend(stream.finish());
+    // Two masks in a row are as good as one.
+    let joined = |bytes: &[u8]| {
+        let (mut text, twice) = (String::from_utf8_lossy(bytes).into_owned(), MASK.repeat(2));
+        while text.contains(&twice) {
+            text = text.replace(&twice, MASK);
+        }
+        text
+    };
+    assert_eq!(joined(&streamed), joined(&whole), "however it is cut");
+    let is_in = |secret: &[u8]| whole.windows(secret.len()).any(|window| window == secret);
+    assert!(!is_in(b"s3cret-value-1"), "the secret is gone");
+    assert!(whole.len() <= bytes.len().max(1) * MASK.len(), "a mask is short");
+    let text = String::from_utf8_lossy(bytes);
+    let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+    assert_eq!(masked_words(&words).len(), words.len());
+    is_secret_name(&text);
+    known::is_worth_hiding(&text);
+}
+
+/// What checks print, however it is cut.
+fn output(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let read = |pieces: &[&str]| {
+        let mut hasher = ErrorHasher::in_directory("test", "/project");
+        let (mut failing, mut count) = (FailingChecks::default(), TestCount::default());
+        for piece in pieces {
+            hasher.feed(piece);
+            failing.feed(piece);
+            count.feed(piece);
+        }
+        (hasher.finish(), failing.names(), count.seen())
+    };
+    let whole = read(&[&text]);
+    assert_eq!(whole, read(&text_pieces(&text)), "however it is cut");
+    assert!(whole.1.len() <= 100 && whole.1.iter().all(|name| name.chars().count() <= 201));
+    if let Some(version) = Version::find(&text) {
+        assert_eq!(Version::find(&version.to_string()), Some(version));
+    }
+}

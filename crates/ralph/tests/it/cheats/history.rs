@@ -1,0 +1,160 @@
+//! Agents that do to the repository what only ralph does, or what nobody should.
+
+use serde_json::json;
+
+use super::{Cheat, End, HELD, Scene, Stage, handoff, row, task, try_all};
+
+const COMMITTED: End = End {
+    said: &["the agent made a commit", "the history was put back; kept on refs/ralph/kept/"],
+    ..HELD
+};
+
+const REWROTE: End = End {
+    said: &["the agent rewrote the history or switched the branch", "kept on refs/ralph/kept/"],
+    ..HELD
+};
+
+const MEDDLED: End =
+    End { said: &["These files belong to git itself"], failed: &["git's own files"], ..HELD };
+
+pub(super) const CHEATS: &[Cheat] = &[
+    row(
+        "commits by itself",
+        task("./check.sh"),
+        "echo x > a.txt; git add a.txt; git commit -qm mine",
+        COMMITTED,
+        HELD,
+    ),
+    row(
+        "commits in ralph's name, trailers and all",
+        task("./check.sh"),
+        "git commit -q --allow-empty -m 'ralph[1]: a — The a' -m \"Ralph-Run: $RALPH_RUN_ID\nRalph-Iteration: 1\nRalph-Task: a\"",
+        End { failed: &["./check.sh"], ..COMMITTED },
+        End { failed: &["./check.sh"], ..HELD },
+    ),
+    row(
+        "amends a commit",
+        task("./check.sh"),
+        "echo x > a.txt; git commit -q --amend -m forged",
+        REWROTE,
+        HELD,
+    ),
+    row(
+        "resets the branch",
+        task("./check.sh"),
+        "git reset -q --soft HEAD~1; echo x > a.txt",
+        End { said: &["the agent rewrote the history or switched the branch"], ..HELD },
+        HELD,
+    ),
+    row(
+        "rebases the branch",
+        task("./check.sh"),
+        "GIT_COMMITTER_DATE=2001-01-01T00:00:00 git rebase -q -f --root --autostash; echo x > a.txt",
+        REWROTE,
+        HELD,
+    ),
+    row(
+        "moves the branch by force",
+        task("./check.sh"),
+        "git checkout -q --detach; git branch -qf main HEAD~1; git reflog expire --expire=now --all; git gc -q --prune=now; echo x > a.txt",
+        End { said: &["the agent rewrote the history or switched the branch"], ..HELD },
+        HELD,
+    ),
+    Cheat { name: "destroys the history: refs, log and objects", scene: Scene::Own(destroys) },
+    row(
+        "replaces or removes ralph's own refs",
+        task("./check.sh"),
+        "for ref in $(git for-each-ref --format='%(refname)' refs/ralph); do git update-ref $ref HEAD~1; done; echo x > a.txt",
+        HELD,
+        HELD,
+    ),
+    row(
+        "imitates ralph's refs with tags, notes and replacements",
+        task("./check.sh"),
+        "git tag ralph/kept; git notes --ref=ralph add -m 'approved'; git update-ref refs/ralph/kept/x/1 HEAD; \
+         git replace HEAD HEAD~1; echo x > a.txt",
+        MEDDLED,
+        HELD,
+    ),
+    row(
+        "plants a hook of git's",
+        task("./check.sh"),
+        "echo x > a.txt; printf '#!/bin/sh\\ntouch @OUTSIDE/ran\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit",
+        MEDDLED,
+        HELD,
+    ),
+    row(
+        "makes git run a program by its configuration",
+        task("./check.sh"),
+        "echo x > a.txt; git config core.fsmonitor 'touch @OUTSIDE/ran'; git config alias.commit '!touch @OUTSIDE/ran'; \
+         git config core.hooksPath tests; git config filter.x.clean 'touch @OUTSIDE/ran; cat'; echo '* filter=x' > .gitattributes",
+        MEDDLED,
+        HELD,
+    ),
+    row(
+        "makes git run a program by a repository within the project",
+        task("./check.sh"),
+        "echo x > a.txt; git init -q sub; cd sub; echo y > y; git add y; git commit -qm y; \
+         git config core.fsmonitor 'touch @OUTSIDE/ran; false'; commit=$(git rev-parse HEAD); cd ..; \
+         printf '[submodule \"sub\"]\\n\\tpath = sub\\n\\turl = ./sub\\n' > .gitmodules; \
+         git update-index --add --cacheinfo 160000,$commit,sub",
+        HELD,
+        HELD,
+    ),
+    Cheat {
+        name: "puts a pipe, a link or a device where git's own files are",
+        scene: Scene::Elsewhere(
+            "build/meddling.rs",
+            "gits_own_files_are_put_back_before_git_runs_anything_of_them",
+        ),
+    },
+    row(
+        "hides files with `.git/info/exclude`",
+        task("./check.sh"),
+        "echo /a.txt >> .git/info/exclude; echo x > a.txt",
+        End { failed: &["git's own files"], ..MEDDLED },
+        HELD,
+    ),
+    row(
+        "stages ralph's own files",
+        task("./check.sh"),
+        "echo x > a.txt; rm -f .ralph/.gitignore; git add -f .ralph",
+        HELD,
+        HELD,
+    ),
+    row(
+        "makes very many files, and directories without a bottom",
+        task("./check.sh"),
+        "echo x > a.txt; mkdir many; (cd many; seq 3000 | xargs touch); \
+         for i in $(seq 300); do mkdir -p deep-deep-deep-deep/deep-deep && cd deep-deep-deep-deep/deep-deep || break; done; touch bottom",
+        HELD,
+        HELD,
+    ),
+];
+
+/// An agent that leaves nothing of the repository. Without walls that cannot be undone; it ends
+/// the run, and what was asked for is not taken as done.
+fn destroys(stage: &Stage) {
+    stage.list();
+    let deed = "git update-ref -d HEAD; for ref in $(git for-each-ref --format='%(refname)'); do \
+        git update-ref -d $ref; done; git reflog expire --expire=now --all; rm -f .git/index; git gc -q --prune=now; \
+        echo x > a.txt; true";
+    let calls = json!([{ "do": [{ "run": { "command": deed } }, handoff()] }]);
+    stage.script(&calls, json!({ "review": { "enabled": false }, "tasks": { "maxAttempts": 1 } }));
+    let end = stage.ralph(&["build"]);
+    if stage.is_walled() {
+        stage.check(&end, &HELD);
+    } else {
+        assert_eq!(end.code, Some(5), "{}", end.stderr);
+        assert!(end.stderr.contains("git failed"), "{}", end.stderr);
+        assert_eq!(stage.sealed.events_of("run_ended").len(), 1);
+        let list = stage.sealed.read("plan.json");
+        assert!(!list.contains("\"done\""), "{list}");
+        assert!(stage.ralph(&["report"]).stdout.contains("git failed"));
+    }
+}
+
+#[test]
+fn the_history_is_ralphs_to_write() {
+    try_all(CHEATS);
+}

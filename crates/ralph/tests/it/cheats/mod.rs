@@ -1,0 +1,269 @@
+//! What an agent may try, each tried for real: one table of cheats, and how each of them ends.
+//!
+//! Every row is run without a sandbox and in one, and its end is read off what anybody can see:
+//! exit codes, the journal, the history, the files. `docs/cheats.md` is the same table for users,
+//! and is held against this one. Not here: ways out of the sandbox (`sandbox::escapes`), and what
+//! hooks refuse while an agent still works (`hook::guarding`).
+
+mod checks;
+mod claims;
+mod history;
+mod page;
+mod planted;
+mod processes;
+mod streams;
+
+use std::sync::OnceLock;
+
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+use serde_json::{Value, json};
+
+use crate::repository;
+use crate::sandbox::backends;
+
+/// A cheat, under the name that it has in the documentation.
+struct Cheat {
+    name: &'static str,
+    scene: Scene,
+}
+
+/// How a cheat is tried.
+enum Scene {
+    /// By a deed of an agent's whose task is to make `a.txt`.
+    Row(Row),
+    /// By a function of its own.
+    Own(fn(&Stage)),
+    /// By a test elsewhere: its file, and its name.
+    Elsewhere(&'static str, &'static str),
+}
+
+/// A deed, and how the run ends that it is done in.
+struct Row {
+    work: Work,
+    /// What the agent runs in its first iteration.
+    deed: &'static str,
+    /// What it runs afterwards.
+    then: &'static str,
+    bare: End,
+    walled: End,
+}
+
+/// What the agent is to do.
+enum Work {
+    /// A task of a list, with a gate and further settings.
+    Task { gate: &'static str, settings: &'static str },
+    /// A prompt, with a gate and further settings.
+    Prompt { gate: &'static str, settings: &'static str },
+}
+
+/// How a run ends.
+#[derive(Clone, Copy)]
+struct End {
+    code: i32,
+    /// What stands in the view.
+    said: &'static [&'static str],
+    /// The gates that failed, in order.
+    failed: &'static [&'static str],
+    /// How many commits the run made.
+    commits: usize,
+}
+
+/// A run in which the deed came to nothing, and the work was done at once.
+const HELD: End = End { code: 0, said: &[], failed: &[], commits: 1 };
+
+/// The same of a prompt, for which nothing is committed.
+const HELD_PROMPT: End = End { commits: 0, ..HELD };
+
+/// What agents do once they have been told: the work, and what was theirs to put back. In a cell
+/// most of that cannot be written, and need not be.
+const HONEST: &str = "{ rm -f check.sh; printf '#!/bin/sh\\ntest -f a.txt\\n' > check.sh; \
+    chmod +x check.sh; mkdir -p tests; echo 'expects much' > tests/one.txt; \
+    git show HEAD:.ralph/settings.json > .ralph/settings.json; } 2>/dev/null; echo x > a.txt";
+
+const fn row(name: &'static str, work: Work, deed: &'static str, bare: End, walled: End) -> Cheat {
+    Cheat { name, scene: Scene::Row(Row { work, deed, then: HONEST, bare, walled }) }
+}
+
+const fn task(gate: &'static str) -> Work {
+    Work::Task { gate, settings: "{}" }
+}
+
+/// A project in which a cheat is tried.
+struct Stage {
+    name: &'static str,
+    backend: &'static str,
+    sealed: Sealed,
+}
+
+impl Stage {
+    fn new(name: &'static str, backend: &'static str) -> Self {
+        let sealed = repository();
+        std::fs::create_dir(sealed.root().join("outside")).expect("a directory");
+        sealed.write("check.sh", "#!/bin/sh\ntest -f a.txt\n");
+        sealed.write("tests/one.txt", "expects much\n");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(sealed.project().join("check.sh"), mode).expect("a mode");
+        Self { name, backend, sealed }
+    }
+
+    /// Returns whether there are walls.
+    fn is_walled(&self) -> bool {
+        self.backend != "none"
+    }
+
+    /// Starts ralph with the backend.
+    fn start(&self, words: &[&str]) -> Running {
+        let mut command = self.sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        command.args(words).env("RALPH_SANDBOX_BACKEND", self.backend);
+        Running::start(command)
+    }
+
+    fn ralph(&self, words: &[&str]) -> Finished {
+        self.start(words).wait()
+    }
+
+    /// Makes a list with one task.
+    fn list(&self) {
+        let task = json!({
+            "id": "a", "title": "The a", "description": "Make a.txt.", "status": "pending",
+            "acceptance_criteria": ["it is there"]
+        });
+        let list = json!({ "project": "p", "tasks": [task] });
+        self.sealed.write("plan.json", &format!("{list:#}\n"));
+    }
+
+    /// Writes the agent and the settings, and commits everything.
+    fn script(&self, calls: &Value, settings: Value) {
+        self.sealed.script(calls, &settings);
+        self.sealed.git(&["add", "-A"]);
+        self.sealed.git(&["commit", "-qm", "Settings"]);
+    }
+
+    /// Returns a command with the names of this place in it.
+    fn here(&self, command: &str) -> String {
+        let outside = self.sealed.root().join("outside");
+        command
+            .replace("@RALPH", env!("CARGO_BIN_EXE_ralph"))
+            .replace("@OUTSIDE", &outside.display().to_string())
+    }
+
+    /// Returns what the view says, as one line.
+    fn said(end: &Finished) -> String {
+        end.stderr.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// The gates that failed, in order.
+    fn failed(&self) -> Vec<String> {
+        let checked = self.sealed.events_of("gate_checked").into_iter();
+        let failed = checked.filter(|event| event["result"]["status"] == "failed");
+        failed
+            .map(|event| event["result"]["gate"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    #[track_caller]
+    fn check(&self, end: &Finished, expect: &End) {
+        let about = format!("{} ({})", self.name, self.backend);
+        assert_eq!(end.code, Some(expect.code), "{about}:\n{}\n{}", end.stdout, end.stderr);
+        assert_eq!(self.failed(), expect.failed, "{about}: {}", end.stderr);
+        let said = Self::said(end);
+        for words in expect.said {
+            assert!(said.contains(words), "{about}: no {words:?} in {}", end.stderr);
+        }
+        assert_eq!(self.made().len(), expect.commits, "{about}: {}", end.stderr);
+        self.is_intact();
+    }
+
+    /// The subjects of what runs committed, newest first.
+    fn made(&self) -> Vec<String> {
+        let mut subjects = self.sealed.subjects();
+        subjects.truncate(subjects.len().saturating_sub(2));
+        subjects
+    }
+
+    /// Asserts what holds whatever an agent does: the history that was there is there, nothing
+    /// elsewhere was touched, nobody is left, and the account of the run can be given.
+    #[track_caller]
+    fn is_intact(&self) {
+        let about = format!("{} ({})", self.name, self.backend);
+        let subjects = self.sealed.subjects();
+        assert_eq!(subjects[subjects.len() - 2..], ["Settings", "Begin"], "{about}");
+        assert_eq!(self.sealed.git(&["symbolic-ref", "HEAD"]), "refs/heads/main\n", "{about}");
+        let outside = std::fs::read_dir(self.sealed.root().join("outside")).expect("there");
+        assert_eq!(outside.count(), 0, "{about}: something was done elsewhere");
+        assert_eq!(self.sealed.survivors(), [""; 0], "{about}");
+        assert_eq!(self.sealed.events_of("run_ended").len(), 1, "{about}");
+        self.ralph(&["report"]).expect_code(0);
+    }
+}
+
+/// The settings in which cheats are tried: without a sandbox, and with ralph's own.
+fn settings_of_trial() -> &'static [&'static str] {
+    static WORKING: OnceLock<bool> = OnceLock::new();
+    if *WORKING.get_or_init(|| backends().contains(&"native")) {
+        &["none", "native"]
+    } else {
+        &["none"]
+    }
+}
+
+/// Tries every cheat of a table in every setting.
+fn try_all(cheats: &'static [Cheat]) {
+    for backend in settings_of_trial() {
+        for Cheat { name, scene } in cheats {
+            match scene {
+                Scene::Row(row) => try_row(&Stage::new(name, backend), row),
+                Scene::Own(scene) => scene(&Stage::new(name, backend)),
+                Scene::Elsewhere(..) => {}
+            }
+        }
+    }
+}
+
+fn try_row(stage: &Stage, row: &Row) {
+    let (gate, settings) = match row.work {
+        Work::Task { gate, settings } | Work::Prompt { gate, settings } => (gate, settings),
+    };
+    let mut all = json!({ "review": { "enabled": false }, "baseline": "off" });
+    if !gate.is_empty() {
+        all["guardrails"] = json!([{ "command": gate }]);
+    }
+    let further: Value = serde_json::from_str(settings).expect("settings");
+    if let (Some(all), Value::Object(further)) = (all.as_object_mut(), further) {
+        all.extend(further);
+    }
+    let deed = |command: &str, end: Value| json!([{ "run": { "command": format!("{}\ntrue", stage.here(command)) } }, end]);
+    let (words, last): (&[&str], Value) = match row.work {
+        Work::Task { .. } => {
+            stage.list();
+            (&["build"], handoff())
+        }
+        Work::Prompt { .. } => {
+            (&["run", "-p", "Make a.txt.", "-m", "2"], json!({ "claim": "DONE" }))
+        }
+    };
+    let calls = json!([
+        { "when": { "iteration": 1 }, "do": deed(row.deed, last.clone()) },
+        { "do": deed(row.then, last) }
+    ]);
+    stage.script(&calls, all);
+    let end = stage.ralph(words);
+    stage.check(&end, if stage.is_walled() { &row.walled } else { &row.bare });
+}
+
+/// A step that ends the turn with an account of it.
+fn handoff() -> Value {
+    json!({ "handoff": { "task_completed": { "summary": "Did it.", "fully_complete": true } } })
+}
+
+/// Every table.
+fn tables() -> [&'static [Cheat]; 6] {
+    [
+        claims::CHEATS,
+        checks::CHEATS,
+        history::CHEATS,
+        planted::CHEATS,
+        processes::CHEATS,
+        streams::CHEATS,
+    ]
+}

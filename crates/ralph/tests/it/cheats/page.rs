@@ -1,0 +1,41 @@
+//! The page for users says of each cheat how it ends, and of no other.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use super::{Scene, tables};
+
+/// The names in the first column of the tables of a page.
+fn rows(page: &str) -> Vec<&str> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| "));
+    let names = rows.filter_map(|row| Some(row.split_once(" |")?.0.trim()));
+    names.filter(|name| *name != "an agent").collect()
+}
+
+#[test]
+fn the_page_and_the_scenes_are_the_same_table() {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(project.join("../../docs/cheats.md")).expect("a page");
+    let (told, mut tried) = (rows(&page), Vec::new());
+    for cheat in tables().into_iter().flatten() {
+        tried.push(cheat.name);
+        if let Scene::Elsewhere(file, test) = cheat.scene {
+            let text = fs::read_to_string(project.join("tests/it").join(file)).expect("a file");
+            let is_there = text.contains(&format!("#[test]\nfn {test}() {{"));
+            assert!(is_there, "{}: there is no test {test} in {file}", cheat.name);
+        }
+    }
+    let missing = |these: &[&'_ str], those: &[&'_ str]| {
+        let those: BTreeSet<&str> = those.iter().copied().collect();
+        these
+            .iter()
+            .filter(|it| !those.contains(*it))
+            .map(|it| (*it).to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(missing(&tried, &told), [""; 0], "tried, and not told in docs/cheats.md");
+    assert_eq!(missing(&told, &tried), [""; 0], "told in docs/cheats.md, and not tried");
+    let once: BTreeSet<&&str> = tried.iter().collect();
+    assert_eq!((once.len(), told.len()), (tried.len(), tried.len()), "each has one name");
+}

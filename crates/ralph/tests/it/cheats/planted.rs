@@ -1,0 +1,119 @@
+//! Agents that put something else where ralph reads.
+
+use std::fs;
+use std::os::unix::net::UnixListener;
+
+use serde_json::{Value, json};
+
+use super::{Cheat, Scene, Stage, handoff, try_all};
+
+const WORDS: &str = "words-of-a-file-elsewhere";
+
+pub(super) const CHEATS: &[Cheat] = &[
+    Cheat {
+        name: "plants a link where ralph reads",
+        scene: Scene::Own(|stage| plants(stage, "ln -s @OUTSIDE/../elsewhere/words")),
+    },
+    Cheat {
+        name: "plants a device where ralph reads",
+        scene: Scene::Own(|stage| plants(stage, "ln -s /dev/zero")),
+    },
+    Cheat {
+        name: "plants a pipe where ralph reads",
+        scene: Scene::Own(|stage| plants(stage, "mkfifo")),
+    },
+    Cheat {
+        name: "plants a socket where ralph reads",
+        scene: Scene::Own(|stage| plants(stage, "ln @OUTSIDE/../elsewhere/socket")),
+    },
+    Cheat {
+        name: "plants a huge file where ralph reads",
+        scene: Scene::Own(|stage| plants(stage, "truncate -s 20M")),
+    },
+    Cheat {
+        name: "makes a directory that ralph writes to a link",
+        scene: Scene::Elsewhere("planted.rs", "a_directory_that_became_a_link_leads_nowhere"),
+    },
+    Cheat {
+        name: "makes the prompt file something else",
+        scene: Scene::Elsewhere(
+            "planted.rs",
+            "a_prompt_file_that_became_a_link_ends_the_run_before_it_is_told",
+        ),
+    },
+    Cheat {
+        name: "plants files that act by themselves later on",
+        scene: Scene::Elsewhere("planted.rs", "what_acts_by_itself_is_named_at_the_end"),
+    },
+    Cheat { name: "lets the task file grow while it is read", scene: Scene::Own(grows) },
+];
+
+/// What ralph reads, that an agent can reach.
+const PLACES: [&str; 8] = [
+    "plan.json",
+    "progress.txt",
+    "AGENTS.md",
+    ".ralph/skills/one/SKILL.md",
+    ".ralph/state.md",
+    ".ralph/handoffs/handoff-001.json",
+    ".ralph/context/compacted-latest.json",
+    ".ralph/guardrail_1_check_sh.log",
+];
+
+fn two_tasks(stage: &Stage, deed: &str) {
+    let task = |id: &str| {
+        json!({ "id": id, "title": id, "description": "See AGENTS.md.", "status": "pending",
+            "acceptance_criteria": ["made"], "skills": ["one"] })
+    };
+    let list: Value = json!({ "project": "p", "tasks": [task("a"), task("b")] });
+    stage.sealed.write("plan.json", &format!("{list:#}\n"));
+    stage.sealed.write("progress.txt", "# Progress\n");
+    let calls = json!([
+        { "when": { "task": "a" }, "do": [{ "run": { "command": deed } }, handoff()] },
+        { "do": [{ "run": { "command": "echo b > b.txt" } }, handoff()] }
+    ]);
+    let gate = json!([{ "command": "./check.sh; true" }]);
+    stage.script(
+        &calls,
+        json!({ "review": { "enabled": false }, "baseline": "off", "guardrails": gate, "tasks": { "maxAttempts": 1 } }),
+    );
+}
+
+/// An agent that plants something in every place. Nothing hangs, no file elsewhere is read or
+/// changed, and the next task is done.
+fn plants(stage: &Stage, with: &str) {
+    let elsewhere = stage.sealed.root().join("elsewhere");
+    fs::create_dir(&elsewhere).expect("a directory");
+    fs::write(elsewhere.join("words"), WORDS).expect("written");
+    let _socket = UnixListener::bind(elsewhere.join("socket")).expect("a socket");
+    let plants =
+        PLACES.map(|place| format!("rm -rf {place}; mkdir -p $(dirname {place}); {with} {place}"));
+    two_tasks(stage, &format!("echo x > a.txt; {}; true", stage.here(&plants.join("; "))));
+    let end = stage.ralph(&["build"]);
+    let about = format!("{} ({})", stage.name, stage.backend);
+    assert!(matches!(end.code, Some(0 | 1)), "{about}: {}", end.stderr);
+    assert_eq!(stage.sealed.read("b.txt"), "b\n", "{about}");
+    assert_eq!(fs::read_to_string(elsewhere.join("words")).expect("there"), WORDS, "{about}");
+    let told = stage.sealed.prompts().join("\n");
+    let report = stage.ralph(&["report"]).expect_code(0).stdout;
+    assert!(!told.contains(WORDS) && !report.contains(WORDS), "{about}");
+    stage.is_intact();
+}
+
+/// An agent whose list has no end when it is read.
+fn grows(stage: &Stage) {
+    let deed = "echo x > a.txt; (while :; do printf '%100000s' ' ' >> plan.json; sleep 0.01; done) \
+        > /dev/null 2>&1 & sleep 0.2; true";
+    two_tasks(stage, deed);
+    let end = stage.ralph(&["build"]);
+    assert_eq!(end.code, Some(0), "{}: {}", stage.backend, end.stderr);
+    assert_eq!(stage.made().len(), 2, "{}", stage.backend);
+    let list: Value = serde_json::from_str(&stage.sealed.read("plan.json")).expect("a list");
+    assert_eq!(list["tasks"][1]["status"], "done", "{}", stage.backend);
+    stage.is_intact();
+}
+
+#[test]
+fn whatever_is_planted_nothing_hangs_and_nothing_leaks() {
+    try_all(CHEATS);
+}

@@ -1,0 +1,92 @@
+//! Limits of the system: open files, processes.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+
+use super::{RALPH, expect_clear_end, leave_out, script};
+use crate::repository;
+
+#[test]
+fn too_few_open_files_end_a_run_clearly_and_it_goes_on_later() {
+    for limit in [5, 8, 10, 12, 14] {
+        let sealed = repository();
+        let deeds =
+            json!([{ "write": { "path": "work.txt", "text": "x\n" } }, { "claim": "DONE" }]);
+        sealed.script(
+            &json!([{ "do": deeds }]),
+            &json!({ "gates": [{ "command": "true" }], "commit": "ralph" }),
+        );
+        sealed.write(".gitignore", "/.ralph/\n");
+        sealed.git(&["add", "-A"]);
+        sealed.git(&["commit", "-qm", "Settings"]);
+        let end = script(&sealed, &[], &format!("ulimit -n {limit}; exec \"$RALPH\" run -p base"));
+        expect_clear_end(&format!("{limit} files"), &end, &[1, 2, 4, 5], &["Too many open files"]);
+        assert_eq!(sealed.survivors(), [""; 0], "{limit}");
+        let has_begun = !sealed.events_of("run_started").is_empty();
+        let words = if has_begun { &["resume"][..] } else { &["run", "-p", "base"] };
+        sealed.ralph(words).expect_code(0);
+        assert_eq!(sealed.subjects(), ["ralph[1]: prompt", "Settings", "Begin"], "{limit}");
+    }
+}
+
+/// A user that nothing else on this machine runs as: processes are counted by user, and root may
+/// have as many as it likes.
+const NOBODY_ELSE: u32 = 54_321;
+
+#[test]
+fn too_few_processes_end_a_run_clearly_and_it_goes_on_later() {
+    for limit in [1, 2, 4, 6, 7] {
+        let sealed = crate::sealed();
+        sealed.script(
+            &json!([{ "do": [{ "claim": "DONE" }] }]),
+            &json!({ "gates": [{ "command": "true" }], "retries": { "max": 1, "backoff": "10ms" } }),
+        );
+        let user = NOBODY_ELSE.to_string();
+        let limited = format!("--nproc={limit}");
+        let ralph = sealed.bin().join("ralph");
+        let mut launcher = vec!["prlimit", &limited];
+        if rustix::process::geteuid().is_root() {
+            let other = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"];
+            launcher = [&other[..], &launcher].concat();
+            let open = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(sealed.root(), open).expect("a mode");
+            // The other user may not reach the place where the binary was built.
+            if fs::hard_link(RALPH, &ralph).is_err() {
+                fs::copy(RALPH, &ralph).expect("a copy");
+            }
+            let text = format!(
+                "chown -R {user} \"$ROOT/home\" \"$ROOT/state\" \"$ROOT/tmp\" .; chmod 644 ../scenario.json; chown {user} \"$ROOT\""
+            );
+            script(&sealed, &[], &text).expect_code(0);
+        } else {
+            fs::hard_link(RALPH, &ralph)
+                .or_else(|_| fs::copy(RALPH, &ralph).map(drop))
+                .expect("it");
+        }
+        let unlimited: Vec<&str> = launcher
+            .iter()
+            .copied()
+            .filter(|word| *word != "prlimit" && *word != limited)
+            .collect();
+        let run = |launcher: &[&str], words: &[&str]| {
+            let all = [launcher, &[ralph.to_str().expect("text")], words].concat();
+            let mut command = sealed.command(all[0]);
+            command.args(&all[1..]);
+            ralph_testkit::sealed::Running::start(command).wait()
+        };
+        let tried = run(&unlimited, &["--version"]);
+        if tried.code != Some(0) {
+            return leave_out("a limit on processes", &tried.stderr);
+        }
+        let end = run(&launcher, &["run", "-p", "base"]);
+        let words = ["Resource temporarily unavailable", "Cannot fork"];
+        expect_clear_end(&format!("{limit} processes"), &end, &[1, 2, 4, 5], &words);
+        assert_eq!(sealed.survivors(), [""; 0], "{limit}");
+        let has_begun = !sealed.events_of("run_started").is_empty();
+        let words = if has_begun { &["resume"][..] } else { &["run", "-p", "base"] };
+        let end = run(&unlimited, words);
+        assert_eq!(end.code, Some(0), "{limit}: {}", end.stderr);
+    }
+}

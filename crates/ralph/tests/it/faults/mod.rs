@@ -1,0 +1,56 @@
+//! Faults of the world around a run: disks, limits of the system, clocks, stops, other people's
+//! git, terminals. Each ends as documented, and once the fault is gone the run can go on.
+//!
+//! Not here: faults of agents (`failures`, `planted`), kills (`kills`), and the full-screen view.
+
+mod clock;
+mod disk;
+mod limits;
+mod starts;
+mod stops;
+mod terminal;
+mod users_git;
+
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+use serde_json::{Value, json};
+
+/// The binary, for scripts.
+const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
+
+/// Says what is left out where something is missing. In CI nothing is.
+#[expect(clippy::print_stderr, reason = "what is left out must be seen")]
+fn leave_out(what: &str, why: &str) {
+    assert!(std::env::var_os("CI").is_none(), "{what}: {why}");
+    eprintln!("LEFT OUT: {what}: {why}");
+}
+
+/// Runs a shell script in the project, with `$RALPH`, `$ROOT` and `$STATE`.
+fn script(sealed: &Sealed, launcher: &[&str], text: &str) -> Finished {
+    let shell = ["sh", "-euc", text];
+    let words = [launcher, &shell].concat();
+    let mut command = sealed.command(words[0]);
+    command
+        .args(&words[1..])
+        .env("RALPH", RALPH)
+        .env("ROOT", sealed.root())
+        .env("STATE", sealed.root().join("state"));
+    Running::start(command).wait()
+}
+
+/// Counts a call of the agent's.
+fn counted() -> Value {
+    json!({ "run": { "command": "echo call >> \"$ROOT/calls\"" } })
+}
+
+fn calls(sealed: &Sealed) -> usize {
+    std::fs::read_to_string(sealed.root().join("calls")).unwrap_or_default().lines().count()
+}
+
+/// Asserts that a run ended with one of these codes, said something, and did not panic.
+#[track_caller]
+fn expect_clear_end(what: &str, end: &Finished, codes: &[i32], words: &[&str]) {
+    let told = format!("{what}: {:?}\n{}", end.code, end.stderr);
+    assert!(end.code.is_some_and(|code| codes.contains(&code)), "{told}");
+    assert!(words.iter().any(|words| end.stderr.contains(words)), "no {words:?}: {told}");
+    assert!(!end.stderr.contains("panicked"), "{told}");
+}

@@ -1,0 +1,142 @@
+//! Stops: Ctrl-Z of ralph, and the whole machine standing still. Limits count running time; a time
+//! of day comes all the same.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ralph_testkit::sealed::{Running, Sealed, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::sealed;
+
+/// How long a child may run here, and how much longer it is stopped.
+const LIMIT: &str = "2500ms";
+const LONGER: Duration = Duration::from_millis(3_200);
+
+/// Whether a process is stopped.
+fn is_stopped(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+    stat.is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
+}
+
+/// Stops ralph as Ctrl-Z does, for longer than its child may run; the child writes its pid.
+fn stop_and_go_on(sealed: &Sealed, running: &mut Running) {
+    sealed.wait_for("../pid");
+    let pid = fs::read_to_string(sealed.root().join("pid")).expect("a pid");
+    running.signal(Signal::TSTP);
+    wait_until("ralph is stopped", || is_stopped(&running.id().to_string()));
+    assert!(is_stopped(&pid), "what it started is stopped with it");
+    thread::sleep(LONGER);
+    running.signal(Signal::CONT);
+    running.wait_for("Going on after a stop of 3.");
+    wait_until("the child goes on", || !is_stopped(&pid));
+    sealed.write("go-on", "");
+}
+
+#[test]
+fn a_stop_during_a_call_counts_against_no_limit() {
+    let sealed = sealed();
+    let deeds = json!([
+        { "run": { "command": "echo $PPID > ../pid.new; mv ../pid.new ../pid" } },
+        { "waitFor": { "path": "go-on" } },
+        { "claim": "DONE" }
+    ]);
+    let limits = json!({ "implement": { "soft": "1s", "hard": LIMIT }, "idle": LIMIT });
+    let budget = json!({ "maxTime": "3s" });
+    sealed.script(&json!([{ "do": deeds }]), &json!({ "timeouts": limits, "budget": budget }));
+    let mut running = sealed.start(&["run", "-p", "base"]);
+    stop_and_go_on(&sealed, &mut running);
+    running.wait().expect_code(0);
+    assert_eq!(sealed.events_of("asked").len(), 1);
+    assert_eq!(sealed.survivors(), [""; 0]);
+}
+
+#[test]
+fn a_stop_during_a_gate_counts_against_no_limit() {
+    let sealed = sealed();
+    let command =
+        "echo $$ > ../pid.new; mv ../pid.new ../pid; while ! test -f go-on; do sleep 0.01; done";
+    let gate = json!({ "command": command, "softTimeout": "1s", "hardTimeout": LIMIT });
+    sealed.script(&json!([{ "do": [{ "claim": "DONE" }] }]), &json!({ "gates": [gate] }));
+    let mut running = sealed.start(&["run", "-p", "base"]);
+    stop_and_go_on(&sealed, &mut running);
+    running.wait().expect_code(0);
+    assert_eq!(sealed.events_of("gate_checked").len(), 1);
+    assert_eq!(sealed.survivors(), [""; 0]);
+}
+
+/// An agent that is refused once, by a limit that resets in two seconds.
+fn refused() -> Value {
+    json!([
+        { "when": { "ask": 1 }, "do": [
+            { "rateLimit": { "status": "rejected", "resets": { "in": 2 } } },
+            { "result": { "error": { "class": "rateLimited", "words": "limit" } } }
+        ] },
+        { "do": [{ "claim": "DONE" }] }
+    ])
+}
+
+#[test]
+fn a_wait_that_is_stopped_is_over_at_its_time_of_day() {
+    for (stop, is_said) in [(Signal::TSTP, true), (Signal::STOP, false)] {
+        let sealed = sealed();
+        sealed.script(&refused(), &json!({}));
+        let mut running = sealed.start(&["run", "-p", "base"]);
+        running.wait_for("waiting until");
+        running.signal(stop);
+        wait_until("ralph is stopped", || is_stopped(&running.id().to_string()));
+        // The limit resets within two seconds, and a second is added to be sure.
+        thread::sleep(Duration::from_millis(3_200));
+        running.signal(Signal::CONT);
+        let goes_on = Instant::now();
+        let end = running.wait().expect_code(0);
+        assert!(goes_on.elapsed() < Duration::from_secs(2), "it had waited long enough");
+        assert_eq!(end.stderr.contains("Going on after a stop of 3."), is_said, "{}", end.stderr);
+    }
+}
+
+/// All processes of an environment, as a machine that goes to sleep stops them.
+fn everything(sealed: &Sealed) -> Vec<Pid> {
+    let runs = sealed.runs();
+    let id = runs.last().and_then(|run| run.file_name()).expect("a run").to_string_lossy();
+    let root = sealed.root().to_string_lossy();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+        let Some(pid) = pid.filter(|pid| *pid > 1).and_then(Pid::from_raw) else { continue };
+        let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
+        let text = [read("cmdline"), read("environ")].concat();
+        let text = String::from_utf8_lossy(&text);
+        let is_ours = text.contains(&*id) || text.contains(&*root);
+        if is_ours && pid != rustix::process::getpid() {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_machine_that_stood_still_ends_no_call() {
+    let sealed = sealed();
+    let deeds = json!([
+        { "touch": "begun" }, { "waitFor": { "path": "go-on" } }, { "claim": "DONE" }
+    ]);
+    let limits = json!({ "implement": { "soft": "2s", "hard": "3s" }, "idle": "3s" });
+    sealed.script(&json!([{ "do": deeds }]), &json!({ "timeouts": limits }));
+    let running = sealed.start(&["run", "-p", "base"]);
+    sealed.wait_for("begun");
+    let all = everything(&sealed);
+    assert!(all.len() >= 3, "ralph, its guard and the agent: {all:?}");
+    for pid in &all {
+        kill_process(*pid, Signal::STOP).expect("it is there");
+    }
+    thread::sleep(Duration::from_millis(4_500));
+    for pid in &all {
+        kill_process(*pid, Signal::CONT).expect("it is there");
+    }
+    sealed.write("go-on", "");
+    running.wait().expect_code(0);
+    assert_eq!(sealed.events_of("asked").len(), 1, "it was not timed out");
+}

@@ -1,0 +1,284 @@
+//! A blow: ralph, its guard or both are killed at a moment, by the clock or by what happens.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// How often it is looked whether the moment has come.
+const LOOK: Duration = Duration::from_micros(150);
+
+/// When to strike.
+#[derive(Debug)]
+pub(super) enum Moment {
+    /// This long after the start.
+    After(Duration),
+    /// A moment after the journal has a phase for the nth time.
+    At { phase: String, nth: usize, then: Duration },
+    /// A moment after something is there, by its path in the project.
+    Appears { path: &'static str, then: Duration },
+    /// When an answer has come whole and is not recorded yet.
+    Answered,
+}
+
+/// Whom to strike.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Target {
+    Ralph,
+    /// The small process that ends what is left if ralph dies.
+    Guard,
+    /// The guard first.
+    Both,
+}
+
+/// A blow.
+#[derive(Debug)]
+pub(super) struct Blow {
+    pub(super) moment: Moment,
+    pub(super) target: Target,
+}
+
+/// What came of it. A phase is the last event of the journal.
+#[derive(Debug)]
+pub(super) enum Struck {
+    /// It had ended before.
+    Missed(Finished),
+    Ralph {
+        phase: String,
+        open: Option<OpenCall>,
+    },
+    /// The run went on without its guard.
+    Guard {
+        end: Finished,
+        phase: String,
+    },
+    Both {
+        phase: String,
+        open: Option<OpenCall>,
+    },
+}
+
+/// A call without a recorded reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OpenCall {
+    pub(super) iteration: u64,
+    pub(super) ask: u64,
+    /// Whether the answer had come whole, and so must not be asked for again.
+    pub(super) is_answered: bool,
+}
+
+impl fmt::Display for Struck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missed(_) => write!(f, "ended before the blow"),
+            Self::Ralph { phase, open } => write!(f, "killed after {phase}, {open:?}"),
+            Self::Guard { phase, .. } => write!(f, "lost its guard after {phase}"),
+            Self::Both { phase, open } => {
+                write!(f, "killed with its guard after {phase}, {open:?}")
+            }
+        }
+    }
+}
+
+impl Blow {
+    /// Starts ralph and strikes.
+    pub(super) fn strike(self, sealed: &Sealed, words: &[&str]) -> Struck {
+        let before = Journals::of(sealed);
+        let running = sealed.start(words);
+        self.moment.wait_for(sealed, before, running.id());
+        let guard = match self.target {
+            Target::Ralph => None,
+            Target::Guard | Target::Both => guard_of(running.id()),
+        };
+        if let Some(guard) = guard {
+            // It may be leaving by itself.
+            let _ = kill_process(guard, Signal::KILL);
+        }
+        if let (Target::Guard, Some(_)) = (self.target, guard) {
+            let phase = last_phase(sealed);
+            return Struck::Guard { end: running.wait(), phase };
+        }
+        let end = kill(running);
+        if end.code.is_some() {
+            return Struck::Missed(end);
+        }
+        let (phase, open) = (last_phase(sealed), open_call(sealed));
+        match guard {
+            Some(_) => Struck::Both { phase, open },
+            None => Struck::Ralph { phase, open },
+        }
+    }
+}
+
+/// Kills ralph, if it is still there, and nobody else.
+fn kill(running: Running) -> Finished {
+    running.signal(Signal::KILL);
+    running.wait()
+}
+
+impl Moment {
+    /// Waits for the moment, or for the end of the process. What the journals hold already is no
+    /// news.
+    fn wait_for(&self, sealed: &Sealed, mut journals: Journals, pid: u32) {
+        let begun = Instant::now();
+        while !is_gone(pid) {
+            let has_come = match self {
+                Self::After(span) => begun.elapsed() >= *span,
+                Self::At { phase, nth, .. } => {
+                    journals.read_on(sealed)
+                        && journals.phases.iter().filter(|it| *it == phase).count() >= *nth
+                }
+                Self::Appears { path, .. } => sealed.project().join(path).exists(),
+                Self::Answered => open_call(sealed).is_some_and(|call| call.is_answered),
+            };
+            if has_come {
+                match self {
+                    Self::After(_) | Self::Answered => {}
+                    Self::At { then, .. } | Self::Appears { then, .. } => thread::sleep(*then),
+                }
+                return;
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+/// What the journals of an environment hold.
+#[derive(Debug, Default)]
+struct Journals {
+    read: BTreeMap<PathBuf, u64>,
+    length: u64,
+    phases: Vec<String>,
+}
+
+impl Journals {
+    fn of(sealed: &Sealed) -> Self {
+        let mut journals = Self::default();
+        journals.read_on(sealed);
+        journals
+    }
+
+    /// Reads what was written since; returns whether there was something.
+    fn read_on(&mut self, sealed: &Sealed) -> bool {
+        let below = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+        let runs = below(&sealed.state()).flat_map(|it| below(&it.path().join("runs")));
+        let before = self.length;
+        for journal in runs.map(|run| run.path().join("journal.jsonl")) {
+            let read = self.read.entry(journal.clone()).or_default();
+            let is_longer = fs::metadata(&journal).is_ok_and(|it| it.len() > *read);
+            let Ok(mut file) = File::open(&journal) else { continue };
+            let mut text = String::new();
+            if !is_longer
+                || file.seek(SeekFrom::Start(*read)).is_err()
+                || file.read_to_string(&mut text).is_err()
+            {
+                continue;
+            }
+            let whole = text.rfind('\n').map_or(0, |end| end + 1);
+            *read += whole as u64;
+            self.length += whole as u64;
+            self.phases.extend(phases_of(&text[..whole]));
+        }
+        self.length > before
+    }
+}
+
+fn phases_of(journal: &str) -> Vec<String> {
+    let lines = journal.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.map(|recorded| phase(&recorded["event"])).collect()
+}
+
+/// Returns the name of the phase that an event begins.
+pub(super) fn phase(event: &Value) -> String {
+    let kind = event["type"].as_str().unwrap_or("?");
+    let details = [&event["role"], &event["landed"]["did"], &event["reason"]];
+    match details.into_iter().find_map(Value::as_str) {
+        Some(detail) => format!("{kind}:{detail}"),
+        None => kind.to_owned(),
+    }
+}
+
+/// Returns whether there is a run to go on with.
+pub(super) fn has_begun(sealed: &Sealed) -> bool {
+    !sealed.events_of("run_started").is_empty()
+}
+
+fn last_phase(sealed: &Sealed) -> String {
+    let phases = sealed.events().iter().map(phase).next_back();
+    phases.unwrap_or_else(|| "nothing".to_owned())
+}
+
+/// A call or a reply in the journal of the last run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Talk {
+    Asked { iteration: u64, ask: u64 },
+    Replied { iteration: u64, ask: u64 },
+}
+
+/// Returns all calls and replies of the last run, in order.
+pub(super) fn talk(sealed: &Sealed) -> Vec<Talk> {
+    let (mut iteration, mut found) = (0, Vec::new());
+    for event in sealed.events() {
+        let number = |name: &str| event[name].as_u64().unwrap_or(0);
+        match event["type"].as_str() {
+            Some("iteration_started") => iteration = number("iteration"),
+            Some("asked") => found.push(Talk::Asked { iteration, ask: number("ask") }),
+            Some("replied") => found.push(Talk::Replied { iteration, ask: number("ask") }),
+            Some(_) | None => {}
+        }
+    }
+    found
+}
+
+fn open_call(sealed: &Sealed) -> Option<OpenCall> {
+    let Talk::Asked { iteration, ask } = talk(sealed).pop()? else { return None };
+    let name = match ask {
+        0 | 1 => format!("agent-{iteration}.ndjson.zst"),
+        ask => format!("agent-{iteration}-{ask}.ndjson.zst"),
+    };
+    let is_answered = has_answer(&sealed.runs().pop()?.join(name));
+    Some(OpenCall { iteration, ask, is_answered })
+}
+
+/// Returns whether a raw stream holds an answer that ended well.
+fn has_answer(stream: &Path) -> bool {
+    let mut text = Vec::new();
+    if let Ok(file) = fs::File::open(stream)
+        && let Ok(mut decoder) = zstd::stream::read::Decoder::new(file)
+    {
+        // What was cut off is read as far as it goes.
+        let _ = std::io::copy(&mut decoder, &mut text);
+    }
+    String::from_utf8_lossy(&text)
+        .split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .any(|event| event["type"] == "result" && event["status"] == "success")
+}
+
+/// Returns the guard of a ralph.
+fn guard_of(ralph: u32) -> Option<Pid> {
+    let threads = fs::read_dir(format!("/proc/{ralph}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|it| fs::read_to_string(it.path().join("children")).ok());
+    let children: BTreeSet<i32> = lists
+        .flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|pid| pid.parse().ok())
+        .collect();
+    let is_guard = |pid: &i32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|word| word == b"__guard")
+    };
+    children.into_iter().find(is_guard).filter(|pid| *pid > 1).and_then(Pid::from_raw)
+}
+
+fn is_gone(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
+}

@@ -1,0 +1,96 @@
+//! A repository that somebody lives in: a stash, branches, a tag, another work tree, ignored files,
+//! and changes that are staged, not staged, or of files that git does not know yet.
+
+use std::fs;
+use std::path::Path;
+
+use ralph_testkit::sealed::Sealed;
+
+use crate::repository;
+
+/// What git is to ignore: what ralph keeps for itself, and the user's own.
+const IGNORED: &str = "/.ralph/*\n!/.ralph/implementation_plan.md\n/cache/\n.env\n";
+
+/// Returns a repository with everything but uncommitted changes. The settings are not a part of it:
+/// they name places of this test.
+pub(super) fn lived_in() -> Sealed {
+    let sealed = repository();
+    sealed.write(".gitignore", IGNORED);
+    sealed.write("src.txt", "one\ntwo\nthree\n");
+    sealed.write("notes.txt", "notes\n");
+    commit_all(&sealed, "Settle in");
+    sealed.git(&["tag", "v1"]);
+    sealed.write("notes.txt", "notes for later\n");
+    sealed.git(&["stash", "--quiet"]);
+    let other = sealed.root().join("other").to_string_lossy().into_owned();
+    sealed.git(&["worktree", "add", "--quiet", "-b", "side", &other]);
+    fs::write(Path::new(&other).join("half.txt"), "half\n").expect("written");
+    sealed.git(&["-C", &other, "add", "-A"]);
+    sealed.write("cache/deep/object.o", "object");
+    sealed.write(".env", "NAME=value\n");
+    sealed
+}
+
+/// Adds uncommitted changes of every kind.
+pub(super) fn in_the_middle(sealed: &Sealed) {
+    sealed.write("staged.txt", "staged\n");
+    sealed.write("src.txt", "one\nTWO\nthree\n");
+    sealed.git(&["add", "staged.txt", "src.txt"]);
+    sealed.write("src.txt", "one\nTWO\nthree, not staged\n");
+    sealed.write("untracked/deep.txt", "untracked\n");
+    fs::remove_file(sealed.project().join("README.md")).expect("removed");
+}
+
+/// Adds a submodule.
+pub(super) fn with_submodule(sealed: &Sealed) {
+    let module = sealed.root().join("module").to_string_lossy().into_owned();
+    sealed.git(&["init", "--quiet", &module]);
+    // Where it stands is part of every commit above it, and must be the same each time.
+    let mut commit = sealed.command("git");
+    commit.args(["-C", &module, "commit", "--quiet", "--allow-empty", "-m", "Module"]);
+    let date = "2026-01-01T00:00:00Z";
+    commit.env("GIT_AUTHOR_DATE", date).env("GIT_COMMITTER_DATE", date);
+    assert!(commit.status().expect("it runs").success());
+    let allow = "protocol.file.allow=always";
+    sealed.git(&["-c", allow, "submodule", "--quiet", "add", "--", "../module", "sub"]);
+    commit_all(sealed, "Submodule");
+}
+
+pub(super) fn commit_all(sealed: &Sealed, message: &str) {
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "--quiet", "-m", message]);
+}
+
+/// What the user has and no run may touch.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Belongings {
+    refs: Vec<String>,
+    staged: String,
+    not_staged: String,
+    files: Vec<(&'static str, Option<String>)>,
+    other_tree: String,
+    settings: String,
+}
+
+impl Belongings {
+    pub(super) fn of(sealed: &Sealed) -> Self {
+        let refs = sealed.git(&["for-each-ref", "--format=%(refname) %(objectname)"]);
+        let is_theirs = |name: &&str| {
+            let runs = ["refs/heads/main ", "refs/heads/wip/", "refs/ralph/", "refs/remotes/"];
+            !runs.iter().any(|run| name.starts_with(run))
+        };
+        let files = ["src.txt", "staged.txt", "untracked/deep.txt", "README.md", "notes.txt"];
+        let files = files.into_iter().chain(["cache/deep/object.o", ".env", "../other/half.txt"]);
+        Self {
+            refs: refs.lines().filter(is_theirs).map(str::to_owned).collect(),
+            staged: sealed.git(&["diff", "--cached", "--raw", "--no-abbrev"]),
+            // The plan and the list of a run change as it goes on.
+            not_staged: sealed.git(&["diff", "--", "src.txt", "README.md", "notes.txt"]),
+            files: files
+                .map(|path| (path, fs::read_to_string(sealed.project().join(path)).ok()))
+                .collect(),
+            other_tree: sealed.git(&["-C", "../other", "status", "--porcelain"]),
+            settings: sealed.git(&["config", "--list", "--local"]),
+        }
+    }
+}

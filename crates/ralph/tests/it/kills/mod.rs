@@ -1,0 +1,288 @@
+//! The built binary is killed at random moments, again and again, and goes on: the end is the same
+//! as without a kill, nothing is asked or done twice, nothing is left running, and what the user
+//! had is as it was.
+//!
+//! `RALPH_TEST_KILLS=5000` kills that often instead, and `RALPH_TEST_SEED=7` chooses the moments of
+//! a run that failed. Not here: what is done by hand at one chosen moment (`resume`), and deaths at
+//! every port call, which the simulation has.
+
+mod blow;
+mod chance;
+mod essence;
+mod household;
+mod scenes;
+
+use std::collections::BTreeSet;
+use std::env;
+use std::time::{Duration, Instant, SystemTime};
+
+use ralph_testkit::sealed::{Finished, Sealed};
+
+use blow::{Blow, Moment, OpenCall, Struck, Talk, Target};
+use chance::Chance;
+use essence::{Essence, essence};
+use household::Belongings;
+use scenes::Scene;
+
+/// How many kills hit a run in `./check`, over all scenes.
+const KILLS: usize = 216;
+
+/// The tests below.
+const SCENES: usize = 9;
+
+const _: () = assert!(KILLS >= 200, "fewer prove too little");
+
+/// How often one run is killed before it is left in peace.
+const PER_RUN: usize = 6;
+
+macro_rules! scenes {
+    ($($name:ident),* $(,)?) => {
+        const _: () = assert!([$(stringify!($name)),*].len() == SCENES);
+        $(
+            #[test]
+            fn $name() {
+                prove(&scenes::$name());
+            }
+        )*
+    };
+}
+
+scenes! {
+    a_plain_loop, a_loop_that_goes_back, a_loop_with_messages_and_pushes, changes_set_aside,
+    a_task_list_that_ralph_keeps, a_task_list_that_the_agent_keeps, a_draft_of_a_task_list,
+    a_plan_by_specifications, a_build_by_specifications,
+}
+
+/// How a scene goes if nobody disturbs it.
+struct Undisturbed {
+    essence: Essence,
+    /// The phases, in order, as often as they come.
+    phases: Vec<String>,
+    calls: usize,
+    lasted: Duration,
+}
+
+/// What was hit so far.
+#[derive(Default)]
+struct Tally {
+    hits: usize,
+    guards: usize,
+    /// How many came between an answer and its record.
+    answered: usize,
+    phases: BTreeSet<String>,
+}
+
+/// Kills runs of a scene until its share of all kills is reached.
+#[expect(
+    clippy::print_stderr,
+    reason = "what was hit is worth a look when many kills are asked for"
+)]
+fn prove(scene: &Scene) {
+    let seed = number("RALPH_TEST_SEED").unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+        u64::from(now.subsec_nanos())
+    });
+    let all = number("RALPH_TEST_KILLS").map_or(KILLS, |it| usize::try_from(it).expect("few"));
+    let share = all.div_ceil(SCENES);
+    let undisturbed = undisturbed(scene);
+    let mut chance = Chance::new(seed);
+    let mut tally = Tally::default();
+    let mut runs = 0;
+    while tally.hits < share {
+        assert!(runs < share * 2, "seed {seed}: only {} kills hit {runs} runs", tally.hits);
+        Run::new(scene, &undisturbed, seed).play(&mut chance, &mut tally);
+        runs += 1;
+    }
+    let known: BTreeSet<&String> = undisturbed.phases.iter().collect();
+    let hit = known.iter().filter(|phase| tally.phases.contains(**phase)).count();
+    assert!(hit * 5 >= known.len() * 2, "seed {seed}: of {known:?} only {:?}", tally.phases);
+    eprintln!(
+        "seed {seed}: {} kills ({} of the guard, {} after an answer) in {runs} runs and {hit} of {} phases",
+        tally.hits,
+        tally.guards,
+        tally.answered,
+        known.len()
+    );
+}
+
+fn number(variable: &str) -> Option<u64> {
+    env::var(variable).ok()?.parse().ok()
+}
+
+fn undisturbed(scene: &Scene) -> Undisturbed {
+    let sealed = (scene.make)();
+    let before = Belongings::of(&sealed);
+    let begun = Instant::now();
+    sealed.ralph(scene.words).expect_code(scene.code);
+    let lasted = begun.elapsed();
+    assert_eq!(Belongings::of(&sealed), before);
+    assert_eq!(sealed.survivors(), [""; 0]);
+    Undisturbed {
+        essence: essence(&sealed),
+        phases: sealed.events().iter().map(blow::phase).collect(),
+        calls: calls(&sealed).len(),
+        lasted,
+    }
+}
+
+/// Returns what the agent wrote down of its own calls.
+fn calls(sealed: &Sealed) -> Vec<String> {
+    let text = std::fs::read_to_string(sealed.root().join("calls")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// One run that is killed several times.
+struct Run<'a> {
+    scene: &'a Scene,
+    undisturbed: &'a Undisturbed,
+    sealed: Sealed,
+    before: Belongings,
+    /// What was done to it, for whoever reads the failure.
+    story: Vec<String>,
+    /// The calls that were open when a kill came.
+    open: Vec<OpenCall>,
+}
+
+impl<'a> Run<'a> {
+    fn new(scene: &'a Scene, undisturbed: &'a Undisturbed, seed: u64) -> Self {
+        let sealed = (scene.make)();
+        let before = Belongings::of(&sealed);
+        let story = vec![format!("seed {seed}")];
+        Self { scene, undisturbed, sealed, before, story, open: Vec::new() }
+    }
+
+    fn play(mut self, chance: &mut Chance, tally: &mut Tally) {
+        let mut moments = self.moments(chance, tally).into_iter();
+        let mut words = self.scene.words.to_vec();
+        loop {
+            let Some(moment) = moments.next() else {
+                let end = self.sealed.ralph(&words);
+                self.expect_end(&words, &end);
+                break;
+            };
+            let target = match chance.below(20) {
+                0 => Target::Guard,
+                1 => Target::Both,
+                _ => Target::Ralph,
+            };
+            let struck = Blow { moment, target }.strike(&self.sealed, &words);
+            self.story.push(format!("ralph {}: {struck}", words.join(" ")));
+            let is_last = match &struck {
+                Struck::Missed(end) => {
+                    self.expect_end(&words, end);
+                    break;
+                }
+                Struck::Guard { end, phase } => {
+                    tally.guards += 1;
+                    tally.note(phase);
+                    self.expect_end(&words, end);
+                    break;
+                }
+                Struck::Ralph { phase, open } => {
+                    tally.answered += usize::from(open.is_some_and(|it| it.is_answered));
+                    tally.note(phase);
+                    self.open.extend(open);
+                    assert_eq!(self.sealed.survivors(), [""; 0], "{}", self.told());
+                    false
+                }
+                // Nobody is there to end what is left, but for the one who goes on.
+                Struck::Both { phase, open } => {
+                    tally.guards += 1;
+                    tally.note(phase);
+                    self.open.extend(open);
+                    true
+                }
+            };
+            words = self.next_words();
+            if is_last {
+                moments = Vec::new().into_iter();
+            }
+        }
+        self.check();
+    }
+
+    /// Chooses moments: half of them by the clock, half by what happens, those first that were not
+    /// hit yet.
+    fn moments(&self, chance: &mut Chance, tally: &Tally) -> Vec<Moment> {
+        let phases = &self.undisturbed.phases;
+        let mut places: Vec<usize> = (0..PER_RUN).map(|_| chance.below(phases.len())).collect();
+        let new = (0..phases.len()).filter(|place| !tally.phases.contains(&phases[*place]));
+        let new: Vec<usize> = new.collect();
+        if let Some(most) = new.len().checked_sub(1) {
+            places.extend((0..PER_RUN / 2).map(|_| new[chance.below(most + 1)]));
+            places.drain(..PER_RUN / 2);
+        }
+        places.sort_unstable();
+        let lasted = self.undisturbed.lasted;
+        places
+            .into_iter()
+            .enumerate()
+            .map(|(at, place)| {
+                // Some phases are over in less than a millisecond.
+                let longest = if chance.below(2) == 0 { 200 } else { 9_000 };
+                let then = Duration::from_micros(chance.below(longest) as u64);
+                match (chance.below(16), self.scene.trace) {
+                    (0..=1, Some(path)) => Moment::Appears { path, then },
+                    (2, _) => Moment::Answered,
+                    (0..=6, _) if at == 0 => Moment::After(chance.within(lasted * 4 / 5)),
+                    (0..=6, _) => Moment::After(chance.within(lasted / 3)),
+                    _ => {
+                        let phase = phases[place].clone();
+                        let nth = phases[..=place].iter().filter(|it| **it == phase).count();
+                        Moment::At { phase, nth, then }
+                    }
+                }
+            })
+            .collect()
+    }
+
+    /// Returns how a person goes on after a kill.
+    fn next_words(&self) -> Vec<&'static str> {
+        // A kill before the first event leaves nothing to go on with.
+        if blow::has_begun(&self.sealed) { vec!["resume"] } else { self.scene.words.to_vec() }
+    }
+
+    fn expect_end(&mut self, words: &[&str], end: &Finished) {
+        self.story.push(format!("ralph {}: exit {:?}", words.join(" "), end.code));
+        // There is nothing to go on with if it was killed when all was done.
+        let was_done = words == ["resume"] && end.code == Some(2);
+        let is_as_meant = end.code == Some(self.scene.code)
+            || (was_done && end.stderr.contains("is complete; there is nothing to go on with"));
+        assert!(is_as_meant, "{}\n{}", self.told(), end.stderr);
+    }
+
+    fn check(&self) {
+        let told = self.told();
+        assert_eq!(self.sealed.survivors(), [""; 0], "{told}");
+        essence(&self.sealed).expect_same(&self.undisturbed.essence, &told);
+        assert_eq!(Belongings::of(&self.sealed), self.before, "{told}");
+        self.expect_no_answer_twice(&told);
+    }
+
+    fn expect_no_answer_twice(&self, told: &str) {
+        let calls = calls(&self.sealed);
+        let most = self.undisturbed.calls + self.open.len();
+        assert!(calls.len() <= most, "{} calls, not {most}: {calls:#?}\n{told}", calls.len());
+        let different: BTreeSet<&String> = calls.iter().collect();
+        assert_eq!(different.len(), calls.len(), "a call was made twice: {calls:#?}\n{told}");
+        let talk = blow::talk(&self.sealed);
+        for OpenCall { iteration, ask, .. } in self.open.iter().filter(|it| it.is_answered) {
+            let (iteration, ask) = (*iteration, *ask);
+            let place = talk.iter().position(|it| *it == Talk::Asked { iteration, ask });
+            let next = place.and_then(|place| talk.get(place + 1));
+            let expect = Talk::Replied { iteration, ask };
+            assert_eq!(next, Some(&expect), "what was received is not asked for again: {told}");
+        }
+    }
+
+    fn told(&self) -> String {
+        format!("in {}:\n  {}", self.sealed.root().display(), self.story.join("\n  "))
+    }
+}
+
+impl Tally {
+    fn note(&mut self, phase: &str) {
+        self.hits += 1;
+        self.phases.insert(phase.to_owned());
+    }
+}

@@ -1,0 +1,285 @@
+//! The workflows that are killed, with agents that do the same each time they are asked.
+
+use ralph_testkit::sealed::Sealed;
+use serde_json::{Value, json};
+
+use super::household::{commit_all, in_the_middle, lived_in, with_submodule};
+
+/// A workflow from its start to its end.
+pub(super) struct Scene {
+    /// Prepares it.
+    pub(super) make: fn() -> Sealed,
+    /// How it is started.
+    pub(super) words: &'static [&'static str],
+    /// How it ends.
+    pub(super) code: i32,
+    /// Something that appears in the project at a moment of interest.
+    pub(super) trace: Option<&'static str>,
+}
+
+/// A call: it is counted, takes a moment on both sides of what it does, and has its last words.
+fn call(when: &Value, command: &str, last: &Value) -> Value {
+    let count = "echo \"$RALPH_ROLE $RALPH_ITERATION.$RALPH_ASK\" >> ../calls";
+    json!({ "when": when, "do": [
+        { "run": { "command": count } },
+        { "sleep": 0.01 },
+        { "run": { "command": format!("set -e; {command}") } },
+        { "sleep": 0.01 },
+        last
+    ] })
+}
+
+fn done() -> Value {
+    json!({ "claim": "DONE" })
+}
+
+fn says(text: &str) -> Value {
+    json!({ "text": text })
+}
+
+/// Commits what there is, if there is something: an agent that is asked again finds its own work.
+fn commit(message: &str) -> String {
+    format!("git add -A; git diff --cached --quiet || git commit --quiet -m \"{message}\"")
+}
+
+/// Nothing is committed, and the user is in the middle of things. One call fails at first, another
+/// one leaves a process with a session of its own behind.
+pub(super) fn a_plain_loop() -> Scene {
+    fn make() -> Sealed {
+        let sealed = lived_in();
+        let mut daemon = call(&json!({ "iteration": 2 }), "echo 2 > two.txt", &says("Two."));
+        let grandchild = json!({ "grandchild": { "kind": "ownSession", "pidFile": "../pid" } });
+        if let Some(deeds) = daemon["do"].as_array_mut() {
+            deeds.insert(1, grandchild);
+        }
+        let calls = json!([
+            call(&json!({ "iteration": 1, "ask": 1 }), "echo 1 > one.txt", &json!({ "exit": 1 })),
+            call(&json!({ "iteration": 1 }), "echo 1 > one.txt", &says("One.")),
+            daemon,
+            call(&json!({}), "echo 3 > three.txt", &done()),
+        ]);
+        sealed.script(&calls, &json!({}));
+        in_the_middle(&sealed);
+        sealed
+    }
+    Scene { make, words: &["run", "-p", "base"], code: 0, trace: None }
+}
+
+/// The work of the first iteration is undone, with the user in the middle of things.
+pub(super) fn a_loop_that_goes_back() -> Scene {
+    fn make() -> Sealed {
+        let sealed = lived_in();
+        let calls = json!([
+            call(&json!({ "iteration": 1 }), "mkdir -p deep; echo x > deep/bad.txt", &done()),
+            call(&json!({ "iteration": 2 }), "echo 2 > good.txt", &says("Better.")),
+            call(&json!({}), "echo 3 > better.txt", &done()),
+        ]);
+        let gates = json!([{ "command": "sleep 0.02; test ! -f deep/bad.txt" }]);
+        sealed.script(&calls, &json!({ "gates": gates, "onFailure": "rollback" }));
+        in_the_middle(&sealed);
+        sealed
+    }
+    Scene { make, words: &["run", "-p", "base"], code: 0, trace: None }
+}
+
+/// An agent words the commits, which are pushed; there is a submodule.
+pub(super) fn a_loop_with_messages_and_pushes() -> Scene {
+    fn make() -> Sealed {
+        let sealed = lived_in();
+        with_submodule(&sealed);
+        let calls = json!([
+            call(&json!({ "role": "message" }), "true", &says("Add a line")),
+            call(&json!({ "iteration": 1 }), "echo 1 > one.txt", &says("One.")),
+            call(&json!({}), "mkdir -p deep; echo 2 > deep/two.txt", &done()),
+        ]);
+        let settings = json!({
+            "guardrails": [{ "command": "sleep 0.02; test -f one.txt" }],
+            "scm": { "command": "git", "tasks": ["commit", "push --quiet origin main"] }
+        });
+        sealed.script(&calls, &settings);
+        let remote = sealed.root().join("remote.git").to_string_lossy().into_owned();
+        sealed.git(&["init", "--bare", "--quiet", &remote]);
+        sealed.git(&["remote", "add", "origin", &remote]);
+        sealed
+    }
+    Scene { make, words: &["run", "-p", "base"], code: 0, trace: None }
+}
+
+/// ralph commits, and keeps what the user had under way out of it.
+pub(super) fn changes_set_aside() -> Scene {
+    fn make() -> Sealed {
+        let sealed = lived_in();
+        let calls = json!([
+            call(&json!({ "iteration": 1 }), "echo 1 > one.txt", &says("One.")),
+            call(&json!({}), "echo 2 > two.txt", &done()),
+        ]);
+        sealed.script(&calls, &json!({ "commit": "ralph" }));
+        in_the_middle(&sealed);
+        sealed
+    }
+    Scene {
+        make,
+        words: &["run", "-p", "base", "--set-aside"],
+        code: 0,
+        trace: Some(".git/refs/ralph/set-aside"),
+    }
+}
+
+fn task(id: &str) -> Value {
+    json!({
+        "id": id, "title": format!("The {id}"), "description": format!("Make {id}."),
+        "status": "pending", "acceptance_criteria": [format!("{id} is there")]
+    })
+}
+
+/// Three tasks with reviews, an agent as a gate and compactions; one task fails and is shelved.
+pub(super) fn a_task_list_that_ralph_keeps() -> Scene {
+    fn make() -> Sealed {
+        let sealed = lived_in();
+        let verdict =
+            json!({ "verdict": { "verdict": "approved", "feedback": "", "criteria": [] } });
+        let memory = json!({ "structured": {
+            "project_summary": "A project.", "completed_work": [], "active_constraints": [],
+            "architectural_decisions": [], "file_knowledge": []
+        } });
+        let handoff = json!({
+            "handoff": { "task_completed": { "summary": "Wrote it.", "fully_complete": true } }
+        });
+        let write = "echo \"$RALPH_ITERATION\" > $RALPH_TASK.txt";
+        let calls = json!([
+            call(&json!({ "role": "review" }), "true", &verdict),
+            call(&json!({ "role": "compact" }), "true", &memory),
+            call(&json!({}), write, &handoff),
+        ]);
+        let settings = json!({
+            "gates": [
+                { "command": "test ! -f b.txt" },
+                { "name": "quality", "kind": "quality", "agent": {} }
+            ],
+            "tasks": { "maxAttempts": 2 },
+            "memory": { "everyIterations": 2 }
+        });
+        sealed.script(&calls, &settings);
+        let list = json!({ "project": "p", "tasks": [task("a"), task("b"), task("c")] });
+        sealed.write("plan.json", &format!("{list:#}\n"));
+        sealed.write("progress.txt", "# Progress\n");
+        commit_all(&sealed, "List");
+        sealed
+    }
+    Scene { make, words: &["build"], code: 1, trace: None }
+}
+
+/// Two stories, whose list and commits are the agent's.
+pub(super) fn a_task_list_that_the_agent_keeps() -> Scene {
+    fn make() -> Sealed {
+        let sealed = lived_in();
+        let set = r#"set_in() { sed -i "/\"id\": \"$RALPH_TASK\"/,/}/ s|\"$1\": .*[^,]|\"$1\": $2|" ralph/tasks.json; }"#;
+        let implement = format!(
+            "{set}; echo \"$RALPH_ITERATION\" > $RALPH_TASK.txt; \
+             set_in reviewStatus '\"needs_review\"'; {}",
+            commit("feat: [$RALPH_TASK]")
+        );
+        let review = format!(
+            "{set}; set_in reviewStatus '\"approved\"'; set_in reviewCount 1; set_in passes true; {}",
+            commit("review: [$RALPH_TASK]")
+        );
+        let calls = json!([
+            call(&json!({ "role": "review" }), &review, &says("Approved.")),
+            call(&json!({}), &implement, &says("Did it.")),
+        ]);
+        let gates = json!([{ "command": "sleep 0.02" }]);
+        sealed.script(&calls, &json!({ "tasks": { "keeper": "agent" }, "gates": gates }));
+        let story = |id: &str| {
+            json!({
+                "id": id, "title": format!("Story {id}"), "description": format!("Make {id}."),
+                "acceptanceCriteria": [format!("{id} is there")], "priority": 1, "passes": false,
+                "reviewStatus": null, "reviewCount": 0, "reviewFeedback": "", "notes": "",
+                "dependsOn": []
+            })
+        };
+        let list = json!({
+            "project": "p", "branchName": "ralph/p", "description": "d",
+            "userStories": [story("US-1"), story("US-2")]
+        });
+        sealed.write("ralph/tasks.json", &format!("{list:#}\n"));
+        sealed.write("ralph/progress.txt", "# Progress\n\n## Codebase Patterns\n\n---\n");
+        commit_all(&sealed, "List");
+        sealed
+    }
+    Scene { make, words: &["build"], code: 0, trace: None }
+}
+
+/// A task list is drafted; the first one is no good. The documents are not committed yet.
+pub(super) fn a_draft_of_a_task_list() -> Scene {
+    fn make() -> Sealed {
+        let sealed = lived_in();
+        let list = |depends_on: &str| {
+            let story = json!({
+                "id": "US-001", "title": "The first", "description": "Make it.",
+                "acceptanceCriteria": ["It is there"], "priority": 1, "passes": false,
+                "reviewStatus": null, "reviewCount": 0, "reviewFeedback": "", "notes": "",
+                "dependsOn": if depends_on.is_empty() { json!([]) } else { json!([depends_on]) }
+            });
+            let list = json!({ "project": "notes", "userStories": [story] });
+            format!("cat > ralph/tasks.json <<'END'\n{list:#}\nEND\n")
+        };
+        let calls = json!([
+            call(&json!({ "iteration": 1 }), &list("US-009"), &says("That is it.")),
+            call(&json!({}), &list(""), &says("That is it.")),
+        ]);
+        sealed.script(&calls, &json!({}));
+        sealed.ralph(&["init", "--workflow", "tasks", "--name", "Notes"]).expect_code(0);
+        sealed.write("ralph/prd.md", "# Notes\n\n## 1. Summary\n\nNotes can be searched.\n");
+        sealed
+    }
+    Scene { make, words: &["plan"], code: 0, trace: None }
+}
+
+const PLAN: &str = ".ralph/implementation_plan.md";
+
+/// Returns a repository with a specification.
+fn specified(calls: &Value) -> Sealed {
+    let sealed = lived_in();
+    sealed.write("specs/greeting.md", "# Greeting\n\n`hello.txt` says hello.\n");
+    sealed.script(calls, &json!({ "workflow": "specs" }));
+    sealed
+}
+
+fn complete() -> Value {
+    says("<promise>COMPLETE</promise>")
+}
+
+/// The plan is made in two iterations.
+pub(super) fn a_plan_by_specifications() -> Scene {
+    fn make() -> Sealed {
+        let write = |items: &str, message: &str| {
+            format!("printf -- '{items}' > {PLAN}; {}", commit(message))
+        };
+        let sealed = specified(&json!([
+            call(&json!({ "iteration": 1 }), &write("- [ ] One\\n", "Plan"), &says("More.")),
+            call(&json!({}), &write("- [ ] One\\n- [ ] Two\\n", "Plan more"), &complete()),
+        ]));
+        commit_all(&sealed, "Specify");
+        sealed
+    }
+    Scene { make, words: &["plan"], code: 0, trace: None }
+}
+
+/// The plan is followed, an item at a time, with a gate.
+pub(super) fn a_build_by_specifications() -> Scene {
+    fn make() -> Sealed {
+        let item = |name: &str| {
+            let tick = format!("sed -i 's/\\[ \\] {name}/[x] {name}/' {PLAN}");
+            format!("echo x > {name}.txt; {tick}; {}", commit(name))
+        };
+        let sealed = specified(&json!([
+            call(&json!({ "iteration": 1 }), &item("One"), &says("One.")),
+            call(&json!({ "iteration": 2 }), &item("Two"), &says("Two.")),
+            call(&json!({}), &item("Three"), &complete()),
+        ]));
+        sealed.write(PLAN, "# Plan\n\n- [ ] One\n- [ ] Two\n- [ ] Three\n");
+        commit_all(&sealed, "Specify");
+        sealed
+    }
+    Scene { make, words: &["build"], code: 0, trace: None }
+}
