@@ -420,11 +420,11 @@ const HELD: &str = "window.held = []; window.EventSource = class extends EventSo
 const HEAR: &str = "const [times, done] = arguments; \
     const url = new URL(held[held.length - 1].url); url.searchParams.set('since', 'x'); \
     fetch(url).then(async answer => { \
-        const reader = answer.body.getReader(); let text = ''; \
-        while (!text.includes('\\n\\n', text.indexOf('event: news'))) \
-            text += new TextDecoder().decode((await reader.read()).value); \
+        const reader = answer.body.getReader(), decoder = new TextDecoder(); let text = ''; \
+        const news = () => text.match(/event: news\\ndata: (.*)\\n\\n/); \
+        while (!news()) text += decoder.decode((await reader.read()).value, { stream: true }); \
         reader.cancel(); \
-        const data = text.split('event: news\\ndata: ')[1].split('\\n')[0]; \
+        const data = news()[1]; \
         for (let at = 0; at < times; at++) \
             held[held.length - 1].dispatchEvent(new MessageEvent('news', { data })); \
         done(data.length); });";

@@ -42,6 +42,11 @@ fn commit(message: &str) -> String {
     format!("git add -A; git diff --cached --quiet || git commit --quiet -m \"{message}\"")
 }
 
+/// Changes a file at once: a `sed -i` that is killed leaves a file of its own in the project.
+fn edit(script: &str, path: &str) -> String {
+    format!("sed {script} {path} > ../edited && mv ../edited {path}")
+}
+
 /// Nothing is committed, and the user is in the middle of things. One call fails at first, another
 /// one leaves a process with a session of its own behind.
 pub(super) fn a_plain_loop() -> Scene {
@@ -173,7 +178,8 @@ pub(super) fn a_task_list_that_ralph_keeps() -> Scene {
 pub(super) fn a_task_list_that_the_agent_keeps() -> Scene {
     fn make() -> Sealed {
         let sealed = lived_in();
-        let set = r#"set_in() { sed -i "/\"id\": \"$RALPH_TASK\"/,/}/ s|\"$1\": .*[^,]|\"$1\": $2|" ralph/tasks.json; }"#;
+        let value = r#""/\"id\": \"$RALPH_TASK\"/,/}/ s|\"$1\": .*[^,]|\"$1\": $2|""#;
+        let set = format!("set_in() {{ {}; }}", edit(value, "ralph/tasks.json"));
         let implement = format!(
             "{set}; echo \"$RALPH_ITERATION\" > $RALPH_TASK.txt; \
              set_in reviewStatus '\"needs_review\"'; {}",
@@ -269,7 +275,7 @@ pub(super) fn a_plan_by_specifications() -> Scene {
 pub(super) fn a_build_by_specifications() -> Scene {
     fn make() -> Sealed {
         let item = |name: &str| {
-            let tick = format!("sed -i 's/\\[ \\] {name}/[x] {name}/' {PLAN}");
+            let tick = edit(&format!("'s/\\[ \\] {name}/[x] {name}/'"), PLAN);
             format!("echo x > {name}.txt; {tick}; {}", commit(name))
         };
         let sealed = specified(&json!([
