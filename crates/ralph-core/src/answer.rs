@@ -9,7 +9,7 @@ use serde_json::Value;
 const MOST_TRIES: usize = 10_000;
 
 /// Returns a prompt that asks for an answer of a schema in words alone.
-pub fn asked_in_words(prompt: &str, schema: &Value) -> String {
+pub(crate) fn asked_in_words(prompt: &str, schema: &Value) -> String {
     format!(
         "{}\n\nEnd your answer with one fenced code block marked `json`. It holds a single JSON \
          object that is valid under the JSON Schema below, and nothing follows it.\n\n\

@@ -102,7 +102,7 @@ pub enum Expansion {
 
 impl AttemptLog {
     /// Returns what a failed attempt leads to, before it is taken in.
-    pub fn assess(
+    pub(crate) fn assess(
         &self,
         attempt: &Attempt,
         outputs: &[FailedOutput],
@@ -176,7 +176,7 @@ const MISSING: [&str; 19] = [
 ];
 
 /// Returns whether an error speaks of missing knowledge: an import, a name, a file.
-pub fn speaks_of_missing_knowledge(outputs: &[FailedOutput]) -> bool {
+pub(crate) fn speaks_of_missing_knowledge(outputs: &[FailedOutput]) -> bool {
     outputs.iter().any(|output| {
         let text = output.text.to_lowercase();
         MISSING.iter().any(|words| text.contains(words))

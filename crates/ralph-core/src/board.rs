@@ -2,7 +2,7 @@
 //!
 //! Part of the state, so it changes only by events. Not here: the file of the list.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,35 @@ pub struct Board {
     pub given_up: BTreeMap<TaskId, GivenUp>,
     /// Whether the file says what the list says.
     pub file: FileState,
+    /// The tasks of which the file may say something else.
+    #[serde(default)]
+    pub touched: Touched,
+}
+
+/// The tasks of which the task file may say something else than the list, if nobody but ralph wrote
+/// it since it was last in step. More may be named than differ, and never fewer: so a long list
+/// need not be compared as a whole with the file of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Touched {
+    /// Any of them.
+    #[default]
+    Any,
+    /// These.
+    Only(BTreeSet<TaskId>),
+}
+
+impl Touched {
+    fn add(&mut self, id: &TaskId) {
+        match self {
+            Self::Any => {}
+            Self::Only(ids) => {
+                if !ids.contains(id) {
+                    ids.insert(id.clone());
+                }
+            }
+        }
+    }
 }
 
 /// Whether the task file says what the list says.
@@ -77,6 +106,7 @@ impl Board {
             diverging: BTreeMap::new(),
             given_up: BTreeMap::new(),
             file: FileState::InStep,
+            touched: Touched::Any,
         }
     }
 
@@ -116,6 +146,7 @@ impl Board {
         {
             task.status = TaskStatus::InProgress;
             self.file = FileState::Behind;
+            self.touched.add(id);
         }
     }
 
@@ -128,6 +159,21 @@ impl Board {
         }
         self.forget(id);
         self.file = FileState::Behind;
+        self.touched.add(id);
+    }
+
+    /// Notes that the file says what the list says.
+    pub(crate) fn written(&mut self) {
+        self.file = FileState::InStep;
+        self.touched = Touched::Only(BTreeSet::new());
+    }
+
+    /// Notes that the file may say what these changes make of the list, which is yet to take them
+    /// in, or not to.
+    pub(crate) fn written_ahead(&mut self, changes: &[TaskChange]) {
+        for change in changes {
+            self.touched.add(change.task());
+        }
     }
 
     /// Forgets what is remembered of a task that is over.
@@ -145,6 +191,7 @@ impl Board {
         self.given_up.retain(|id, _| status(id) == Some(TaskStatus::Failed));
         self.list = list;
         self.file = FileState::Behind;
+        self.touched = Touched::Any;
     }
 
     /// Notes the work on a task that was just committed; fixes go on from its first beginning.
@@ -167,6 +214,7 @@ impl Board {
         for change in &changes {
             // A change that does not fit was refused when it was weighed.
             let _ = self.list.apply(change);
+            self.touched.add(change.task());
             if let TaskChange::SetReview { task, review } = change
                 && review.status == ReviewStatus::ChangesRequested
             {

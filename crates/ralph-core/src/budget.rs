@@ -80,7 +80,7 @@ impl Budget {
     }
 
     /// Returns the time that is left, where time is bounded.
-    pub fn time_left(&self, used: Millis) -> Option<Millis> {
+    pub(crate) fn time_left(&self, used: Millis) -> Option<Millis> {
         self.time.map(|limit| Millis(limit.0.saturating_sub(used.0)))
     }
 }

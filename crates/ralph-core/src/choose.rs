@@ -117,6 +117,8 @@ pub enum Step {
     WriteList,
     /// Note the tree that passed.
     Survey,
+    /// Undo what an agent did that was asked for a message.
+    HearMessage,
     /// Commit it.
     Commit {
         /// The message.
@@ -198,6 +200,7 @@ fn may_rest(state: &RunState, step: &Step) -> bool {
         | Step::Judge
         | Step::WriteList
         | Step::Survey
+        | Step::HearMessage
         | Step::Commit { .. }
         | Step::Scm { .. }
         | Step::Rollback

@@ -65,13 +65,13 @@ impl Claim {
     }
 
     /// Returns the changes but for those that move a task along.
-    pub fn changes_beside(&self, id: &TaskId) -> Vec<TaskChange> {
+    pub(crate) fn changes_beside(&self, id: &TaskId) -> Vec<TaskChange> {
         let moves = |change: &&TaskChange| matches!(change, TaskChange::SetReview { task, .. } | TaskChange::SetStatus { task, .. } if task == id);
         self.changes.iter().filter(|change| !moves(change)).cloned().collect()
     }
 
     /// Returns whether the task file says exactly what these changes make of the list.
-    pub fn is_in_file(&self, changes: &[TaskChange]) -> bool {
+    pub(crate) fn is_in_file(&self, changes: &[TaskChange]) -> bool {
         self.file == ClaimFile::AsClaimed && self.refused.is_empty() && self.changes == changes
     }
 }

@@ -20,7 +20,7 @@ pub use held::{Control, Note, Pause, SkipAsked, takes_notes, with_notes};
 pub const LONGEST_NOTE: usize = 4_000;
 
 /// So many notes wait for a prompt at most: together they stay a small part of it.
-pub const MOST_NOTES: usize = 8;
+pub(crate) const MOST_NOTES: usize = 8;
 
 /// Something that is asked of a run while it is going on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -93,6 +93,39 @@ pub fn changes(from: &TaskList, to: &TaskList) -> Vec<TaskChange> {
     changes
 }
 
+/// Returns the changes that make one list of what further changes will make of another, where no
+/// other tasks than these and those of the changes can differ. Nothing where a task comes, goes or
+/// moves. A long list is not compared as a whole.
+pub fn changes_of(
+    from: &TaskList,
+    to: &TaskList,
+    then: &[TaskChange],
+    ids: &BTreeSet<TaskId>,
+) -> Option<Vec<TaskChange>> {
+    let comes_or_goes =
+        |it: &TaskChange| matches!(it, TaskChange::Add { .. } | TaskChange::Remove { .. });
+    if from.tasks.len() != to.tasks.len() || then.iter().any(comes_or_goes) {
+        return None;
+    }
+    let ids: BTreeSet<&TaskId> = ids.iter().chain(then.iter().map(TaskChange::task)).collect();
+    let places: Option<BTreeSet<usize>> = ids.into_iter().map(|id| from.place(id).ok()).collect();
+    let mut changes = Vec::new();
+    for at in places? {
+        let old = &from.tasks[at];
+        let new = to.tasks[at].clone();
+        if new.id != old.id {
+            return None;
+        }
+        let mut alone = TaskList { tasks: vec![new], ..TaskList::default() };
+        for change in then.iter().filter(|change| *change.task() == old.id) {
+            // A change that does not fit was refused when it was weighed.
+            let _ = alone.apply(change);
+        }
+        differences(old, &alone.tasks[0], &mut changes);
+    }
+    Some(changes)
+}
+
 fn differing<T: PartialEq + Clone>(old: &T, new: &T) -> Option<T> {
     (old != new).then(|| new.clone())
 }
@@ -267,6 +300,34 @@ mod tests {
         to.tasks[1].order = from.tasks[1].order;
         assert_eq!(from, to);
         assert_eq!(changes(&to, &to), []);
+    }
+
+    #[test]
+    fn changes_of_some_tasks_are_those_of_the_whole_list() {
+        let ids = |ids: &[&str]| ids.iter().map(|id| TaskId((*id).into())).collect();
+        let set = |id: &str, status| TaskChange::SetStatus { task: TaskId(id.into()), status };
+        let mut to = known();
+        to.tasks[1].notes = "n".into();
+        to.tasks[2].status = TaskStatus::Skipped;
+        let then = [set("done", TaskStatus::Failed), set("later", TaskStatus::Pending)];
+        let mut outcome = to.clone();
+        for change in &then {
+            outcome.apply(change).expect("fits");
+        }
+        let whole = changes(&known(), &outcome);
+        assert_eq!(whole.len(), 2);
+        assert_eq!(changes_of(&known(), &to, &then, &ids(&["now", "later"])), Some(whole));
+        let whole = changes(&known(), &to);
+        assert_eq!(changes_of(&known(), &to, &[], &ids(&["later", "now"])), Some(whole));
+        assert_eq!(changes_of(&known(), &to, &[], &ids(&[])), Some(Vec::new()));
+        // What comes, goes or moves is for the whole list to tell.
+        assert_eq!(changes_of(&known(), &to, &[], &ids(&["nobody"])), None);
+        let gone = TaskChange::Remove { task: TaskId("later".into()) };
+        assert_eq!(changes_of(&known(), &to, &[gone], &ids(&[])), None);
+        to.tasks.swap(0, 1);
+        assert_eq!(changes_of(&known(), &to, &[], &ids(&["now"])), None);
+        to.tasks.pop();
+        assert_eq!(changes_of(&known(), &to, &[], &ids(&[])), None);
     }
 
     #[test]

@@ -19,14 +19,12 @@ use std::path::PathBuf;
 
 use crate::capability;
 use crate::choose::{self, Step};
-use crate::event::{
-    Changes, Checkpoint, Event, JOURNAL_VERSION, Landed, Recorded, TreeId, WaitReason,
-};
+use crate::event::{Checkpoint, Event, JOURNAL_VERSION, Landed, Recorded, TreeId, WaitReason};
 use crate::ids::{IterationNumber, RunId};
 use crate::outcome::Outcome;
 use crate::ports::{
-    Activity, CommitOrder, CommitResult, Mark, Moment, Ports, PromptError, ScmResult, StoreError,
-    Survey, TasksError, VcsError, View,
+    Activity, CommitOrder, CommitResult, Look, Mark, Moment, Ports, PromptError, ScmResult,
+    StoreError, TasksError, VcsError, View,
 };
 use crate::recipe::Recipe;
 use crate::run::{FoldError, RunState};
@@ -37,6 +35,10 @@ pub struct Engine<'a> {
     state: RunState,
     ports: Ports<'a>,
     heed: framing::Heed,
+    /// Whether an earlier process may have put the history back without having said so.
+    is_unsure: bool,
+    /// How closely the task file is looked at before the next iteration.
+    look: Look,
 }
 
 /// What a new run is told.
@@ -114,7 +116,7 @@ impl<'a> Engine<'a> {
         ports.store.append(&first)?;
         let state = RunState::begin(&first)?;
         ports.ui.tell(&first, &state);
-        let mut engine = Self { state, ports, heed: framing::Heed::default() };
+        let mut engine = Self::new(state, ports);
         engine.warn_of_agents()?;
         Ok(engine)
     }
@@ -126,7 +128,8 @@ impl<'a> Engine<'a> {
         version: String,
         recipe: Option<Recipe>,
     ) -> Result<Self, EngineError> {
-        let mut engine = Self { state, ports, heed: framing::Heed::default() };
+        let mut engine = Self::new(state, ports);
+        engine.is_unsure = true;
         let is_changed = recipe.is_some();
         engine.record(Event::RunResumed { version, recipe: recipe.map(Box::new) })?;
         engine.hear_old_wishes()?;
@@ -134,6 +137,10 @@ impl<'a> Engine<'a> {
             engine.warn_of_agents()?;
         }
         Ok(engine)
+    }
+
+    fn new(state: RunState, ports: Ports<'a>) -> Self {
+        Self { state, ports, heed: framing::Heed::default(), is_unsure: false, look: Look::Content }
     }
 
     /// Says what the recipe asks of its agents in vain.
@@ -187,7 +194,7 @@ impl<'a> Engine<'a> {
             }
             Step::Baseline { gate, severity } => self.baseline(gate, severity)?,
             Step::Begin { iteration, role, task } => {
-                if !self.tasks_were_edited()? {
+                if !self.tasks_were_edited(self.look)? {
                     self.record(Event::IterationStarted { iteration, role, task })?;
                 }
             }
@@ -204,7 +211,7 @@ impl<'a> Engine<'a> {
                 if self.state.recipe.is_kept_by_agent() {
                     self.hear_claim()?;
                     self.observe()?;
-                } else if !self.tasks_were_edited()? {
+                } else if !self.tasks_were_edited(Look::Content)? {
                     self.observe()?;
                 }
             }
@@ -219,16 +226,8 @@ impl<'a> Engine<'a> {
             Step::RefuseMeddling => self.refuse_meddling()?,
             Step::Judge => self.judge()?,
             Step::WriteList => self.write_list()?,
-            Step::Survey => {
-                let survey = match self.seen_already() {
-                    Some(survey) => Some(survey),
-                    None => self.ports.vcs.survey()?,
-                };
-                // Without git's word on it there may well be something to commit.
-                let changes = survey.as_ref().map_or(Changes::Some, |survey| survey.changes);
-                let tree = survey.map(|survey| survey.tree);
-                self.record(Event::Landed { landed: Landed::Surveyed { tree, changes } })?;
-            }
+            Step::Survey => self.survey()?,
+            Step::HearMessage => self.hear_message()?,
             Step::Commit { message, command } => self.commit(message, command)?,
             Step::Scm { command, words } => self.scm(&command, &words)?,
             Step::Rollback => {
@@ -289,15 +288,6 @@ impl<'a> Engine<'a> {
         };
         self.record(Event::Landed { landed })?;
         Ok(())
-    }
-
-    /// Returns what a survey would say, if nothing has happened to the work tree since it was
-    /// looked at after the agent's end: no gate has run, and ralph has written nothing.
-    fn seen_already(&self) -> Option<Survey> {
-        let current = self.state.current.as_ref()?;
-        let is_untouched = current.gates.is_empty() && current.landed.is_empty();
-        let seen = current.observation().filter(|_| is_untouched)?;
-        Some(Survey { tree: seen.tree.clone(), changes: seen.changes })
     }
 
     fn surveyed_tree(&self) -> Option<TreeId> {

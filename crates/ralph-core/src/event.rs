@@ -318,6 +318,14 @@ pub enum Landed {
         tree: Option<TreeId>,
         /// Whether it differs from the last commit.
         changes: Changes,
+        /// What is checked out; none in journals that do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        checked_out: Option<CheckedOut>,
+    },
+    /// Who was asked for a message was heard, and what else it did was undone.
+    Heard {
+        /// The ref that keeps what was removed; none if nothing was.
+        kept: Option<String>,
     },
     /// A commit was made.
     Committed {

@@ -174,10 +174,10 @@ pub enum Patience {
 }
 
 /// The first pause at a limit that names no reset time. Providers count in minutes.
-pub const FIRST_LIMIT_PAUSE: Millis = Millis::from_mins(1);
+pub(crate) const FIRST_LIMIT_PAUSE: Millis = Millis::from_mins(1);
 
 /// A reset time is seldom exact to the second, and asking too early costs a refused call.
-pub const AFTER_RESET: Millis = Millis::from_secs(1);
+pub(crate) const AFTER_RESET: Millis = Millis::from_secs(1);
 
 #[cfg(test)]
 mod tests {

@@ -229,7 +229,7 @@ pub struct GateResult {
 
 impl GateResult {
     /// Returns whether this result stops the work from being kept.
-    pub fn is_hard_failure(&self) -> bool {
+    pub(crate) fn is_hard_failure(&self) -> bool {
         self.severity == Severity::Hard && self.status == GateStatus::Failed
     }
 
@@ -265,7 +265,7 @@ pub enum GateStatus {
 }
 
 /// Returns the message that a failed gate leaves for the next iteration.
-pub fn failure_message(hint: Option<&str>, result: &GateResult) -> String {
+pub(crate) fn failure_message(hint: Option<&str>, result: &GateResult) -> String {
     let hint = hint.map(|hint| format!("Hint: {hint}\n")).unwrap_or_default();
     let log = result.log.as_ref().map(|log| format!("Output file: {log}\n")).unwrap_or_default();
     let reason = result.reason.as_ref().map(|reason| match result.output.as_str() {

@@ -113,7 +113,7 @@ const TELLING: [&str; 12] = [
 
 /// Returns the first line of the outputs that says what is wrong, or else the first that is not
 /// progress.
-pub fn telling_line(outputs: &[FailedOutput]) -> Option<String> {
+pub(crate) fn telling_line(outputs: &[FailedOutput]) -> Option<String> {
     let lines = || outputs.iter().flat_map(|output| output.text.lines()).filter_map(meaning);
     let is_telling = |line: &&str| {
         let line = line.to_lowercase();

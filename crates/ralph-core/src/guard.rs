@@ -141,8 +141,8 @@ fn look_at_shell(text: &str, around: &Surroundings<'_>) -> Findings {
         home: around.home.clone(),
         variables: around.variables.clone(),
     };
-    let lowered = lower(text, &start);
-    let placed = placed(&lowered.commands, around);
+    let mut lowered = lower(text, &start);
+    let placed = placed(&mut lowered, around);
     let mut refusals = Vec::new();
     for rule in rules() {
         if let Check::Trouble(trouble) = rule.check
@@ -169,17 +169,26 @@ fn look_at_shell(text: &str, around: &Surroundings<'_>) -> Findings {
     Findings { lowered, placed, refusals }
 }
 
+/// So often a path is held against a link; a debug build takes half a second for that.
+const MOST_LINKED: usize = 50_000;
+
 /// Places what commands do to files. A link that an earlier command makes is followed.
-fn placed(commands: &[Command], around: &Surroundings<'_>) -> Vec<Vec<Placed>> {
+fn placed(lowered: &mut Lowered, around: &Surroundings<'_>) -> Vec<Vec<Placed>> {
     let mut links: Vec<(PathBuf, PathBuf)> = Vec::new();
     let mut all = Vec::new();
-    for command in commands {
+    let mut held = 0;
+    for command in &lowered.commands {
         let mut placed: Vec<Placed> = accesses(command)
             .iter()
             .map(|access| place(access, command.cwd.as_deref(), around))
             .collect();
         for placed in &mut placed {
             if let Spot::At(places) = &mut placed.spot {
+                held += places.len() * links.len();
+                if held > MOST_LINKED {
+                    lowered.trouble = Some(Trouble::TooMuch);
+                    break;
+                }
                 let led: Vec<PathBuf> = places
                     .iter()
                     .flat_map(|place| {

@@ -104,7 +104,7 @@ impl PlanLook {
 }
 
 /// Returns what an agent is told that says it is done while items of its plan are open.
-pub fn contradiction(file: &Path, open: u32, next: &[String]) -> String {
+pub(crate) fn contradiction(file: &Path, open: u32, next: &[String]) -> String {
     let items: Vec<String> = next.iter().map(|item| format!("  - [ ] {item}")).collect();
     let more = (open as usize).saturating_sub(items.len());
     let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };

@@ -7,9 +7,11 @@ use std::path::Path;
 use crate::active::Active;
 use crate::amend::Amended;
 use crate::answer;
+use crate::board::Touched;
 use crate::capability::SchemaOutput;
 use crate::control::{Found, WishId};
-use crate::event::{Changes, Checkpoint, CommitId, Event, Purpose, Recorded, TreeId};
+use crate::edits;
+use crate::event::{Changes, CheckedOut, Checkpoint, CommitId, Event, Purpose, Recorded, TreeId};
 pub use crate::event::{OBSERVED_FILES, Observation};
 use crate::gate::{Gate, GateResult, Severity};
 use crate::glob::Pattern;
@@ -20,7 +22,7 @@ use crate::plan::PlanLook;
 use crate::reading::{AgentEvent, Reply};
 use crate::recipe::AgentChoice;
 use crate::run::RunState;
-use crate::task::TaskList;
+use crate::task::{TaskChange, TaskList};
 use crate::units::{Millis, Timestamp, UsdMicros};
 
 /// The ports together, as the engine holds them.
@@ -205,6 +207,8 @@ pub struct Survey {
     pub tree: TreeId,
     /// Whether it differs from the last commit.
     pub changes: Changes,
+    /// What is checked out; none if nobody looked.
+    pub checked_out: Option<CheckedOut>,
 }
 
 /// Work to put on a branch of its own.
@@ -295,10 +299,10 @@ pub trait Store {
     fn read_tasks(&mut self, path: &Path) -> Result<TaskList, TasksError>;
 
     /// Looks whether the task file still says what ralph knows.
-    fn look_at_tasks(&mut self, path: &Path, known: &TaskList) -> TasksFound;
+    fn look_at_tasks(&mut self, path: &Path, known: &TaskList, look: Look) -> TasksFound;
 
-    /// Makes the task file say what the list says, and leaves everything else in it alone.
-    fn write_tasks(&mut self, path: &Path, list: &TaskList) -> Result<(), StoreError>;
+    /// Makes the task file say what is ordered, and leaves everything else in it alone.
+    fn write_tasks(&mut self, path: &Path, order: &ListOrder<'_>) -> Result<(), StoreError>;
 
     /// Reads the beginning of a file of the project, for a prompt. Nothing if it is not there or
     /// is no text.
@@ -370,6 +374,55 @@ pub enum View<'a> {
         /// Each of them.
         log: &'a [Amended],
     },
+}
+
+/// How closely the task file is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// At what it says: after an agent, which may want to hide what it did.
+    Content,
+    /// At its size and times, which tell of whatever people do to it.
+    Outside,
+}
+
+/// What the task file is to say.
+#[derive(Debug, Clone, Copy)]
+pub struct ListOrder<'a> {
+    /// The list.
+    pub list: &'a TaskList,
+    /// What becomes of the list before.
+    pub changes: &'a [TaskChange],
+    /// The tasks of the list of which the file may say something else, if it is as ralph left it.
+    pub touched: &'a Touched,
+}
+
+impl ListOrder<'_> {
+    /// Returns the list that the file is to say.
+    pub fn outcome(&self) -> TaskList {
+        let mut list = self.list.clone();
+        for change in self.changes {
+            // A change that does not fit was refused when it was weighed.
+            let _ = list.apply(change);
+        }
+        list
+    }
+
+    /// Returns the changes that make it of a list that is as ralph left it.
+    pub fn changes_since(&self, left: &TaskList) -> Vec<TaskChange> {
+        let known = match self.touched {
+            Touched::Any => None,
+            Touched::Only(ids) => edits::changes_of(left, self.list, self.changes, ids),
+        };
+        known.unwrap_or_else(|| self.all_changes(left))
+    }
+
+    /// Returns the changes that make it of any list.
+    pub fn all_changes(&self, from: &TaskList) -> Vec<TaskChange> {
+        match self.changes {
+            [] => edits::changes(from, self.list),
+            [..] => edits::changes(from, &self.outcome()),
+        }
+    }
 }
 
 /// What the task file says.

@@ -44,7 +44,7 @@ pub fn patterns(log: &str) -> String {
 
 /// Returns the log with what an iteration found out as patterns, where it is not among them yet.
 /// A log without that section gets none.
-pub fn with_patterns(log: &str, handoff: &Handoff) -> String {
+pub(crate) fn with_patterns(log: &str, handoff: &Handoff) -> String {
     let mut lines: Vec<&str> = log.split_inclusive('\n').collect();
     let Some((start, end)) = patterns_section(&lines) else { return log.to_owned() };
     let known: Vec<String> = lines[start..end].iter().map(|line| folded(line)).collect();
@@ -114,7 +114,12 @@ pub fn entry(run: &RunId, task: &Task, current: &Iteration) -> Option<String> {
 
 /// Returns the log with an entry at its end, unless the entry of this iteration is there. A
 /// last line that was cut off is ended first.
-pub fn with_entry(log: &str, run: &RunId, iteration: IterationNumber, entry: &str) -> String {
+pub(crate) fn with_entry(
+    log: &str,
+    run: &RunId,
+    iteration: IterationNumber,
+    entry: &str,
+) -> String {
     let mark = mark(run, iteration);
     if log.lines().any(|line| line.trim_end() == mark) {
         return log.to_owned();
@@ -125,7 +130,7 @@ pub fn with_entry(log: &str, run: &RunId, iteration: IterationNumber, entry: &st
 }
 
 /// Returns the log without an entry that stands at its end: the landing it tells of was refused.
-pub fn without_entry(log: &str, entry: &str) -> String {
+pub(crate) fn without_entry(log: &str, entry: &str) -> String {
     log.strip_suffix(entry).unwrap_or(log).to_owned()
 }
 

@@ -157,7 +157,7 @@ impl Recipe {
     #[must_use]
     pub fn without_secrets(&self) -> Self {
         let mut shown = self.clone();
-        for choice in shown.choices_mut() {
+        for choice in shown.every_agent() {
             let secrets = choice
                 .env
                 .iter_mut()
@@ -167,8 +167,8 @@ impl Recipe {
         shown
     }
 
-    /// Returns everything that is said about agents.
-    pub fn choices_mut(&mut self) -> impl Iterator<Item = &mut AgentChoice> {
+    /// Returns every agent in it, to be changed.
+    pub fn every_agent(&mut self) -> impl Iterator<Item = &mut AgentChoice> {
         let gates = self.gates.iter_mut().filter_map(|gate| match &mut gate.check {
             Check::Agent(agent) => Some(&mut **agent),
             Check::Command(_) => None,
@@ -199,18 +199,6 @@ impl Recipe {
             }
         }
         asked
-    }
-
-    /// Returns every agent in it, to be changed.
-    pub fn every_agent(&mut self) -> impl Iterator<Item = &mut AgentChoice> {
-        let gates = self.gates.iter_mut().filter_map(|gate| match &mut gate.check {
-            Check::Agent(agent) => Some(&mut **agent),
-            Check::Command(_) => None,
-        });
-        std::iter::once(&mut self.agent)
-            .chain(self.agents.values_mut())
-            .chain(&mut self.escalate)
-            .chain(gates)
     }
 
     /// Returns whether the run cannot do without a git repository.
@@ -420,6 +408,16 @@ impl LandingPolicy {
             CommitPolicy::Agent | CommitPolicy::Nobody => false,
         }
     }
+
+    /// Returns whether nobody but ralph may write the history. That of another program than git
+    /// is not looked at.
+    pub fn is_history_ralphs(&self) -> bool {
+        match &self.commit {
+            CommitPolicy::Ralph => true,
+            CommitPolicy::Scm(scm) => scm.is_git() && self.commits(),
+            CommitPolicy::Agent | CommitPolicy::Nobody => false,
+        }
+    }
 }
 
 /// Who commits work that passed.
@@ -464,7 +462,7 @@ pub enum ScmTask {
 
 impl ScmTask {
     /// Returns whether this is the commit.
-    pub fn is_commit(&self) -> bool {
+    pub(crate) fn is_commit(&self) -> bool {
         match self {
             Self::Commit => true,
             Self::Run(_) => false,

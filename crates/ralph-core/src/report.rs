@@ -237,7 +237,7 @@ impl Report {
                 let (branch, commit) = (branch.clone(), commit.0.clone());
                 self.shelved.push(ShelvedNote { task: task.cloned(), branch, commit });
             }
-            Landed::RolledBack { kept } => {
+            Landed::RolledBack { kept } | Landed::Heard { kept } => {
                 if let Some(name) = kept {
                     self.kept.push(name.clone());
                 }

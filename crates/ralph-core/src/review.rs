@@ -12,7 +12,7 @@ use crate::answer;
 use crate::reading::Reply;
 
 /// How the feedback of a review begins that approved only because it was the last one.
-pub const AT_CAP: &str = "[AUTO-APPROVED AT CAP]";
+pub(crate) const AT_CAP: &str = "[AUTO-APPROVED AT CAP]";
 
 /// What the reviews of a task have come to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct ReviewState {
 impl ReviewState {
     /// Returns the state of a task that is finished without waiting for the review that was open.
     #[must_use]
-    pub fn put_by(&self) -> Self {
+    pub(crate) fn put_by(&self) -> Self {
         Self { status: ReviewStatus::None, count: self.count, feedback: String::new() }
     }
 

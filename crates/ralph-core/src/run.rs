@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use crate::asking::{Asking, AskingEnd, PromptSize};
-use crate::board::{Board, FileState, Turn};
+use crate::board::{Board, Turn};
 use crate::context::Calibration;
 use crate::control::{self, Control};
 use crate::event::{
@@ -31,6 +31,7 @@ use crate::reading::{Reply, Usage};
 use crate::recipe::{CommitPolicy, Recipe};
 use crate::review;
 use crate::scm;
+use crate::settle;
 use crate::task::Task;
 use crate::units::{Millis, Timestamp};
 
@@ -241,13 +242,19 @@ impl RunState {
                 }
                 self.control.begin_anew();
             }
-            Event::TasksRead { list, remarks: _ } => match &mut self.board {
-                Some(board) => board.take_over((**list).clone()),
-                None => self.board = Some(Board::new((**list).clone())),
-            },
+            Event::TasksRead { list, remarks: _ } => {
+                match &mut self.board {
+                    Some(board) => board.take_over((**list).clone()),
+                    None => self.board = Some(Board::new((**list).clone())),
+                }
+                // The file is about to be put right, and may be so if ralph dies now.
+                if let Some(current) = &mut self.current {
+                    current.list_was_put_back();
+                }
+            }
             Event::TasksWritten => {
                 if let Some(board) = &mut self.board {
-                    board.file = FileState::InStep;
+                    board.written();
                 }
                 if let Some(current) = &mut self.current {
                     current.list_was_put_back();
@@ -323,6 +330,9 @@ impl RunState {
                     current.notes.append(&mut self.control.notes);
                 }
                 current.asking_mut(purpose).pending = Some(*ask);
+                if *purpose == Purpose::Message && current.unheard.is_none() {
+                    current.unheard = current.surveyed();
+                }
             }
             Event::Replied { ask, reply } => self.replied(current, *ask, reply, recorded.at),
             Event::PlanSeen { look } => current.plan = Some(look.clone()),
@@ -352,14 +362,18 @@ impl RunState {
                         self.note_work(current);
                         self.base = None;
                     }
-                    Landed::RolledBack { .. } if current.role == Role::Compact => {}
-                    Landed::NothingToCommit
-                    | Landed::Shelved { .. }
-                    | Landed::RolledBack { .. } => self.base = None,
+                    Landed::NothingToCommit | Landed::Shelved { .. } => self.base = None,
+                    // What earlier attempts left is still there, and nobody has passed it.
+                    Landed::RolledBack { .. } => {
+                        if current.role != Role::Compact && self.base == current.checkpoint {
+                            self.base = None;
+                        }
+                    }
+                    Landed::Heard { .. } => current.unheard = None,
+                    Landed::ListWritten => self.note_written(current),
                     Landed::Surveyed { .. }
                     | Landed::CommitRefused { .. }
-                    | Landed::ScmRan { .. }
-                    | Landed::ListWritten => {}
+                    | Landed::ScmRan { .. } => {}
                 }
                 current.landed.push(landed.clone());
             }
@@ -377,6 +391,16 @@ impl RunState {
             | Event::Warned { .. }
             | Event::IterationEnded { .. }
             | Event::RunEnded { .. } => {}
+        }
+    }
+
+    /// Notes what the task file was made to say before the list is.
+    fn note_written(&mut self, current: &Iteration) {
+        if let (Some(board), Some(work), Some(task)) =
+            (&mut self.board, self.recipe.task_work(), &current.task)
+        {
+            let settled = settle::settle(work, board.log(task).failed, &board.list, current);
+            board.written_ahead(&settled.changes);
         }
     }
 
@@ -495,7 +519,7 @@ impl RunState {
     }
 
     /// Returns whether a gate was red before any agent was paid.
-    pub fn was_broken(&self, gate: &str) -> bool {
+    pub(crate) fn was_broken(&self, gate: &str) -> bool {
         self.baseline
             .iter()
             .flat_map(|baseline| &baseline.results)

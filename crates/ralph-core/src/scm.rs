@@ -13,7 +13,7 @@ const LONGEST_MESSAGE: usize = 200;
 
 /// Returns the commit message in an agent's answer: the content of a completion tag, else the
 /// first line that says something, without fences and quotes.
-pub fn commit_message(answer: &str) -> Option<String> {
+pub(crate) fn commit_message(answer: &str) -> Option<String> {
     match completion::signal(answer) {
         Some(tagged) => first_line(&tagged),
         None => first_line(answer),

@@ -197,7 +197,7 @@ impl TaskList {
 
 impl Task {
     /// Returns whether the task names a path. What it asks to be changed is not kept from it.
-    pub fn speaks_of(&self, path: &str) -> bool {
+    pub(crate) fn speaks_of(&self, path: &str) -> bool {
         let texts = [&self.title, &self.description].into_iter();
         texts.chain(&self.acceptance_criteria).any(|text| text.contains(path))
     }

@@ -27,7 +27,7 @@ pub fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// Returns the first bytes of a file of a project, at most this many. What lies in the project is
 /// read only if it really lies there, links and all. A path that does not even say that it lies
 /// there is one that the user chose: it is read as it is.
-pub fn read_within(project: &Path, path: &Path, most: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_within(project: &Path, path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let path = project.join(path);
     if !is_below(&path, project) {
         return read_beginning(&path, most);
@@ -40,7 +40,7 @@ pub fn read_within(project: &Path, path: &Path, most: u64) -> io::Result<Vec<u8>
 
 /// Refuses a place in a project that really lies elsewhere, because of a link: what is written
 /// there would change a file that is none of the project's.
-pub fn check_place(project: &Path, path: &Path) -> io::Result<()> {
+pub(crate) fn check_place(project: &Path, path: &Path) -> io::Result<()> {
     let path = project.join(path);
     if !is_below(&path, project) {
         return Ok(());

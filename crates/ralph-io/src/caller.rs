@@ -452,7 +452,7 @@ impl<'a> Listener<'a> {
                 }
             }),
             Chunk::Stderr(bytes) => {
-                stderr.feed(bytes, |line| stderr_line(translator, stderr_tail, line, tell));
+                stderr.feed(bytes, |line| stderr_line(stderr_tail, line, tell));
             }
         }
         (last, answer)
@@ -464,7 +464,7 @@ impl<'a> Listener<'a> {
         stdout.finish(|line| {
             stdout_line(translator, reading, stdout_tail, line, tell);
         });
-        stderr.finish(|line| stderr_line(translator, stderr_tail, line, tell));
+        stderr.finish(|line| stderr_line(stderr_tail, line, tell));
         for event in translator.finish().events {
             reading.hear(&event);
             tell(&event);
@@ -546,19 +546,14 @@ fn stdout_line(
     told
 }
 
-fn stderr_line(
-    translator: &mut Translator,
-    tail: &mut Excerpt,
-    line: Line<'_>,
-    tell: &mut dyn FnMut(&AgentEvent),
-) {
+fn stderr_line(tail: &mut Excerpt, line: Line<'_>, tell: &mut dyn FnMut(&AgentEvent)) {
     let line = match line {
         Line::Whole(line) => line,
         Line::TooLong { start, .. } => start.into(),
     };
     tail.feed(&line);
     tail.feed("\n");
-    for event in translator.stderr_line(&line).events {
+    for event in agents::Heard::on_stderr(&line).events {
         tell(&event);
     }
 }

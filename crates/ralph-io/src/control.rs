@@ -87,7 +87,7 @@ pub fn send(run_directory: &Path, wish: &Wish) -> Result<(), ControlError> {
 }
 
 /// Asks like [`send`] in somebody's name, and returns the id of the wish.
-pub fn send_as(
+pub(crate) fn send_as(
     run_directory: &Path,
     wish: &Wish,
     by: Option<String>,

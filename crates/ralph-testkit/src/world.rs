@@ -26,9 +26,9 @@ use ralph_core::memory::Compacted;
 use ralph_core::outcome::Outcome;
 use ralph_core::plan::{Loss, PlanCopy, PlanLook};
 use ralph_core::ports::{
-    Agent, CommitOrder, CommitResult, Depth, GateOrder, Gates, Mark, Observation, Ports,
-    PromptError, Request, ScmResult, ShelveOrder, Shelved, Store, StoreError, Survey, TasksError,
-    TasksFound, Vcs, VcsError, View,
+    Agent, CommitOrder, CommitResult, Depth, GateOrder, Gates, ListOrder, Look, Mark, Observation,
+    Ports, PromptError, Request, ScmResult, ShelveOrder, Shelved, Store, StoreError, Survey,
+    TasksError, TasksFound, Vcs, VcsError, View,
 };
 use ralph_core::reading::{AgentEvent, Reply, Usage};
 use ralph_core::recipe::Recipe;
@@ -131,6 +131,22 @@ const MAIN: &str = "refs/heads/main";
 fn foreign(head: Option<&CommitId>) -> u32 {
     let (_, many) = head.and_then(|CommitId(head)| head.split_once('+')).unwrap_or_default();
     many.parse().unwrap_or(0)
+}
+
+impl World {
+    fn checked_out(&self) -> CheckedOut {
+        let head = self.head_with(self.foreign_commits);
+        CheckedOut { head, branch: Some(MAIN.to_owned()) }
+    }
+
+    /// The last commit, with so many of the agent's on top of it.
+    fn head_with(&self, foreign: u32) -> Option<CommitId> {
+        let last = self.commits.len().checked_sub(1).map(|at| at.to_string());
+        match (last, foreign) {
+            (None, 0) => None,
+            (last, foreign) => Some(CommitId(format!("{}+{foreign}", last.unwrap_or_default()))),
+        }
+    }
 }
 
 /// The first moment of every world.
@@ -317,7 +333,7 @@ impl Vcs for Shared {
     fn checkpoint(&mut self, _mark: &Mark, depth: Depth) -> Result<Checkpoint, VcsError> {
         self.step();
         let world = self.0.borrow();
-        let head = world.commits.len().checked_sub(1).map(|at| CommitId(at.to_string()));
+        let head = world.head_with(0);
         let tree = match depth {
             Depth::Head => None,
             Depth::Tree => Some(TreeId(world.tree.clone())),
@@ -332,6 +348,7 @@ impl Vcs for Shared {
         Ok(Some(Survey {
             tree: TreeId(world.tree.clone()),
             changes: if is_clean { Changes::None } else { Changes::Some },
+            checked_out: Some(world.checked_out()),
         }))
     }
 
@@ -367,14 +384,7 @@ impl Vcs for Shared {
                 Some(commits) => History::Advanced { commits },
                 None => History::Rewritten,
             },
-            checked_out: Some(CheckedOut {
-                head: Some(CommitId(format!(
-                    "{}+{}",
-                    world.commits.len().saturating_sub(1),
-                    world.foreign_commits
-                ))),
-                branch: Some(MAIN.to_owned()),
-            }),
+            checked_out: Some(world.checked_out()),
             uncommitted: if is_clean { Vec::new() } else { vec!["tree".to_owned()] },
             leaks: Vec::new(),
             meddling: Vec::new(),
@@ -507,7 +517,7 @@ impl Store for Shared {
         self.0.borrow().tasks.clone().ok_or_else(missing)
     }
 
-    fn look_at_tasks(&mut self, path: &Path, known: &TaskList) -> TasksFound {
+    fn look_at_tasks(&mut self, path: &Path, known: &TaskList, _look: Look) -> TasksFound {
         self.step();
         match &self.0.borrow().tasks {
             Some(list) if list == known => TasksFound::Same,
@@ -516,9 +526,9 @@ impl Store for Shared {
         }
     }
 
-    fn write_tasks(&mut self, _path: &Path, list: &TaskList) -> Result<(), StoreError> {
+    fn write_tasks(&mut self, _path: &Path, order: &ListOrder<'_>) -> Result<(), StoreError> {
         self.step();
-        self.0.borrow_mut().tasks = Some(list.clone());
+        self.0.borrow_mut().tasks = Some(order.outcome());
         self.step();
         Ok(())
     }

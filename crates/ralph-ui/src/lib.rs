@@ -1,8 +1,8 @@
 //! What people see of ralph: the only room that prints.
 //!
-//! [`view::TerminalView`] turns the events of a run into lines, [`json::JsonView`] into JSON,
-//! and [`problem::Problem`] is how the program says why it gave up. Everything an agent or a
-//! gate said goes through [`safe`] first. A view never stops a run: see [`writer`].
+//! [`view::TerminalView`] turns the events of a run into lines, [`tui`] into a screen, and
+//! [`problem::Problem`] is how the program says why it gave up. Everything an agent or a gate
+//! said goes through [`safe`] first. A view never stops a run: see [`writer`].
 //!
 //! This crate reads the core's events and decides nothing. It never imports `ralph-io`; what it
 //! must know of the world (terminal, variables, time) is given to it.
@@ -23,7 +23,6 @@ pub mod fuzzing;
 pub mod graph;
 pub mod guide;
 pub mod html;
-pub mod json;
 mod lines;
 mod memory;
 mod next;

@@ -460,7 +460,7 @@ fn tell_landed<W: Write>(page: &mut Page<W>, landed: &Landed, state: &RunState) 
             let who = if is_review { "reviewer" } else { "compacting agent" };
             warn(page, &format!("the {who} changed files, which was undone; kept on {kept}"));
         }
-        Landed::Surveyed { .. } | Landed::ListWritten => {}
+        Landed::Surveyed { .. } | Landed::Heard { .. } | Landed::ListWritten => {}
         Landed::Shelved { branch, .. } => {
             let text = format!("Shelved on {}", words(page, branch));
             page.say(Mark::Back, Paint::Warn, &text);

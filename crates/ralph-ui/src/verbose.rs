@@ -97,7 +97,7 @@ impl Remarks {
                 remark(page, &format!("Running guardrails on tree {tree}, {files} paths changed"));
             }
             Event::BaselineChecked { result } => gate_checked(page, result),
-            Event::Landed { landed: Landed::Surveyed { tree, changes } } => {
+            Event::Landed { landed: Landed::Surveyed { tree, changes, .. } } => {
                 let tree = tree.as_ref().map(|tree| short(&tree.0)).unwrap_or_default();
                 let differs = match changes {
                     Changes::Some => "differs from",

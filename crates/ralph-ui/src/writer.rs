@@ -32,7 +32,7 @@ impl<W: Write> Swallow<W> {
     }
 
     /// Remembers an error, if it is the first.
-    pub fn remember(&mut self, error: io::Error) {
+    fn remember(&mut self, error: io::Error) {
         self.first_error.get_or_insert(error);
     }
 

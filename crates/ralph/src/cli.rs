@@ -235,7 +235,7 @@ pub(crate) struct LimitArgs {
     /// The model the agent is to use.
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Stop after this many iterations [default: 10 for `run`, 15 for a task list, 50 otherwise].
+    /// Stop after this many iterations [default: 10 for `run`, 15 by a task list, 3 to plan one, 50 otherwise].
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) maximum_iterations: Option<u32>,
     /// Stop when this much money is spent, as the agent reports it.

@@ -5,6 +5,7 @@
 use std::error::Error;
 
 use ralph_core::outcome::ExitStatus;
+use ralph_ui::problem::Problem;
 
 /// A mistake or an obstacle, ready to be printed.
 #[derive(Debug)]
@@ -32,13 +33,8 @@ impl Complaint {
 
     /// Returns a complaint made of an error and its chain of causes.
     pub(crate) fn of(status: ExitStatus, error: &dyn Error) -> Self {
-        let mut causes = Vec::new();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            causes.push(error.to_string());
-            cause = error.source();
-        }
-        Self { causes, ..Self::new(status, error.to_string()) }
+        let Problem { message, causes, hints } = Problem::from_error(error);
+        Self { message, causes, hints, status }
     }
 
     /// Returns the same complaint with a further hint.

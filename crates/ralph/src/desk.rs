@@ -38,6 +38,7 @@ use crate::recording;
 use crate::screen::{self, Screen};
 use crate::session::Incomplete;
 use crate::settings::Loaded;
+use crate::settings::types::sections::LogLevel;
 
 /// A terminal that has stopped reading is not waited for longer than this at the end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -99,6 +100,8 @@ pub(crate) struct Desk {
     out: NonBlocking,
     repository: Option<Repository>,
     agent_stream: AgentStream,
+    /// How much the log in the project tells.
+    log_level: LogLevel,
     remarks: Vec<String>,
     _lock: Lock,
 }
@@ -154,6 +157,7 @@ impl Desk {
             } else {
                 AgentStream::Hidden
             },
+            log_level: settings.log.level,
             remarks: loading.chain(merged).collect(),
             _lock: lock,
         })
@@ -464,7 +468,12 @@ impl Desk {
         // Lost logs are no reason to stop; the journal has everything.
         if let Ok(log) = files::open_log(&self.layout) {
             let style = self.screen.style.for_log();
-            let options = options(style, Verbosity::Verbose, AgentStream::Hidden);
+            let verbosity = match self.log_level {
+                LogLevel::Debug => Verbosity::Verbose,
+                LogLevel::Info => Verbosity::Normal,
+                LogLevel::Warn | LogLevel::Error => Verbosity::Quiet,
+            };
+            let options = options(style, verbosity, AgentStream::Hidden);
             let log = MaskWriter::new(masker, log);
             views.push(Box::new(TerminalView::new(log, options)));
         }

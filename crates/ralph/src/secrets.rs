@@ -49,7 +49,7 @@ pub(crate) fn refill(
     for (role, choice) in &mut recipe.agents {
         fill(choice, role.name())?;
     }
-    recipe.choices_mut().try_for_each(|choice| fill(choice, "agent"))
+    recipe.every_agent().try_for_each(|choice| fill(choice, "agent"))
 }
 
 /// Looks for a secret: in the section of a role, in the one of all agents, in any, outside.

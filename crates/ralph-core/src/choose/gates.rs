@@ -122,10 +122,8 @@ fn is_observed(recipe: &Recipe, role: Role) -> bool {
         Work::Tasks(_) => true,
         Work::Prompt(_) => false,
     };
-    let is_commit_looked_at = match recipe.landing.commit {
-        CommitPolicy::Ralph | CommitPolicy::Agent => true,
-        CommitPolicy::Scm(_) | CommitPolicy::Nobody => false,
-    };
+    let landing = &recipe.landing;
+    let is_commit_looked_at = landing.is_history_ralphs() || landing.commit == CommitPolicy::Agent;
     may_reuse || is_task || is_commit_looked_at || looks_at_changes(recipe)
 }
 

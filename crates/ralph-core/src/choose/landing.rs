@@ -83,6 +83,10 @@ pub(crate) fn settled(state: &RunState, current: &Iteration) -> Option<Settled> 
 }
 
 fn commit(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
+    // Whoever was asked for words may have done more than that, which is undone before they count.
+    if current.unheard.is_some() && current.message.pending.is_none() {
+        return Some(Step::HearMessage);
+    }
     // A commit that was refused is a failed attempt, and it may have been the last one.
     if has(current, |it| matches!(it, Landed::CommitRefused { .. })) {
         let gives_up = settled(state, current)
@@ -123,24 +127,26 @@ fn commit(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step>
             }),
             (Changes::Some | Changes::None, _) => None,
         },
-        CommitPolicy::Scm(scm) => Some(match (scm.tasks.get(done)?, changes) {
-            (ScmTask::Run(words), _) => {
-                Step::Scm { command: scm.command.clone(), words: words.clone() }
-            }
-            (ScmTask::Commit, Changes::None) => {
-                Step::Commit { message: String::new(), command: scm.command.clone() }
-            }
-            (ScmTask::Commit, Changes::Some) => match &current.message.end {
-                None => ask(state, current, Purpose::Message, moment),
+        CommitPolicy::Scm(scm) => {
+            let is_to_commit = changes == Changes::Some && scm.tasks.contains(&ScmTask::Commit);
+            // The words first, before any command has moved something.
+            let message = match &current.message.end {
+                _ if !is_to_commit => String::new(),
+                None => return Some(ask(state, current, Purpose::Message, moment)),
                 Some(AskingEnd::Answered(reply)) => match scm::commit_message(&reply.text) {
-                    Some(message) => Step::Commit { message, command: scm.command.clone() },
-                    None => Step::Finish(Outcome::NoCommitMessage),
+                    Some(message) => message,
+                    None => return Some(Step::Finish(Outcome::NoCommitMessage)),
                 },
                 Some(AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure)) => {
-                    give_up(current, failure)
+                    return Some(give_up(current, failure));
                 }
-            },
-        }),
+            };
+            let command = scm.command.clone();
+            Some(match scm.tasks.get(done)? {
+                ScmTask::Run(words) => Step::Scm { command, words: words.clone() },
+                ScmTask::Commit => Step::Commit { message, command },
+            })
+        }
     }
 }
 
@@ -152,6 +158,7 @@ fn is_of_commit(landed: &Landed) -> bool {
         | Landed::CommitRefused { .. }
         | Landed::ScmRan { .. } => true,
         Landed::Surveyed { .. }
+        | Landed::Heard { .. }
         | Landed::ListWritten
         | Landed::Shelved { .. }
         | Landed::RolledBack { .. } => false,
@@ -161,7 +168,8 @@ fn is_of_commit(landed: &Landed) -> bool {
 fn surveyed(current: &Iteration) -> Option<Changes> {
     current.landed.iter().find_map(|landed| match landed {
         Landed::Surveyed { changes, .. } => Some(*changes),
-        Landed::Committed { .. }
+        Landed::Heard { .. }
+        | Landed::Committed { .. }
         | Landed::NothingToCommit
         | Landed::CommitRefused { .. }
         | Landed::ScmRan { .. }

@@ -80,7 +80,7 @@ impl Control {
     }
 
     /// Returns who asked to skip a task, if somebody did.
-    pub fn skip_of(&self, task: &TaskId) -> Option<&SkipAsked> {
+    pub(crate) fn skip_of(&self, task: &TaskId) -> Option<&SkipAsked> {
         self.skips.iter().find(|skip| skip.task == *task)
     }
 

@@ -12,7 +12,7 @@ use crate::gate::{Check, Gate, GateKind};
 use crate::handoff::{Handoff, read};
 use crate::ids::{AskNumber, IterationNumber, Role};
 use crate::memory;
-use crate::ports::{Moment, Request, View};
+use crate::ports::{Look, Moment, Request, View};
 use crate::prompt::attempt::{self as attempt_prompt, Gathered};
 use crate::prompt::role::{Frame, RolePrompt};
 use crate::prompt::run::{self, RunFrame};
@@ -39,6 +39,11 @@ impl Engine<'_> {
     ) -> Result<(), Trouble> {
         if purpose == Purpose::Work {
             self.plan_is_there()?;
+            // Whoever was asked before did not hand in what it made of the list.
+            let is_again = self.current(|current| current.asks > 0) == Some(true);
+            if is_again && self.state.recipe.is_kept_by_agent() {
+                self.leave_list_right()?;
+            }
         }
         // What joins every prompt of this agent takes some of the room.
         let bare = self.request(ask, purpose.clone(), String::new(), moment);
@@ -62,6 +67,7 @@ impl Engine<'_> {
         let active = Active::asking(&self.state, &request, moment.now);
         let published = self.ports.store.publish(&View::Active(&active));
         self.told(published)?;
+        self.look = Look::Content;
         let ui = &mut *self.ports.ui;
         let reply = self.ports.agent.ask(&request, &mut |event| ui.hear(event));
         self.replied(ask, reply)

@@ -5,14 +5,14 @@ use super::{Engine, EngineError, Trouble, ViewKind};
 use crate::asking::AskingEnd;
 use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use crate::choose;
-use crate::event::{Changes, Checkpoint, Event, History, Observation, meddled};
+use crate::event::{Changes, Checkpoint, Event, History, Landed, meddled};
 use crate::gate::{GateResult, GateStatus, Severity};
 use crate::glob::Pattern;
 use crate::ids::{IterationNumber, Role};
 use crate::judge::{self, Verdict};
 use crate::outcome::Outcome;
 use crate::plan::PlanLook;
-use crate::ports::{Activity, GateOrder, View};
+use crate::ports::{Activity, GateOrder, Look, Survey, View};
 use crate::recipe::{CommitPolicy, PlanPart, Recipe, Uncommitted};
 use crate::review::{self, ReviewVerdict};
 use crate::secret::leak;
@@ -28,17 +28,23 @@ impl Engine<'_> {
         let watched: Vec<Pattern> = recipe.protect.iter().chain(&recipe.scope).cloned().collect();
         let mut observation = self.ports.vcs.observe(&base, &watched)?;
         let mut kept = None;
+        let is_unsure = std::mem::take(&mut self.is_unsure);
         if let Some(seen) = &observation
-            && self.is_out_of_order(seen.history)
+            && (self.is_out_of_order(seen.history) || (is_unsure && self.may_be_back(seen.history)))
         {
             kept = self.ports.vcs.put_history_back(&self.mark(), &base)?;
+        }
+        if let Some(seen) = &observation
+            && (self.is_out_of_order(seen.history) || kept.is_some())
+        {
             let said = match seen.history {
                 History::Advanced { commits: 1 } => "the agent made a commit".to_owned(),
                 History::Advanced { commits } => format!("the agent made {commits} commits"),
                 History::Rewritten => {
                     "the agent rewrote the history or switched the branch".to_owned()
                 }
-                History::Same => String::new(),
+                // It was put back before ralph died, which nobody wrote down.
+                History::Same => "the agent made commits or switched the branch".to_owned(),
             };
             let place = kept.as_ref().map(|kept| format!("; kept on {kept}")).unwrap_or_default();
             self.record(Event::Warned {
@@ -54,15 +60,20 @@ impl Engine<'_> {
         Ok(())
     }
 
+    /// Returns whether a history that is as it was may have been put back.
+    fn may_be_back(&self, history: History) -> bool {
+        history == History::Same && self.is_out_of_order(History::Rewritten)
+    }
+
     /// Returns whether something became of the history that the recipe does not leave to agents.
     fn is_out_of_order(&self, history: History) -> bool {
         let landing = &self.state.recipe.landing;
-        match (&landing.commit, landing.uncommitted, history) {
-            (_, _, History::Same) => false,
-            (CommitPolicy::Ralph, _, _)
-            | (CommitPolicy::Agent, Uncommitted::Refused, History::Rewritten) => true,
+        match (history, landing.uncommitted) {
+            (History::Same, _) => false,
+            (_, _) if landing.is_history_ralphs() => true,
             // A prompt of the user's own may well ask for a branch.
-            (CommitPolicy::Agent | CommitPolicy::Scm(_) | CommitPolicy::Nobody, _, _) => false,
+            (History::Rewritten, Uncommitted::Refused) => landing.commit == CommitPolicy::Agent,
+            (History::Rewritten, Uncommitted::Told) | (History::Advanced { .. }, _) => false,
         }
     }
 
@@ -129,6 +140,59 @@ impl Engine<'_> {
         Ok(())
     }
 
+    /// Notes the tree that passed. Where only ralph commits, what moved the branch since the agent
+    /// was looked at did so unseen, a gate most likely: it goes back.
+    pub(super) fn survey(&mut self) -> Result<(), Trouble> {
+        let mut survey = match self.seen_already() {
+            Some(survey) => Some(survey),
+            None => self.ports.vcs.survey()?,
+        };
+        if let Some(before) = self.moved(survey.as_ref()) {
+            let kept = self.ports.vcs.put_history_back(&self.mark(), &before)?;
+            let place = kept.map(|kept| format!("; kept on {kept}")).unwrap_or_default();
+            self.record(Event::Warned {
+                text: format!(
+                    "the branch moved after the agent had ended, while gates ran: the history was put back{place}"
+                ),
+            })?;
+            survey = self.ports.vcs.survey()?;
+        }
+        // Without git's word on it there may well be something to commit.
+        let changes = survey.as_ref().map_or(Changes::Some, |survey| survey.changes);
+        let (tree, checked_out) =
+            survey.map_or((None, None), |survey| (Some(survey.tree), survey.checked_out));
+        self.record(Event::Landed { landed: Landed::Surveyed { tree, changes, checked_out } })?;
+        Ok(())
+    }
+
+    /// Returns what a survey would say, if nothing has happened to the work tree since it was
+    /// looked at after the agent's end: no gate has run, and ralph has written nothing.
+    fn seen_already(&self) -> Option<Survey> {
+        let current = self.state.current.as_ref()?;
+        let is_untouched = current.gates.is_empty() && current.landed.is_empty();
+        let seen = current.observation().filter(|_| is_untouched)?;
+        Some(Survey {
+            tree: seen.tree.clone(),
+            changes: seen.changes,
+            checked_out: seen.checked_out.clone(),
+        })
+    }
+
+    /// Returns where the history must go back to, if it has moved where it may not.
+    fn moved(&self, survey: Option<&Survey>) -> Option<Checkpoint> {
+        let now = survey?.checked_out.as_ref()?;
+        let current = self.state.current.as_ref()?;
+        let is_back = current.landed.iter().any(|it| matches!(it, Landed::RolledBack { .. }));
+        let before = if is_back { current.checkpoint.clone() } else { self.as_seen() };
+        let is_ours = self.state.recipe.landing.is_history_ralphs();
+        before.filter(|before| match before {
+            Checkpoint::Git { head, branch, .. } => {
+                is_ours && (*head != now.head || *branch != now.branch)
+            }
+            Checkpoint::None => false,
+        })
+    }
+
     fn run_gate(
         &mut self,
         gate: usize,
@@ -148,6 +212,8 @@ impl Engine<'_> {
             output_chars: recipe.prompt.output_chars,
         };
         let mut tick = |ran| ui.doing(&Activity::GateRuns { gate, ran });
+        // A gate runs what agents wrote.
+        self.look = Look::Content;
         let result = self.ports.gates.check(&order, &mut tick);
         // A gate that the user ended has not spoken: it is run again when the run goes on.
         if let Some(end) = &result.end
@@ -161,10 +227,9 @@ impl Engine<'_> {
     /// Notes what an agent said that was asked for the verdict of a gate. What it did to the
     /// tree and to the history is undone first: a verdict is words.
     pub(super) fn hear_verdict(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
-        if let Some(as_seen) = self.as_seen()
-            && let Some(now) = self.ports.vcs.observe(&as_seen, &[])?
-        {
-            self.undo_strays(gate, &as_seen, &now)?;
+        if let Some(as_seen) = self.as_seen() {
+            let name = &self.state.recipe.gates[gate].name;
+            self.undo_strays(&format!("the reviewer of `{name}`"), &as_seen)?;
         }
         let end = self.current(|current| current.gate.end.clone()).flatten();
         let result = verdict(&self.state.recipe.gates[gate], severity, end.as_ref());
@@ -173,24 +238,33 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Undoes what a reviewer did beside giving its verdict.
-    fn undo_strays(
-        &mut self,
-        gate: usize,
-        as_seen: &Checkpoint,
-        now: &Observation,
-    ) -> Result<(), Trouble> {
-        let seen = self.current(|current| current.observed_tree().cloned()).flatten();
+    /// Undoes what an agent did that was asked for a commit message: nothing that comes after
+    /// the gates may join what they passed.
+    pub(super) fn hear_message(&mut self) -> Result<(), Trouble> {
+        let before = self.current(|current| current.unheard.clone()).flatten();
+        let kept = match before {
+            Some(before) => self.undo_strays("the agent asked for a commit message", &before)?,
+            None => None,
+        };
+        self.record(Event::Landed { landed: Landed::Heard { kept } })?;
+        Ok(())
+    }
+
+    /// Undoes what somebody did who was asked for words only. Returns the ref that keeps it.
+    fn undo_strays(&mut self, who: &str, before: &Checkpoint) -> Result<Option<String>, Trouble> {
+        let Checkpoint::Git { tree, .. } = before else { return Ok(None) };
+        let Some(now) = self.ports.vcs.observe(before, &[])? else { return Ok(None) };
         let did = match now.history {
-            History::Same if seen.as_ref() == Some(&now.tree) => None,
+            History::Same if tree.as_ref() == Some(&now.tree) => None,
             History::Same => Some("changed files"),
             History::Advanced { .. } => Some("made commits"),
             History::Rewritten => Some("rewrote the history or switched the branch"),
         };
         let mut said = Vec::new();
+        let mut kept = None;
         if let Some(did) = did {
-            let kept = self.ports.vcs.rollback(&self.mark(), as_seen)?;
-            let place = kept.map(|kept| format!("; kept on {kept}")).unwrap_or_default();
+            kept = self.ports.vcs.rollback(&self.mark(), before)?;
+            let place = kept.as_ref().map(|kept| format!("; kept on {kept}")).unwrap_or_default();
             said.push(format!("{did}, which was undone{place}"));
         }
         if !now.meddling.is_empty() {
@@ -198,10 +272,9 @@ impl Engine<'_> {
             said.push(format!("changed these files, which were put back: {paths}"));
         }
         for said in said {
-            let name = &self.state.recipe.gates[gate].name;
-            self.record(Event::Warned { text: format!("the reviewer of `{name}` {said}") })?;
+            self.record(Event::Warned { text: format!("{who} {said}") })?;
         }
-        Ok(())
+        Ok(kept)
     }
 
     /// Refuses work that changed what it may not change. Where only some paths may change, the

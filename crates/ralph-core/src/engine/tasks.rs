@@ -8,7 +8,7 @@ use crate::claim::Claim;
 use crate::edits;
 use crate::event::{Checkpoint, Event, Landed};
 use crate::judge::Verdict;
-use crate::ports::{Moment, ShelveOrder, TasksFound, View};
+use crate::ports::{ListOrder, Look, Moment, ShelveOrder, TasksFound, View};
 use crate::recipe::TaskWork;
 use crate::rules::Turn;
 use crate::settle::{self, FailedAttempt};
@@ -40,7 +40,8 @@ impl Engine<'_> {
     /// journal, and the run goes on.
     pub(super) fn write_tasks(&mut self) -> Result<(), EngineError> {
         if let (Some(work), Some(board)) = (self.work(), &self.state.board) {
-            let written = self.ports.store.write_tasks(&work.file, &board.list);
+            let order = ListOrder { list: &board.list, changes: &[], touched: &board.touched };
+            let written = self.ports.store.write_tasks(&work.file, &order);
             self.told(written)?;
         }
         self.record(Event::TasksWritten)
@@ -51,12 +52,9 @@ impl Engine<'_> {
         let settled = self.current(|current| choose::settled(&self.state, current)).flatten();
         if let (Some(work), Some(board), Some(settled)) = (self.work(), &self.state.board, settled)
         {
-            let mut list = board.list.clone();
-            for change in &settled.changes {
-                // A change that does not fit was refused when it was weighed.
-                let _ = list.apply(change);
-            }
-            let written = self.ports.store.write_tasks(&work.file, &list);
+            let (list, changes) = (&board.list, &settled.changes[..]);
+            let order = ListOrder { list, changes, touched: &board.touched };
+            let written = self.ports.store.write_tasks(&work.file, &order);
             self.told(written)?;
             self.note_progress(&work, &settled)?;
         }
@@ -65,12 +63,14 @@ impl Engine<'_> {
 
     /// Looks whether somebody edited the task file, and takes over what may be taken over. Returns
     /// whether that was anything: a file that cannot be put right is no reason to look again.
-    pub(super) fn tasks_were_edited(&mut self) -> Result<bool, EngineError> {
+    pub(super) fn tasks_were_edited(&mut self, look: Look) -> Result<bool, EngineError> {
         let (Some(work), Some(board)) = (self.work(), &self.state.board) else {
             return Ok(false);
         };
         let current = self.state.current.as_ref().and_then(|current| current.task.as_ref());
-        let (list, remarks) = match self.ports.store.look_at_tasks(&work.file, &board.list) {
+        let found = self.ports.store.look_at_tasks(&work.file, &board.list, look);
+        self.look = Look::Outside;
+        let (list, remarks) = match found {
             TasksFound::Same => return Ok(false),
             TasksFound::Edited(found) => {
                 let merged = edits::merge(&board.list, &found, current);
@@ -103,8 +103,9 @@ impl Engine<'_> {
         if current.claim.is_some() {
             return Ok(());
         }
-        let found = self.ports.store.look_at_tasks(&work.file, &board.list);
+        let found = self.ports.store.look_at_tasks(&work.file, &board.list, Look::Content);
         let turn = Turn { role: current.role, task: current.task.clone(), review: work.review };
+        self.look = Look::Outside;
         let claim = Claim::read(&board.list, found, &turn);
         self.record(Event::Claimed { claim })
     }
@@ -113,7 +114,7 @@ impl Engine<'_> {
     /// cut short must not pass for a fact when the next run reads it.
     pub(super) fn leave_list_right(&mut self) -> Result<(), EngineError> {
         if !self.state.recipe.is_kept_by_agent() {
-            self.tasks_were_edited()?;
+            self.tasks_were_edited(Look::Content)?;
             return Ok(());
         }
         let is_unheard = self.current(|current| {
@@ -123,9 +124,13 @@ impl Engine<'_> {
             self.hear_claim()?;
         }
         let (Some(work), Some(board)) = (self.work(), &self.state.board) else { return Ok(()) };
-        match self.ports.store.look_at_tasks(&work.file, &board.list) {
+        match self.ports.store.look_at_tasks(&work.file, &board.list, Look::Content) {
             TasksFound::Same => Ok(()),
-            TasksFound::Edited(_) | TasksFound::Broken { .. } => self.write_tasks(),
+            TasksFound::Edited(_) | TasksFound::Broken { .. } => {
+                let list = Box::new(board.list.clone());
+                self.record(Event::TasksRead { list, remarks: Vec::new() })?;
+                self.write_tasks()
+            }
         }
     }
 

@@ -98,22 +98,20 @@ impl Found {
 
     /// Adds the paths that stand as texts in the code of another language.
     fn code(&mut self, code: &str) {
-        let deeds = interpreter::deeds(code);
+        let mode = if interpreter::does(code, Deed::Removes) {
+            Mode::Remove
+        } else if interpreter::does(code, Deed::Writes) {
+            Mode::Write
+        } else {
+            Mode::Read
+        };
         for text in interpreter::texts(code) {
             let is_path = !text.contains(char::is_whitespace)
                 && (text.starts_with(['/', '~', '.']) || text.contains('/'))
                 && !text.contains("://");
-            if !is_path {
-                continue;
+            if is_path {
+                self.add_text(&text, mode);
             }
-            let mode = if deeds.contains(&Deed::Removes) {
-                Mode::Remove
-            } else if deeds.contains(&Deed::Writes) {
-                Mode::Write
-            } else {
-                Mode::Read
-            };
-            self.add_text(&text, mode);
         }
     }
 }

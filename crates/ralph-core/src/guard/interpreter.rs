@@ -8,9 +8,6 @@ use super::lower::{Command, Word, base64, hex};
 /// Code that is longer is not looked at: it is a program, and out of the guard's reach.
 const LONGEST: usize = 64 * 1024;
 
-/// The most texts that are looked at.
-const MOST_TEXTS: usize = 64;
-
 /// Calls that start programs.
 const STARTS: [&str; 22] = [
     "os.system",
@@ -189,33 +186,24 @@ pub(super) fn code(name: &str, command: &Command) -> Option<String> {
     (!code.is_empty() && code.len() <= LONGEST).then_some(code)
 }
 
-/// Returns what code does.
-pub(super) fn deeds(code: &str) -> Vec<Deed> {
+/// Returns whether code does something.
+pub(super) fn does(code: &str, deed: Deed) -> bool {
     let has = |words: &[&str]| words.iter().any(|word| code.contains(word));
-    let mut deeds = Vec::new();
-    if has(&STARTS) {
-        deeds.push(Deed::Starts);
+    match deed {
+        Deed::Starts => has(&STARTS),
+        Deed::Removes => has(&REMOVES),
+        Deed::Writes => has(&WRITES),
+        Deed::Connects => {
+            has(&["socket", "Socket", "net.connect", "fsockopen", "/inet/tcp"])
+                && has(&["dup2", "pty.spawn", "/bin/sh", "/bin/bash", "exec", "spawn", "system"])
+        }
+        Deed::Decodes => {
+            let decoders = ["b64decode", "fromhex", "atob(", "Buffer.from(", "decode64"];
+            (has(&decoders) || has(&["unhexlify", "unpack("]))
+                && has(&["exec(", "eval(", "eval ", "system", "subprocess", "Function("])
+        }
+        Deed::Multiplies => multiplies(code),
     }
-    if has(&REMOVES) {
-        deeds.push(Deed::Removes);
-    }
-    if has(&WRITES) {
-        deeds.push(Deed::Writes);
-    }
-    let connects = has(&["socket", "Socket", "net.connect", "fsockopen", "/inet/tcp"]);
-    let shell = has(&["dup2", "pty.spawn", "/bin/sh", "/bin/bash", "exec", "spawn", "system"]);
-    if connects && shell {
-        deeds.push(Deed::Connects);
-    }
-    let decodes =
-        has(&["b64decode", "fromhex", "atob(", "Buffer.from(", "decode64", "unhexlify", "unpack("]);
-    if decodes && has(&["exec(", "eval(", "eval ", "system", "subprocess", "Function("]) {
-        deeds.push(Deed::Decodes);
-    }
-    if multiplies(code) {
-        deeds.push(Deed::Multiplies);
-    }
-    deeds
 }
 
 /// Returns whether code starts processes in a loop that neither ends nor waits.
@@ -230,7 +218,7 @@ fn multiplies(code: &str) -> bool {
 
 /// Returns the texts in code that may be commands for a shell, if the code starts programs.
 pub(super) fn shell_texts(code: &str) -> Vec<String> {
-    if !deeds(code).contains(&Deed::Starts) {
+    if !does(code, Deed::Starts) {
         return Vec::new();
     }
     let texts = texts(code);
@@ -261,7 +249,7 @@ pub(super) fn texts(code: &str) -> Vec<String> {
                 other => text.push(other),
             }
         }
-        if !text.is_empty() && texts.len() < MOST_TEXTS {
+        if !text.is_empty() {
             texts.push(text);
         }
     }
@@ -274,6 +262,14 @@ mod tests {
 
     #[test]
     fn code_is_told_by_its_calls() {
+        let all = [
+            Deed::Starts,
+            Deed::Removes,
+            Deed::Writes,
+            Deed::Connects,
+            Deed::Decodes,
+            Deed::Multiplies,
+        ];
         for (code, expect) in [
             ("print(1)", vec![]),
             ("import os; os.system('id')", vec![Deed::Starts]),
@@ -286,7 +282,8 @@ mod tests {
             ("while True:\n  if os.fork(): os.wait()", vec![]),
             ("pid = os.fork()", vec![]),
         ] {
-            assert_eq!(deeds(code), expect, "{code}");
+            let deeds: Vec<Deed> = all.into_iter().filter(|it| does(code, *it)).collect();
+            assert_eq!(deeds, expect, "{code}");
         }
         let code = "subprocess.run(['rm', \"-rf\", '/'])";
         assert_eq!(shell_texts(code), ["rm", "-rf", "/", "rm -rf /"]);

@@ -35,6 +35,6 @@ pub(super) use word::{GLOBS, STAR, UNKNOWN};
 /// everything that was found until then.
 pub fn lower(text: &str, start: &Start) -> Lowered {
     let mut walker = walk::Walker::new(start);
-    walker.text(text);
+    walker.whole(text);
     walker.finish()
 }

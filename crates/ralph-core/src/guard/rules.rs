@@ -169,6 +169,7 @@ impl<'a> Act<'a> {
     /// Returns the commands whose output it reads, through pipes and through substitutions.
     pub(super) fn sources(&self) -> Vec<&'a Command> {
         let mut found: Vec<&Command> = Vec::new();
+        let mut known = vec![false; self.all.len()];
         let mut open: Vec<usize> = self.command.fed_by.clone();
         let name = self.name();
         if !name.is_empty() {
@@ -180,7 +181,7 @@ impl<'a> Act<'a> {
             let mut next = Vec::new();
             for at in open {
                 if let Some(command) = self.all.get(at)
-                    && !found.iter().any(|known| std::ptr::eq(*known, command))
+                    && !std::mem::replace(&mut known[at], true)
                 {
                     found.push(command);
                     next.extend(command.fed_by.iter().copied());

@@ -76,6 +76,26 @@ fn settings_in_front_do_not_hide_a_program() {
 }
 
 #[test]
+fn many_words_in_front_do_not_hide_a_program() {
+    let many = format!("{}rm -rf /", "env ".repeat(20));
+    for said in [
+        many.as_str(),
+        "echo / | xargs env rm -rf",
+        "echo / | xargs xargs rm -rf",
+        "echo / | xargs -I{} nice rm -rf {}",
+        "find . -exec rm -rf + / \\;",
+        "find . -exec find . -exec rm -rf / \\;",
+        &format!("echo {} / | xargs rm -rf", "x ".repeat(40)),
+        &format!("printf '{}/' | xargs -I{{}} rm -rf {{}}", "x\\n".repeat(40)),
+        &format!("parallel rm -rf ::: {} /", "x ".repeat(40)),
+        &format!("python3 -c 'import os; {} os.system(\"rm -rf /\")'", "\"a\";".repeat(70)),
+        "x=/; [ 1 ] || x=a; [ 1 ] || x=b; [ 1 ] || x=c; [ 1 ] || x=d; rm -rf $x",
+    ] {
+        assert!(denied("Bash", said, Keeper::Ralph).is_some(), "{said}");
+    }
+}
+
+#[test]
 fn the_tables_of_commands_are_judged_as_they_say() {
     let mut wrong = Vec::new();
     for (expect, text) in TABLES {

@@ -2,6 +2,8 @@
 //! and misremember files. What cannot be read of it is left out; where there is nothing to
 //! read, ralph derives an account from git and the agent's last words.
 
+use std::sync::LazyLock;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -80,6 +82,11 @@ fn derived(words: &str, task: &TaskId) -> Handoff {
 
 /// Returns the JSON Schema that agents are held to.
 pub fn schema() -> Value {
+    SCHEMA.clone()
+}
+
+/// The schema: to make it takes a hundred small maps.
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let text = || json!({"type": "string"});
     let texts = || json!({"type": "array", "items": {"type": "string"}});
     let object = |properties: Value, required: &[&str]| json!({"type": "object", "properties": properties, "required": required});
@@ -145,7 +152,7 @@ pub fn schema() -> Value {
             "constraints_discovered",
         ],
     )
-}
+});
 
 #[cfg(test)]
 mod tests {

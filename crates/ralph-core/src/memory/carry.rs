@@ -16,7 +16,7 @@ use super::{Memory, Since};
 pub const MOST_ITEMS: usize = 100;
 
 /// How long each of them may be.
-pub const ITEM_CHARS: usize = 400;
+pub(crate) const ITEM_CHARS: usize = 400;
 
 /// How many items that were left out are named one by one.
 const NAMED: usize = 50;

@@ -117,6 +117,7 @@ fn iteration(role: Role, verdict: Verdict, handoff: Option<Handoff>) -> Iteratio
             compacted: None,
         }),
         message: Asking::default(),
+        unheard: None,
         landed: Vec::new(),
     }
 }

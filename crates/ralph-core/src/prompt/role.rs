@@ -80,7 +80,7 @@ impl RolePrompt {
 
 /// Every variable of ralph's own, with its meaning. Those from `TASK` on are sections: they
 /// bring their heading, and are nothing at all where there is nothing to say.
-pub const VARIABLES: [(&str, &str); 25] = [
+pub(crate) const VARIABLES: [(&str, &str); 25] = [
     ("ROLE", "`implement`, `fix`, `review` or `compact`"),
     ("MODE", "the same as `ROLE`"),
     ("ITERATION", "the number of the iteration"),

@@ -247,12 +247,6 @@ impl Span {
         self.tokens = self.tokens.plus(next.tokens);
         self.left = next.left;
     }
-
-    /// Returns how many of its iterations came to something of this tone.
-    pub fn with_tone(&self, tone: Tone) -> u32 {
-        let matching = self.came_to.iter().filter(|((_, came_to), _)| came_to.tone() == tone);
-        matching.map(|(_, count)| count).sum()
-    }
 }
 
 /// Returns what is left to do: tasks that are neither done nor left out, or else open items of the
@@ -383,7 +377,9 @@ mod tests {
             assert!(spans.len() >= count.min(60) as usize, "{count}: {}", spans.len());
             assert_eq!(spans.iter().map(|span| span.count).sum::<u32>(), count);
             assert_eq!(spans.iter().map(|span| span.ran.0).sum::<u64>(), u64::from(count) * 10);
-            let bad: u32 = spans.iter().map(|span| span.with_tone(Tone::Bad)).sum();
+            let came_to = spans.iter().flat_map(|span| &span.came_to);
+            let bad = came_to.filter(|((_, it), _)| it.tone() == Tone::Bad);
+            let bad: u32 = bad.map(|(_, count)| count).sum();
             assert_eq!(bad, count / 3);
             assert_eq!(spans.last().and_then(|span| span.left), Some(20_000 - count));
             for pair in spans.windows(2) {

@@ -111,7 +111,7 @@ impl Divergence {
 }
 
 /// Returns how a new complaint shows that the reviews do not get anywhere, if it does.
-pub fn assess(earlier: &[Complaint], new: &Complaint) -> Option<Divergence> {
+pub(crate) fn assess(earlier: &[Complaint], new: &Complaint) -> Option<Divergence> {
     let alike = earlier.iter().rev().take_while(|complaint| complaint.is_like(new)).count() + 1;
     if alike >= ALIKE {
         return Some(Divergence::SameComplaint { times: u32::try_from(alike).unwrap_or(u32::MAX) });

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::asking::Asking;
 use crate::claim::{Claim, ClaimFile};
 use crate::control::Note;
-use crate::event::{Checkpoint, Landed, Observation, Purpose, Recorded, TreeId};
+use crate::event::{CheckedOut, Checkpoint, Landed, Observation, Purpose, Recorded, TreeId};
 use crate::gate::GateResult;
 use crate::ids::{IterationNumber, Role, TaskId};
 use crate::judge::{Feedback, Judgement};
@@ -52,6 +52,9 @@ pub struct Iteration {
     pub judgement: Option<Judgement>,
     /// The question for a commit message.
     pub message: Asking,
+    /// The state in which everything was when it was asked, until it was seen to that it is still so.
+    #[serde(default)]
+    pub unheard: Option<Checkpoint>,
     /// What the landing did so far.
     pub landed: Vec<Landed>,
 }
@@ -90,6 +93,7 @@ impl Iteration {
             gates: Vec::new(),
             judgement: None,
             message: Asking::default(),
+            unheard: None,
             landed: Vec::new(),
         }
     }
@@ -104,13 +108,33 @@ impl Iteration {
         self.landed.retain(|landed| match landed {
             Landed::ListWritten => false,
             Landed::Surveyed { .. } => is_committed,
-            Landed::Committed { .. }
+            Landed::Heard { .. }
+            | Landed::Committed { .. }
             | Landed::NothingToCommit
             | Landed::CommitRefused { .. }
             | Landed::ScmRan { .. }
             | Landed::Shelved { .. }
             | Landed::RolledBack { .. } => true,
         });
+    }
+
+    /// Returns the state that is about to be committed, where git was asked.
+    pub(super) fn surveyed(&self) -> Option<Checkpoint> {
+        self.landed.iter().find_map(|landed| match landed {
+            Landed::Surveyed { tree, checked_out: Some(CheckedOut { head, branch }), .. } => {
+                let (head, branch) = (head.clone(), branch.clone());
+                Some(Checkpoint::Git { head, branch, tree: tree.clone() })
+            }
+            Landed::Surveyed { checked_out: None, .. }
+            | Landed::Heard { .. }
+            | Landed::Committed { .. }
+            | Landed::NothingToCommit
+            | Landed::CommitRefused { .. }
+            | Landed::ScmRan { .. }
+            | Landed::ListWritten
+            | Landed::Shelved { .. }
+            | Landed::RolledBack { .. } => None,
+        })
     }
 
     /// Returns the question that an answer is for.
@@ -136,12 +160,12 @@ impl Iteration {
     }
 
     /// Returns the tree the agent left.
-    pub fn observed_tree(&self) -> Option<&TreeId> {
+    pub(crate) fn observed_tree(&self) -> Option<&TreeId> {
         self.observation().map(|observation| &observation.tree)
     }
 
     /// Returns the paths that changed.
-    pub fn observed_files(&self) -> Vec<String> {
+    pub(crate) fn observed_files(&self) -> Vec<String> {
         let files = self.observation().into_iter().flat_map(|observation| &observation.files);
         files.map(|file| file.path.clone()).collect()
     }

@@ -189,7 +189,7 @@ impl HostPattern {
     }
 
     /// Returns the port, where it is this machine that the pattern names.
-    pub fn loopback_port(&self) -> Option<u16> {
+    pub(crate) fn loopback_port(&self) -> Option<u16> {
         match &self.hosts {
             Hosts::This(host) if host.is_loopback() => self.port,
             Hosts::This(_) | Hosts::Below(_) => None,

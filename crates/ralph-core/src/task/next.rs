@@ -84,8 +84,7 @@ impl TaskList {
     /// with another's; then the lowest order decides, then the order of the file. Only
     /// implementing waits for dependencies: what is reviewed or mended is already there.
     pub fn next(&self, review: ReviewPolicy, retrying: Retrying) -> Next<'_> {
-        // Made only if a task has dependencies.
-        let mut places: Option<BTreeMap<&str, usize>> = None;
+        let mut finder = Finder { list: self, looks: 0, places: None };
         let mut best = None;
         for (at, task) in self.tasks.iter().enumerate() {
             let Some(role) = role(task, review, retrying) else { continue };
@@ -95,11 +94,8 @@ impl TaskList {
             if best.is_some_and(|best| best <= key) {
                 continue;
             }
-            if role == Turn::Implement && !task.depends_on.is_empty() {
-                let places = places.get_or_insert_with(|| self.places());
-                if !task.depends_on.iter().all(|id| self.is_done_at(places, id)) {
-                    continue;
-                }
+            if role == Turn::Implement && !task.depends_on.iter().all(|id| finder.is_done(id)) {
+                continue;
             }
             best = Some(key);
         }
@@ -159,9 +155,31 @@ impl TaskList {
         }
         waiting
     }
+}
 
-    fn is_done_at(&self, places: &BTreeMap<&str, usize>, id: &TaskId) -> bool {
-        places.get(id.0.as_str()).is_some_and(|&at| self.tasks[at].status.is_done())
+/// Laying out where all tasks stand takes as long as going through the list some ten times.
+const LOOKS: usize = 8;
+
+/// Finds tasks by their ids, be it a few or all of them.
+struct Finder<'a> {
+    list: &'a TaskList,
+    /// How often the list was gone through.
+    looks: usize,
+    /// Where the tasks stand, once many were looked for.
+    places: Option<BTreeMap<&'a str, usize>>,
+}
+
+impl Finder<'_> {
+    fn is_done(&mut self, id: &TaskId) -> bool {
+        let list = self.list;
+        self.looks += 1;
+        let task = if self.looks <= LOOKS {
+            list.task(id)
+        } else {
+            let places = self.places.get_or_insert_with(|| list.places());
+            places.get(id.0.as_str()).map(|&at| &list.tasks[at])
+        };
+        task.is_some_and(|task| task.status.is_done())
     }
 }
 

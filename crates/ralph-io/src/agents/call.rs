@@ -41,7 +41,7 @@ pub struct Call {
 /// What a call needs to know of the world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallContext {
-    /// Where the caller has written the prompt, if [`CallContext::needs_prompt_file`] says so.
+    /// Where the caller has written the prompt.
     pub prompt_file: PathBuf,
     /// The executable of ralph itself, which contains the scripted agent.
     pub self_exe: PathBuf,
@@ -79,13 +79,6 @@ pub struct SystemPrompt {
     pub file: PathBuf,
     /// What it says.
     pub text: String,
-}
-
-impl CallContext {
-    /// Returns whether the call of a request names the prompt file, so that it has to be there.
-    pub fn needs_prompt_file(request: &Request) -> bool {
-        request.agent.flags.iter().any(|flag| flag.contains(PROMPT_FILE))
-    }
 }
 
 /// Whose rights an agent will have.

@@ -130,6 +130,17 @@ pub(super) fn class_of(words: &str, status: Option<u16>) -> Option<FailureClass>
     })
 }
 
+/// Returns the class that the words of an agent's own stand for: a limit before all, then the first
+/// row with one of them in it, in lower case.
+pub(super) fn class_in(rows: &[(FailureClass, &[&str])], words: &str) -> Option<FailureClass> {
+    if limit_words::is_limit(words) {
+        return Some(FailureClass::RateLimited { resets_at: None });
+    }
+    let words = words.to_lowercase();
+    let has_one_of = |known: &[&str]| known.iter().any(|known| words.contains(known));
+    rows.iter().find(|(_, known)| has_one_of(known)).map(|(class, _)| class.clone())
+}
+
 /// Returns what an error means whose words may name a status: the weakest sign.
 pub(super) fn class_of_words(words: &str) -> Option<FailureClass> {
     class_of(words, None).or_else(|| class_of_status(status_in(words)?))

@@ -1,5 +1,5 @@
-//! What agents that print one JSON event per line have in common: lines that hold more or less
-//! than one object, fields of an unexpected type, and words that come in pieces.
+//! What agents that print one JSON event per line have in common: fields of an
+//! unexpected type, and words that come in pieces.
 //!
 //! Not here: any agent's events.
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::call::has_flag;
 use super::fields::{Text, lenient};
-use super::translator::{Heard, Weight, bounded};
+use super::translator::bounded;
 
 /// How much of a tool's output an event carries. The whole is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
@@ -21,41 +21,6 @@ pub(super) const GLANCE_CHARS: usize = 200;
 
 /// How much of an open message is kept to compare it with its whole. A longer one is told twice.
 const MOST_SAID_BYTES: usize = 1 << 20;
-
-/// Reads the objects of a line one by one; what none of them can be is shown as it is.
-///
-/// `read` returns none for an object that it does not know. Of glued lines the last counts: a
-/// result with a new turn behind it is not final.
-pub(super) fn read_objects(line: &str, mut read: impl FnMut(&str) -> Option<Heard>) -> Heard {
-    let mut all = Heard::nothing(Weight::Noise);
-    let mut rest = line.trim();
-    while !rest.is_empty() {
-        let (piece, heard) = match object_at(rest) {
-            Some(object) => (object, read(object)),
-            // An object inside a broken one may be words of the model: it is no line.
-            None if rest.starts_with('{') => (rest, None),
-            None => (rest.split_at(rest.find('{').unwrap_or(rest.len())).0, None),
-        };
-        let heard = heard.unwrap_or_else(|| {
-            Heard::of(vec![AgentEvent::Unparsed { line: bounded(piece.trim_end()) }])
-        });
-        all.events.extend(heard.events);
-        if heard.weight != Weight::Noise {
-            all.weight = heard.weight;
-        }
-        rest = rest[piece.len()..].trim_start();
-    }
-    all
-}
-
-/// Returns the whole object that a text begins with.
-fn object_at(text: &str) -> Option<&str> {
-    if !text.starts_with('{') {
-        return None;
-    }
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
-    values.next()?.ok().map(RawValue::get)
-}
 
 /// What every event has.
 #[derive(Debug, Deserialize)]

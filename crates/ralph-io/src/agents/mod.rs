@@ -27,11 +27,10 @@ mod mcp;
 mod opencode;
 mod own_calls;
 mod pi;
+mod pieces;
 mod qwen;
 #[cfg(test)]
 pub(crate) mod recorded;
-#[cfg(test)]
-mod replayed;
 mod retired;
 mod sim;
 mod text;

@@ -150,6 +150,18 @@ impl Heard {
     pub(super) fn nothing(weight: Weight) -> Self {
         Self { events: Vec::new(), weight }
     }
+
+    /// Returns what a line of stderr says. It is shown, and never counts as the agent's words or life.
+    pub(crate) fn on_stderr(line: &str) -> Self {
+        let text = line.trim_end();
+        let notice = (!text.is_empty()).then(|| AgentEvent::Notice { text: bounded(text) });
+        Self::of(notice.into_iter().collect())
+    }
+
+    /// Returns what a text says that nobody understands.
+    pub(super) fn unparsed(text: &str) -> Self {
+        Self::of(vec![AgentEvent::Unparsed { line: bounded(text) }])
+    }
 }
 
 fn weight_of(event: &AgentEvent) -> Weight {
@@ -213,15 +225,6 @@ impl Translator {
         heard.into()
     }
 
-    /// Takes in a line of stderr. It is shown, and never counts as the agent's words or life.
-    pub fn stderr_line(&mut self, line: &str) -> Heard {
-        let text = line.trim_end();
-        if text.is_empty() {
-            return Heard::nothing(Weight::Noise);
-        }
-        Heard::of(vec![AgentEvent::Notice { text: bounded(text) }])
-    }
-
     /// Returns what was held back, once stdout is at its end. Its events belong to the reading.
     pub fn finish(&mut self) -> Heard {
         match &mut self.0 {
@@ -264,7 +267,7 @@ impl Translator {
     }
 
     /// Returns the MCP servers that did not come up, with how they stand. Only Claude Code tells.
-    pub fn servers_down(&self) -> &[String] {
+    pub(crate) fn servers_down(&self) -> &[String] {
         match &self.0 {
             Dialect::Claude(translator) => translator.servers_down(),
             Dialect::ClaudeText(_)
@@ -286,7 +289,7 @@ impl Translator {
 
     /// Returns why the hooks of ralph's plugin did not run, where a session began without them.
     /// Only a stream of events tells.
-    pub fn missing_hooks(&self) -> Option<&str> {
+    pub(crate) fn missing_hooks(&self) -> Option<&str> {
         match &self.0 {
             Dialect::Claude(translator) => translator.missing_hooks(),
             Dialect::ClaudeText(_)

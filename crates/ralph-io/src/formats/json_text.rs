@@ -21,6 +21,15 @@ pub struct Position {
 impl Position {
     /// The beginning of a text.
     pub const START: Self = Self { line: 1, column: 1 };
+
+    /// Returns where the character behind this one stands.
+    #[must_use]
+    pub fn behind(self, character: char) -> Self {
+        match character {
+            '\n' => Self { line: self.line + 1, column: 1 },
+            _ => Self { column: self.column + 1, ..self },
+        }
+    }
 }
 
 /// Why a text is not JSON.
@@ -116,7 +125,7 @@ pub fn members<'a>(text: &'a str, object: &Range<usize>) -> Vec<Member<'a>> {
 }
 
 /// Returns where the elements of a list stand.
-pub fn elements(text: &str, list: &Range<usize>) -> Vec<Range<usize>> {
+pub(crate) fn elements(text: &str, list: &Range<usize>) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut elements = Vec::new();
     let mut at = after_space(bytes, list.start + 1);
@@ -148,9 +157,8 @@ pub fn positions(text: &str, offsets: impl IntoIterator<Item = usize>) -> Vec<Po
     for offset in offsets {
         for character in text[at..offset].chars() {
             here = match character {
-                '\n' => Position { line: here.line + 1, column: 1 },
                 '\u{feff}' if here == Position::START => here,
-                _ => Position { column: here.column + 1, ..here },
+                other => here.behind(other),
             };
         }
         at = offset;

@@ -21,6 +21,8 @@ pub(super) struct Document {
     pub(super) text: String,
     pub(super) list: TaskList,
     pub(super) places: Places,
+    /// How often the text was changed.
+    pub(super) edits: u64,
 }
 
 impl Document {
@@ -110,7 +112,7 @@ impl Document {
         };
         let start = range.start + before.len();
         let text = format!("{before}{object}{after}");
-        self.text.replace_range(range.clone(), &text);
+        self.replace(range.clone(), &text);
         self.shift(at, text.len(), range.len());
         self.places.tasks.insert(at, start..start + object.len());
     }
@@ -123,17 +125,24 @@ impl Document {
             (None, Some(before)) => before.end..place.end,
             (None, None) => self.places.list.start + 1..self.places.list.end - 1,
         };
-        self.text.replace_range(range.clone(), "");
+        self.replace(range.clone(), "");
         self.places.tasks.remove(at);
         self.shift(at, 0, range.len());
     }
 
     /// Replaces bytes within a task.
     fn splice(&mut self, at: usize, range: Range<usize>, text: &str) {
-        self.text.replace_range(range.clone(), text);
+        self.replace(range.clone(), text);
         self.shift(at + 1, text.len(), range.len());
         let end = &mut self.places.tasks[at].end;
         *end = *end + text.len() - range.len();
+    }
+
+    fn replace(&mut self, range: Range<usize>, text: &str) {
+        if self.text[range.clone()] != *text {
+            self.edits += 1;
+            self.text.replace_range(range, text);
+        }
     }
 
     /// Moves what stands behind a change: the tasks from `from` on, and the ends around them.

@@ -3,10 +3,10 @@
 //! Not here: how its text is understood (`task_reader`) and changed (`task_editor`).
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ralph_core::task::{ChangeError, TaskChange, TaskList};
@@ -28,13 +28,39 @@ const LARGEST: u64 = 64 << 20;
 pub struct TaskFile {
     path: PathBuf,
     document: Document,
-    /// What the file holds on disk.
-    written: String,
+    /// What the file holds on disk, where changes were made that are not written.
+    before: Option<String>,
+    /// What it looked like when it was read or written.
+    signs: Option<Signs>,
+}
+
+/// What tells a changed file from outside. The time of the last change cannot be set back, but it
+/// is as coarse as the file system likes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Signs {
+    file: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Signs {
+    fn of(file: &Metadata) -> Self {
+        Self {
+            file: (file.dev(), file.ino()),
+            size: file.len(),
+            modified: (file.mtime(), file.mtime_nsec()),
+            changed: (file.ctime(), file.ctime_nsec()),
+        }
+    }
 }
 
 /// Why a task file was not written. What was on disk is there still.
 #[derive(Debug, Error)]
 pub enum WriteError {
+    /// A change does not fit the list.
+    #[error(transparent)]
+    Unfit(#[from] ChangeError),
     /// Somebody else changed it meanwhile.
     #[error("`{}` was changed by someone else meanwhile", .0.display())]
     Changed(PathBuf),
@@ -51,7 +77,8 @@ pub enum WriteError {
 impl TaskFile {
     /// Reads a file, or tells everything that is wrong with it.
     pub fn read(path: &Path) -> Result<Self, Vec<FileProblem>> {
-        Self::from_text(path, read_text(path)?)
+        let (text, signs) = read_text(path)?;
+        Ok(Self { signs: Some(signs), ..Self::from_text(path, text)? })
     }
 
     /// Reads a text as if it were that of a file.
@@ -59,15 +86,15 @@ impl TaskFile {
         let root = root_of(path, &text)?;
         let (list, places) =
             task_reader::read(&text, &root).map_err(|found| located(path, &text, found))?;
-        let written = text.clone();
-        Ok(Self { path: path.into(), document: Document { text, list, places }, written })
+        let document = Document { text, list, places, edits: 0 };
+        Ok(Self { path: path.into(), document, before: None, signs: None })
     }
 
     /// Reads the list of a file in spite of faults in it, such as a task that is done and yet
     /// under review; none where a field cannot be read. Tells everything that is wrong.
     pub fn read_in_spite(path: &Path) -> (Option<TaskList>, Vec<FileProblem>) {
         let read = || {
-            let text = read_text(path)?;
+            let (text, _) = read_text(path)?;
             let root = root_of(path, &text)?;
             let (read, found) = task_reader::read_in_spite(&text, &root);
             Ok((read.map(|(list, _)| list), located(path, &text, found)))
@@ -97,7 +124,10 @@ impl TaskFile {
 
     /// Makes changes: all of them, or none. The file on disk stays as it is until [`Self::write`].
     pub fn apply(&mut self, changes: &[TaskChange]) -> Result<(), ChangeError> {
-        self.document.apply(changes)
+        let before = self.before.take().unwrap_or_else(|| self.document.text.clone());
+        let done = self.document.apply(changes);
+        self.before = Some(before).filter(|before| *before != self.document.text);
+        done
     }
 
     /// Tells what is wrong with the tasks after changes, if anything is.
@@ -111,7 +141,7 @@ impl TaskFile {
         if fs::symlink_metadata(&self.path).is_ok_and(|there| there.is_symlink()) {
             return Err(vec![whole(&self.path, None, "is a link", "write a file in its place")]);
         }
-        let Document { text, list, places } = &self.document;
+        let Document { text, list, places, edits: _ } = &self.document;
         let problems = if list.tasks.is_empty() {
             vec![Found {
                 offset: places.list.start,
@@ -127,64 +157,95 @@ impl TaskFile {
 
     /// Tells which skills open tasks name and nobody has; `has` knows those of the project.
     pub fn check_skills(&self, has: impl FnMut(&str) -> bool) -> Result<(), Vec<FileProblem>> {
-        let Document { text, list, places } = &self.document;
+        let Document { text, list, places, edits: _ } = &self.document;
         let problems = task_reader::find(text, places, &list.skill_problems(has));
         if problems.is_empty() { Ok(()) } else { Err(located(&self.path, text, problems)) }
     }
 
-    /// Returns whether the file on disk is still what was read or written last. That costs a
+    /// Returns whether the file on disk still holds what was read or written last. That costs a
     /// fraction of reading it anew.
-    pub fn is_current(&self) -> bool {
-        open(&self.path).is_ok_and(|file| holds(file, self.written.as_bytes()))
+    pub fn is_current(&mut self) -> bool {
+        let expect = self.before.as_ref().unwrap_or(&self.document.text);
+        let Ok((file, signs)) = open(&self.path) else { return false };
+        let is_same = holds(file, expect.as_bytes());
+        if is_same {
+            self.signs = Some(signs);
+        }
+        is_same
+    }
+
+    /// Returns whether the file on disk looks as it did when it was read or written last. That
+    /// costs the same for a list of any length. What a person does to a file is seen; who wants to
+    /// may be able to hide something.
+    pub fn looks_current(&self) -> bool {
+        open(&self.path).is_ok_and(|(_, signs)| self.signs == Some(signs))
     }
 
     /// Replaces the file, if there are changes. What it held is kept beside it as `.bak`.
     ///
     /// A link stays a link: what it leads to is replaced.
     pub fn write(&mut self) -> Result<(), WriteError> {
-        let backup = backup_of(&self.path.canonicalize().unwrap_or_else(|_| self.path.clone()));
-        self.write_keeping(&backup)
-    }
-
-    /// Replaces the file, if there are changes. What it held is kept as `backup`, in whose
-    /// directory the new one is written first.
-    pub fn write_keeping(&mut self, backup: &Path) -> Result<(), WriteError> {
-        if self.document.text == self.written {
+        if self.before.is_none() {
             return Ok(());
         }
+        if !self.is_current() {
+            return Err(WriteError::Changed(self.path.clone()));
+        }
+        self.replace(&backup_of(&self.path.canonicalize().unwrap_or_else(|_| self.path.clone())))
+    }
+
+    /// Makes changes and replaces the file, if it looks as it did. What it held is kept as
+    /// `backup`, in whose directory the new one is written first.
+    pub fn change_on_disk(
+        mut self,
+        changes: &[TaskChange],
+        backup: &Path,
+    ) -> Result<Self, WriteError> {
+        let edits = self.document.edits;
+        self.document.apply(changes)?;
+        if self.document.edits == edits {
+            return Ok(self);
+        }
+        if !self.looks_current() {
+            return Err(WriteError::Changed(self.path));
+        }
+        self.replace(backup)?;
+        Ok(self)
+    }
+
+    fn replace(&mut self, backup: &Path) -> Result<(), WriteError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |source| WriteError::Io { path, source }
         };
         let real = self.path.canonicalize().map_err(failed(&self.path))?;
         let permissions = fs::metadata(&real).map_err(failed(&real))?.permissions();
-        if !self.is_current() {
-            return Err(WriteError::Changed(self.path.clone()));
-        }
         let scratch = backup.parent().unwrap_or(Path::new("."));
-        let replace = |path: &Path, text: &str, permissions: Permissions| {
-            atomic::replace_by_way_of(scratch, path, text.as_bytes(), permissions)
-                .map_err(failed(path))
-        };
         // What is replaced becomes the backup itself, where both places are on one disk.
         if atomic::link_in_place(&real, backup).is_err() {
-            replace(backup, &self.written, permissions.clone())?;
+            let kept = fs::read(&real).and_then(|old| {
+                atomic::replace_by_way_of(scratch, backup, &old, permissions.clone())
+            });
+            kept.map_err(failed(backup))?;
         }
-        replace(&real, &self.document.text, permissions)?;
-        self.written.clone_from(&self.document.text);
+        atomic::replace_by_way_of(scratch, &real, self.document.text.as_bytes(), permissions)
+            .map_err(failed(&real))?;
+        self.before = None;
+        self.signs = open(&self.path).ok().map(|(_, signs)| signs);
         Ok(())
     }
 }
 
-fn read_text(path: &Path) -> Result<String, Vec<FileProblem>> {
-    let bytes =
+fn read_text(path: &Path) -> Result<(String, Signs), Vec<FileProblem>> {
+    let (bytes, signs) =
         read_bytes(path).map_err(|(message, remedy)| vec![whole(path, None, message, remedy)])?;
-    String::from_utf8(bytes).map_err(|error| {
+    let text = String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let text = String::from_utf8_lossy(&error.as_bytes()[..good]).into_owned();
         let position = json_text::positions(&text, [text.len()]).first().copied();
         vec![whole(path, position, "is not UTF-8", "save it as UTF-8")]
-    })
+    })?;
+    Ok((text, signs))
 }
 
 /// Returns where the document stands in a text that is JSON.
@@ -219,8 +280,8 @@ fn cannot(error: &io::Error) -> (String, &'static str) {
     }
 }
 
-/// Opens an ordinary file. A pipe is not waited for.
-fn open(path: &Path) -> Result<File, (String, &'static str)> {
+/// Opens an ordinary file, and looks at it. A pipe is not waited for.
+fn open(path: &Path) -> Result<(File, Signs), (String, &'static str)> {
     let cannot = |error: io::Error| cannot(&error);
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(cannot)?;
@@ -228,11 +289,11 @@ fn open(path: &Path) -> Result<File, (String, &'static str)> {
     if !about.is_file() {
         return Err(("is not a file".into(), "name the task file itself"));
     }
-    Ok(file)
+    Ok((file, Signs::of(&about)))
 }
 
 /// Returns whether a file holds exactly these bytes. It is read piece by piece: a large list is
-/// looked at several times in an iteration.
+/// looked at in every iteration.
 fn holds(mut file: File, mut expect: &[u8]) -> bool {
     let mut piece = vec![0; 64 * 1024];
     loop {
@@ -249,14 +310,15 @@ fn holds(mut file: File, mut expect: &[u8]) -> bool {
 }
 
 /// Reads an ordinary file of bearable size.
-fn read_bytes(path: &Path) -> Result<Vec<u8>, (String, &'static str)> {
+fn read_bytes(path: &Path) -> Result<(Vec<u8>, Signs), (String, &'static str)> {
     let mut bytes = Vec::new();
-    let mut bounded = File::take(open(path)?, LARGEST + 1);
+    let (file, signs) = open(path)?;
+    let mut bounded = File::take(file, LARGEST + 1);
     bounded.read_to_end(&mut bytes).map_err(|error| cannot(&error))?;
     if bytes.len() as u64 > LARGEST {
         return Err((format!("is larger than {} MiB", LARGEST >> 20), "split the list"));
     }
-    Ok(bytes)
+    Ok((bytes, signs))
 }
 
 fn whole(

@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ralph_core::event::{CheckedOut, CommitId};
 use ralph_core::ports::VcsError;
 
 use super::repository::Repository;
@@ -22,6 +23,13 @@ pub(super) struct Head {
     pub(super) commit: Option<String>,
     /// The commit's tree, or the empty one.
     pub(super) tree: String,
+}
+
+impl Head {
+    /// Returns where this is, without the tree.
+    pub(super) fn checked_out(&self) -> CheckedOut {
+        CheckedOut { head: self.commit.clone().map(CommitId), branch: self.branch.clone() }
+    }
 }
 
 impl Repository {

@@ -5,9 +5,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use ralph_core::event::{
-    Changes, CheckedOut, Checkpoint, CommitId, History, TreeId, UNCOMMITTED_FILES,
-};
+use ralph_core::event::{Changes, Checkpoint, CommitId, History, TreeId, UNCOMMITTED_FILES};
 use ralph_core::glob::Pattern;
 use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::planted::{self, Execution, MOST_PLANTED, Planted};
@@ -58,10 +56,7 @@ impl Git {
         let more = files.len().saturating_sub(OBSERVED_FILES);
         files.truncate(OBSERVED_FILES);
         Ok(Some(Observation {
-            checked_out: Some(CheckedOut {
-                head: head.commit.clone().map(CommitId),
-                branch: head.branch.clone(),
-            }),
+            checked_out: Some(head.checked_out()),
             changes: if now == head.tree { Changes::None } else { Changes::Some },
             tree: TreeId(now),
             files,

@@ -76,6 +76,30 @@ impl Shadow {
     /// Notes everything in the work tree that `git add --all` would add to the user's index, and
     /// returns its tree.
     pub(super) fn survey(&mut self, repository: &Repository) -> Result<String, VcsError> {
+        match self.survey_as_it_is(repository) {
+            // No ref leads to what the shadow holds: `git gc --prune=now` takes it away.
+            Err(error) if error.message.contains("invalid object") => {
+                self.begin_anew(repository)?;
+                self.survey_as_it_is(repository)
+            }
+            surveyed => surveyed,
+        }
+    }
+
+    /// Forgets everything but what is committed.
+    fn begin_anew(&mut self, repository: &Repository) -> Result<(), VcsError> {
+        (self.seed, self.holds, self.committed) = (Seed::Unknown, None, None);
+        let _ = fs::remove_file(&self.index);
+        match repository.head()?.commit {
+            Some(commit) => {
+                let call = repository.git(&["read-tree", &commit]).index(&self.index);
+                repository.commands.output(call).map(drop)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn survey_as_it_is(&mut self, repository: &Repository) -> Result<String, VcsError> {
         repository.clear_pipes();
         self.follow(repository)?;
         let (ran, mut tree) = self.add_everything(repository)?;

@@ -199,9 +199,10 @@ impl Vcs for Git {
     fn survey(&mut self) -> Result<Option<Survey>, VcsError> {
         self.mend_own_files();
         let tree = self.shadow.survey(&self.repository)?;
-        let changes =
-            if tree == self.repository.head()?.tree { Changes::None } else { Changes::Some };
-        Ok(Some(Survey { tree: TreeId(tree), changes }))
+        let head = self.repository.head()?;
+        let changes = if tree == head.tree { Changes::None } else { Changes::Some };
+        let checked_out = Some(head.checked_out());
+        Ok(Some(Survey { tree: TreeId(tree), changes, checked_out }))
     }
 
     fn observe(

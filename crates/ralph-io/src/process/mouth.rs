@@ -63,7 +63,7 @@ impl Mouth {
 
     /// Returns whether the child was told to leave. What it says from then on was said on its way
     /// out.
-    pub fn is_dismissed(&self) -> bool {
+    pub(crate) fn is_dismissed(&self) -> bool {
         self.is_dismissed
     }
 }

@@ -16,7 +16,6 @@ use super::{registry, signals};
 #[derive(Debug, Clone)]
 pub struct Watch {
     shared: Arc<Shared>,
-    heeds: Heeds,
 }
 
 /// How urgently the user wants ralph to stop.
@@ -39,12 +38,6 @@ pub enum Woken {
     Elapsed,
     /// The user wants ralph to stop.
     Interrupted,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Heeds {
-    Signals,
-    Nothing,
 }
 
 #[derive(Debug)]
@@ -120,23 +113,12 @@ impl Watch {
                 changed: Condvar::new(),
                 around: OnceLock::new(),
             }),
-            heeds: Heeds::Signals,
         }
-    }
-
-    /// Returns a handle that shares the clock but sees no stage, for the commands that record the
-    /// end of an interrupted run.
-    #[must_use]
-    pub fn shielded(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), heeds: Heeds::Nothing }
     }
 
     /// Returns how urgently the user wants ralph to stop.
     pub fn stage(&self) -> Stage {
-        match self.heeds {
-            Heeds::Signals => self.state().stage,
-            Heeds::Nothing => Stage::Running,
-        }
+        self.state().stage
     }
 
     /// Waits for a span of running time; tells `tick` at least once a second what remains.
@@ -159,7 +141,7 @@ impl Watch {
                 return Woken::Elapsed;
             };
             let state = self.state();
-            if state.stage > Stage::Running && self.heeds == Heeds::Signals {
+            if state.stage > Stage::Running {
                 return Woken::Interrupted;
             }
             drop(self.shared.changed.wait_timeout(state, left.min(TICK)));
@@ -274,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_ends_a_wait_at_once_but_not_a_shielded_one() {
+    fn a_stage_ends_a_wait_at_once() {
         let watch = Watch::detached();
         let hour = Duration::from_secs(3600);
         let waiter = watch.clone();
@@ -282,9 +264,6 @@ mod tests {
         watch.set_stage(Stage::Finish);
         assert_eq!(waiting.join().expect("no panic"), Woken::Interrupted);
         assert_eq!(watch.wait(hour, &mut |_| {}), Woken::Interrupted);
-        let moment = Duration::from_millis(1);
-        assert_eq!(watch.shielded().wait(moment, &mut |_| {}), Woken::Elapsed);
-        assert_eq!(watch.shielded().stage(), Stage::Running);
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl Launcher {
     }
 
     /// Returns how to start a child that is handed files by path.
-    pub fn launch_with(&self, spawn: Spawn, handed: &Handed) -> Result<Spawn, NotStarted> {
+    pub(crate) fn launch_with(&self, spawn: Spawn, handed: &Handed) -> Result<Spawn, NotStarted> {
         match self {
             Self::Direct => Ok(spawn),
             Self::Caged(cage) => cage.launch(spawn, handed),

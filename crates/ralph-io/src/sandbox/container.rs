@@ -100,7 +100,7 @@ impl Container {
     }
 
     /// Returns how to remove a container. One that is gone already is no error.
-    pub fn removal(&self, name: &str) -> Spawn {
+    pub(crate) fn removal(&self, name: &str) -> Spawn {
         self.client(&["rm", "--force", "--volumes", name], REMOVAL)
     }
 

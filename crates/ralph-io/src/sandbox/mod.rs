@@ -18,6 +18,7 @@
 //! [`choose()`] takes the first backend that works, [`look()`] says whether one does: it probes it
 //! and then puts it to [`trial()`], before anybody relies on its walls. Not here: what a run does about it, and the proxy that a cell's network leads to.
 
+mod abandoned;
 mod around;
 mod ask;
 pub mod boundary;
@@ -52,18 +53,18 @@ pub use probe::{Finding, probe};
 pub use trial::{Surprise, trial};
 
 /// The hidden command that makes the walls: `__cell PLAN PROGRAM ARGUMENTS…`.
-pub const CELL_COMMAND: &str = "__cell";
+pub(crate) const CELL_COMMAND: &str = "__cell";
 
 /// The hidden command of the first process between the walls: `__cell-inside CHANNEL PROXY PROGRAM
 /// ARGUMENTS…`.
-pub const INSIDE_COMMAND: &str = "__cell-inside";
+pub(crate) const INSIDE_COMMAND: &str = "__cell-inside";
 
 /// The hidden command that makes namespaces and does nothing in them.
-pub const TRY_COMMAND: &str = "__try-namespaces";
+pub(crate) const TRY_COMMAND: &str = "__try-namespaces";
 
 /// The hidden command that tries the walls it finds itself in: `__try-cell CANARY OUTSIDE INSIDE
 /// PORT`.
-pub const TRIAL_COMMAND: &str = "__try-cell";
+pub(crate) const TRIAL_COMMAND: &str = "__try-cell";
 
 /// The exit code of a child that never started because its walls could not be made. Programs that
 /// start others in a container use the same one.
@@ -73,4 +74,4 @@ pub const WALL_CODE: u8 = 125;
 pub const WALL_PREFIX: &str = "ralph sandbox: ";
 
 /// The variable that tells a program that it sits in a cell, and the backend's name.
-pub const SANDBOX_VARIABLE: &str = "RALPH_SANDBOX";
+pub(crate) const SANDBOX_VARIABLE: &str = "RALPH_SANDBOX";

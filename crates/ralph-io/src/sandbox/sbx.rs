@@ -172,7 +172,7 @@ impl Vm {
     /// All that run in it see the same, so one that somebody may write is writable. Single files
     /// cannot be shared.
     #[must_use]
-    pub fn sharing(mut self, boundaries: &[Boundary]) -> Self {
+    pub(crate) fn sharing(mut self, boundaries: &[Boundary]) -> Self {
         let mut extras: BTreeMap<PathBuf, Access> = BTreeMap::new();
         for place in boundaries.iter().flat_map(|boundary| &boundary.places) {
             let access = match place {
@@ -194,7 +194,11 @@ impl Vm {
     }
 
     /// Returns the same VM, which reaches what these rules say.
-    pub fn reaching(mut self, network: NetworkMode, reach: &Reach) -> Result<Self, VmTrouble> {
+    pub(crate) fn reaching(
+        mut self,
+        network: NetworkMode,
+        reach: &Reach,
+    ) -> Result<Self, VmTrouble> {
         self.rules = match network {
             NetworkMode::None => Rules::default(),
             NetworkMode::Proxy => Rules { allowed: reach.allowed(), denied: reach.denied() },

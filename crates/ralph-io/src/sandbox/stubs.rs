@@ -6,14 +6,14 @@
 //! which names are kept free.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::{Mount, Stub};
+use super::{Mount, Stub, abandoned};
 
 /// How the names of notes end.
 const EXTENSION: &str = "stubs";
@@ -109,22 +109,10 @@ impl Made {
 
 /// Removes what processes left behind in a directory of notes that were killed.
 pub(super) fn clear(directory: &Path) {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.extension().is_none_or(|extension| extension != EXTENSION) {
-            continue;
-        }
-        let Ok(mut file) = File::open(&path) else { continue };
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            continue;
-        }
-        let mut text = String::new();
-        if file.read_to_string(&mut text).is_ok() {
-            let stubs = text.lines().filter_map(|line| serde_json::from_str::<Made>(line).ok());
-            stubs.for_each(|made| made.remove());
-            let _ = fs::remove_file(&path);
-        }
-    }
+    abandoned::each_note(directory, EXTENSION, |_, text| {
+        let stubs = text.lines().filter_map(|line| serde_json::from_str::<Made>(line).ok());
+        stubs.for_each(|made| made.remove());
+    });
 }
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 //!
 //! Not here: appending. That is the journal's way.
 
-use std::fs::{File, Permissions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 /// Replaces a file, for the owner only. A symbolic link at the path is replaced, not followed.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -78,10 +80,27 @@ pub fn link_in_place(file: &Path, name: &Path) -> io::Result<()> {
         .suffix(".tmp")
         .make_in(directory, |path| std::fs::hard_link(file, path))?;
     let temporary = temporary.into_temp_path();
+    let old = hold(name);
     std::fs::rename(&temporary, name)?;
+    if let Some(old) = old {
+        // Without a thread it is closed here.
+        let _ = std::thread::Builder::new().spawn(move || drop(old));
+    }
     // Where both are names of one file already, nothing was renamed; then this one is removed.
     drop(temporary);
     sync_directory(directory)
+}
+
+/// What is larger takes longer to be given up than a thread takes to start.
+const LARGE: u64 = 256 * 1024;
+
+/// Opens a large file that is about to lose its name: it is given up when it is closed, so that
+/// nobody need wait for that.
+fn hold(path: &Path) -> Option<File> {
+    // Whatever lies there is not waited for.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    file.metadata().is_ok_and(|about| about.is_file() && about.len() > LARGE).then_some(file)
 }
 
 /// Makes the names in a directory durable.

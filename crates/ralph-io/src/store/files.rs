@@ -14,7 +14,9 @@ use ralph_core::gate::GateResult;
 use ralph_core::ids::{IterationNumber, TaskId};
 use ralph_core::outcome::Outcome;
 use ralph_core::plan::PlanLook;
-use ralph_core::ports::{PromptError, Store, StoreError, TasksError, TasksFound, View};
+use ralph_core::ports::{
+    ListOrder, Look, PromptError, Store, StoreError, TasksError, TasksFound, View,
+};
 use ralph_core::run::RunState;
 use ralph_core::task::TaskList;
 use ralph_core::units::{Timestamp, Tokens, UsdMicros};
@@ -25,7 +27,7 @@ use super::journal::Journal;
 use super::layout::{Layout, LayoutError, RunDir, write_json};
 use super::plan::KeptPlan;
 use super::prompts;
-use super::tasks::Edit;
+use super::tasks::Origin;
 use crate::bounded;
 use crate::clock;
 use crate::formats::TaskFile;
@@ -47,7 +49,7 @@ pub struct RunStore {
     prompts: PathBuf,
     /// The task file as ralph last read or wrote it.
     pub(super) tasks: Option<TaskFile>,
-    pub(super) edit: Edit,
+    pub(super) origin: Origin,
     masker: Masker,
     last_task: Option<TaskId>,
     /// When this process took up the run.
@@ -63,9 +65,9 @@ impl RunStore {
         skills: PathBuf,
         prompts: PathBuf,
     ) -> Self {
-        let (tasks, edit, last_task, began) = (None, Edit::Answered, None, clock::now());
+        let (tasks, origin, last_task, began) = (None, Origin::Others, None, clock::now());
         let masker = Masker::default();
-        Self { layout, journal, files, skills, prompts, tasks, edit, masker, last_task, began }
+        Self { layout, journal, files, skills, prompts, tasks, origin, masker, last_task, began }
     }
 
     /// Returns the same, with secrets that are masked before anything is written down.
@@ -171,12 +173,12 @@ impl Store for RunStore {
         self.read_task_file(path)
     }
 
-    fn look_at_tasks(&mut self, path: &Path, known: &TaskList) -> TasksFound {
-        self.look_at_task_file(path, known)
+    fn look_at_tasks(&mut self, path: &Path, known: &TaskList, look: Look) -> TasksFound {
+        self.look_at_task_file(path, known, look)
     }
 
-    fn write_tasks(&mut self, path: &Path, list: &TaskList) -> Result<(), StoreError> {
-        self.write_task_file(path, list)
+    fn write_tasks(&mut self, path: &Path, order: &ListOrder<'_>) -> Result<(), StoreError> {
+        self.write_task_file(path, order)
     }
 
     fn read_file(&mut self, path: &str, chars: usize) -> Option<String> {

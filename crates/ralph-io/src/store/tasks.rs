@@ -12,9 +12,9 @@ use std::path::Path;
 use ralph_core::amend::Amended;
 use ralph_core::edits;
 use ralph_core::ids::IterationNumber;
-use ralph_core::ports::{StoreError, TasksError, TasksFound};
+use ralph_core::ports::{ListOrder, Look, StoreError, TasksError, TasksFound};
 use ralph_core::run::RunState;
-use ralph_core::task::TaskList;
+use ralph_core::task::{TaskChange, TaskList};
 use ralph_core::text;
 use ralph_core::units::Timestamp;
 use rustix::fs::OFlags;
@@ -28,13 +28,15 @@ use crate::formats::TaskFile;
 /// What is read of a file for a prompt, at most, before it is cut to size.
 const LARGEST_READ: u64 = 1024 * 1024;
 
-/// Whether ralph has written the task file since it was last found edited.
+/// What the task file came from, as it is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Edit {
-    /// It has, or nobody edited it.
-    Answered,
-    /// It has not.
-    Open,
+pub(super) enum Origin {
+    /// ralph made it say what it knew.
+    Ralph,
+    /// Somebody else wrote something in it, and ralph knows nothing else than what it says.
+    Others,
+    /// It was found edited, and until ralph has written it, it is found so.
+    Edited,
 }
 
 impl RunStore {
@@ -55,8 +57,13 @@ impl RunStore {
     }
 
     /// A file that is byte for byte what ralph read or wrote is not read anew.
-    pub(super) fn look_at_task_file(&mut self, path: &Path, known: &TaskList) -> TasksFound {
-        if self.edit == Edit::Answered && self.tasks.as_ref().is_some_and(TaskFile::is_current) {
+    pub(super) fn look_at_task_file(
+        &mut self,
+        path: &Path,
+        known: &TaskList,
+        look: Look,
+    ) -> TasksFound {
+        if self.origin != Origin::Edited && self.is_as_left(look) {
             return TasksFound::Same;
         }
         let list = match self.open_tasks(path) {
@@ -82,15 +89,14 @@ impl RunStore {
         if list == *known {
             return TasksFound::Same;
         }
-        // Until ralph has written the file, it is found edited.
-        self.edit = Edit::Open;
+        self.origin = Origin::Edited;
         TasksFound::Edited(Box::new(list))
     }
 
     pub(super) fn write_task_file(
         &mut self,
         path: &Path,
-        list: &TaskList,
+        order: &ListOrder<'_>,
     ) -> Result<(), StoreError> {
         let refused = |error: &dyn std::error::Error| StoreError {
             message: match error.source() {
@@ -99,7 +105,8 @@ impl RunStore {
             },
         };
         let is_here = bounded::check_place(self.layout.project(), path).is_ok();
-        if !is_here || !self.tasks.as_ref().is_some_and(TaskFile::is_current) {
+        // What an agent hides from this is written over.
+        if !is_here || !self.is_as_left(Look::Outside) {
             if self.open_tasks(path).is_err() {
                 let place = self.layout.project().join(path);
                 self.restore(&place).map_err(|error| refused(&error))?;
@@ -108,21 +115,42 @@ impl RunStore {
                 store.open_tasks(path).map_err(|TasksError { message }| StoreError { message })
             };
             let mut file = reopened(self)?;
-            if file.list().terms() != list.terms() {
+            if file.list().terms() != order.list.terms() {
                 self.restore(&self.layout.project().join(path)).map_err(|error| refused(&error))?;
                 file = reopened(self)?;
             }
-            self.tasks = Some(file);
+            (self.tasks, self.origin) = (Some(file), Origin::Others);
         }
-        let Some(mut file) = self.tasks.take() else { return Ok(()) };
-        let changes = edits::changes(file.list(), list);
-        file.apply(&changes).map_err(|error| refused(&error))?;
+        // If it cannot be written, it is read anew the next time.
+        let Some(file) = self.tasks.take() else { return Ok(()) };
+        let (changes, is_kept) = match self.origin {
+            Origin::Ralph => {
+                let changes = order.changes_since(file.list());
+                debug_assert_eq!(changes, order.all_changes(file.list()), "others differ too");
+                let is_kept = changes.iter().all(is_told_by_journal);
+                (changes, is_kept)
+            }
+            Origin::Others | Origin::Edited => (order.all_changes(file.list()), false),
+        };
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let backup = self.place(&[], &format!("{name}.bak"))?;
-        self.edit = Edit::Answered;
-        file.write_keeping(&backup).map_err(|error| refused(&error))?;
-        self.remember(file);
+        self.origin = Origin::Others;
+        let file = file.change_on_disk(&changes, &backup).map_err(|error| refused(&error))?;
+        // A copy that could not be made is made with the next change.
+        if is_kept || self.keep(&file).is_ok() {
+            self.origin = Origin::Ralph;
+        }
+        self.tasks = Some(file);
         Ok(())
+    }
+
+    /// Returns whether the file is what ralph read or wrote last.
+    fn is_as_left(&mut self, look: Look) -> bool {
+        let Some(file) = &mut self.tasks else { return false };
+        match look {
+            Look::Content => file.is_current(),
+            Look::Outside => file.looks_current() || file.is_current(),
+        }
     }
 
     fn restore(&self, place: &Path) -> io::Result<()> {
@@ -133,8 +161,12 @@ impl RunStore {
     /// Remembers the file as it is now, also for a run that goes on after a crash.
     fn remember(&mut self, file: TaskFile) {
         // Without this copy only a file that is damaged later cannot be restored.
-        let _ = atomic::replace(&self.files.tasks(), file.text().as_bytes());
-        self.tasks = Some(file);
+        let _ = self.keep(&file);
+        (self.tasks, self.origin) = (Some(file), Origin::Others);
+    }
+
+    fn keep(&self, file: &TaskFile) -> io::Result<()> {
+        atomic::replace(&self.files.tasks(), file.text().as_bytes())
     }
 
     pub(super) fn publish_attempts(&self, record: Option<&str>) -> Result<(), StoreError> {
@@ -180,13 +212,27 @@ impl RunStore {
     }
 }
 
+/// Returns whether a change of a task is made again when the copy of the file that is kept with the
+/// run is used: how far tasks are is in the journal, and nobody else's word on it counts. So such
+/// changes, which every iteration brings, need no new copy of a long list.
+fn is_told_by_journal(change: &TaskChange) -> bool {
+    match change {
+        TaskChange::SetStatus { .. }
+        | TaskChange::SetAttempts { .. }
+        | TaskChange::SetReview { .. }
+        | TaskChange::SetNotes { .. } => true,
+        TaskChange::Add { .. } | TaskChange::Modify { .. } | TaskChange::Remove { .. } => false,
+    }
+}
+
 /// Where a task file is kept that was no good any more.
 const DAMAGED: &str = "damaged-tasks.json";
 
 /// What is kept of it, at most.
 const LARGEST_DAMAGED: u64 = 64 * 1024 * 1024;
 
-/// Writes the file as it was when a run last saw it well. What is there now is kept.
+/// Writes the file as it was when a run last saw it well, but for how far its tasks are. What is
+/// there now is kept.
 fn restore(project: &Path, place: &Path, run: &RunDir, aside: Option<&Path>) -> io::Result<()> {
     let good = fs::read_to_string(run.tasks())?;
     // A link stays a link, unless it leads to what is none of the project's.
@@ -239,13 +285,14 @@ pub fn put_right(layout: &Layout, state: &RunState) -> Result<Vec<String>, Tasks
         .or_else(|_| fs::remove_file(&place))
         .map_err(|error| cannot(&error))?;
     let mut read = TaskFile::read(&place);
-    let mut remarks = Vec::new();
+    let (mut remarks, mut is_restored) = (Vec::new(), false);
     if !is_good(&read) && run.tasks().exists() {
         let aside = layout.project_directory(&[]).map(|directory| directory.join(DAMAGED));
         restore(layout.project(), &place, &run, aside.ok().as_deref())
             .map_err(|error| cannot(&error))?;
         remarks.push("its file was damaged, or its checks were changed".to_owned());
         read = TaskFile::read(&place);
+        is_restored = true;
     }
     // What is wrong with a file that cannot be restored is told when it is opened.
     let Ok(mut file) = read else { return Ok(remarks) };
@@ -256,7 +303,10 @@ pub fn put_right(layout: &Layout, state: &RunState) -> Result<Vec<String>, Tasks
         file.apply(&changes).map_err(|error| cannot(&error))?;
         file.write().map_err(|error| cannot(&error))?;
     }
-    remarks.extend(merged.put_back);
+    // What was restored is as ralph left it long ago, and nobody's doing.
+    if !is_restored {
+        remarks.extend(merged.put_back);
+    }
     Ok(remarks)
 }
 
@@ -286,3 +336,6 @@ fn read_text(path: &Path) -> Option<String> {
     }
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,8 +59,6 @@ pub struct Scene<'a> {
     pub act: Act,
     /// The repository.
     pub repository: &'a mut Repository,
-    /// The task list as it stood when the question was first asked.
-    pub known: Option<&'a TaskList>,
     /// The time.
     pub now: Timestamp,
 }
@@ -70,13 +68,6 @@ impl Scene<'_> {
     pub fn play(mut self) -> Deed {
         use Character as C;
         let failure = self.failure();
-        // Whoever is asked again after a death begins with the list as it was.
-        if let (Purpose::Work, Some(known), Some(Content::List(_))) =
-            (&self.request.purpose, self.known, self.repository.work.get(TASKS))
-        {
-            let known = Content::List(Rc::new(known.clone()));
-            self.repository.work.insert(TASKS.to_owned(), known);
-        }
         let mut deed = match (&self.request.purpose, self.request.role) {
             (Purpose::Message, _) => self.message(),
             (Purpose::Gate(_), _) | (Purpose::Work, Role::Review) => self.verdict(),
@@ -157,6 +148,7 @@ impl Scene<'_> {
     }
 
     fn message(&mut self) -> Deed {
+        self.stray();
         let text = match self.act.character {
             Character::Garbage | Character::Lazy => "\n```\n```\n".to_owned(),
             _ => format!("<response>Do step {}</response>", self.request.iteration),

@@ -172,6 +172,7 @@ fn gate(dice: &mut Dice) -> GatePlan {
         paths: dice.chance(15),
         flaky: if dice.chance(15) { dice.below(40) } else { 0 },
         broken: if dice.chance(10) { dice.below(30) } else { 0 },
+        commits: dice.chance(5),
     }
 }
 

@@ -129,11 +129,6 @@ impl Observer {
         self.iteration
     }
 
-    /// Returns the task list as the journal has it.
-    pub fn list(&self) -> Option<&TaskList> {
-        self.list.as_ref()
-    }
-
     /// Returns the state as the journal has it.
     pub fn state(&self) -> Option<&RunState> {
         self.state.as_ref()
@@ -176,7 +171,7 @@ impl Observer {
             self.last = self.watched.take();
         }
         // The longer a journal is, the longer that takes, and the more seldom it is done.
-        let seldom = recorded.seq.max(96);
+        let seldom = recorded.seq.max(1_000);
         if number_of(&[recorded.seq, world.all_steps]).is_multiple_of(seldom) {
             self.refold(world);
         }
@@ -350,7 +345,11 @@ fn count(recorded: &Recorded, world: &mut World) {
             Landed::RolledBack { .. } => "events rollback",
             Landed::Shelved { .. } => "events shelf",
             Landed::ScmRan { .. } => "events scm",
-            Landed::Surveyed { .. } | Landed::NothingToCommit | Landed::ListWritten => return,
+            Landed::Heard { kept: Some(_) } => "events stray undone",
+            Landed::Surveyed { .. }
+            | Landed::Heard { kept: None }
+            | Landed::NothingToCommit
+            | Landed::ListWritten => return,
         },
         Event::Wished { refused: None, .. } => "events wish",
         Event::Wished { .. } => "events wish refused",

@@ -179,6 +179,9 @@ pub struct GatePlan {
     pub flaky: u64,
     /// In how many of a hundred iterations it cannot be started.
     pub broken: u64,
+    /// Whether the code that it runs makes a commit.
+    #[serde(default)]
+    pub commits: bool,
 }
 
 /// What an agent does in one call.
@@ -395,7 +398,11 @@ impl Plan {
         let is_timeless_fault = |fault: &Fault| {
             !matches!(
                 fault.kind,
-                FaultKind::Signal | FaultKind::AgentIsInterrupted | FaultKind::StreamIsLost
+                FaultKind::Signal
+                    | FaultKind::AgentIsInterrupted
+                    | FaultKind::StreamIsLost
+                    // Nobody can take back what a call did to the list that was cut off.
+                    | FaultKind::ListIsReadOnly
             )
         };
         self.seconds.is_none()

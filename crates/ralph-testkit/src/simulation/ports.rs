@@ -24,7 +24,7 @@ use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
 use super::deed::{Deed, Scene};
 use super::dice::number_of;
 use super::observer::{Invariant, Observer};
-use super::plan::FaultKind;
+use super::plan::{CommitMode, FaultKind};
 use super::recipe::{LIST_GATE, TASKS};
 use super::repository::Content;
 use super::world::{Checked, Truth, World, gate_number};
@@ -151,21 +151,17 @@ impl Agent for Port {
 
 impl Port {
     fn play(&self, request: &Request) -> Deed {
-        let observer = self.observer.borrow();
         let mut world = self.world.borrow_mut();
         let world = &mut *world;
         world.prompt.clone_from(&request.prompt);
         let act = world.act(request);
         world.tally.count(format!("agents {:?}", act.character));
         world.tally.count(format!("roles {}", request.role));
-        let is_read_only =
-            world.plan.faults.iter().any(|fault| fault.kind == FaultKind::ListIsReadOnly);
         let scene = Scene {
             plan: &world.plan,
             request,
             act,
             repository: &mut world.repository,
-            known: observer.list().filter(|_| !is_read_only),
             now: Timestamp(world.now),
         };
         scene.play()
@@ -205,6 +201,7 @@ impl Gates for Port {
             world.ran += 500;
             let (passed, ending) = run_gate(&world, order);
             let tree = world.repository.now();
+            commit_in_gate(&mut world, order);
             if is_interrupted {
                 (false, Ending::Interrupted { force: Force::Terminated })
             } else {
@@ -251,6 +248,19 @@ fn run_gate(world: &World, order: &GateOrder<'_>) -> (bool, Ending) {
     let is_flaky = planned.is_some_and(|gate| chance < gate.flaky);
     let is_bad = world.repository.work.values().any(|it| it.says(&format!("bad{number}")));
     exit(!is_bad && !is_flaky)
+}
+
+/// Does what code under test may do: it makes a commit.
+fn commit_in_gate(world: &mut World, order: &GateOrder<'_>) {
+    let planned = usize::try_from(gate_number(&order.gate.name)).ok();
+    let commits = planned.and_then(|at| world.plan.gates.get(at)).is_some_and(|gate| gate.commits);
+    let tree = world.repository.now();
+    let head = world.repository.head.map(|head| world.repository.commits[head].tree);
+    let is_possible = order.iteration.0 > 0 && world.plan.commit != CommitMode::NoGit;
+    if commits && is_possible && head != Some(tree) {
+        world.tally.count("gate commits".to_owned());
+        world.repository.commit(tree, &format!("a gate in {}", order.iteration), None);
+    }
 }
 
 impl Clock for Port {

@@ -90,6 +90,7 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
         simpler(&|plan| {
             let gate = &mut plan.gates[at];
             (gate.flaky, gate.broken, gate.paths, gate.asks) = (0, 0, false, false);
+            gate.commits = false;
         });
         simpler(&|plan| {
             let gate = &mut plan.gates[at];

@@ -4,6 +4,7 @@
 //! Not here: the ports, through which the engine sees it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use ralph_core::control::{Asked, Found, Wish, WishId};
 use ralph_core::event::{Purpose, Recorded};
@@ -12,7 +13,7 @@ use ralph_core::plan::PlanLook;
 use ralph_core::ports::Request;
 use ralph_core::reading::Reply;
 use ralph_core::recipe::PROGRESS;
-use ralph_core::task::Task;
+use ralph_core::task::{Task, TaskList};
 use ralph_core::units::Timestamp;
 
 use super::deed::Meant;
@@ -84,6 +85,8 @@ pub struct World {
     pub prompt: String,
     /// Whether files of git's own are changed.
     pub meddled: bool,
+    /// The list as this process last wrote it.
+    pub left_list: Option<Rc<TaskList>>,
     /// Whether the task file could not be written at some time.
     pub list_failed: bool,
     /// Whether the plan could not be written at some time.
@@ -151,6 +154,7 @@ impl World {
             plan_copy: None,
             prompt: String::new(),
             meddled: false,
+            left_list: None,
             list_failed: false,
             plan_failed: false,
             now: BEGINNING,
@@ -169,6 +173,7 @@ impl World {
     /// Begins a process: what was only in memory is gone.
     pub fn begin_process(&mut self, die_at: Option<u64>) {
         (self.steps, self.die_at, self.stops) = (0, die_at, false);
+        self.left_list = None;
     }
 
     /// A person goes on with a run that has ended, after mending what was wrong.

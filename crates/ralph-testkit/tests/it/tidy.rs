@@ -2,6 +2,7 @@
 //!
 //! A rule that only lives in a document is broken by accident; these cannot be.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -255,4 +256,65 @@ fn code_that_the_compiler_cannot_check_is_in_one_file_with_its_reasons() {
         number += 1;
     }
     assert_eq!(number, 5, "a new one is a decision: change this number with docs/dependencies.md");
+}
+
+/// Returns what stands between back quotes.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn the_map_names_every_room_and_no_other() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");
+    for name in ["ralph-core", "ralph-io", "ralph-ui", "ralph", "ralph-testkit"] {
+        let room = root().join("crates").join(name).join("src");
+        let top = ["lib.rs", "main.rs"].map(|file| fs::read_to_string(room.join(file)));
+        let modules: BTreeSet<String> = top
+            .iter()
+            .flatten()
+            .flat_map(|text| text.lines())
+            .filter_map(|line| line.trim_start_matches("pub ").strip_prefix("mod "))
+            .map(|line| line.trim_end_matches(';').to_owned())
+            .collect();
+        let head = format!("| in `{name}` | |\n");
+        let (_, table) = map.split_once(&head).expect("a table for each crate");
+        let rows = table.lines().take_while(|line| line.starts_with('|'));
+        let named: BTreeSet<String> = rows.flat_map(quoted).map(str::to_owned).collect();
+        assert!(!modules.is_empty(), "{name}");
+        assert_eq!(named, modules, "{name}");
+    }
+}
+
+#[test]
+fn what_the_map_names_by_its_path_is_there() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");
+    let map: String = map.split("```").step_by(2).collect();
+    let sources = sources();
+    let mut paths = 0;
+    for path in quoted(&map).filter(|it| it.contains("::")) {
+        let mut parts = path.rsplit("::");
+        let (last, room) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let is_there = sources.iter().filter(|it| is_in(&it.path, room)).any(|source| {
+            ["fn", "mod", "struct", "enum", "trait"]
+                .iter()
+                .any(|word| defines(&source.code, word, last))
+        });
+        assert!(is_there, "`{path}` is not there");
+        paths += 1;
+    }
+    assert!(paths > 15, "the paths were found");
+}
+
+/// Returns whether a file belongs to a room, as its own file or below its directory.
+fn is_in(path: &str, room: &str) -> bool {
+    let room = room.replace("ralph_core", "ralph-core");
+    path.split('/').any(|part| part == room || part.strip_suffix(".rs") == Some(&*room))
+}
+
+/// Returns whether a text defines a name.
+fn defines(text: &str, word: &str, name: &str) -> bool {
+    let definition = format!("{word} {name}");
+    text.match_indices(&definition).any(|(at, _)| {
+        !text[at + definition.len()..].starts_with(|it: char| it.is_alphanumeric() || it == '_')
+    })
 }

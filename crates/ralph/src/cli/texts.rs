@@ -5,7 +5,7 @@
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
     0  the work is complete
-    1  it stopped before completion: iterations, time or cost used up
+    1  it stopped before completion: iterations, time or cost used up, or tasks failed
     2  bad settings or arguments, or a prompt is missing
     3  another run is active in this directory
     4  the agent failed more often than its retries, or cannot run at all

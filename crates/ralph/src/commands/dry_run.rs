@@ -116,7 +116,9 @@ pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complai
         Step::BeginBaseline | Step::Baseline { .. } => "run the gates before any work".to_owned(),
         Step::Shelve => "put the work on a branch of its own".to_owned(),
         Step::Judge => "decide what follows from the iteration".to_owned(),
-        Step::Survey | Step::Commit { .. } => "commit the work that passed".to_owned(),
+        Step::Survey | Step::HearMessage | Step::Commit { .. } => {
+            "commit the work that passed".to_owned()
+        }
         Step::Scm { command, words } => format!("run `{command} {}`", words.join(" ")),
         Step::Rollback => "go back to the checkpoint".to_owned(),
         Step::Skip { skip, .. } => format!("leave out task {}", skip.task),

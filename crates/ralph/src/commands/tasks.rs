@@ -224,7 +224,7 @@ fn write(file: &mut TaskFile, changes: &[TaskChange]) -> Result<(), Complaint> {
         let complaint = Complaint::of(ExitStatus::BadInput, &error);
         match error {
             WriteError::Changed(_) => complaint.hint("try again"),
-            WriteError::Io { .. } => complaint,
+            WriteError::Io { .. } | WriteError::Unfit(_) => complaint,
         }
     })
 }

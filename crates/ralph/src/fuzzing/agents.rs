@@ -15,7 +15,7 @@ use ralph_io::agents::{Evidence, capabilities, check_filter, judge, limit_words,
 use ralph_io::process::{Line, Lines};
 
 use super::pieces::pieces;
-use super::{Form, JSON, Target};
+use super::{Form, Target};
 
 macro_rules! stream {
     ($name:literal, $run:expr, $seeds:expr, $($word:literal),* $(,)?) => {
@@ -25,8 +25,7 @@ macro_rules! stream {
             form: Form::JsonLines,
             seeds: $seeds,
             words: &[
-                JSON[0], JSON[1], JSON[2], JSON[3], JSON[4], JSON[5], JSON[6], JSON[7], JSON[8],
-                JSON[10], JSON[11], "\n", "\r\n", "\"type\":", "\"text\":", "\"usage\":",
+                "\n", "\r\n", "\"type\":", "\"text\":", "\"usage\":",
                 "<promise>", "</promise>", "resets 3pm", $($word),*
             ],
         }
@@ -192,7 +191,7 @@ pub(super) const TARGETS: &[Target] = &[
     stream!(
         "custom",
         custom,
-        &["fuzz/seeds/custom"],
+        &[],
         ".",
         "[]",
         "|",

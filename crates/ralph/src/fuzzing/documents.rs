@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use super::pieces::{pieces, text_pieces};
 use super::runs::in_file;
-use super::{Form, JSON, Target};
+use super::{Form, Target};
 
 /// The targets of this file.
 pub(super) const TARGETS: &[Target] = &[
@@ -34,18 +34,6 @@ pub(super) const TARGETS: &[Target] = &[
         form: Form::Json,
         seeds: &["examples/gated-tasks/plan.json", "examples/orchestrator/plan.json"],
         words: &[
-            JSON[0],
-            JSON[1],
-            JSON[2],
-            JSON[3],
-            JSON[4],
-            JSON[5],
-            JSON[6],
-            JSON[7],
-            JSON[8],
-            JSON[9],
-            JSON[10],
-            JSON[11],
             "\"tasks\"",
             "\"userStories\"",
             "\"id\"",
@@ -81,14 +69,6 @@ pub(super) const TARGETS: &[Target] = &[
         form: Form::JsonLines,
         seeds: &[],
         words: &[
-            JSON[0],
-            JSON[1],
-            JSON[2],
-            JSON[3],
-            JSON[4],
-            JSON[5],
-            JSON[6],
-            JSON[10],
             "\n",
             "\"type\":",
             "\"entity\"",

@@ -32,11 +32,11 @@ fn prepare() {
         for (number, (_, bytes)) in seeds::seeds(target, Path::new(&root)).into_iter().enumerate() {
             std::fs::write(corpus.join(format!("seed-{number}")), bytes).expect("writable");
         }
-        let quoted = |word: &&str| {
+        let quoted = |word: &str| {
             let bytes = word.bytes().map(|byte| format!("\\x{byte:02x}"));
             format!("\"{}\"\n", bytes.collect::<String>())
         };
-        let words: String = target.words.iter().map(quoted).collect();
+        let words: String = target.all_words().map(quoted).collect();
         std::fs::write(corpus.with_extension("dict"), words).expect("writable");
         exit(0);
     }

@@ -32,8 +32,19 @@ pub(crate) struct Target {
     /// Files and directories with seeds, from the root of the repository. `fuzz/seeds/NAME` counts
     /// too, where it is there.
     pub(crate) seeds: &'static [&'static str],
-    /// What its language is made of.
+    /// What its language is made of, beside JSON.
     pub(crate) words: &'static [&'static str],
+}
+
+impl Target {
+    /// Returns what its language is made of.
+    fn all_words(&self) -> impl Iterator<Item = &'static str> {
+        let json: &[&str] = match self.form {
+            Form::Bytes => &[],
+            Form::Json | Form::JsonLines => &JSON,
+        };
+        self.words.iter().chain(json).copied()
+    }
 }
 
 /// What the bytes of a target usually are; mutations go by it.
@@ -54,7 +65,7 @@ pub(crate) fn targets() -> impl Iterator<Item = &'static Target> {
         .flatten()
 }
 
-/// Words of JSON, for dictionaries.
+/// What JSON is made of.
 const JSON: [&str; 12] = [
     "{",
     "}",

@@ -62,6 +62,7 @@ impl Mutator {
 
     fn bytes(&mut self, bytes: &mut Vec<u8>, target: &Target, seeds: &[Vec<u8>]) {
         let range = self.range(bytes.len());
+        let words: Vec<&str> = target.all_words().collect();
         match self.below(9) {
             0 => {
                 if let Some(byte) = bytes.get_mut(range.start) {
@@ -80,13 +81,13 @@ impl Mutator {
                 let piece = other[self.range(other.len())].to_vec();
                 bytes.splice(range, piece);
             }
-            _ if target.words.is_empty() => bytes.reverse(),
+            _ if words.is_empty() => bytes.reverse(),
             6 => {
-                let word = target.words[self.below(target.words.len())];
+                let word = words[self.below(words.len())];
                 bytes.splice(range, word.bytes().collect::<Vec<_>>().repeat(self.below(400)));
             }
             _ => {
-                let word = target.words[self.below(target.words.len())];
+                let word = words[self.below(words.len())];
                 bytes.splice(range.start..range.start, word.bytes());
             }
         }

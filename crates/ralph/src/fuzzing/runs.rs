@@ -19,7 +19,7 @@ use ralph_io::store::raw::{RawReader, RawWriter};
 use ralph_io::store::tail::Tail;
 use tempfile::TempDir;
 
-use super::{Form, JSON, Target};
+use super::{Form, Target};
 
 /// The targets of this file.
 pub(super) const TARGETS: &[Target] = &[
@@ -29,16 +29,6 @@ pub(super) const TARGETS: &[Target] = &[
         form: Form::JsonLines,
         seeds: &[],
         words: &[
-            JSON[0],
-            JSON[1],
-            JSON[2],
-            JSON[3],
-            JSON[4],
-            JSON[5],
-            JSON[6],
-            JSON[7],
-            JSON[8],
-            JSON[11],
             "\n",
             "\"seq\":",
             "\"at\":",

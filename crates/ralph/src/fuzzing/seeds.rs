@@ -8,6 +8,9 @@ use super::Target;
 /// More of a seed says nothing new; recorded streams may be long.
 const LONGEST: usize = 32 * 1024;
 
+/// Tables have a seed in every line, after a tab; a sign in it stands for a newline.
+const TABLES: &str = "crates/ralph-core/tests/data/guard";
+
 /// Returns the seeds of a target with their names, in the order of their paths.
 pub(super) fn seeds(target: &Target, root: &Path) -> Vec<(String, Vec<u8>)> {
     let kept = format!("fuzz/seeds/{}", target.name);
@@ -16,13 +19,21 @@ pub(super) fn seeds(target: &Target, root: &Path) -> Vec<(String, Vec<u8>)> {
         collect(&root.join(place), &mut files);
     }
     files.sort();
-    let named = files.into_iter().filter_map(|path| {
-        let mut bytes = fs::read(&path).ok()?;
-        bytes.truncate(LONGEST);
-        let path = path.strip_prefix(root).unwrap_or(&path);
-        Some((path.display().to_string(), bytes))
-    });
-    named.collect()
+    let mut seeds = Vec::new();
+    for path in files {
+        let Ok(mut bytes) = fs::read(&path) else { continue };
+        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        if name.starts_with(TABLES) {
+            let text = String::from_utf8_lossy(&bytes);
+            let said = text.lines().filter_map(|line| line.split_once('\t'));
+            let said = said.map(|(_, said)| said.replace('\u{23ce}', "\n").into_bytes());
+            seeds.extend(said.map(|said| (name.clone(), said)));
+        } else {
+            bytes.truncate(LONGEST);
+            seeds.push((name, bytes));
+        }
+    }
+    seeds
 }
 
 fn collect(path: &Path, files: &mut Vec<PathBuf>) {

@@ -2,7 +2,7 @@
 
 use ralph_core::units::Millis;
 
-use super::{Form, JSON, Target};
+use super::{Form, Target};
 use crate::settings::types::quantity::{Size, Span};
 use crate::settings::{Loaded, Settings, SourceFile, Sources, Voice, load};
 
@@ -14,18 +14,6 @@ pub(super) const TARGETS: &[Target] = &[
         form: Form::Json,
         seeds: &["examples"],
         words: &[
-            JSON[0],
-            JSON[1],
-            JSON[2],
-            JSON[3],
-            JSON[4],
-            JSON[5],
-            JSON[6],
-            JSON[7],
-            JSON[8],
-            JSON[9],
-            JSON[10],
-            JSON[11],
             "\0",
             "//",
             "/*",

@@ -28,7 +28,7 @@ pub(super) const TARGETS: &[Target] = &[
         name: "guard",
         run: guard,
         form: Form::Bytes,
-        seeds: &["fuzz/seeds/guard"],
+        seeds: &["crates/ralph-core/tests/data/guard"],
         words: &[
             "rm -rf ",
             "/",
@@ -233,7 +233,7 @@ pub(super) const TARGETS: &[Target] = &[
         name: "secrets",
         run: secrets,
         form: Form::Bytes,
-        seeds: &["fuzz/seeds/secrets"],
+        seeds: &[],
         words: &[
             "s3cret-value-1",
             "s3cret-",

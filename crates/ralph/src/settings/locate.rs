@@ -195,11 +195,7 @@ impl Scanner<'_> {
 
     fn next(&mut self) -> Option<char> {
         let c = self.rest.next()?;
-        if c == '\n' {
-            self.position = Position { line: self.position.line + 1, column: 1 };
-        } else {
-            self.position.column += 1;
-        }
+        self.position = self.position.behind(c);
         Some(c)
     }
 }

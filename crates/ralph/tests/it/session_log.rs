@@ -469,3 +469,19 @@ fn what_an_agent_says_cannot_hide_behind_control_characters() {
     assert!(log.chars().all(|it| it == '\n' || !it.is_control()), "{log:?}");
     assert!(log.contains("gone"), "{log}");
 }
+
+#[test]
+fn the_level_says_how_much_the_log_of_ralph_itself_tells() {
+    for (level, happens, why) in
+        [("debug", true, true), ("info", true, false), ("warn", false, false)]
+    {
+        let sealed = sealed();
+        sealed.script(&done(), &json!({ "log": { "level": level } }));
+        run(&sealed, &[]).expect_code(0);
+        let log =
+            fs::read_to_string(sealed.project().join(".ralph/logs/ralph.log")).expect("a log");
+        assert!(log.contains("Run ended: complete"), "{level}: {log}");
+        assert_eq!(log.contains("Iteration 1/10"), happens, "{level}: {log}");
+        assert_eq!(log.contains("[ralph] "), why, "{level}: {log}");
+    }
+}

@@ -24,8 +24,8 @@ pub struct Lowered {
     pub trouble: Option<Trouble>,
 }
 
-/// Why a text cannot be lowered as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Why a text cannot be lowered as a whole; the gravest last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
     /// It is no shell, as far as the parser goes.
     Syntax,

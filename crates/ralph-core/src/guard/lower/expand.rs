@@ -5,7 +5,7 @@ use brush_parser::word::{
     Parameter, ParameterExpr, SpecialParameter, TildeExpr, WordPiece, WordPieceWithSource,
 };
 
-use super::walk::Walker;
+use super::walk::{Walker, work};
 use super::word::{UNKNOWN, Word, marked};
 use super::{braces, codec, parse};
 
@@ -53,6 +53,9 @@ impl Walker {
         let Some(alternatives) = braces::expand(word) else { return vec![Word::unknown()] };
         let mut words = Vec::new();
         for alternative in alternatives {
+            if !self.spend(work(&alternative)) {
+                break;
+            }
             let mut fields = Fields::default();
             match parse::pieces(&alternative) {
                 Ok(pieces) => self.pieces(&pieces, Quotes::None, &mut fields),
@@ -69,6 +72,9 @@ impl Walker {
 
     /// Returns what a word comes to where it is not split, as in an assignment.
     pub(super) fn one_word(&mut self, word: &str) -> Word {
+        if !self.spend(work(word)) {
+            return Word::unknown();
+        }
         match parse::pieces(word) {
             Ok(pieces) => self.joined(&pieces),
             Err(trouble) => {
@@ -80,6 +86,9 @@ impl Walker {
 
     /// Returns what a here-document comes to.
     pub(super) fn document(&mut self, document: &ast::IoHereDocument) -> Word {
+        if !self.spend(work(&document.doc.value)) {
+            return Word::unknown();
+        }
         if !document.requires_expansion {
             return Word::new(&document.doc.value);
         }
@@ -167,6 +176,9 @@ impl Walker {
 
     /// Adds a value: whole within quotes, else split, with its globs alive.
     fn value(&mut self, value: &Word, quotes: Quotes, fields: &mut Fields) {
+        if !self.spend(work(value.raw())) {
+            return fields.push(&UNKNOWN.to_string());
+        }
         match quotes {
             Quotes::Around => fields.push(value.raw()),
             Quotes::None => {

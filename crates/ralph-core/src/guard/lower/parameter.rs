@@ -2,8 +2,9 @@
 
 use brush_parser::word::{Parameter, ParameterExpr, SpecialParameter, SubstringMatchKind};
 
+use super::simple::MOST_WORLDS;
 use super::walk::Walker;
-use super::word::Word;
+use super::word::{Word, replaced};
 
 impl Walker {
     /// Returns what an expansion comes to.
@@ -121,24 +122,24 @@ impl Walker {
                 pattern
                     .filter(|pattern| !pattern.is_empty() && !pattern.contains('*'))
                     .zip(replacement.known())
-                    .map(|(pattern, replacement)| match match_kind {
-                        SubstringMatchKind::Anywhere => text.replace(&pattern, replacement),
+                    .and_then(|(pattern, replacement)| match match_kind {
+                        SubstringMatchKind::Anywhere => replaced(&text, &pattern, replacement),
                         SubstringMatchKind::FirstOccurrence => {
-                            text.replacen(&pattern, replacement, 1)
+                            Some(text.replacen(&pattern, replacement, 1))
                         }
                         SubstringMatchKind::Prefix => match text.strip_prefix(&pattern) {
-                            Some(rest) => format!("{replacement}{rest}"),
-                            None => text.clone(),
+                            Some(rest) => Some(format!("{replacement}{rest}")),
+                            None => Some(text.clone()),
                         },
                         SubstringMatchKind::Suffix => match text.strip_suffix(&pattern) {
-                            Some(rest) => format!("{rest}{replacement}"),
-                            None => text.clone(),
+                            Some(rest) => Some(format!("{rest}{replacement}")),
+                            None => Some(text.clone()),
                         },
                     })
             }
             _ => None,
         };
-        changed.map_or_else(Word::unknown, |text| Word::new(&text))
+        changed.map_or_else(Word::unknown, Word::marked)
     }
 
     /// Returns a pattern that has at most one `*`, at an end.
@@ -210,8 +211,8 @@ impl Walker {
         }
         if !values.contains(&value) {
             values.push(value);
-            if values.len() > 4 {
-                values.remove(0);
+            if values.len() > MOST_WORLDS {
+                *values = vec![Word::unknown()];
             }
         }
         if self.conditions > 0 && name == "IFS" {

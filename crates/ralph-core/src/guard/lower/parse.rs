@@ -27,8 +27,8 @@ pub(super) fn options() -> ParserOptions {
     ParserOptions::default()
 }
 
-/// Parses a text.
-pub(super) fn program(text: &str) -> Result<Program, Trouble> {
+/// Parses a text, and says how many words and operators it has.
+pub(super) fn program(text: &str) -> Result<(Program, usize), Trouble> {
     bounded(text)?;
     let options = options();
     let tokens = uncached_tokenize_str(text, &options.tokenizer_options())
@@ -37,7 +37,8 @@ pub(super) fn program(text: &str) -> Result<Program, Trouble> {
         return Err(Trouble::TooMuch);
     }
     nested(&tokens)?;
-    parse_tokens(&tokens, &options).map_err(|_error| Trouble::Syntax)
+    let program = parse_tokens(&tokens, &options).map_err(|_error| Trouble::Syntax)?;
+    Ok((program, tokens.len()))
 }
 
 /// Takes a word apart.

@@ -6,12 +6,12 @@ use brush_parser::ast::{
 };
 
 use super::command::{Command, Redirect, RedirectMode, absolute};
-use super::walk::Walker;
+use super::walk::{COMMAND, Walker, work};
 use super::within::{ShellWords, is_shell, shell_code};
 use super::word::{UNKNOWN, Word};
 
-/// A variable may have several values; so many of them are tried.
-const MOST_WORLDS: usize = 4;
+/// A variable may have several values; so many of them are tried, and of more nothing is known.
+pub(super) const MOST_WORLDS: usize = 4;
 
 impl Walker {
     pub(super) fn simple(&mut self, simple: &ast::SimpleCommand) {
@@ -251,7 +251,8 @@ impl Walker {
     /// Adds a command, and everything that it runs in its turn.
     pub(super) fn emit(&mut self, command: Command, feeders: &[usize]) {
         for command in self.peeled(command) {
-            if !self.may_go_on() {
+            let words = command.argv.iter().chain(command.assigns.iter().map(|(_, value)| value));
+            if !self.spend(COMMAND + words.map(|word| work(word.raw())).sum::<usize>()) {
                 return;
             }
             self.add(command, feeders);
@@ -264,6 +265,9 @@ impl Walker {
         self.feed(feeders, &reader);
         command.setting.recursive |= self.calls.contains(&name) || self.runs_itself(&command);
         command.output = self.folded(&command);
+        if !self.spend(work(command.output.raw())) {
+            return;
+        }
         if let Some(file) = command.written_file(self.cwd.as_deref()) {
             self.files.insert(file, std::mem::take(&mut command.output));
         }
@@ -322,8 +326,10 @@ impl Walker {
             "mapfile" | "readarray" => {
                 if let Some(word) = operands().next_back() {
                     let text = self.stdin.clone().unwrap_or_else(Word::unknown);
-                    let lines = text.raw().lines().map(|line| Word::marked(line.to_owned()));
-                    self.arrays.insert(word.raw().to_owned(), lines.collect());
+                    if self.spend(text.raw().lines().count()) {
+                        let lines = text.raw().lines().map(|line| Word::marked(line.to_owned()));
+                        self.arrays.insert(word.raw().to_owned(), lines.collect());
+                    }
                 }
             }
             "set" => {

@@ -149,3 +149,97 @@ fn what_cannot_be_followed_is_said() {
     assert_eq!(trouble(&"a;".repeat(20_000)), Some(Trouble::TooMuch));
     assert_eq!(trouble(&format!("{}a", "eval ".repeat(10))), Some(Trouble::TooDeep));
 }
+
+#[test]
+fn what_find_runs_ends_where_find_says() {
+    for (text, expect) in [
+        ("find . -exec a -exec b \\;", &["find . -exec a -exec b ;", "a -exec b"] as &[&str]),
+        ("find . -exec a + b \\;", &["find . -exec a + b ;", "a + b"]),
+        (
+            "find . -exec a {} + -exec b \\; -ok c \\;",
+            &["find . -exec a {} + -exec b ; -ok c ;", "a ./*", "b", "c"],
+        ),
+        (
+            "find x -exec find y -exec a {} \\;",
+            &["find x -exec find y -exec a {} ;", "find y -exec a x/*", "a x/*"],
+        ),
+    ] {
+        check(text, expect);
+    }
+}
+
+#[test]
+fn wrappers_within_wrappers_are_peeled_off() {
+    check("echo x | xargs env A=1 nice a", &["echo x", "A=1 a x"]);
+    check("echo x | xargs xargs a", &["echo x", "a x"]);
+    let lines = format!("printf '{}' | while read x; do a $x; done", "x\\n".repeat(40));
+    assert_eq!(lowered(&lines).last().map(String::as_str), Some("a ‹?›"));
+    check("xargs -a list -I{} a {}", &["a ‹?›"]);
+    let wrapped = |count: usize| lower(&format!("{}a", "nice ".repeat(count)), &Start::default());
+    assert_eq!(wrapped(8).trouble, None);
+    assert_eq!(wrapped(9).trouble, Some(Trouble::TooDeep));
+}
+
+/// Texts that ask for far more work than they have letters.
+fn greedy() -> Vec<(&'static str, String)> {
+    let doubled = |text: &str| format!("x=aaaaaaaa; {}{text}", "x=$x$x; ".repeat(12));
+    let document = |text: &str, line: &str| format!("( {text}) <<'E'\n{line}\nE\n");
+    let variables: Vec<String> = (0..2_000).map(|it| format!("v{it}=1")).collect();
+    vec![
+        ("find", "find . -exec ".repeat(400)),
+        ("find with several roots", "find a b c d -exec ".repeat(40)),
+        ("bisect", "git bisect run ".repeat(400)),
+        ("foreach", "git submodule foreach ".repeat(100)),
+        ("after a mistake", format!("eval '('; {}", "find a b -exec ".repeat(40))),
+        ("wrappers", "env ".repeat(1_000)),
+        ("xargs", "xargs ".repeat(1_000)),
+        ("arguments", format!("set -- a a; {}", "set -- \"$@\" \"$@\"; ".repeat(40))),
+        ("members", format!("a=(x x); {}", "a=(\"${a[@]}\" \"${a[@]}\"); ".repeat(40))),
+        ("long members", doubled(&format!("a=($x $x); {}", "a+=(${a[@]}); ".repeat(40)))),
+        ("code", doubled("for i in {1..32}; do for j in {1..32}; do python3 -c $x; done; done")),
+        ("shells", format!("x='{}'; {}", "a b; ".repeat(500), "sh -c \"$x\"; ".repeat(500))),
+        ("copies of input", document(&"tr a b; ".repeat(1_000), &"a".repeat(1 << 19))),
+        ("variables", format!("{}; {}", variables.join(" "), "$(a) ".repeat(500))),
+        ("functions", "for i in {1..32}; do for j in {1..32}; do f() { a; }; done; done".into()),
+        ("members of lines", document(&"mapfile m; ".repeat(500), &"\n".repeat(1 << 12))),
+        ("substitutions", "$(a) ".repeat(3_000)),
+    ]
+}
+
+#[test]
+fn work_is_bounded_whatever_a_text_asks_for() {
+    for (name, text) in greedy() {
+        let lowered = lower(&text, &Start { cwd: "/p".into(), ..Start::default() });
+        assert!(lowered.trouble >= Some(Trouble::TooDeep), "{name}: {:?}", lowered.trouble);
+        let commands = &lowered.commands;
+        assert!(commands.len() <= 3_000, "{name}: {} commands", commands.len());
+        let lengths = commands.iter().flat_map(|it| &it.argv).map(|word| word.raw().len());
+        let (words, bytes) = lengths.fold((0, 0), |(words, bytes), it| (words + 1, bytes + it));
+        assert!(words <= 60_000, "{name}: {words} words");
+        assert!(bytes <= 64 * 60_000, "{name}: {bytes} bytes");
+    }
+}
+
+#[test]
+fn text_that_would_fill_the_memory_is_not_known() {
+    let doubled = format!("x=aaaaaaaa; {}", "x=$x$x; ".repeat(12));
+    for text in [
+        format!("{doubled}a ${{x//a/$x}}"),
+        format!("printf x {}| xargs a", "| { cat; cat; } ".repeat(40)),
+        format!("{doubled}echo $x | xargs -Ia a $x"),
+    ] {
+        let lowered = lower(&text, &Start::default());
+        let last = lowered.commands.last().expect("a command");
+        let is_said = lowered.trouble.is_some() || last.argv.iter().any(|word| !word.is_known());
+        assert!(is_said, "{text}: {last:?}");
+        assert!(last.argv.iter().all(|word| word.raw().len() <= 1 << 20));
+    }
+}
+
+#[test]
+fn the_gravest_trouble_counts() {
+    let trouble = |text: &str| lower(text, &Start::default()).trouble;
+    let deep = format!("{}a", "eval ".repeat(10));
+    assert_eq!(trouble(&format!("eval '('; {deep}")), Some(Trouble::TooDeep));
+    assert_eq!(trouble(&format!("{deep}; eval '('")), Some(Trouble::TooDeep));
+}

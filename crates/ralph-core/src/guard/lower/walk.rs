@@ -16,11 +16,30 @@ use super::word::{Word, unmarked};
 /// Shells within shells, and functions within functions, are followed this far.
 const DEEPEST: usize = 8;
 
-/// The most commands that are looked at. A text that runs more of them is a program.
-const MOST_COMMANDS: usize = 3000;
+/// The most work. A word is a piece of work, and so are some bytes of a text that is moved or looked
+/// at; a command is worth as many words. A release build takes some ten microseconds for a piece, so
+/// that the hook answers long before its deadline. A text that needs more is a program.
+const MOST_WORK: usize = 60_000;
+
+/// So many bytes of text are a piece of work.
+const BYTES: usize = 64;
+
+/// A command is asked about by every rule, whatever its words are.
+pub(super) const COMMAND: usize = 20;
+
+/// A function is copied where it is defined, and nobody knows how long it is.
+const FUNCTION: usize = 100;
+
+/// Leaving so many variables as they are for a subshell is a piece of work.
+const VARIABLES: usize = 8;
+
+/// Returns how much work a text is.
+pub(super) fn work(text: &str) -> usize {
+    1 + text.len() / BYTES
+}
 
 /// The most rounds of one loop that are looked at each.
-pub(super) const MOST_ROUNDS: usize = 32;
+const MOST_ROUNDS: usize = 32;
 
 /// The state of the walk.
 pub(super) struct Walker {
@@ -51,7 +70,8 @@ pub(super) struct Walker {
     /// The names of variables in the present words that have no value.
     pub(super) nameless: Vec<String>,
     depth: usize,
-    work: usize,
+    /// How much work may still be done.
+    left: usize,
 }
 
 /// What a loop's condition has to be for another round.
@@ -96,7 +116,7 @@ impl Walker {
             worlds: 1,
             nameless: Vec::new(),
             depth: 0,
-            work: 0,
+            left: MOST_WORK,
         }
     }
 
@@ -107,28 +127,41 @@ impl Walker {
         Lowered { commands: self.commands, trouble: self.trouble }
     }
 
-    /// Notes trouble; the first counts.
+    /// Notes trouble; the gravest counts.
     pub(super) fn fail(&mut self, trouble: Trouble) {
-        self.trouble.get_or_insert(trouble);
+        self.trouble = self.trouble.max(Some(trouble));
+    }
+
+    /// Counts work, and returns whether there may be more.
+    pub(super) fn spend(&mut self, work: usize) -> bool {
+        self.left = self.left.saturating_sub(work);
+        if self.left == 0 {
+            self.fail(Trouble::TooMuch);
+        }
+        self.left > 0
     }
 
     /// Counts a piece of work, and returns whether there may be more.
     pub(super) fn may_go_on(&mut self) -> bool {
-        self.work += 1;
-        if self.work > MOST_COMMANDS {
-            self.fail(Trouble::TooMuch);
-        }
-        self.trouble != Some(Trouble::TooMuch)
+        self.spend(1)
     }
 
-    /// Walks a text in the present shell.
+    /// Walks a text within the text, in the present shell.
     pub(super) fn text(&mut self, text: &str) {
+        if self.spend(work(text)) {
+            self.whole(text);
+        }
+    }
+
+    /// Walks the whole text.
+    pub(super) fn whole(&mut self, text: &str) {
         self.deeper(|walker| match parse::program(&unmarked(text)) {
-            Ok(program) => {
+            Ok((program, tokens)) if walker.spend(tokens) => {
                 for list in &program.complete_commands {
                     walker.list(list);
                 }
             }
+            Ok(_) => {}
             Err(trouble) => walker.fail(trouble),
         });
     }
@@ -164,17 +197,30 @@ impl Walker {
 
     /// Walks in a subshell of its own.
     pub(super) fn apart(&mut self, walk: impl FnOnce(&mut Self)) {
+        let arrays: usize = self.arrays.values().map(Vec::len).sum();
+        let kept = self.variables.len() + self.functions.len() + self.positional.len() + arrays;
+        if !self.spend(1 + kept / VARIABLES) {
+            return;
+        }
         let saved = self.save();
         walk(self);
         self.restore(saved);
     }
 
     /// Returns what the commands from an index on print that nobody else reads.
-    pub(super) fn printed(&self, from: usize) -> Word {
+    pub(super) fn printed(&mut self, from: usize) -> Word {
         let unread = self.commands.get(from..).unwrap_or_default().iter();
-        let unread = unread.filter(|command| command.feeds.is_none());
-        let text: String = unread.map(|command| command.output.raw()).collect();
-        Word::marked(text)
+        let unread = unread.filter(|it| it.feeds.is_none() && !it.output.raw().is_empty());
+        let outputs: Vec<Word> = unread.map(|command| command.output.clone()).collect();
+        if let [only] = outputs.as_slice() {
+            return only.clone();
+        }
+        // What is printed may be as much as there was to read, by each of several commands.
+        let length = outputs.iter().map(|it| it.raw().len()).fold(0, usize::saturating_add);
+        if length > parse::LONGEST || !self.spend(length / BYTES) {
+            return Word::unknown();
+        }
+        Word::marked(outputs.iter().map(Word::raw).collect())
     }
 
     /// Returns the commands from an index on whose output nobody reads yet.
@@ -245,6 +291,9 @@ impl Walker {
                 self.redirected(redirects.as_ref(), |walker| walker.compound(compound));
             }
             ast::Command::Function(function) => {
+                if !self.spend(FUNCTION) {
+                    return;
+                }
                 let body = Rc::new(function.body.clone());
                 self.functions.insert(function.fname.value.clone(), body);
             }
@@ -371,7 +420,14 @@ impl Walker {
             }
             Some(_) | None => Vec::new(),
         };
+        if !self.spend(lines.iter().map(|line| work(line)).sum()) {
+            return;
+        }
         let from = self.commands.len();
+        let stdin = self.stdin.clone();
+        if lines.len() > MOST_ROUNDS {
+            self.stdin = Some(Word::unknown());
+        }
         if lines.is_empty() || lines.len() > MOST_ROUNDS {
             self.list(condition);
         }
@@ -380,9 +436,10 @@ impl Walker {
             (LoopsWhile::True, Some(true)) | (LoopsWhile::False, Some(false)) => Rounds::Endless,
             (LoopsWhile::True | LoopsWhile::False, _) => Rounds::Bounded,
         };
-        let stdin = self.stdin.clone();
         if lines.is_empty() || lines.len() > MOST_ROUNDS {
-            return self.in_loop(rounds, |walker| walker.list(&body.list));
+            self.in_loop(rounds, |walker| walker.list(&body.list));
+            self.stdin = stdin;
+            return;
         }
         for line in lines {
             if !self.may_go_on() {

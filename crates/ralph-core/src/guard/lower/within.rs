@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use super::command::{Command, Copies, absolute};
+use super::command::{Command, Copies, Trouble, absolute};
 use super::fold::{find_roots, name_of_found};
 use super::parse;
-use super::walk::Walker;
-use super::word::Word;
+use super::walk::{Walker, work};
+use super::word::{Word, replaced};
 use super::wrap::is_without_bound;
 
 /// The shells.
@@ -19,6 +19,9 @@ const CARRIERS: [&str; 31] = [
     "base64", "xxd", "openssl", "gpg", "gunzip", "zcat", "rev", "tr", "sed", "awk", "printf",
     "echo", "cat", "head", "tail", "cut", "perl", "python3", "python", "grep",
 ];
+
+/// So many bytes of code are a piece of work: it is searched for a hundred words.
+const CODE: usize = 16;
 
 /// Returns whether a program is a shell.
 pub(in crate::guard) fn is_shell(name: &str) -> bool {
@@ -204,28 +207,30 @@ impl Walker {
     fn find(&mut self, command: &Command) {
         let arguments = command.arguments();
         let roots = find_roots(arguments);
-        for (at, word) in arguments.iter().enumerate() {
-            if !matches!(word.raw(), "-exec" | "-execdir" | "-ok" | "-okdir") {
-                continue;
-            }
-            let inner: Vec<&Word> = arguments[at + 1..]
-                .iter()
-                .take_while(|word| !matches!(word.raw(), ";" | "+"))
-                .collect();
-            if inner.is_empty() {
-                continue;
-            }
+        let name = name_of_found(arguments);
+        let starts = |word: &Word| matches!(word.raw(), "-exec" | "-execdir" | "-ok" | "-okdir");
+        let mut rest = arguments;
+        while let Some(at) = rest.iter().position(starts) {
+            // The words up to its end are those of what it runs, another `-exec` among them.
+            let words = &rest[at + 1..];
+            let end = words.iter().enumerate().position(|(at, word)| match word.raw() {
+                ";" => true,
+                "+" => at > 0 && words[at - 1].raw() == "{}",
+                _ => false,
+            });
+            let (inner, after) = words.split_at(end.unwrap_or(words.len()));
+            rest = after;
             for root in &roots {
-                let found = format!("{}/{}", root.raw(), name_of_found(arguments));
-                let argv = inner
-                    .iter()
-                    .map(|word| Word::marked(word.raw().replace("{}", &found)))
-                    .collect();
+                if inner.is_empty() || !self.may_go_on() {
+                    break;
+                }
+                let found = format!("{}/{name}", root.raw());
+                let argv = inner.iter().map(|word| self.filled(word, "{}", &found)).collect();
                 let mut wrappers = command.wrappers.clone();
                 wrappers.push("find".to_owned());
-                let cwd = command.cwd.clone();
-                let setting = command.setting;
-                self.emit(Command { argv, wrappers, cwd, setting, ..Command::default() }, &[]);
+                let (cwd, setting) = (command.cwd.clone(), command.setting);
+                let inner = Command { argv, wrappers, cwd, setting, ..Command::default() };
+                self.deeper(|walker| walker.emit(inner, &[]));
             }
         }
     }
@@ -249,22 +254,28 @@ impl Walker {
         let (words, given) = rest.split_at(end.unwrap_or(rest.len()));
         let code: Vec<String> = words.iter().map(Word::to_code).collect();
         let code = code.join(" ");
-        let mut values: Vec<String> = given.iter().skip(1).take(32).map(Word::to_code).collect();
+        let mut values: Vec<String> = given.iter().skip(1).map(Word::to_code).collect();
         if values.is_empty() && name == "parallel" {
             let input = command.stdin.clone().unwrap_or_default().to_code();
-            values = input.lines().take(32).map(str::to_owned).collect();
+            values = input.lines().map(str::to_owned).collect();
         }
         let fed_by = std::mem::replace(&mut self.fed_by, command.fed_by.clone());
         if values.is_empty() {
             self.apart(|walker| walker.text(&code));
         }
         for value in values {
+            if !self.may_go_on() {
+                break;
+            }
             let code = if code.contains("{}") {
-                code.replace("{}", &value)
+                replaced(&code, "{}", &value)
             } else {
-                format!("{code} {value}")
+                Some(format!("{code} {value}"))
             };
-            self.apart(|walker| walker.text(&code));
+            match code {
+                Some(code) => self.apart(|walker| walker.text(&code)),
+                None => self.fail(Trouble::TooMuch),
+            }
         }
         (self.setting, self.fed_by) = (before, fed_by);
     }
@@ -272,8 +283,12 @@ impl Walker {
     /// Walks what git is told to run.
     fn git(&mut self, command: &Command) {
         let arguments = command.arguments();
+        let rebases = arguments.iter().any(|it| it.raw() == "rebase");
         for (at, word) in arguments.iter().enumerate() {
             let rest = arguments.get(at + 1..).unwrap_or_default();
+            if matches!(word.raw(), "foreach" | "run") && !self.spend(rest.len()) {
+                return;
+            }
             let code = match word.raw() {
                 "foreach" => {
                     let words = rest.iter().filter(|word| word.raw() != "--recursive");
@@ -286,12 +301,10 @@ impl Walker {
                         cwd: command.cwd.clone(),
                         ..Command::default()
                     };
-                    self.emit(inner, &[]);
+                    self.deeper(|walker| walker.emit(inner, &[]));
                     None
                 }
-                "-x" | "--exec" if arguments.iter().any(|it| it.raw() == "rebase") => {
-                    rest.first().map(Word::to_code)
-                }
+                "-x" | "--exec" if rebases => rest.first().map(Word::to_code),
                 other => other
                     .split_once("=!")
                     .filter(|(key, _)| key.starts_with("alias."))
@@ -306,9 +319,12 @@ impl Walker {
     /// Walks the commands that stand in the code of another language as texts of their own.
     fn interpreter(&mut self, name: &str, command: &Command) {
         let Some(code) = super::super::interpreter::code(name, command) else { return };
+        if !self.spend(code.len() / CODE) {
+            return;
+        }
         for text in super::super::interpreter::shell_texts(&code) {
             // Most texts are no commands.
-            if parse::program(&text).is_ok() && self.may_go_on() {
+            if self.spend(work(&text)) && parse::program(&text).is_ok() {
                 self.apart(|walker| walker.text(&text));
             }
         }

@@ -4,6 +4,9 @@
 //! text by characters of a private area, so that no rule can take them for letters.
 
 use std::fmt;
+use std::sync::Arc;
+
+use super::parse::LONGEST;
 
 /// Stands for text that is not known.
 pub(crate) const UNKNOWN: char = '\u{F8F0}';
@@ -17,29 +20,29 @@ const CLASS: char = '\u{F8F3}';
 /// What stands for other names.
 pub(crate) const GLOBS: [char; 3] = [STAR, ONE, CLASS];
 
-/// A resolved word.
+/// A resolved word. Copies share the text: one input may be that of a thousand commands.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Word(String);
+pub struct Word(Arc<str>);
 
 impl Word {
     /// Returns a word of text that is known.
     pub fn new(text: &str) -> Self {
-        Self(text.to_owned())
+        Self(text.into())
     }
 
     /// Returns a word of which nothing is known.
     pub fn unknown() -> Self {
-        Self(UNKNOWN.to_string())
+        Self(UNKNOWN.to_string().into())
     }
 
-    /// Returns a word of text with marks in it.
+    /// Returns a word of text with marks in it; longer than any text, it counts as not known.
     pub(super) fn marked(text: String) -> Self {
-        Self(text)
+        if text.len() > LONGEST { Self::unknown() } else { Self(text.into()) }
     }
 
     /// Returns a word of a part of another one's raw text.
     pub(in crate::guard) fn of_raw(text: &str) -> Self {
-        Self(text.to_owned())
+        Self(text.into())
     }
 
     /// Returns the text with its marks. What compares equal to plain text is known to be it.
@@ -54,7 +57,7 @@ impl Word {
 
     /// Returns the text, if every character of it is known.
     pub fn known(&self) -> Option<&str> {
-        (!self.0.contains([UNKNOWN, STAR, ONE, CLASS])).then_some(self.0.as_str())
+        (!self.0.contains([UNKNOWN, STAR, ONE, CLASS])).then_some(&*self.0)
     }
 
     /// Returns the text as a shell would read it again: marks become what they stand for, and
@@ -100,6 +103,13 @@ pub(super) fn marked(text: &str) -> String {
 /// Returns text without characters that could be taken for marks.
 pub(super) fn unmarked(text: &str) -> String {
     text.replace([UNKNOWN, STAR, ONE, CLASS], "\u{FFFD}")
+}
+
+/// Returns text with every occurrence of a part replaced, unless that gets longer than any text:
+/// an input of a hundred bytes can ask for gigabytes.
+pub(super) fn replaced(text: &str, part: &str, with: &str) -> Option<String> {
+    let longest = text.matches(part).count().saturating_mul(with.len()).saturating_add(text.len());
+    (longest <= LONGEST).then(|| text.replace(part, with))
 }
 
 fn plain(character: char) -> char {

@@ -1,8 +1,8 @@
 //! Wrappers: programs that run another program with the rest of their arguments.
 
-use super::command::{Command, Copies, program_name};
-use super::walk::{MOST_ROUNDS, Walker};
-use super::word::Word;
+use super::command::{Command, Copies, Trouble, program_name};
+use super::walk::{Walker, work};
+use super::word::{Word, replaced};
 use crate::guard::arguments::Arguments;
 
 /// How a wrapper's own words are told from those of the program.
@@ -12,6 +12,9 @@ struct Wrapper {
     /// Words of its own before the program.
     operands: usize,
 }
+
+/// Wrappers within wrappers are peeled off this far.
+const MOST_WRAPPERS: usize = 8;
 
 /// Flags that only ask for something.
 const ASKING: [&str; 4] = ["--help", "--version", "-h", "-V"];
@@ -57,10 +60,7 @@ impl Walker {
     /// Returns a command without its wrappers: mostly one, several where each line of input is
     /// one.
     pub(super) fn peeled(&mut self, mut command: Command) -> Vec<Command> {
-        for _ in 0..8 {
-            let Some(name) = command.argv.first().map(|word| program_name(word).to_owned()) else {
-                break;
-            };
+        while let Some(name) = command.argv.first().map(|word| program_name(word).to_owned()) {
             if self.functions.contains_key(&name) {
                 break;
             }
@@ -72,6 +72,10 @@ impl Walker {
                 break;
             }
             let Some(inner) = inner(&mut command, &name, &wrapper) else { break };
+            if command.wrappers.len() >= MOST_WRAPPERS {
+                self.fail(Trouble::TooDeep);
+                break;
+            }
             let words = std::mem::replace(&mut command.argv, inner);
             command.wrappers.push(name.clone());
             if matches!(name.as_str(), "xargs" | "gxargs") {
@@ -80,10 +84,63 @@ impl Walker {
                 if is_without_bound(flags, &["-P", "--max-procs"]) {
                     command.setting.copies = Copies::AsInput;
                 }
-                return given_arguments(&command, flags);
+                let given = self.given_arguments(&command, flags);
+                return given.into_iter().flat_map(|command| self.peeled(command)).collect();
             }
         }
         vec![command]
+    }
+
+    /// Returns the commands that `xargs` makes of its input.
+    fn given_arguments(&mut self, command: &Command, flags: &[Word]) -> Vec<Command> {
+        let is_file = |word: &Word| word.raw().starts_with("-a") || word.raw().starts_with("--arg");
+        let input = match &command.stdin {
+            _ if flags.iter().any(is_file) => Word::unknown(),
+            Some(input) => input.clone(),
+            None => Word::default(),
+        };
+        let by_lines = flags.iter().any(|word| {
+            let text = word.raw();
+            text == "-0" || text == "--null" || text.starts_with("-d") || text.starts_with("-I")
+        });
+        let is_end =
+            |it: char| if by_lines { matches!(it, '\n' | '\0') } else { it.is_whitespace() };
+        let items = || input.raw().split(is_end).filter(|item| !item.is_empty());
+        if !self.spend(items().count()) {
+            return Vec::new();
+        }
+        let replaced = flags.iter().enumerate().find_map(|(at, word)| match word.raw() {
+            "-I" | "--replace" => flags.get(at + 1).map(|it| it.raw().to_owned()),
+            "-i" => Some("{}".to_owned()),
+            other => other.strip_prefix("-I").map(str::to_owned),
+        });
+        let inner = Command { stdin: None, ..command.clone() };
+        let Some(mark) = replaced.filter(|mark| !mark.is_empty()) else {
+            let items = items().map(|item| Word::marked(item.to_owned()));
+            let argv = inner.argv.iter().cloned().chain(items).collect();
+            return vec![Command { argv, ..inner }];
+        };
+        let mut rounds = Vec::new();
+        for item in items() {
+            if !self.may_go_on() {
+                break;
+            }
+            let argv = inner.argv.iter().map(|word| self.filled(word, &mark, item)).collect();
+            rounds.push(Command { argv, ..inner.clone() });
+        }
+        rounds
+    }
+
+    /// Returns a word with a mark replaced; one that gets too long is not known.
+    pub(super) fn filled(&mut self, word: &Word, mark: &str, with: &str) -> Word {
+        if !word.raw().contains(mark) {
+            self.may_go_on();
+            return word.clone();
+        }
+        match replaced(word.raw(), mark, with) {
+            Some(text) if self.spend(work(&text)) => Word::marked(text),
+            Some(_) | None => Word::unknown(),
+        }
     }
 }
 
@@ -138,43 +195,6 @@ fn inner(command: &mut Command, name: &str, wrapper: &Wrapper) -> Option<Vec<Wor
     }
     let inner = command.argv.get(at..)?;
     (!inner.is_empty()).then(|| inner.to_vec())
-}
-
-/// Returns the commands that `xargs` makes of its input.
-fn given_arguments(command: &Command, flags: &[Word]) -> Vec<Command> {
-    let input = command.stdin.clone().unwrap_or_default();
-    let by_lines = flags.iter().any(|word| {
-        let text = word.raw();
-        text == "-0" || text == "--null" || text.starts_with("-d") || text.starts_with("-I")
-    });
-    let items: Vec<Word> = if by_lines {
-        input.raw().split(['\n', '\0']).filter(|it| !it.is_empty()).map(marked_word).collect()
-    } else {
-        input.raw().split_whitespace().map(marked_word).collect()
-    };
-    let replaced = flags.iter().enumerate().find_map(|(at, word)| match word.raw() {
-        "-I" | "--replace" => flags.get(at + 1).map(|it| it.raw().to_owned()),
-        "-i" => Some("{}".to_owned()),
-        other => other.strip_prefix("-I").map(str::to_owned),
-    });
-    let inner = Command { stdin: None, fed_by: Vec::new(), ..command.clone() };
-    let Some(mark) = replaced.filter(|mark| !mark.is_empty()) else {
-        let argv = inner.argv.iter().chain(items.iter().take(MOST_ROUNDS)).cloned().collect();
-        return vec![Command { argv, fed_by: command.fed_by.clone(), ..inner }];
-    };
-    let rounds = items.into_iter().take(MOST_ROUNDS);
-    rounds
-        .map(|item| {
-            let argv =
-                inner.argv.iter().map(|word| Word::marked(word.raw().replace(&mark, item.raw())));
-            let argv = argv.collect();
-            Command { argv, fed_by: command.fed_by.clone(), ..inner.clone() }
-        })
-        .collect()
-}
-
-fn marked_word(text: &str) -> Word {
-    Word::marked(text.to_owned())
 }
 
 /// Returns whether a text is the name of a variable.

@@ -67,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
                     && !it.is(&["wait", "true", ":"])
                 || setting.copies == Copies::AsInput && is_fed_without_end(&it.sources())
                 || interpreter::code(it.name(), it.command)
-                    .is_some_and(|code| interpreter::deeds(&code).contains(&Deed::Multiplies))
+                    .is_some_and(|code| interpreter::does(&code, Deed::Multiplies))
         },
     ),
     command(

@@ -20,15 +20,19 @@ pub(super) const RULES: &[Rule] = &[
         "gives a shell to whoever is at the other end",
         "Do not connect a shell to the network.",
         |it| {
-            let runs = it.arguments().short('e')
-                || it.arguments().short('c')
-                || it.has(&["--exec", "--sh-exec"]);
-            let shell = it.command.feeds.as_deref().is_some_and(is_shell)
-                || it.sources().iter().any(|command| is_shell(command.name()));
+            let runs = || {
+                it.arguments().short('e')
+                    || it.arguments().short('c')
+                    || it.has(&["--exec", "--sh-exec"])
+            };
+            let shell = || {
+                it.command.feeds.as_deref().is_some_and(is_shell)
+                    || it.sources().iter().any(|command| is_shell(command.name()))
+            };
             match it.name() {
-                "nc" | "ncat" | "netcat" | "nc.traditional" | "telnet" => runs || shell,
+                "nc" | "ncat" | "netcat" | "nc.traditional" | "telnet" => runs() || shell(),
                 "socat" => {
-                    shell
+                    shell()
                         || it.words().iter().any(|word| {
                             let text = word.raw().to_ascii_uppercase();
                             text.starts_with("EXEC:")
@@ -36,7 +40,7 @@ pub(super) const RULES: &[Rule] = &[
                                 || text.starts_with("SHELL:")
                         })
                 }
-                "openssl" => it.operand(0) == "s_client" && shell,
+                "openssl" => it.operand(0) == "s_client" && shell(),
                 _ => false,
             }
         },
@@ -48,7 +52,7 @@ pub(super) const RULES: &[Rule] = &[
         "Do not connect a shell to the network.",
         |it| {
             interpreter::code(it.name(), it.command)
-                .is_some_and(|code| interpreter::deeds(&code).contains(&Deed::Connects))
+                .is_some_and(|code| interpreter::does(&code, Deed::Connects))
         },
     ),
     command(

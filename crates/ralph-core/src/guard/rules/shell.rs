@@ -61,7 +61,7 @@ pub(super) const RULES: &[Rule] = &[
                 || it.is(&["eval", "source", "."]);
             runs && it.is_fed_by(&decoders)
                 || interpreter::code(it.name(), it.command)
-                    .is_some_and(|code| interpreter::deeds(&code).contains(&Deed::Decodes))
+                    .is_some_and(|code| interpreter::does(&code, Deed::Decodes))
         }),
     ),
     rule(
@@ -70,10 +70,10 @@ pub(super) const RULES: &[Rule] = &[
         "gives a shell commands that nobody can tell",
         "Run a script by its name, or write the commands out.",
         Check::Command(|it| {
-            let unknown = it.command.stdin.as_ref().is_some_and(|text| !text.is_known());
+            let unknown = || it.command.stdin.as_ref().is_some_and(|text| !text.is_known());
             is_shell(it.name())
                 && shell_code(it.words()) == ShellWords::Input
-                && unknown
+                && unknown()
                 && (!it.command.fed_by.is_empty() || it.command.redirects.is_empty())
                 && !it.only_asks()
         }),

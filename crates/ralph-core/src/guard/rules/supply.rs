@@ -47,9 +47,11 @@ pub(super) const RULES: &[Rule] = &[
             if is_interpreter(it.name()) {
                 names.extend(it.operands().first().map(|script| plain(script)));
             }
-            let before = it.all.iter().take_while(|command| !std::ptr::eq(*command, it.command));
-            let fetched: Vec<String> = before.flat_map(downloaded).collect();
-            names.iter().any(|name| !name.is_empty() && fetched.contains(name))
+            names.retain(|name| !name.is_empty());
+            let mut before =
+                it.all.iter().take_while(|command| !std::ptr::eq(*command, it.command));
+            !names.is_empty()
+                && before.any(|command| downloaded(command).iter().any(|it| names.contains(it)))
         },
     ),
     command("supply.publish", Category::SupplyChain, "publishes to a registry", USER, publishes),

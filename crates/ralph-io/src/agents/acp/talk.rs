@@ -16,7 +16,8 @@ use super::failure::{self, stopped, trouble_of};
 use super::say::{self, Asked};
 use super::updates::Updates;
 use super::wire;
-use crate::agents::json_events::{GLANCE_CHARS, notice, read_objects};
+use crate::agents::json_events::{GLANCE_CHARS, notice};
+use crate::agents::pieces::read_objects;
 use crate::agents::translator::{Answer, Heard, Input, Shown, Told, Weight};
 use crate::agents::turn::{Trouble, Turn};
 

@@ -1,84 +1,35 @@
 //! Streams after Amp's description, its real errors, calls, and streams it should not write.
-#![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
-use expect_test::{Expect, expect, expect_file};
+use expect_test::{expect, expect_file};
 use proptest::prelude::*;
 use ralph_core::child::{Ending, Force, Limit, NotStarted};
 use ralph_core::failure::FailureClass;
-use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Reply};
+use ralph_core::reading::Reply;
 use ralph_core::recipe::{AgentKind, AgentOutput, Permissions};
 use ralph_core::units::Timestamp;
 
-use crate::agents;
-use crate::agents::call::tests::{context, request};
-use crate::agents::recorded::{Recorded, exit, show, show_call};
+use crate::agents::recorded::{Recorded, exit, show};
 
-const AMP: Recorded = Recorded { kind: AgentKind::Amp, version: "0.0.1790142911" };
-
-const STREAMS: [(&str, i32); 6] = [
-    ("echo-only", 0),
-    ("error", 1),
-    ("subagent", 0),
-    ("text-complete", 0),
-    ("thinking", 0),
-    ("tools-todo", 0),
-];
-
-fn recorded(name: &str) -> String {
-    AMP.file(&format!("{name}.ndjson"))
-}
+const AMP: Recorded = Recorded {
+    kind: AgentKind::Amp,
+    version: "0.0.1790142911",
+    streams: &[
+        ("echo-only", exit(0)),
+        ("error", exit(1)),
+        ("subagent", exit(0)),
+        ("text-complete", exit(0)),
+        ("thinking", exit(0)),
+        ("tools-todo", exit(0)),
+    ],
+};
 
 fn reply(stream: &str, ending: Ending) -> Reply {
     AMP.read(stream, "", ending).1
 }
 
 #[test]
-fn every_stream_is_read() {
-    assert_eq!(AMP.count(), STREAMS.len());
-    let mut shown = String::new();
-    for (name, code) in STREAMS {
-        let (all, reply) = AMP.read(&recorded(name), "", exit(code));
-        shown.push_str(&show(name, &all, &reply));
-    }
-    expect_file!["../../../tests/data/amp/0.0.1790142911/readings.txt"].assert_eq(&shown);
-}
-
-#[test]
-fn tools_have_ids_summaries_files_and_todos() {
-    let (all, _) = AMP.read(&recorded("tools-todo"), "", exit(0));
-    let mut shown = String::new();
-    for event in all.into_iter().flat_map(|heard| heard.events) {
-        if let AgentEvent::ToolStarted { .. }
-        | AgentEvent::ToolEnded { .. }
-        | AgentEvent::Todo { .. }
-        | AgentEvent::FileChanged { .. } = event
-        {
-            shown.push_str(&serde_json::to_string(&event).expect("events can be written"));
-            shown.push('\n');
-        }
-    }
-    expect![[r##"
-        {"type":"tool_started","id":"toolu_01","name":"todo_write","summary":"2 items","speaker":"agent"}
-        {"type":"tool_ended","id":"toolu_01","outcome":"ok","output":"Todos updated"}
-        {"type":"todo","items":[{"text":"Read the README","state":"active"},{"text":"Add greeting.txt","state":"pending"}]}
-        {"type":"tool_started","id":"toolu_02","name":"Bash","summary":"cat README.md","speaker":"agent"}
-        {"type":"tool_ended","id":"toolu_02","outcome":"ok","output":"{\"output\":\"# demo\\n\",\"exitCode\":0}"}
-        {"type":"tool_started","id":"toolu_03","name":"Bash","summary":"ls /nonexistent; exit 3","speaker":"agent"}
-        {"type":"tool_ended","id":"toolu_03","outcome":"error","output":"{\"output\":\"ls: cannot access '/nonexistent': No such file or directory\\n\",\"exitCode\":3}"}
-        {"type":"tool_started","id":"toolu_04","name":"create_file","summary":"/tmp/demo/greeting.txt","speaker":"agent"}
-        {"type":"tool_started","id":"toolu_05","name":"todo_write","summary":"2 items","speaker":"agent"}
-        {"type":"tool_ended","id":"toolu_04","outcome":"ok","output":"Successfully created file /tmp/demo/greeting.txt"}
-        {"type":"file_changed","path":"/tmp/demo/greeting.txt"}
-        {"type":"tool_ended","id":"toolu_05","outcome":"ok","output":"Todos updated"}
-        {"type":"todo","items":[{"text":"Read the README","state":"done"},{"text":"Add greeting.txt","state":"done"}]}
-    "##]].assert_eq(&shown);
-}
-
-#[track_caller]
-fn check(stream: &str, stderr: &str, ending: Ending, expect: Option<FailureClass>) {
-    let found = AMP.read(stream, stderr, ending).1.failure;
-    assert_eq!(found.as_ref().map(|it| it.class.clone()), expect, "{stream}\n{found:?}");
+fn every_recorded_stream_is_read() {
+    expect_file!["../../../tests/data/amp/0.0.1790142911/readings.txt"].assert_eq(&AMP.readings());
 }
 
 fn answer(text: &str) -> String {
@@ -116,33 +67,33 @@ fn each_kind_of_error_has_its_class() {
         ("The context window is full", FailureClass::ContextExceeded),
         ("something new", FailureClass::Crashed),
     ] {
-        check(&failed(words), "", exit(1), Some(class.clone()));
-        check(&failed(words), "", exit(0), Some(class));
+        AMP.check(&failed(words), "", exit(1), Some(class.clone()));
+        AMP.check(&failed(words), "", exit(0), Some(class));
     }
     let turns = failed("x").replace("error_during_execution", "error_max_turns");
-    check(&turns, "", exit(1), Some(FailureClass::TurnLimit));
+    AMP.check(&turns, "", exit(1), Some(FailureClass::TurnLimit));
 }
 
 #[test]
 fn a_success_needs_every_sign_of_it() {
     let force = Force::Terminated;
     let success = answer("Fine.");
-    check(&success, "", exit(0), None);
-    check(&success, "", Ending::Lingered { force }, None);
-    check(&success, "", exit(1), Some(FailureClass::Crashed));
-    check(&success, "", Ending::Signalled { signal: 9 }, Some(FailureClass::Crashed));
-    check(&success, "", Ending::Interrupted { force }, Some(FailureClass::Interrupted));
-    check(&answer(""), "", exit(0), Some(FailureClass::Empty));
-    check(&success.replace("false", "true"), "", exit(0), Some(FailureClass::Crashed));
-    check(&said("Fine."), "", exit(0), Some(FailureClass::Malformed));
-    check(&format!("{success}\n{TOOL}"), "", exit(0), Some(FailureClass::Malformed));
-    check("", "", exit(0), Some(FailureClass::Malformed));
-    check("", "boom", exit(1), Some(FailureClass::Crashed));
+    AMP.check(&success, "", exit(0), None);
+    AMP.check(&success, "", Ending::Lingered { force }, None);
+    AMP.check(&success, "", exit(1), Some(FailureClass::Crashed));
+    AMP.check(&success, "", Ending::Signalled { signal: 9 }, Some(FailureClass::Crashed));
+    AMP.check(&success, "", Ending::Interrupted { force }, Some(FailureClass::Interrupted));
+    AMP.check(&answer(""), "", exit(0), Some(FailureClass::Empty));
+    AMP.check(&success.replace("false", "true"), "", exit(0), Some(FailureClass::Crashed));
+    AMP.check(&said("Fine."), "", exit(0), Some(FailureClass::Malformed));
+    AMP.check(&format!("{success}\n{TOOL}"), "", exit(0), Some(FailureClass::Malformed));
+    AMP.check("", "", exit(0), Some(FailureClass::Malformed));
+    AMP.check("", "boom", exit(1), Some(FailureClass::Crashed));
     let idle = Ending::TimedOut { limit: Limit::Idle, force };
-    check(&said("Fine."), "", idle, Some(FailureClass::IdleTimeout));
+    AMP.check(&said("Fine."), "", idle, Some(FailureClass::IdleTimeout));
     let program = "amp".to_owned();
     let missing = Ending::NotStarted { reason: NotStarted::NotFound { program } };
-    check("", "", missing, Some(FailureClass::NotInstalled));
+    AMP.check("", "", missing, Some(FailureClass::NotInstalled));
 }
 
 #[test]
@@ -152,7 +103,7 @@ fn real_errors_are_known() {
         ("unknown-flag", FailureClass::BadCall),
         ("server-404", FailureClass::Crashed),
     ] {
-        check("", &AMP.file(&format!("{name}.stderr.txt")), exit(1), Some(class));
+        AMP.check("", &AMP.file(&format!("{name}.stderr.txt")), exit(1), Some(class));
     }
     // It would wait for a login for ever: it counts as ended, and as not logged in.
     let stdout = AMP.file("no-api-key.stdout.txt");
@@ -161,7 +112,11 @@ fn real_errors_are_known() {
     expect![[r#"
         no-api-key (ended after its last result)
           lines   F......
-          events  notice result unparsed unparsed unparsed
+          event   notice "No API key found. Starting login flow..."
+          event   result Failed("No API key found. Starting login flow...") None None
+          event   unparsed "If your browser does not open automatically, visit:"
+          event   unparsed "http://127.0.0.1:4010/auth/cli-login?authToken=…"
+          event   unparsed "When prompted, paste your code here:"
           text    ""
           signal  None
           tools   0, 0 failed; 3 unparsed; session None; model None
@@ -171,7 +126,7 @@ fn real_errors_are_known() {
     "#]]
     .assert_eq(&show("no-api-key", &all, &reply));
     let idle = Ending::TimedOut { limit: Limit::Idle, force };
-    check(&stdout, "", idle, Some(FailureClass::NotLoggedIn));
+    AMP.check(&stdout, "", idle, Some(FailureClass::NotLoggedIn));
 }
 
 #[test]
@@ -232,47 +187,39 @@ fn a_bad_line_costs_only_itself() {
     let found = reply(&stream, exit(0));
     assert_eq!((found.unparsed, found.failure, found.text.as_str()), (8, None, "Fine."));
     for name in ["text-complete", "tools-todo"] {
-        let whole = recorded(name);
+        let whole = AMP.stream(name);
         assert_eq!(reply(&whole.replace('\n', ""), exit(0)), reply(&whole, exit(0)), "{name}");
     }
 }
 
-#[track_caller]
-fn check_call(change: impl FnOnce(&mut Request), expect: Expect) {
-    let mut request = request(AgentKind::Amp, &[], "Do the next task.");
-    change(&mut request);
-    let call = agents::call(&request, &context()).expect("a small prompt fits");
-    expect.assert_eq(&show_call(call));
-}
-
 #[test]
 fn the_usual_call() {
-    check_call(
-        |request| request.agent.output = AgentOutput::Text,
+    AMP.check_call(
+        |request, _| request.agent.output = AgentOutput::Text,
         expect![[r#"
-        amp ["--stream-json", "--dangerously-allow-all", "-x"]
-        stdin "Do the next task.", idle Watch
-        without []
-        RALPH_ASK=1
-        RALPH_ITERATION=3
-        RALPH_ROLE=prompt
-        RALPH_RUN_ID=20261114-231500-k3f9
-    "#]],
+            amp --stream-json --dangerously-allow-all -x
+            stdin "Do it.", idle Watch
+            without []
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
     );
 }
 
 #[test]
 fn a_call_with_a_mode_that_asks_first() {
-    check_call(
-        |request| {
+    AMP.check_call(
+        |request, _| {
             request.agent.model = Some("high".to_owned());
             request.agent.permissions = Permissions::Ask;
             request.agent.flags = vec!["--settings-file a b".to_owned()];
             request.agent.env_deny = vec!["AWS_*".to_owned()];
         },
         expect![[r#"
-            amp ["--stream-json", "-m", "high", "--settings-file", "a b", "-x"]
-            stdin "Do the next task.", idle Watch
+            amp --stream-json -m high --settings-file "a b" -x
+            stdin "Do it.", idle Watch
             without ["AWS_*"]
             RALPH_ASK=1
             RALPH_ITERATION=3
@@ -284,14 +231,14 @@ fn a_call_with_a_mode_that_asks_first() {
 
 #[test]
 fn a_flag_of_the_users_wins() {
-    check_call(
-        |request| {
+    AMP.check_call(
+        |request, _| {
             request.agent.model = Some("high".to_owned());
             request.agent.flags =
                 ["--mode low", "--dangerously-allow-all", "-x {prompt}"].map(str::to_owned).into();
         },
         expect![[r#"
-            amp ["--stream-json", "--mode", "low", "--dangerously-allow-all", "-x", "Do the next task."]
+            amp --stream-json --mode low --dangerously-allow-all -x "Do it."
             stdin "", idle Watch
             without []
             RALPH_ASK=1
@@ -304,11 +251,11 @@ fn a_flag_of_the_users_wins() {
 
 proptest! {
     #[test]
-    fn no_line_makes_it_panic(
-        name in 0..STREAMS.len(),
+    fn no_line_makes_a_translator_panic(
+        stream in 0usize..100,
         cut in 0usize..1_000,
-        other in "(\\PC{0,20}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
+        other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
     ) {
-        AMP.mutilate(&recorded(STREAMS[name].0), cut, &other);
+        let _ = AMP.read(&AMP.mutilated(stream, cut, &other), &other, exit(1));
     }
 }

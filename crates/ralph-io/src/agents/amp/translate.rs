@@ -17,11 +17,12 @@ use serde_json::value::RawValue;
 
 use super::failure::Trouble;
 use super::wire;
-use crate::agents::claude::glued::{Piece, pieces};
 use crate::agents::claude::wire::{Block, Content, Head, Said, Todo, TurnUsage};
 use crate::agents::fields::mended;
+use crate::agents::json_events::notice;
 use crate::agents::last_words::LastWords;
-use crate::agents::translator::{Heard, Weight, bounded};
+use crate::agents::pieces::{Piece, pieces, read_pieces};
+use crate::agents::translator::{Heard, Weight};
 
 /// How much of a tool's output an event carries. The whole is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
@@ -84,19 +85,11 @@ impl AmpTranslator {
     }
 
     pub(in crate::agents) fn line(&mut self, line: &str) -> Heard {
-        let mut all = Heard::nothing(Weight::Noise);
-        for piece in pieces(&mended(line)) {
-            let heard = match piece {
-                Piece::Object(text) => self.object(&text),
-                Piece::Garbage(text) if text.starts_with(LOGIN_FLOW) => self.login_flow(text),
-                Piece::Garbage(text) => unparsed(text),
-            };
-            all.events.extend(heard.events);
-            if heard.weight != Weight::Noise {
-                all.weight = heard.weight;
-            }
-        }
-        all
+        read_pieces(pieces(&mended(line)), |piece| match piece {
+            Piece::Object(text) => self.object(&text),
+            Piece::Garbage(text) if text.starts_with(LOGIN_FLOW) => self.login_flow(text),
+            Piece::Garbage(text) => Heard::unparsed(text),
+        })
     }
 
     #[expect(clippy::unused_self, reason = "every translator can hold something back")]
@@ -106,7 +99,7 @@ impl AmpTranslator {
 
     fn object(&mut self, text: &str) -> Heard {
         let Ok(Head { kind, subtype }) = serde_json::from_str(text) else {
-            return unparsed(text);
+            return Heard::unparsed(text);
         };
         let subtype = subtype.unwrap_or_default().0;
         let heard = match (kind.unwrap_or_default().0.as_ref(), subtype.as_ref()) {
@@ -117,9 +110,9 @@ impl AmpTranslator {
             }),
             ("user", _) => serde_json::from_str(text).map(|said| self.user(said)),
             ("result", _) => serde_json::from_str(text).map(|line| self.result(line)),
-            _ => return unparsed(text),
+            _ => return Heard::unparsed(text),
         };
-        heard.unwrap_or_else(|_| unparsed(text))
+        heard.unwrap_or_else(|_| Heard::unparsed(text))
     }
 
     fn init(&mut self, init: wire::Init) -> Heard {
@@ -282,14 +275,6 @@ impl AmpTranslator {
         let status = ResultStatus::Failed(text.to_owned());
         Heard::of(vec![notice(text), AgentEvent::Result { status, text: None, structured: None }])
     }
-}
-
-fn unparsed(text: &str) -> Heard {
-    Heard::of(vec![AgentEvent::Unparsed { line: bounded(text) }])
-}
-
-fn notice(text: &str) -> AgentEvent {
-    AgentEvent::Notice { text: bounded(text) }
 }
 
 fn speaker_of(said: &Said<'_>) -> Speaker {

@@ -12,10 +12,9 @@ use ralph_core::reading::RateLimitStatus;
 
 use super::translate::{ClaudeTranslator, Turn};
 use super::wire;
-use crate::agents::ending;
-use crate::agents::limit_words;
 use crate::agents::text::TextTranslator;
 use crate::agents::translator::Evidence;
+use crate::agents::{ending, error_words, limit_words};
 
 /// How to get the program.
 pub(in crate::agents) const INSTALL_HINT: &str =
@@ -320,12 +319,5 @@ const WORDS: [(FailureClass, &[&str]); 5] = [
 ];
 
 fn class_of_words(words: &str) -> Option<FailureClass> {
-    if limit_words::is_limit(words) {
-        return Some(FailureClass::RateLimited { resets_at: None });
-    }
-    let words = words.to_lowercase();
-    WORDS
-        .iter()
-        .find(|(_, known)| known.iter().any(|known| words.contains(known)))
-        .map(|(class, _)| class.clone())
+    error_words::class_in(&WORDS, words)
 }

@@ -1,50 +1,22 @@
-//! Lines that hold more or less than one object: glued together, broken, or with another line
-//! written into their middle.
+//! Lines of Claude Code with another line written into their middle.
 //!
-//! Not here: what the objects mean.
+//! Not here: lines that are glued together or broken, as any agent may write them (`pieces`), and
+//! what the objects mean.
 
-use serde_json::value::RawValue;
-
-/// A part of a line.
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::agents) enum Piece<'a> {
-    /// A whole JSON object.
-    Object(std::borrow::Cow<'a, str>),
-    /// Anything else.
-    Garbage(&'a str),
-}
+use crate::agents::pieces::{self, Piece, object_at};
 
 /// The one line that has been seen inside another: its writer does not wait for its turn.
 const INTRUDER: &str = r#"{"type":"rate_limit_event""#;
 
-/// Returns the parts of a line in order. Nothing is lost.
+/// Returns the parts of a line in order, an intruder in a broken one taken out. Nothing is lost.
 ///
-/// An object that stands inside a broken one is not taken for a line of its own, because it may
-/// be words of the model or the content of a file; only [`INTRUDER`] is.
-pub(in crate::agents) fn pieces(line: &str) -> Vec<Piece<'_>> {
-    let mut found = Vec::new();
-    let mut rest = line.trim();
-    while !rest.is_empty() {
-        let start = rest.find('{').unwrap_or(rest.len());
-        if start > 0 {
-            found.push(Piece::Garbage(rest[..start].trim_end()));
-            rest = &rest[start..];
-            continue;
-        }
-        let Some(object) = object_at(rest) else {
-            found.extend(broken(rest));
-            break;
-        };
-        found.push(Piece::Object(object.into()));
-        rest = rest[object.len()..].trim_start();
-    }
-    found
-}
-
-/// Returns the whole object that a text begins with.
-fn object_at(text: &str) -> Option<&str> {
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
-    values.next()?.ok().map(RawValue::get)
+/// No other object inside a broken one is taken for a line of its own.
+pub(super) fn pieces(line: &str) -> Vec<Piece<'_>> {
+    let mend = |piece| match piece {
+        Piece::Garbage(text) if text.starts_with('{') => broken(text),
+        Piece::Garbage(_) | Piece::Object(_) => vec![piece],
+    };
+    pieces::pieces(line).into_iter().flat_map(mend).collect()
 }
 
 fn broken(text: &str) -> Vec<Piece<'_>> {
@@ -76,22 +48,6 @@ mod tests {
     #[track_caller]
     fn check(line: &str, expect: &[Piece<'_>]) {
         assert_eq!(pieces(line), expect, "{line}");
-    }
-
-    #[test]
-    fn a_line_is_taken_apart_without_loss() {
-        let object = |text: &'static str| Piece::Object(text.into());
-        check("", &[]);
-        check("  \t", &[]);
-        check(r#"{"a":1}"#, &[object(r#"{"a":1}"#)]);
-        check(
-            r#"{"a":1}{"b":2} {"c":3}"#,
-            &[object(r#"{"a":1}"#), object(r#"{"b":2}"#), object(r#"{"c":3}"#)],
-        );
-        check("plain", &[Piece::Garbage("plain")]);
-        check(r#"warn: {"a":1}"#, &[Piece::Garbage("warn:"), object(r#"{"a":1}"#)]);
-        check(r#"{"a":1}tail"#, &[object(r#"{"a":1}"#), Piece::Garbage("tail")]);
-        check(r#"{"a":{"type":"result"}"#, &[Piece::Garbage(r#"{"a":{"type":"result"}"#)]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 mod belongings;
 mod call;
 mod failure;
-pub(super) mod glued;
+mod glued;
 mod hooks;
 pub mod manage;
 mod todo;

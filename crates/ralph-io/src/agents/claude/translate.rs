@@ -16,11 +16,12 @@ use ralph_core::units::{Timestamp, Tokens, UsdMicros};
 use serde::de::IgnoredAny;
 
 use super::failure::{Retrying, Trouble};
-use super::glued::{Piece, pieces};
+use super::glued::pieces;
 use super::hooks::Hooks;
 use super::todo::{Change, TodoList};
 use super::wire;
 use crate::agents::fields;
+use crate::agents::pieces::{Piece, read_pieces};
 use crate::agents::translator::{Heard, Weight, bounded};
 
 /// How much of a tool's output an event carries. The whole is in the stored stream.
@@ -98,7 +99,10 @@ impl ClaudeTranslator {
     pub(in crate::agents) fn line(&mut self, line: &str) -> Heard {
         let all = match self.whole_line(line.trim()) {
             Some(heard) => heard,
-            None => self.pieces_of(&fields::mended(line)),
+            None => read_pieces(pieces(&fields::mended(line)), |piece| match piece {
+                Piece::Object(text) => self.object(&text).unwrap_or_else(|| Heard::unparsed(&text)),
+                Piece::Garbage(text) => Heard::unparsed(text),
+            }),
         };
         if all.weight != Weight::Noise {
             self.retrying = None;
@@ -109,22 +113,6 @@ impl ClaudeTranslator {
     /// Reads a line in one pass, if it is one whole object of the usual kinds.
     fn whole_line(&mut self, line: &str) -> Option<Heard> {
         self.known(fields::kind_in_front(line)?, line)
-    }
-
-    fn pieces_of(&mut self, line: &str) -> Heard {
-        let mut all = Heard::nothing(Weight::Noise);
-        for piece in pieces(line) {
-            let heard = match piece {
-                Piece::Object(text) => self.object(&text).unwrap_or_else(|| unparsed(&text)),
-                Piece::Garbage(text) => unparsed(text),
-            };
-            all.events.extend(heard.events);
-            // Of glued lines the last counts: a result with a new turn behind it is not final.
-            if heard.weight != Weight::Noise {
-                all.weight = heard.weight;
-            }
-        }
-        all
     }
 
     fn object(&mut self, text: &str) -> Option<Heard> {
@@ -388,10 +376,6 @@ impl ClaudeTranslator {
         };
         Heard { events, weight: Weight::Final }
     }
-}
-
-fn unparsed(text: &str) -> Heard {
-    Heard::of(vec![AgentEvent::Unparsed { line: bounded(text) }])
 }
 
 fn notice(text: impl AsRef<str>) -> AgentEvent {

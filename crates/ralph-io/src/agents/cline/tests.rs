@@ -1,37 +1,32 @@
 //! Recorded streams, calls, and streams that Cline should not write.
-#![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
-use expect_test::{Expect, expect, expect_file};
+use expect_test::{expect, expect_file};
 use proptest::prelude::*;
 use ralph_core::child::{Ending, Force, Limit, NotStarted};
 use ralph_core::failure::FailureClass;
-use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Reply};
+use ralph_core::reading::Reply;
 use ralph_core::recipe::{AgentKind, Permissions};
 use ralph_core::units::Timestamp;
 
 use crate::agents;
 use crate::agents::call::tests::{context, request};
-use crate::agents::recorded::{Recorded, exit, show, show_call};
+use crate::agents::recorded::{Recorded, exit};
 
-const CLINE: Recorded = Recorded { kind: AgentKind::Cline, version: "3.0.65" };
-
-/// Every recorded stream with the exit code it came with; 143 stands for the one that had to be
-/// ended.
-const STREAMS: [(&str, i32); 8] = [
-    ("api-error-401", 1),
-    ("interrupted-sigint", 0),
-    ("interrupted-sigterm", 0),
-    ("max-tokens", 1),
-    ("stream-drop", 1),
-    ("text-complete", 0),
-    ("timeout", 143),
-    ("tools", 0),
-];
-
-fn recorded(name: &str) -> String {
-    CLINE.file(&format!("{name}.ndjson"))
-}
+/// 143 stands for the one that had to be ended.
+const CLINE: Recorded = Recorded {
+    kind: AgentKind::Cline,
+    version: "3.0.65",
+    streams: &[
+        ("api-error-401", exit(1)),
+        ("interrupted-sigint", exit(0)),
+        ("interrupted-sigterm", exit(0)),
+        ("max-tokens", exit(1)),
+        ("stream-drop", exit(1)),
+        ("text-complete", exit(0)),
+        ("timeout", exit(143)),
+        ("tools", exit(0)),
+    ],
+};
 
 fn reply(stream: &str, ending: Ending) -> Reply {
     CLINE.read(stream, "", ending).1
@@ -39,47 +34,7 @@ fn reply(stream: &str, ending: Ending) -> Reply {
 
 #[test]
 fn every_recorded_stream_is_read() {
-    assert_eq!(CLINE.count(), STREAMS.len());
-    let mut shown = String::new();
-    for (name, code) in STREAMS {
-        let (all, reply) = CLINE.read(&recorded(name), "", exit(code));
-        shown.push_str(&show(name, &all, &reply));
-    }
-    expect_file!["../../../tests/data/cline/3.0.65/readings.txt"].assert_eq(&shown);
-}
-
-#[test]
-fn tools_have_ids_summaries_and_files() {
-    let (all, _) = CLINE.read(&recorded("tools"), "", exit(0));
-    let mut shown = String::new();
-    for event in all.into_iter().flat_map(|heard| heard.events) {
-        if let AgentEvent::ToolStarted { .. }
-        | AgentEvent::ToolEnded { .. }
-        | AgentEvent::FileChanged { .. } = event
-        {
-            shown.push_str(&serde_json::to_string(&event).expect("events can be written"));
-            shown.push('\n');
-        }
-    }
-    expect![[r##"
-        {"type":"tool_started","id":"call_a0f526872aea4d07b4a46834","name":"read_files","summary":"/tmp/demo/README.md","speaker":"agent"}
-        {"type":"tool_ended","id":"call_a0f526872aea4d07b4a46834","outcome":"ok","output":"1 | # demo"}
-        {"type":"tool_started","id":"call_d970e1642f654bd182320c21","name":"run_commands","summary":"cat README.md && echo second line >&2","speaker":"agent"}
-        {"type":"tool_ended","id":"call_d970e1642f654bd182320c21","outcome":"ok","output":"# demo\n\n[stderr]\nsecond line\n"}
-        {"type":"tool_started","id":"call_aa9980a12f314aa1b47e8a5e","name":"run_commands","summary":"ls /nonexistent; exit 3","speaker":"agent"}
-        {"type":"tool_ended","id":"call_aa9980a12f314aa1b47e8a5e","outcome":"error","output":"[Command exited with code 3]\n\n[stderr]\nls: cannot access '/nonexistent': No such file or directory\n\nCommand exited with code 3"}
-        {"type":"tool_started","id":"call_0ea89618340e442f9b8421ea","name":"editor","summary":"/tmp/demo/greeting.txt","speaker":"agent"}
-        {"type":"tool_ended","id":"call_0ea89618340e442f9b8421ea","outcome":"ok","output":"File created successfully at: /tmp/demo/greeting.txt"}
-        {"type":"file_changed","path":"/tmp/demo/greeting.txt"}
-        {"type":"tool_started","id":"call_cf64ed188dad484fb56a3a67","name":"editor","summary":"/tmp/demo/README.md","speaker":"agent"}
-        {"type":"tool_ended","id":"call_cf64ed188dad484fb56a3a67","outcome":"error","output":"Editor operation failed: No replacement performed: text not found in /tmp/demo/README.md."}
-    "##]].assert_eq(&shown);
-}
-
-#[track_caller]
-fn check(stream: &str, stderr: &str, ending: Ending, expect: Option<FailureClass>) {
-    let found = CLINE.read(stream, stderr, ending).1.failure;
-    assert_eq!(found.as_ref().map(|it| it.class.clone()), expect, "{stream}\n{found:?}");
+    expect_file!["../../../tests/data/cline/3.0.65/readings.txt"].assert_eq(&CLINE.readings());
 }
 
 const SUCCESS: &str = r#"{"type":"run_result","finishReason":"completed","text":"Fine."}"#;
@@ -117,49 +72,54 @@ fn each_kind_of_error_has_its_class() {
         ("The model `x` does not exist or you do not have access to it.", FailureClass::BadCall),
         ("something new", FailureClass::Crashed),
     ] {
-        check(&failed(words), "", exit(1), Some(class));
+        CLINE.check(&failed(words), "", exit(1), Some(class));
     }
     let error = r#"{"type":"agent_event","event":{"type":"error","error":{"message":"no"},"errorClass":"auth"}}"#;
-    check(error, "", exit(1), Some(FailureClass::NotLoggedIn));
-    check(&format!("{error}\n{}", failed("no")), "", exit(1), Some(FailureClass::NotLoggedIn));
-    check(&format!("{error}\n{SUCCESS}"), "", exit(0), None);
+    CLINE.check(error, "", exit(1), Some(FailureClass::NotLoggedIn));
+    CLINE.check(
+        &format!("{error}\n{}", failed("no")),
+        "",
+        exit(1),
+        Some(FailureClass::NotLoggedIn),
+    );
+    CLINE.check(&format!("{error}\n{SUCCESS}"), "", exit(0), None);
 }
 
 #[test]
 fn a_success_needs_every_sign_of_it() {
     let force = Force::Terminated;
-    check(SUCCESS, "", exit(0), None);
-    check(SUCCESS, "", Ending::Lingered { force }, None);
-    check(SUCCESS, "", Ending::TimedOut { limit: Limit::Hard, force }, None);
-    check(SUCCESS, "", exit(1), Some(FailureClass::Crashed));
-    check(SUCCESS, "", Ending::Signalled { signal: 9 }, Some(FailureClass::Crashed));
-    check(SUCCESS, "", Ending::Interrupted { force }, Some(FailureClass::Interrupted));
-    check("", "", exit(0), Some(FailureClass::Malformed));
-    check(&said("Fine."), "", exit(0), Some(FailureClass::Malformed));
-    check("", "boom", exit(1), Some(FailureClass::Crashed));
+    CLINE.check(SUCCESS, "", exit(0), None);
+    CLINE.check(SUCCESS, "", Ending::Lingered { force }, None);
+    CLINE.check(SUCCESS, "", Ending::TimedOut { limit: Limit::Hard, force }, None);
+    CLINE.check(SUCCESS, "", exit(1), Some(FailureClass::Crashed));
+    CLINE.check(SUCCESS, "", Ending::Signalled { signal: 9 }, Some(FailureClass::Crashed));
+    CLINE.check(SUCCESS, "", Ending::Interrupted { force }, Some(FailureClass::Interrupted));
+    CLINE.check("", "", exit(0), Some(FailureClass::Malformed));
+    CLINE.check(&said("Fine."), "", exit(0), Some(FailureClass::Malformed));
+    CLINE.check("", "boom", exit(1), Some(FailureClass::Crashed));
     let idle = Ending::TimedOut { limit: Limit::Idle, force };
-    check(&recorded("timeout"), "", idle, Some(FailureClass::IdleTimeout));
+    CLINE.check(&CLINE.stream("timeout"), "", idle, Some(FailureClass::IdleTimeout));
     let hard = Ending::TimedOut { limit: Limit::Hard, force };
-    check(&recorded("timeout"), "", hard, Some(FailureClass::HardTimeout));
+    CLINE.check(&CLINE.stream("timeout"), "", hard, Some(FailureClass::HardTimeout));
     let program = "cline".to_owned();
     let missing = Ending::NotStarted { reason: NotStarted::NotFound { program } };
-    check("", "", missing, Some(FailureClass::NotInstalled));
+    CLINE.check("", "", missing, Some(FailureClass::NotInstalled));
     let silent = r#"{"type":"run_result","finishReason":"completed","text":""}"#;
-    check(silent, "", exit(0), Some(FailureClass::Empty));
+    CLINE.check(silent, "", exit(0), Some(FailureClass::Empty));
     let aborted = r#"{"type":"run_result","finishReason":"aborted","text":"Fine."}"#;
-    check(aborted, "", exit(0), Some(FailureClass::Crashed));
+    CLINE.check(aborted, "", exit(0), Some(FailureClass::Crashed));
     let other = r#"{"type":"run_result","finishReason":"novelty","text":"Fine."}"#;
-    check(other, "", exit(0), Some(FailureClass::Crashed));
+    CLINE.check(other, "", exit(0), Some(FailureClass::Crashed));
     // A result, then another iteration that never ended.
     let more = r#"{"type":"agent_event","event":{"type":"iteration_start","iteration":2}}"#;
-    check(&format!("{SUCCESS}\n{more}"), "", exit(0), Some(FailureClass::Malformed));
+    CLINE.check(&format!("{SUCCESS}\n{more}"), "", exit(0), Some(FailureClass::Malformed));
 }
 
 #[test]
 fn a_bad_call_is_told_on_stderr() {
     for name in ["one-word-prompt", "stdin-only"] {
         let stderr = CLINE.file(&format!("{name}.stderr.txt"));
-        check("", &stderr, exit(1), Some(FailureClass::BadCall));
+        CLINE.check("", &stderr, exit(1), Some(FailureClass::BadCall));
     }
     let stderr = "Warning: AI SDK Warning System: off\n      at iX (/x.js:26:469)\n\n{\"type\":\"error\",\"message\":\"No such thing.\"}\n";
     let failure = CLINE.read("", stderr, exit(1)).1.failure.expect("exit 1 is no success");
@@ -217,39 +177,31 @@ fn a_bad_line_costs_only_itself() {
     let found = reply(&stream, exit(0));
     assert_eq!((found.unparsed, found.failure, found.text.as_str()), (7, None, "Fine."));
     for name in ["text-complete", "tools"] {
-        let whole = recorded(name);
+        let whole = CLINE.stream(name);
         assert_eq!(reply(&whole.replace('\n', ""), exit(0)), reply(&whole, exit(0)), "{name}");
     }
 }
 
-#[track_caller]
-fn check_call(change: impl FnOnce(&mut Request), expect: Expect) {
-    let mut request = request(AgentKind::Cline, &[], "Do the next task.");
-    change(&mut request);
-    let call = agents::call(&request, &context()).expect("every prompt gets in");
-    expect.assert_eq(&show_call(call));
-}
-
 #[test]
 fn the_usual_call() {
-    check_call(
-        |_| {},
+    CLINE.check_call(
+        |_, _| {},
         expect![[r#"
-        cline ["--json", "Do the next task."]
-        stdin "", idle Watch
-        without []
-        RALPH_ASK=1
-        RALPH_ITERATION=3
-        RALPH_ROLE=prompt
-        RALPH_RUN_ID=20261114-231500-k3f9
-    "#]],
+            cline --json "Do it."
+            stdin "", idle Watch
+            without []
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
     );
 }
 
 #[test]
 fn a_flag_of_the_users_wins() {
-    check_call(
-        |request| {
+    CLINE.check_call(
+        |request, _| {
             request.agent.flags = ["--json", "-P openai", "--model=b", "--auto-approve true"]
                 .map(str::to_owned)
                 .into();
@@ -258,7 +210,7 @@ fn a_flag_of_the_users_wins() {
             request.agent.env_deny = vec!["AWS_*".to_owned()];
         },
         expect![[r#"
-            cline ["--json", "-P", "openai", "--model=b", "--auto-approve", "true", "Do the next task."]
+            cline --json -P openai --model=b --auto-approve true "Do it."
             stdin "", idle Watch
             without ["AWS_*"]
             RALPH_ASK=1
@@ -271,15 +223,15 @@ fn a_flag_of_the_users_wins() {
 
 #[test]
 fn a_call_with_a_model_that_asks_first() {
-    check_call(
-        |request| {
+    CLINE.check_call(
+        |request, _| {
             request.agent.model = Some("a".to_owned());
             request.agent.permissions = Permissions::Ask;
             // Cline takes a single word for a command.
             request.prompt = "continue".to_owned();
         },
         expect![[r#"
-            cline ["--json", "--auto-approve", "false", "-m", "a", "Do what the following text asks."]
+            cline --json --auto-approve false -m a "Do what the following text asks."
             stdin "continue", idle Watch
             without []
             RALPH_ASK=1
@@ -314,11 +266,11 @@ fn a_prompt_that_is_no_argument_goes_in_on_stdin() {
 
 proptest! {
     #[test]
-    fn no_line_makes_it_panic(
-        name in 0..STREAMS.len(),
+    fn no_line_makes_a_translator_panic(
+        stream in 0usize..100,
         cut in 0usize..800,
-        other in "(\\PC{0,20}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
+        other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
     ) {
-        CLINE.mutilate(&recorded(STREAMS[name].0), cut, &other);
+        let _ = CLINE.read(&CLINE.mutilated(stream, cut, &other), &other, exit(1));
     }
 }

@@ -16,9 +16,10 @@ use serde_json::value::RawValue;
 
 use super::failure::Trouble;
 use super::wire;
-use crate::agents::claude::glued::{Piece, pieces};
+use crate::agents::json_events::notice;
 use crate::agents::last_words::LastWords;
-use crate::agents::translator::{Heard, Weight, bounded};
+use crate::agents::pieces::read_objects;
+use crate::agents::translator::{Heard, Weight};
 
 /// How much of a tool's output an event carries. The whole is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
@@ -73,18 +74,7 @@ impl ClineTranslator {
     }
 
     pub(in crate::agents) fn line(&mut self, line: &str) -> Heard {
-        let mut all = Heard::nothing(Weight::Noise);
-        for piece in pieces(line) {
-            let heard = match piece {
-                Piece::Object(text) => self.object(&text),
-                Piece::Garbage(text) => unparsed(text),
-            };
-            all.events.extend(heard.events);
-            if heard.weight != Weight::Noise {
-                all.weight = heard.weight;
-            }
-        }
-        all
+        read_objects(line, |object| Some(self.object(object)))
     }
 
     #[expect(clippy::unused_self, reason = "every translator can hold something back")]
@@ -94,14 +84,14 @@ impl ClineTranslator {
 
     fn object(&mut self, text: &str) -> Heard {
         let Ok(line) = serde_json::from_str::<wire::Line<'_>>(text) else {
-            return unparsed(text);
+            return Heard::unparsed(text);
         };
         match line.kind.as_deref().unwrap_or_default() {
             "agent_event" => {
                 let event = line.event.map(RawValue::get).unwrap_or_default();
                 match serde_json::from_str(event) {
                     Ok(event) => self.event(&event, speaker_of(&line), text),
-                    Err(_) => unparsed(text),
+                    Err(_) => Heard::unparsed(text),
                 }
             }
             "hook_event" => Heard::of(match (line.hook.as_deref(), speaker_of(&line)) {
@@ -122,7 +112,7 @@ impl ClineTranslator {
                 self.error = Some(Trouble::new(words, None));
                 Heard::of(events)
             }
-            _ => unparsed(text),
+            _ => Heard::unparsed(text),
         }
     }
 
@@ -173,7 +163,7 @@ impl ClineTranslator {
                 Heard::nothing(Weight::Useful)
             }
             ("iteration_end" | "done", _) => Heard::nothing(Weight::Useful),
-            _ => unparsed(line),
+            _ => Heard::unparsed(line),
         }
     }
 
@@ -278,14 +268,6 @@ fn reasoning(event: &wire::Event<'_>) -> Heard {
     let events = text.map(|text| AgentEvent::Reasoning { text }).into_iter().collect();
     // Thinking that is kept secret is still progress.
     Heard { events, weight: Weight::Useful }
-}
-
-fn unparsed(text: &str) -> Heard {
-    Heard::of(vec![AgentEvent::Unparsed { line: bounded(text) }])
-}
-
-fn notice(text: &str) -> AgentEvent {
-    AgentEvent::Notice { text: bounded(text) }
 }
 
 fn speaker_of(line: &wire::Line<'_>) -> Speaker {

@@ -5,7 +5,6 @@
 mod belongings;
 mod call;
 mod failure;
-mod pieces;
 mod text_mode;
 mod translate;
 mod wire;

@@ -1,132 +1,58 @@
 //! Recorded streams, calls, and streams that no agent should write.
 #![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use expect_test::{Expect, expect, expect_file};
+use expect_test::{expect, expect_file};
 use proptest::prelude::*;
 use ralph_core::child::{Ending, Force, Limit, NotStarted};
 use ralph_core::failure::FailureClass;
 use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Reply, TodoState};
+use ralph_core::reading::AgentEvent;
 use ralph_core::recipe::{AgentKind, AgentOutput, Permissions};
 use ralph_core::units::Timestamp;
 
 use crate::agents::call::tests::{context, request};
-use crate::agents::recorded;
+use crate::agents::recorded::{self, NOW, Recorded, exit, signal};
 use crate::agents::{self, Heard};
 
-/// 2026-11-15T01:26:00Z, shortly after the streams were recorded.
-const NOW: Timestamp = Timestamp(1_794_705_960_000);
-
-fn data() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/codex/0.166.0")
-}
-
-fn recorded(file: &str) -> String {
-    let path = data().join(file);
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn stream(name: &str) -> String {
-    recorded(&format!("{name}.ndjson"))
-}
-
-const fn exit(code: i32) -> Ending {
-    Ending::Exited { code }
-}
-
-const fn signal(signal: i32) -> Ending {
-    Ending::Signalled { signal }
-}
-
-/// Reads a whole stream as the port does.
-fn read(stream: &str, stderr: &str, ending: Ending) -> (Vec<Heard>, Reply) {
-    recorded::read(&request(AgentKind::Codex, &[], "Do it."), stream, stderr, ending, NOW)
-}
-
-fn show(event: &AgentEvent) -> String {
-    match event {
-        AgentEvent::Session { .. } => "session".to_owned(),
-        AgentEvent::Text { text, .. } if text.is_empty() => "cleared".to_owned(),
-        AgentEvent::Text { .. } => "text".to_owned(),
-        AgentEvent::Reasoning { .. } => "reasoning".to_owned(),
-        AgentEvent::ToolStarted { id, name, summary, .. } => format!("{id}={name}({summary})"),
-        AgentEvent::ToolEnded { id, outcome, output } => format!("{id}:{outcome:?}({output:?})"),
-        AgentEvent::Todo { items } => {
-            let done = items.iter().filter(|item| item.state == TodoState::Done).count();
-            format!("todo({done}/{})", items.len())
-        }
-        AgentEvent::FileChanged { path } => format!("file({path})"),
-        AgentEvent::Usage { .. } => "usage".to_owned(),
-        AgentEvent::RateLimit { .. } => "limit".to_owned(),
-        AgentEvent::Notice { .. } => "notice".to_owned(),
-        AgentEvent::Result { .. } => "result".to_owned(),
-        AgentEvent::Unparsed { .. } => "unparsed".to_owned(),
-    }
-}
-
-/// Every recorded stream with the end it came with.
-const STREAMS: [(&str, Ending); 27] = [
-    ("api-error-401", exit(1)),
-    ("code-mode", exit(0)),
-    ("context-window", exit(1)),
-    ("interrupted-sigint", exit(1)),
-    ("interrupted-sigterm", signal(15)),
-    ("max-output-tokens", exit(1)),
-    ("mcp", exit(0)),
-    ("network-wait", signal(9)),
-    ("output-schema", exit(0)),
-    ("output-schema-ignored", exit(0)),
-    ("overloaded", exit(1)),
-    ("quota", exit(1)),
-    ("rate-limit-429", exit(1)),
-    ("rate-limit-stream", exit(1)),
-    ("read-only-sandbox", exit(0)),
-    ("reconnect-then-success", exit(0)),
-    ("resume-first", exit(0)),
-    ("resume-second", exit(0)),
-    ("stop-hook-blocked-once", exit(0)),
-    ("stream-drop", exit(1)),
-    ("text-complete", exit(0)),
-    ("todo-list", exit(0)),
-    ("tools", exit(0)),
-    ("unknown-model-notice", exit(0)),
-    ("usage-limit", exit(1)),
-    ("usage-limit-other-day", exit(1)),
-    ("workspace-write", exit(0)),
-];
+const CODEX: Recorded = Recorded {
+    kind: AgentKind::Codex,
+    version: "0.166.0",
+    streams: &[
+        ("api-error-401", exit(1)),
+        ("code-mode", exit(0)),
+        ("context-window", exit(1)),
+        ("interrupted-sigint", exit(1)),
+        ("interrupted-sigterm", signal(15)),
+        ("max-output-tokens", exit(1)),
+        ("mcp", exit(0)),
+        ("network-wait", signal(9)),
+        ("output-schema", exit(0)),
+        ("output-schema-ignored", exit(0)),
+        ("overloaded", exit(1)),
+        ("quota", exit(1)),
+        ("rate-limit-429", exit(1)),
+        ("rate-limit-stream", exit(1)),
+        ("read-only-sandbox", exit(0)),
+        ("reconnect-then-success", exit(0)),
+        ("resume-first", exit(0)),
+        ("resume-second", exit(0)),
+        ("stop-hook-blocked-once", exit(0)),
+        ("stream-drop", exit(1)),
+        ("text-complete", exit(0)),
+        ("todo-list", exit(0)),
+        ("tools", exit(0)),
+        ("unknown-model-notice", exit(0)),
+        ("usage-limit", exit(1)),
+        ("usage-limit-other-day", exit(1)),
+        ("workspace-write", exit(0)),
+    ],
+};
 
 #[test]
 fn every_recorded_stream_is_read() {
-    let count = recorded::count(&data());
-    assert_eq!(count, STREAMS.len());
-    let mut shown = String::new();
-    for (name, ending) in STREAMS {
-        let (all, reply) = read(&stream(name), "", ending);
-        let events: Vec<String> = all.iter().flat_map(|heard| &heard.events).map(show).collect();
-        let weights = recorded::weights(&all);
-        let _ = writeln!(shown, "{name} ({})\n  lines   {weights}", reply.end.ending);
-        let _ = writeln!(shown, "  events  {}", events.join(" "));
-        let _ = writeln!(shown, "  text    {:?}\n  signal  {:?}", reply.text, reply.signal);
-        let usage = reply.usage;
-        let _ = writeln!(
-            shown,
-            "  tools   {}, {} failed; {} unparsed; tokens {} in, {} cached, {} out",
-            reply.tools,
-            reply.tool_errors,
-            reply.unparsed,
-            usage.input.0,
-            usage.cache_read.0,
-            usage.output.0,
-        );
-        if let Some(failure) = &reply.failure {
-            let _ = writeln!(shown, "  failure {:?}: {}", failure.class, failure.words);
-            let _ = writeln!(shown, "  hint    {:?}", failure.hint);
-        }
-    }
-    expect_file!["../../../tests/data/codex/0.166.0/readings.txt"].assert_eq(&shown);
+    expect_file!["../../../tests/data/codex/0.166.0/readings.txt"].assert_eq(&CODEX.readings());
 }
 
 fn failed(message: &str) -> String {
@@ -147,12 +73,6 @@ const COMPLETED: &str = r#"{"type":"turn.completed","usage":{"input_tokens":1}}"
 
 fn success() -> String {
     format!("{}\n{COMPLETED}", said("Fine."))
-}
-
-#[track_caller]
-fn check(stream: &str, stderr: &str, ending: Ending, expect: Option<FailureClass>) {
-    let found = read(stream, stderr, ending).1.failure;
-    assert_eq!(found.as_ref().map(|it| it.class.clone()), expect, "{stream}\n{found:?}");
 }
 
 #[test]
@@ -178,32 +98,37 @@ fn each_kind_of_failed_turn_has_its_class() {
         ),
         ("something new", FailureClass::Crashed),
     ] {
-        check(&failed(message), "", exit(1), Some(class.clone()));
+        CODEX.check(&failed(message), "", exit(1), Some(class.clone()));
         // The exit code adds nothing.
-        check(&failed(message), "", exit(0), Some(class.clone()));
+        CODEX.check(&failed(message), "", exit(0), Some(class.clone()));
         // The reason may stand in the line before only.
         let stream = format!("{}\n{}", error(message), r#"{"type":"turn.failed"}"#);
-        check(&stream, "", exit(1), Some(class));
+        CODEX.check(&stream, "", exit(1), Some(class));
     }
 }
 
 #[test]
 fn a_success_needs_every_sign_of_it() {
     let success = success();
-    check(&success, "", exit(0), None);
-    check(&success, "", Ending::Lingered { force: Force::Killed }, None);
-    check(&success, "", exit(1), Some(FailureClass::Crashed));
-    check(&success, "", signal(9), Some(FailureClass::Crashed));
-    check(COMPLETED, "", exit(0), Some(FailureClass::Empty));
-    check(&said("Fine."), "", exit(0), Some(FailureClass::Malformed));
-    check("", "", exit(0), Some(FailureClass::Malformed));
-    check("", "boom", exit(101), Some(FailureClass::Crashed));
+    CODEX.check(&success, "", exit(0), None);
+    CODEX.check(&success, "", Ending::Lingered { force: Force::Killed }, None);
+    CODEX.check(&success, "", exit(1), Some(FailureClass::Crashed));
+    CODEX.check(&success, "", signal(9), Some(FailureClass::Crashed));
+    CODEX.check(COMPLETED, "", exit(0), Some(FailureClass::Empty));
+    CODEX.check(&said("Fine."), "", exit(0), Some(FailureClass::Malformed));
+    CODEX.check("", "", exit(0), Some(FailureClass::Malformed));
+    CODEX.check("", "boom", exit(101), Some(FailureClass::Crashed));
     // What comes after the end of a turn belongs to another one.
-    check(&format!("{success}\n{}", said("More.")), "", exit(0), Some(FailureClass::Malformed));
+    CODEX.check(
+        &format!("{success}\n{}", said("More.")),
+        "",
+        exit(0),
+        Some(FailureClass::Malformed),
+    );
     let again = format!("{success}\n{}", r#"{"type":"turn.started"}"#);
-    check(&again, "", exit(0), Some(FailureClass::Malformed));
+    CODEX.check(&again, "", exit(0), Some(FailureClass::Malformed));
     // An error behind the answer takes nothing back.
-    let reply = read(&format!("{success}\n{}", error("late")), "", exit(0)).1;
+    let reply = CODEX.read(&format!("{success}\n{}", error("late")), "", exit(0)).1;
     assert_eq!((reply.text.as_str(), reply.failure), ("Fine.", None));
 }
 
@@ -213,30 +138,45 @@ fn ralphs_own_doing_has_its_own_class() {
     let hard = Ending::TimedOut { limit: Limit::Hard, force };
     let idle = Ending::TimedOut { limit: Limit::Idle, force };
     let interrupted = Ending::Interrupted { force };
-    check("", "", hard.clone(), Some(FailureClass::HardTimeout));
-    check("", "", idle.clone(), Some(FailureClass::IdleTimeout));
-    check(&success(), "", hard, None);
-    check(&success(), "", interrupted.clone(), Some(FailureClass::Interrupted));
-    check(&stream("interrupted-sigint"), "", interrupted, Some(FailureClass::Interrupted));
+    CODEX.check("", "", hard.clone(), Some(FailureClass::HardTimeout));
+    CODEX.check("", "", idle.clone(), Some(FailureClass::IdleTimeout));
+    CODEX.check(&success(), "", hard, None);
+    CODEX.check(&success(), "", interrupted.clone(), Some(FailureClass::Interrupted));
+    CODEX.check(
+        &CODEX.stream("interrupted-sigint"),
+        "",
+        interrupted,
+        Some(FailureClass::Interrupted),
+    );
     let reason = NotStarted::NotFound { program: "codex".to_owned() };
-    check("", "", Ending::NotStarted { reason }, Some(FailureClass::NotInstalled));
+    CODEX.check("", "", Ending::NotStarted { reason }, Some(FailureClass::NotInstalled));
     // Silence while it reconnects is not the agent's.
-    let waiting = stream("network-wait");
-    check(&waiting, "", idle.clone(), Some(FailureClass::Overloaded));
-    check(&format!("{waiting}\n{}", said("Back.")), "", idle, Some(FailureClass::IdleTimeout));
+    let waiting = CODEX.stream("network-wait");
+    CODEX.check(&waiting, "", idle.clone(), Some(FailureClass::Overloaded));
+    CODEX.check(
+        &format!("{waiting}\n{}", said("Back.")),
+        "",
+        idle,
+        Some(FailureClass::IdleTimeout),
+    );
 }
 
 #[test]
 fn a_bad_call_is_told_on_stderr() {
     for (stderr, code, class, hint) in [
-        (&*recorded("full-auto-removed.stderr.txt"), 2, FailureClass::BadCall, "workspace-write"),
-        (&*recorded("not-a-git-repo.stderr.txt"), 1, FailureClass::BadCall, "skip-git-repo-check"),
+        (&*CODEX.file("full-auto-removed.stderr.txt"), 2, FailureClass::BadCall, "workspace-write"),
+        (
+            &*CODEX.file("not-a-git-repo.stderr.txt"),
+            1,
+            FailureClass::BadCall,
+            "skip-git-repo-check",
+        ),
         ("error: unexpected argument '--x' found", 2, FailureClass::BadCall, "does not take `--x`"),
         ("No prompt provided via stdin.", 1, FailureClass::BadCall, ""),
         ("", 2, FailureClass::BadCall, ""),
         ("thread 'main' panicked", 101, FailureClass::Crashed, ""),
     ] {
-        let found = read("", stderr, exit(code)).1.failure.expect("it is no success");
+        let found = CODEX.read("", stderr, exit(code)).1.failure.expect("it is no success");
         assert_eq!(found.class, class, "{stderr}");
         assert!(!found.words.is_empty(), "{stderr}");
         assert!(found.hint.unwrap_or_default().contains(hint), "{stderr}");
@@ -266,17 +206,17 @@ fn only_the_last_words_of_a_completed_turn_count() {
         (vec![reasoning, &*later], None),
     ] {
         let stream = format!("{}\n{COMPLETED}", lines.join("\n"));
-        assert_eq!(read(&stream, "", exit(0)).1.signal.as_deref(), expect, "{stream}");
+        assert_eq!(CODEX.read(&stream, "", exit(0)).1.signal.as_deref(), expect, "{stream}");
         let stream = format!("{}\n{}", lines.join("\n"), failed("x"));
-        assert_eq!(read(&stream, "", exit(1)).1.signal, None, "{stream}");
+        assert_eq!(CODEX.read(&stream, "", exit(1)).1.signal, None, "{stream}");
     }
 }
 
 #[test]
 fn words_of_a_limit_in_the_work_are_no_limit() {
     let talk = said("You've hit your usage limit, try again at 3:00 PM.");
-    check(&format!("{talk}\n{COMPLETED}"), "", exit(0), None);
-    check(&talk, "", exit(1), Some(FailureClass::Crashed));
+    CODEX.check(&format!("{talk}\n{COMPLETED}"), "", exit(0), None);
+    CODEX.check(&talk, "", exit(1), Some(FailureClass::Crashed));
 }
 
 #[test]
@@ -293,16 +233,17 @@ fn a_bad_line_costs_only_itself() {
         r#"{"type":"error"}"#,
     ];
     let lines = format!("{}\n{}", odd.join("\n"), success());
-    let reply = read(&lines, "", exit(0)).1;
+    let reply = CODEX.read(&lines, "", exit(0)).1;
     assert_eq!((reply.unparsed, reply.failure, reply.text.as_str()), (9, None, "Fine."));
-    let whole = read(&stream("tools"), "", exit(0)).1;
-    assert_eq!(read(&stream("tools").replace('\n', ""), "", exit(0)).1, whole);
-    let reply = read(&format!("WARN x {}", stream("tools").replace('\n', "")), "", exit(0)).1;
+    let whole = CODEX.read(&CODEX.stream("tools"), "", exit(0)).1;
+    assert_eq!(CODEX.read(&CODEX.stream("tools").replace('\n', ""), "", exit(0)).1, whole);
+    let reply =
+        CODEX.read(&format!("WARN x {}", CODEX.stream("tools").replace('\n', "")), "", exit(0)).1;
     assert_eq!((reply.unparsed, reply.signal), (1, whole.signal));
     // A field of another type than ever before is left out, not the line.
     let odd = r#"{"type":"item.completed","item":{"id":7,"type":"mcp_tool_call","server":1,"tool":[],"result":"x","error":0,"status":{}}}"#;
     let usage = r#"{"type":"turn.completed","usage":{"input_tokens":-1,"output_tokens":"x"}}"#;
-    let reply = read(&format!("{odd}\n{}\n{usage}", said("Fine.")), "", exit(0)).1;
+    let reply = CODEX.read(&format!("{odd}\n{}\n{usage}", said("Fine.")), "", exit(0)).1;
     assert_eq!((reply.unparsed, reply.tools, reply.failure), (0, 1, None));
 }
 
@@ -310,13 +251,13 @@ fn a_bad_line_costs_only_itself() {
 fn a_line_of_many_megabytes_is_read() {
     let long = "x".repeat(16 << 20);
     let lines = format!("{}\n{COMPLETED}", said(&format!("{long}<promise>DONE</promise>")));
-    assert_eq!(read(&lines, "", exit(0)).1.signal.as_deref(), Some("DONE"));
+    assert_eq!(CODEX.read(&lines, "", exit(0)).1.signal.as_deref(), Some("DONE"));
     let long = "x".repeat(1 << 20);
     let tool = format!(
         r#"{{"type":"item.completed","item":{{"id":"t","type":"command_execution","command":"{long}","aggregated_output":"{long}","exit_code":0,"status":"completed"}}}}"#
     );
     for line in [tool, format!("{{\"type\":\"{long}"), error(&long), failed(&long)] {
-        let heard = read(&line, "", exit(1)).0;
+        let heard = CODEX.read(&line, "", exit(1)).0;
         let size: usize = heard.iter().flat_map(|it| &it.events).map(size_of).sum();
         assert!(size < 30_000, "{size}");
     }
@@ -324,21 +265,6 @@ fn a_line_of_many_megabytes_is_read() {
 
 fn size_of(event: &AgentEvent) -> usize {
     serde_json::to_string(event).expect("events can be written").len()
-}
-
-#[track_caller]
-fn check_call(change: impl FnOnce(&mut Request), expect: &Expect) {
-    let mut request = request(AgentKind::Codex, &[], "Do it.");
-    change(&mut request);
-    let call = agents::call(&request, &context()).expect("a small prompt fits");
-    let mut shown = format!("{} {}\n", call.program, call.args.join(" "));
-    let _ =
-        writeln!(shown, "stdin {:?}, idle {:?}", String::from_utf8_lossy(&call.stdin), call.idle);
-    let _ = writeln!(shown, "without {:?}", call.env_remove);
-    for (name, value) in call.env {
-        let _ = writeln!(shown, "{name}={value}");
-    }
-    expect.assert_eq(&shown);
 }
 
 #[test]
@@ -361,9 +287,9 @@ fn the_history_is_opened_to_an_agent_that_commits() {
 
 #[test]
 fn the_usual_call() {
-    check_call(
-        |_| {},
-        &expect![[r#"
+    CODEX.check_call(
+        |_, _| {},
+        expect![[r#"
         codex exec --json -s workspace-write -c features.unbounded_connection_retries=false -
         stdin "Do it.", idle Watch
         without []
@@ -377,14 +303,14 @@ fn the_usual_call() {
 
 #[test]
 fn everything_that_can_be_asked_for() {
-    check_call(
-        |request| {
+    CODEX.check_call(
+        |request, _| {
             request.agent.model = Some("gpt-5.5".to_owned());
             request.agent.env_deny = vec!["AWS_*".to_owned()];
             request.agent.env.insert("CODEX_HOME".to_owned(), "/state/codex".to_owned());
             request.agent.flags = vec!["--skip-git-repo-check".to_owned()];
         },
-        &expect![[r#"
+        expect![[r#"
             codex exec --json -s workspace-write -c features.unbounded_connection_retries=false -m gpt-5.5 --skip-git-repo-check -
             stdin "Do it.", idle Watch
             without ["AWS_*"]
@@ -399,9 +325,9 @@ fn everything_that_can_be_asked_for() {
 
 #[test]
 fn plain_text_is_a_file() {
-    check_call(
-        |request| request.agent.output = AgentOutput::Text,
-        &expect![[r#"
+    CODEX.check_call(
+        |request, _| request.agent.output = AgentOutput::Text,
+        expect![[r#"
         codex exec -o /state/answer.md -s workspace-write -c features.unbounded_connection_retries=false -
         stdin "Do it.", idle Off
         without []
@@ -464,8 +390,8 @@ fn without_its_file_plain_text_is_no_answer() {
         exit(1),
         Some(FailureClass::NotLoggedIn),
     );
-    check(None, &recorded("full-auto-removed.stderr.txt"), exit(2), Some(FailureClass::BadCall));
-    check(None, &recorded("not-a-git-repo.stderr.txt"), exit(1), Some(FailureClass::BadCall));
+    check(None, &CODEX.file("full-auto-removed.stderr.txt"), exit(2), Some(FailureClass::BadCall));
+    check(None, &CODEX.file("not-a-git-repo.stderr.txt"), exit(1), Some(FailureClass::BadCall));
     check(None, "", signal(9), Some(FailureClass::Crashed));
     let hard = Ending::TimedOut { limit: Limit::Hard, force: Force::Killed };
     check(None, "", hard.clone(), Some(FailureClass::HardTimeout));
@@ -476,7 +402,8 @@ fn without_its_file_plain_text_is_no_answer() {
 fn an_answer_of_a_schema_is_found_in_the_last_message() {
     let mut request = request(AgentKind::Codex, &[], "Do it.");
     request.schema = Some(serde_json::json!({ "type": "object" }));
-    let structured = |name| recorded::read(&request, &stream(name), "", exit(0), NOW).1.structured;
+    let structured =
+        |name| recorded::read(&request, &CODEX.stream(name), "", exit(0), NOW).1.structured;
     let expect = serde_json::json!({ "status": "done", "summary": "Everything is in place." });
     assert_eq!(structured("output-schema"), Some(expect));
     // Codex does not check what comes back.
@@ -497,9 +424,9 @@ fn a_flag_that_is_gone_is_replaced() {
 
 #[test]
 fn without_permission_codex_keeps_its_own_rules() {
-    check_call(
-        |request| request.agent.permissions = Permissions::Ask,
-        &expect![[r#"
+    CODEX.check_call(
+        |request, _| request.agent.permissions = Permissions::Ask,
+        expect![[r#"
         codex exec --json -c features.unbounded_connection_retries=false -
         stdin "Do it.", idle Watch
         without []
@@ -557,22 +484,13 @@ fn a_prompt_too_long_for_an_argument_is_a_bad_call() {
 proptest! {
     #[test]
     fn no_line_makes_a_translator_panic(
-        line in "\\PC{0,40}",
-        kind in "(thread.started|turn.failed|turn.completed|error|item.started|item.completed)",
-        name in 0..STREAMS.len(),
+        stream in 0usize..100,
         cut in 0usize..600,
-        other in "[\\[\\]{}\":,0-9a-z\\\\]{0,20}",
+        other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
     ) {
-        let mut streams = vec![line.clone(), format!(r#"{{"type":"{kind}","item":{other}}}"#)];
-        // A recorded line, cut and mended with something else.
-        for recorded in stream(STREAMS[name].0).lines() {
-            let at = (0..=cut.min(recorded.len())).rev().find(|at| recorded.is_char_boundary(*at));
-            let (head, tail) = recorded.split_at(at.unwrap_or(0));
-            streams.push(format!("{head}{other}{tail}"));
-            streams.push(format!("{head}{line}"));
-        }
+        let lines = CODEX.mutilated(stream, cut, &other);
         for ending in [exit(0), exit(1), exit(2), signal(9)] {
-            let _ = read(&streams.join("\n"), &line, ending);
+            let _ = CODEX.read(&lines, &other, ending);
         }
     }
 }

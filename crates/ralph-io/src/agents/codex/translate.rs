@@ -16,9 +16,10 @@ use ralph_core::text::excerpt_of;
 use ralph_core::text::glance;
 use ralph_core::units::Tokens;
 
-use super::pieces::{Piece, pieces};
 use super::wire;
 use crate::agents::fields;
+use crate::agents::json_events::notice;
+use crate::agents::pieces::read_objects;
 use crate::agents::translator::{Heard, Weight, bounded};
 
 /// How much of a tool's output an event carries. The whole is in the stored stream.
@@ -79,36 +80,25 @@ impl CodexTranslator {
         // Nearly every line is one whole object of a known kind, and is read in one pass.
         let object = line.trim();
         if object.starts_with('{')
-            && let Some(heard) = self.object(object)
+            && let Some(heard) = self.with_progress(object)
         {
-            if heard.weight != Weight::Noise {
-                self.error = None;
-            }
             return heard;
         }
-        self.pieces_of(&fields::mended(line))
-    }
-
-    fn pieces_of(&mut self, line: &str) -> Heard {
-        let mut all = Heard::nothing(Weight::Noise);
-        for piece in pieces(line) {
-            let heard = match piece {
-                Piece::Object(text) => self.object(text).unwrap_or_else(|| unparsed(text)),
-                Piece::Garbage(text) => unparsed(text),
-            };
-            all.events.extend(heard.events);
-            // Of glued lines the last counts: a result with a new turn behind it is not final.
-            if heard.weight != Weight::Noise {
-                all.weight = heard.weight;
-                self.error = None;
-            }
-        }
-        all
+        read_objects(&fields::mended(line), |object| self.with_progress(object))
     }
 
     #[expect(clippy::unused_self, reason = "every adapter may hold something back")]
     pub(in crate::agents) fn finish(&mut self) -> Heard {
         Heard::nothing(Weight::Noise)
+    }
+
+    /// Reads one object; whatever is progress makes an error before it one that was overcome.
+    fn with_progress(&mut self, text: &str) -> Option<Heard> {
+        let heard = self.object(text)?;
+        if heard.weight != Weight::Noise {
+            self.error = None;
+        }
+        Some(heard)
     }
 
     /// Reads one object; none if it is of no known kind.
@@ -271,14 +261,6 @@ impl CodexTranslator {
 
 fn said(text: String) -> AgentEvent {
     AgentEvent::Text { text, speaker: Speaker::Agent, form: TextForm::Message }
-}
-
-fn unparsed(text: &str) -> Heard {
-    Heard::of(vec![AgentEvent::Unparsed { line: bounded(text) }])
-}
-
-fn notice(text: &str) -> AgentEvent {
-    AgentEvent::Notice { text: bounded(text) }
 }
 
 fn kind_of<'a>(item: &'a wire::Item<'_>) -> &'a str {

@@ -1,52 +1,30 @@
 //! Recorded streams, calls, and streams that no agent should write.
-#![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
-use expect_test::{Expect, expect, expect_file};
+use expect_test::{expect, expect_file};
 use proptest::prelude::*;
-use ralph_core::child::{Ending, Force, Limit, NotStarted};
+use ralph_core::child::{Ending, Force, NotStarted};
 use ralph_core::failure::FailureClass;
-use ralph_core::ports::Request;
 use ralph_core::recipe::{AgentKind, Permissions};
 use ralph_core::units::Timestamp;
 
-use crate::agents::call::tests::request;
-use crate::agents::replayed::{NOW, Recorded, read, read_mutated, shown_call, summaries};
+use crate::agents::recorded::{IDLE, NOW, Recorded, exit, signal};
 
-const FINE: Ending = Ending::Exited { code: 0 };
-const BAD: Ending = Ending::Exited { code: 1 };
-const IDLE: Ending = Ending::TimedOut { limit: Limit::Idle, force: Force::Terminated };
-
-const RECORDED: Recorded = Recorded {
+const COPILOT: Recorded = Recorded {
     kind: AgentKind::Copilot,
     version: "1.0.102",
     streams: &[
-        ("api-error-401", BAD),
-        ("interrupted-sigterm", Ending::Signalled { signal: 15 }),
-        ("stop-hook-blocked-once", FINE),
-        ("stream-drop", BAD),
-        ("text-complete", FINE),
-        ("tools", FINE),
+        ("api-error-401", exit(1)),
+        ("interrupted-sigterm", signal(15)),
+        ("stop-hook-blocked-once", exit(0)),
+        ("stream-drop", exit(1)),
+        ("text-complete", exit(0)),
+        ("tools", exit(0)),
     ],
 };
 
 #[test]
 fn every_recorded_stream_is_read() {
-    expect_file!["../../../tests/data/copilot/1.0.102/readings.txt"]
-        .assert_eq(&RECORDED.readings());
-}
-
-#[test]
-fn tools_tell_their_input() {
-    let (all, _) = read(AgentKind::Copilot, &RECORDED.stream("tools"), "", FINE);
-    assert_eq!(
-        summaries(&all),
-        [
-            "bash: cat README.md && echo second line >&2",
-            "bash: ls /nonexistent; exit 3",
-            "create: /tmp/demo/greeting.txt",
-            "edit: /tmp/demo/README.md",
-        ]
-    );
+    expect_file!["../../../tests/data/copilot/1.0.102/readings.txt"].assert_eq(&COPILOT.readings());
 }
 
 const START: &str = r#"{"type":"assistant.turn_start","data":{"turnId":"0"}}"#;
@@ -67,13 +45,12 @@ fn error(status: &str, message: &str) -> String {
 
 #[track_caller]
 fn check(lines: &[&str], stderr: &str, ending: Ending, expect: Option<FailureClass>) {
-    let found = read(AgentKind::Copilot, &lines.join("\n"), stderr, ending).1.failure;
-    assert_eq!(found.as_ref().map(|it| it.class.clone()), expect, "{lines:?}\n{found:?}");
+    COPILOT.check(&lines.join("\n"), stderr, ending, expect);
 }
 
 #[track_caller]
 fn check_signal(lines: &[&str], expect: Option<&str>) {
-    let reply = read(AgentKind::Copilot, &lines.join("\n"), "", FINE).1;
+    let reply = COPILOT.read(&lines.join("\n"), "", exit(0)).1;
     assert_eq!(reply.signal.as_deref(), expect, "{lines:?}");
 }
 
@@ -114,25 +91,25 @@ fn each_error_has_its_class() {
         (error("503", "x"), FailureClass::Overloaded),
         (error("null", "odd"), FailureClass::Crashed),
     ] {
-        check(&[START, &line, FAILED], "", BAD, Some(class.clone()));
+        check(&[START, &line, FAILED], "", exit(1), Some(class.clone()));
         // An exit that does not agree with the error changes nothing.
-        check(&[START, &line, RESULT], "", FINE, Some(class));
+        check(&[START, &line, RESULT], "", exit(0), Some(class));
     }
 }
 
 #[test]
 fn a_success_needs_every_sign_of_it() {
     let lines = [START, DONE, RESULT];
-    check(&lines, "", FINE, None);
+    check(&lines, "", exit(0), None);
     check(&lines, "", Ending::Lingered { force: Force::Killed }, None);
-    check(&lines, "", BAD, Some(FailureClass::Crashed));
-    check(&[START, DONE, FAILED], "", FINE, Some(FailureClass::Crashed));
-    check(&[START, DONE, r#"{"type":"result"}"#], "", FINE, Some(FailureClass::Malformed));
-    check(&[START, NOTHING, RESULT], "", FINE, Some(FailureClass::Empty));
-    check(&[START, DONE], "", FINE, Some(FailureClass::Malformed));
-    check(&[START, DONE, RESULT, START], "", FINE, Some(FailureClass::Malformed));
+    check(&lines, "", exit(1), Some(FailureClass::Crashed));
+    check(&[START, DONE, FAILED], "", exit(0), Some(FailureClass::Crashed));
+    check(&[START, DONE, r#"{"type":"result"}"#], "", exit(0), Some(FailureClass::Malformed));
+    check(&[START, NOTHING, RESULT], "", exit(0), Some(FailureClass::Empty));
+    check(&[START, DONE], "", exit(0), Some(FailureClass::Malformed));
+    check(&[START, DONE, RESULT, START], "", exit(0), Some(FailureClass::Malformed));
     // A turn that recovers from an error.
-    check(&[START, &error("500", "x"), START, DONE, RESULT], "", FINE, None);
+    check(&[START, &error("500", "x"), START, DONE, RESULT], "", exit(0), None);
     let failure = r#"{"type":"model.call_failure","data":{"statusCode":429,"errorMessage":"x"}}"#;
     check(&[START, failure], "", IDLE, Some(FailureClass::RateLimited { resets_at: None }));
     check(&[START, failure, &delta("x")], "", IDLE, Some(FailureClass::IdleTimeout));
@@ -144,7 +121,7 @@ fn a_turn_that_was_broken_off_is_no_success_whatever_its_result_says() {
     let words = delta("<promise>DONE</promise>");
     let lines = [START, &words, abort, RESULT];
     check(&lines, "", IDLE, Some(FailureClass::IdleTimeout));
-    check(&lines, "", FINE, Some(FailureClass::Malformed));
+    check(&lines, "", exit(0), Some(FailureClass::Malformed));
     check(
         &lines,
         "",
@@ -153,14 +130,19 @@ fn a_turn_that_was_broken_off_is_no_success_whatever_its_result_says() {
     );
     check_signal(&lines, None);
     // What begins after it counts again.
-    check(&[START, &words, abort, START, DONE, RESULT], "", FINE, None);
+    check(&[START, &words, abort, START, DONE, RESULT], "", exit(0), None);
 }
 
 #[test]
 fn a_bad_call_is_told_on_stderr() {
-    check(&[], "error: unknown option '--frobnicate'", BAD, Some(FailureClass::BadCall));
-    check(&[], "Error: No authentication information found.", BAD, Some(FailureClass::NotLoggedIn));
-    check(&[], "TypeError: x", BAD, Some(FailureClass::Crashed));
+    check(&[], "error: unknown option '--frobnicate'", exit(1), Some(FailureClass::BadCall));
+    check(
+        &[],
+        "Error: No authentication information found.",
+        exit(1),
+        Some(FailureClass::NotLoggedIn),
+    );
+    check(&[], "TypeError: x", exit(1), Some(FailureClass::Crashed));
     let program = "copilot".to_owned();
     let missing = Ending::NotStarted { reason: NotStarted::NotFound { program } };
     check(&[], "", missing, Some(FailureClass::NotInstalled));
@@ -172,44 +154,56 @@ fn broken_and_glued_lines_cost_only_themselves() {
     let unknown = r#"{"type":"session.news","data":{}}"#;
     let droppable = r#"{"type":"session.more_news","data":{},"ephemeral":true}"#;
     let lines = [&glued, unknown, droppable, r#"{"type":"assi"#, "[1]", "", RESULT].join("\n");
-    let reply = read(AgentKind::Copilot, &lines, "", FINE).1;
+    let reply = COPILOT.read(&lines, "", exit(0)).1;
     assert_eq!((reply.signal.as_deref(), reply.unparsed), (Some("DONE"), 4));
     assert_eq!(reply.failure, None);
 }
 
-#[track_caller]
-fn check_call(request: Request, expect: Expect) {
-    expect.assert_eq(&shown_call(&request));
-}
-
 #[test]
 fn calls() {
-    check_call(
-        request(AgentKind::Copilot, &[], "Do it."),
+    COPILOT.check_call(
+        |_, _| {},
         expect![[r#"
             copilot --allow-all-tools --output-format json
             stdin "Do it.", idle Watch
+            without []
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
         "#]],
     );
-    let mut careful = request(AgentKind::Copilot, &["--allow-tool write"], "Do it.");
-    careful.agent.model = Some("gpt".to_owned());
-    careful.agent.permissions = Permissions::Ask;
-    careful.agent.env.insert("COPILOT_OFFLINE".to_owned(), "true".to_owned());
-    check_call(
-        careful,
+    COPILOT.check_call(
+        |request, _| {
+            request.agent.flags = vec!["--allow-tool write".to_owned()];
+            request.agent.model = Some("gpt".to_owned());
+            request.agent.permissions = Permissions::Ask;
+            request.agent.env.insert("COPILOT_OFFLINE".to_owned(), "true".to_owned());
+        },
         expect![[r#"
             copilot --output-format json --model gpt --allow-tool write
             stdin "Do it.", idle Watch
+            without []
             COPILOT_OFFLINE=true
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
         "#]],
     );
-    let mut own = request(AgentKind::Copilot, &["--yolo", "--model=own"], "Do it.");
-    own.agent.model = Some("gpt".to_owned());
-    check_call(
-        own,
+    COPILOT.check_call(
+        |request, _| {
+            request.agent.flags = vec!["--yolo".to_owned(), "--model=own".to_owned()];
+            request.agent.model = Some("gpt".to_owned());
+        },
         expect![[r#"
             copilot --output-format json --yolo --model=own
             stdin "Do it.", idle Watch
+            without []
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
         "#]],
     );
 }
@@ -217,10 +211,10 @@ fn calls() {
 proptest! {
     #[test]
     fn no_line_makes_a_translator_panic(
-        name in 0usize..100,
+        stream in 0usize..100,
         cut in 0usize..2_000,
         other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
     ) {
-        read_mutated(&RECORDED, name, cut, &other);
+        let _ = COPILOT.read(&COPILOT.mutilated(stream, cut, &other), &other, exit(1));
     }
 }

@@ -10,8 +10,7 @@ use ralph_core::units::Tokens;
 
 use super::failure::Trouble;
 use super::tools::ToolCalls;
-use crate::agents::claude::glued::{Piece, pieces};
-use crate::agents::translator::{Heard, Weight, bounded};
+use crate::agents::translator::{Heard, Weight};
 
 /// How a call stands.
 #[derive(Debug, Default)]
@@ -155,28 +154,4 @@ pub(in crate::agents) enum Answer {
     Text(Option<String>),
     /// The answer to a schema.
     Structured(serde_json::Value),
-}
-
-/// Reads the objects of a line in order; what is none, or is not understood, stays visible.
-pub(in crate::agents) fn each_object(
-    line: &str,
-    mut read: impl FnMut(&str) -> Option<Heard>,
-) -> Heard {
-    let mut all = Heard::nothing(Weight::Noise);
-    for piece in pieces(line) {
-        let heard = match &piece {
-            Piece::Object(text) => read(text).unwrap_or_else(|| unparsed(text)),
-            Piece::Garbage(text) => unparsed(text),
-        };
-        all.events.extend(heard.events);
-        // Of glued lines the last counts: a result with a new turn behind it is not final.
-        if heard.weight != Weight::Noise {
-            all.weight = heard.weight;
-        }
-    }
-    all
-}
-
-fn unparsed(text: &str) -> Heard {
-    Heard::of(vec![AgentEvent::Unparsed { line: bounded(text) }])
 }

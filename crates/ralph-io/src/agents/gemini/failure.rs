@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::call::INSTALL_HINT;
 use super::course::{Course, Turn};
 use crate::agents::translator::{Evidence, bounded};
-use crate::agents::{ending, limit_words};
+use crate::agents::{ending, error_words, limit_words};
 
 /// What differs between the CLIs that end in these ways.
 #[derive(Debug)]
@@ -318,12 +318,5 @@ const WORDS: [(FailureClass, &[&str]); 7] = [
 ];
 
 fn class_of_words(words: &str) -> Option<FailureClass> {
-    if limit_words::is_limit(words) {
-        return Some(FailureClass::RateLimited { resets_at: None });
-    }
-    let words = words.to_lowercase();
-    WORDS
-        .iter()
-        .find(|(_, known)| known.iter().any(|known| words.contains(known)))
-        .map(|(class, _)| class.clone())
+    error_words::class_in(&WORDS, words)
 }

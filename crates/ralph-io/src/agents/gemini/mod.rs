@@ -13,9 +13,9 @@ mod wire;
 
 pub(super) use belongings::BELONGINGS;
 pub(super) use call::{Flag, INSTALL_HINT, call, with_flags};
-pub(super) use course::{Answer, Course, each_object};
+pub(super) use course::{Answer, Course};
 pub(super) use failure::{Manners, Trouble};
 pub(super) use translate::GeminiTranslator;
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;

@@ -1,178 +1,49 @@
 //! Recorded streams, calls, and streams that Gemini CLI should not write.
-#![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-
-use expect_test::{Expect, expect, expect_file};
+use expect_test::{expect, expect_file};
 use proptest::prelude::*;
 use ralph_core::child::{Ending, Force, Limit, NotStarted};
-use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Reply};
+use ralph_core::failure::FailureClass;
+use ralph_core::reading::Reply;
 use ralph_core::recipe::{AgentKind, Permissions};
 use ralph_core::units::Timestamp;
 
+use crate::agents;
 use crate::agents::call::tests::{context, request};
-use crate::agents::recorded;
-use crate::agents::{self, CallContext, Heard};
+use crate::agents::recorded::{NOW, Recorded, exit};
 
-/// 2026-11-15T01:28:30Z, shortly after the streams were recorded.
-const NOW: Timestamp = Timestamp(1_794_706_110_000);
-
-/// Reads a whole stream as the port does.
-pub(in crate::agents) fn read(
-    kind: AgentKind,
-    stream: &str,
-    stderr: &str,
-    ending: Ending,
-) -> (Vec<Heard>, Reply) {
-    recorded::read(&request(kind, &[], "Do it."), stream, stderr, ending, NOW)
-}
-
-/// Shows what recorded streams bring, each with its exit code.
-pub(in crate::agents) fn readings(kind: AgentKind, data: &Path, streams: &[(&str, i32)]) -> String {
-    let count = recorded::count(data);
-    assert_eq!(count, streams.len());
-    let mut shown = String::new();
-    for &(name, code) in streams {
-        let (all, reply) = read(kind, &recorded_in(data, name), "", exit(code));
-        let weights = recorded::weights(&all);
-        let _ = writeln!(shown, "{name} (exit {code})\n  lines   {weights}");
-        for event in all.iter().flat_map(|heard| &heard.events) {
-            let _ = writeln!(shown, "  event   {}", show(event));
-        }
-        let _ = writeln!(shown, "  text    {:?}\n  signal  {:?}", reply.text, reply.signal);
-        let _ = writeln!(
-            shown,
-            "  tools   {}, {} failed; {} unparsed",
-            reply.tools, reply.tool_errors, reply.unparsed
-        );
-        if let Some(failure) = &reply.failure {
-            let _ = writeln!(shown, "  failure {:?}: {}", failure.class, failure.words);
-            let _ = writeln!(shown, "  hint    {:?}", failure.hint);
-        }
-    }
-    shown
-}
-
-fn show(event: &AgentEvent) -> String {
-    match event {
-        AgentEvent::Session { id, model, version } => {
-            format!("session {} {model:?} {version:?}", id.as_ref().map_or(0, String::len))
-        }
-        AgentEvent::Text { text, speaker, form } => format!("{form:?} of {speaker:?} {text:?}"),
-        AgentEvent::Reasoning { text } => format!("reasoning {text:?}"),
-        AgentEvent::ToolStarted { id: _, name, summary, speaker } => {
-            format!("{speaker:?} calls {name} {summary:?}")
-        }
-        AgentEvent::ToolEnded { id: _, outcome, output } => format!("{outcome:?} {output:?}"),
-        AgentEvent::Todo { items } => {
-            let items: Vec<String> =
-                items.iter().map(|item| format!("{:?} {}", item.state, item.text)).collect();
-            format!("todo {}", items.join(", "))
-        }
-        AgentEvent::FileChanged { path } => format!("changed {path}"),
-        AgentEvent::Usage { usage, scope } => format!(
-            "{scope:?} {} in, {} out, {} cached",
-            usage.input.0, usage.output.0, usage.cache_read.0
-        ),
-        AgentEvent::RateLimit { status, resets_at } => format!("limit {status:?} {resets_at:?}"),
-        AgentEvent::Notice { text } => format!("notice {text:?}"),
-        AgentEvent::Result { status, text, structured: _ } => format!("result {status:?} {text:?}"),
-        AgentEvent::Unparsed { line } => format!("unparsed {line:?}"),
-    }
-}
-
-/// Shows a call.
-pub(in crate::agents) fn shown_call(
-    kind: AgentKind,
-    change: impl FnOnce(&mut Request, &mut CallContext),
-) -> String {
-    let mut request = request(kind, &[], "Do it.");
-    let mut context = context();
-    change(&mut request, &mut context);
-    let call = agents::call(&request, &context).expect("a small prompt fits");
-    let mut shown = format!("{} {}\n", call.program, call.args.join(" "));
-    let stdin = String::from_utf8_lossy(&call.stdin);
-    let _ = writeln!(shown, "stdin {stdin:?}, idle {:?}", call.idle);
-    let _ = writeln!(shown, "without {:?}", call.env_remove);
-    for (name, value) in call.env {
-        let _ = writeln!(shown, "{name}={value}");
-    }
-    shown
-}
-
-pub(in crate::agents) fn exit(code: i32) -> Ending {
-    Ending::Exited { code }
-}
-
-pub(in crate::agents) fn recorded_in(data: &Path, name: &str) -> String {
-    let path = data.join(format!("{name}.ndjson"));
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// A recorded line, cut and mended with something else.
-pub(in crate::agents) fn mutated(stream: &str, cut: usize, other: &str) -> String {
-    let mut lines = Vec::new();
-    for line in stream.lines() {
-        let at = (0..=cut.min(line.len())).rev().find(|at| line.is_char_boundary(*at));
-        let (head, tail) = line.split_at(at.unwrap_or(0));
-        lines.extend([format!("{head}{other}{tail}"), format!("{head}{other}"), tail.to_owned()]);
-    }
-    lines.join("\n")
-}
-
-fn data() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/gemini/0.61.0")
-}
-
-fn recorded(name: &str) -> String {
-    recorded_in(&data(), name)
-}
+const GEMINI: Recorded = Recorded {
+    kind: AgentKind::Gemini,
+    version: "0.61.0",
+    streams: &[
+        ("api-key-invalid", exit(144)),
+        ("echo-only", exit(0)),
+        ("empty-response", exit(0)),
+        ("interrupted-sigint-pid", exit(0)),
+        ("interrupted-sigterm-group", exit(0)),
+        ("max-tokens", exit(0)),
+        ("max-turns", exit(53)),
+        ("quota-daily", exit(173)),
+        ("quota-minute-retry", exit(0)),
+        ("stop-hook-blocked-once", exit(0)),
+        ("stream-drop", exit(0)),
+        ("text-complete", exit(0)),
+        ("tools-todo", exit(0)),
+        ("without-yolo", exit(0)),
+    ],
+};
 
 fn stderr_of(name: &str) -> String {
-    std::fs::read_to_string(data().join(format!("{name}.stderr.txt"))).expect("it is recorded")
+    GEMINI.file(&format!("{name}.stderr.txt"))
 }
 
-fn reply(stream: &str, stderr: &str, ending: Ending) -> Reply {
-    read(AgentKind::Gemini, stream, stderr, ending).1
+fn reply(stream: &str) -> Reply {
+    GEMINI.read(stream, "", exit(0)).1
 }
-
-#[track_caller]
-fn check(
-    stream: &str,
-    stderr: &str,
-    ending: Ending,
-    expect: Option<FailureClass>,
-) -> Option<Failure> {
-    let found = reply(stream, stderr, ending).failure;
-    assert_eq!(found.as_ref().map(|it| it.class.clone()), expect, "{stream}\n{found:?}");
-    found
-}
-
-/// Every recorded stream with the exit code it came with.
-const STREAMS: [(&str, i32); 14] = [
-    ("api-key-invalid", 144),
-    ("echo-only", 0),
-    ("empty-response", 0),
-    ("interrupted-sigint-pid", 0),
-    ("interrupted-sigterm-group", 0),
-    ("max-tokens", 0),
-    ("max-turns", 53),
-    ("quota-daily", 173),
-    ("quota-minute-retry", 0),
-    ("stop-hook-blocked-once", 0),
-    ("stream-drop", 0),
-    ("text-complete", 0),
-    ("tools-todo", 0),
-    ("without-yolo", 0),
-];
 
 #[test]
 fn every_recorded_stream_is_read() {
-    let shown = readings(AgentKind::Gemini, &data(), &STREAMS);
-    expect_file!["../../../tests/data/gemini/0.61.0/readings.txt"].assert_eq(&shown);
+    expect_file!["../../../tests/data/gemini/0.61.0/readings.txt"].assert_eq(&GEMINI.readings());
 }
 
 const PROMPT: &str =
@@ -196,7 +67,7 @@ fn failed(kind: &str, message: &str) -> String {
 
 #[test]
 fn only_the_last_words_of_a_success_count() {
-    let signal = |lines: &[&str]| reply(&lines.join("\n"), "", exit(0)).signal.is_some();
+    let signal = |lines: &[&str]| reply(&lines.join("\n")).signal.is_some();
     assert!(signal(&[INIT, PROMPT, CLAIM, SUCCESS]));
     assert!(signal(&[INIT, PROMPT, CLAIM, WARNING, SUCCESS]));
     assert!(!signal(&[INIT, PROMPT, SUCCESS]));
@@ -219,20 +90,20 @@ fn only_the_last_words_of_a_success_count() {
 fn a_success_needs_every_sign_of_it() {
     let said = format!("{CLAIM}\n{SUCCESS}");
     let force = Force::Killed;
-    check(&said, "", exit(0), None);
-    check(&said, "", Ending::Lingered { force }, None);
-    check(&said, "", Ending::TimedOut { limit: Limit::Hard, force }, None);
-    check(&said, "", exit(1), Some(FailureClass::Crashed));
-    check(&said, "", Ending::Signalled { signal: 9 }, Some(FailureClass::Crashed));
-    check(&said, "", Ending::Interrupted { force }, Some(FailureClass::Interrupted));
-    check(SUCCESS, "", exit(0), Some(FailureClass::Empty));
-    check(CLAIM, "", exit(0), Some(FailureClass::Malformed));
-    check("", "", exit(0), Some(FailureClass::Malformed));
-    check("", "boom", exit(1), Some(FailureClass::Crashed));
-    check(&format!("{said}\n{CLAIM}"), "", exit(0), Some(FailureClass::Malformed));
+    GEMINI.check(&said, "", exit(0), None);
+    GEMINI.check(&said, "", Ending::Lingered { force }, None);
+    GEMINI.check(&said, "", Ending::TimedOut { limit: Limit::Hard, force }, None);
+    GEMINI.check(&said, "", exit(1), Some(FailureClass::Crashed));
+    GEMINI.check(&said, "", Ending::Signalled { signal: 9 }, Some(FailureClass::Crashed));
+    GEMINI.check(&said, "", Ending::Interrupted { force }, Some(FailureClass::Interrupted));
+    GEMINI.check(SUCCESS, "", exit(0), Some(FailureClass::Empty));
+    GEMINI.check(CLAIM, "", exit(0), Some(FailureClass::Malformed));
+    GEMINI.check("", "", exit(0), Some(FailureClass::Malformed));
+    GEMINI.check("", "boom", exit(1), Some(FailureClass::Crashed));
+    GEMINI.check(&format!("{said}\n{CLAIM}"), "", exit(0), Some(FailureClass::Malformed));
     let program = "gemini".to_owned();
     let missing = Ending::NotStarted { reason: NotStarted::NotFound { program } };
-    let found = check("", "", missing, Some(FailureClass::NotInstalled)).expect("it failed");
+    let found = GEMINI.check("", "", missing, Some(FailureClass::NotInstalled)).expect("it failed");
     assert!(found.hint.expect("there is a way").contains("@google/gemini-cli"));
 }
 
@@ -259,29 +130,36 @@ fn each_kind_of_failure_has_its_class() {
             Some(FailureClass::ContextExceeded),
         ),
     ] {
-        check(&failed("unknown", message), "", exit(code), class);
+        GEMINI.check(&failed("unknown", message), "", exit(code), class);
     }
-    check(&failed("FatalTurnLimitedError", "x"), "", exit(53), Some(FailureClass::TurnLimit));
-    check(&format!("{CLAIM}\n{BROKE}"), "", exit(1), Some(FailureClass::Crashed));
+    GEMINI.check(
+        &failed("FatalTurnLimitedError", "x"),
+        "",
+        exit(53),
+        Some(FailureClass::TurnLimit),
+    );
+    GEMINI.check(&format!("{CLAIM}\n{BROKE}"), "", exit(1), Some(FailureClass::Crashed));
 }
 
 #[test]
 fn what_stands_on_stderr_only_is_judged_as_well() {
     let untrusted = stderr_of("untrusted-folder");
-    let found = check("", &untrusted, exit(55), Some(FailureClass::BadCall)).expect("it failed");
+    let found =
+        GEMINI.check("", &untrusted, exit(55), Some(FailureClass::BadCall)).expect("it failed");
     assert!(found.words.starts_with("Gemini CLI is not running in a trusted"), "{found:?}");
     assert!(found.hint.expect("there is a way").contains("--skip-trust"));
     let no_input = stderr_of("no-input");
-    let found = check("", &no_input, exit(42), Some(FailureClass::BadCall)).expect("it failed");
+    let found =
+        GEMINI.check("", &no_input, exit(42), Some(FailureClass::BadCall)).expect("it failed");
     assert!(found.words.starts_with("No input provided"), "{found:?}");
-    check("", "Unknown argument: frobnicate", exit(1), Some(FailureClass::BadCall));
-    check("", "", exit(41), Some(FailureClass::NotLoggedIn));
-    check("", "", exit(54), Some(FailureClass::Crashed));
+    GEMINI.check("", "Unknown argument: frobnicate", exit(1), Some(FailureClass::BadCall));
+    GEMINI.check("", "", exit(41), Some(FailureClass::NotLoggedIn));
+    GEMINI.check("", "", exit(54), Some(FailureClass::Crashed));
     // A limit that was overcome explains no later end.
     let retries = stderr_of("quota-minute-retry");
-    check(CLAIM, &retries, exit(1), Some(FailureClass::Crashed));
-    check(CLAIM, &retries, exit(0), Some(FailureClass::Malformed));
-    check(CLAIM, "fetch failed", exit(0), Some(FailureClass::Malformed));
+    GEMINI.check(CLAIM, &retries, exit(1), Some(FailureClass::Crashed));
+    GEMINI.check(CLAIM, &retries, exit(0), Some(FailureClass::Malformed));
+    GEMINI.check(CLAIM, "fetch failed", exit(0), Some(FailureClass::Malformed));
 }
 
 #[test]
@@ -290,25 +168,35 @@ fn silence_while_requests_are_repeated_is_the_servers() {
     let retries = stderr_of("quota-minute-retry");
     let begun = format!("{INIT}\n{PROMPT}");
     let limited = FailureClass::RateLimited { resets_at: None };
-    let found = check(&begun, &retries, idle.clone(), Some(limited)).expect("it failed");
+    let found = GEMINI.check(&begun, &retries, idle.clone(), Some(limited)).expect("it failed");
     assert!(found.words.starts_with("Attempt 2 failed"), "{found:?}");
     let server = "Attempt 3 failed with status 503. Retrying after 20000ms...";
-    check(&begun, server, idle.clone(), Some(FailureClass::Overloaded));
+    GEMINI.check(&begun, server, idle.clone(), Some(FailureClass::Overloaded));
     // Not the server's: a tool that hangs, an answer that stopped, words behind the retry.
-    check(&format!("{begun}\n{TOOL}"), &retries, idle.clone(), Some(FailureClass::IdleTimeout));
-    check(&format!("{begun}\n{CLAIM}"), &retries, idle.clone(), Some(FailureClass::IdleTimeout));
+    GEMINI.check(
+        &format!("{begun}\n{TOOL}"),
+        &retries,
+        idle.clone(),
+        Some(FailureClass::IdleTimeout),
+    );
+    GEMINI.check(
+        &format!("{begun}\n{CLAIM}"),
+        &retries,
+        idle.clone(),
+        Some(FailureClass::IdleTimeout),
+    );
     let more = format!("{retries}\nsomething else");
-    check(&begun, &more, idle.clone(), Some(FailureClass::IdleTimeout));
-    check("", "", idle, Some(FailureClass::IdleTimeout));
+    GEMINI.check(&begun, &more, idle.clone(), Some(FailureClass::IdleTimeout));
+    GEMINI.check("", "", idle, Some(FailureClass::IdleTimeout));
     let hard = Ending::TimedOut { limit: Limit::Hard, force: Force::Killed };
-    check(&begun, &retries, hard, Some(FailureClass::HardTimeout));
+    GEMINI.check(&begun, &retries, hard, Some(FailureClass::HardTimeout));
 }
 
 #[test]
 fn words_of_a_limit_in_the_work_are_no_limit() {
     let talk = CLAIM.replace("<promise>COMPLETE</promise>", "Quota exceeded, retry in 3s.");
-    check(&format!("{talk}\n{SUCCESS}"), "", exit(0), None);
-    check(&talk, "", exit(1), Some(FailureClass::Crashed));
+    GEMINI.check(&format!("{talk}\n{SUCCESS}"), "", exit(0), None);
+    GEMINI.check(&talk, "", exit(1), Some(FailureClass::Crashed));
 }
 
 #[test]
@@ -324,26 +212,21 @@ fn a_bad_line_costs_only_itself() {
         r#"{"type":"message","role":7}"#,
     ];
     let stream = [&odd[..], &[CLAIM, SUCCESS, ""]].concat().join("\n");
-    let found = reply(&stream, "", exit(0));
+    let found = reply(&stream);
     assert_eq!((found.unparsed, found.failure, found.signal.is_some()), (8, None, true));
-    let whole = reply(&recorded("tools-todo"), "", exit(0));
-    assert_eq!(reply(&recorded("tools-todo").replace('\n', ""), "", exit(0)), whole);
-    let noisy = recorded("tools-todo").replace('\n', "\ngarbage ");
-    let found = reply(&noisy, "", exit(0));
+    let whole = reply(&GEMINI.stream("tools-todo"));
+    assert_eq!(reply(&GEMINI.stream("tools-todo").replace('\n', "")), whole);
+    let noisy = GEMINI.stream("tools-todo").replace('\n', "\ngarbage ");
+    let found = reply(&noisy);
     assert_eq!((found.text, found.signal, found.tools), (whole.text, whole.signal, whole.tools));
     // A field of another type than ever before is left out, not the line.
     let odd = r#"{"type":"result","status":"success","stats":7,"error":[]}"#;
-    check(&format!("{CLAIM}\n{odd}"), "", exit(0), None);
-}
-
-#[track_caller]
-fn check_call(change: impl FnOnce(&mut Request, &mut CallContext), expect: Expect) {
-    expect.assert_eq(&shown_call(AgentKind::Gemini, change));
+    GEMINI.check(&format!("{CLAIM}\n{odd}"), "", exit(0), None);
 }
 
 #[test]
 fn the_usual_call() {
-    check_call(
+    GEMINI.check_call(
         |request, _| request.agent.model = Some("gemini-2.5-pro".to_owned()),
         expect![[r#"
         gemini -o stream-json --yolo --skip-trust -m gemini-2.5-pro
@@ -359,7 +242,7 @@ fn the_usual_call() {
 
 #[test]
 fn a_flag_of_the_users_wins() {
-    check_call(
+    GEMINI.check_call(
         |request, _| {
             request.agent.flags =
                 ["--model=x", "--approval-mode plan", "-o stream-json"].map(str::to_owned).to_vec();
@@ -380,13 +263,13 @@ fn a_flag_of_the_users_wins() {
 
 #[test]
 fn permissions_of_the_users_own() {
-    check_call(
+    GEMINI.check_call(
         |request, _| {
             request.agent.permissions = Permissions::Ask;
             request.agent.flags = vec!["-p".to_owned(), "{prompt}".to_owned()];
         },
         expect![[r#"
-            gemini -o stream-json -p Do it.
+            gemini -o stream-json -p "Do it."
             stdin "", idle Watch
             without []
             RALPH_ASK=1
@@ -408,15 +291,11 @@ fn an_output_that_cannot_be_judged_is_refused() {
 
 proptest! {
     #[test]
-    fn no_line_makes_the_translator_panic(
-        line in "\\PC{0,40}",
-        kind in "(init|message|tool_use|tool_result|error|result)",
-        name in 0..STREAMS.len(),
+    fn no_line_makes_a_translator_panic(
+        stream in 0usize..100,
         cut in 0usize..600,
-        other in "[\\[\\]{}\":,0-9a-z\\\\]{0,20}",
+        other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
     ) {
-        let odd = format!("{line}\n{{\"type\":\"{kind}\",\"message\":{other}}}");
-        let stream = format!("{odd}\n{}", mutated(&recorded(STREAMS[name].0), cut, &other));
-        let _ = reply(&stream, &line, exit(1));
+        let _ = GEMINI.read(&GEMINI.mutilated(stream, cut, &other), &other, exit(1));
     }
 }

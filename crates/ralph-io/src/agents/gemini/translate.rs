@@ -9,10 +9,11 @@ use ralph_core::reading::{AgentEvent, Speaker, ToolOutcome, Usage};
 use ralph_core::units::Tokens;
 use serde_json::value::RawValue;
 
-use super::course::{Answer, Course, each_object};
+use super::course::{Answer, Course};
 use super::failure::{GEMINI, Trouble};
 use super::wire;
 use crate::agents::claude::wire::Head;
+use crate::agents::pieces::read_objects;
 use crate::agents::translator::{Evidence, Heard, Weight, bounded};
 
 /// Pieces carry no id: there is only the message that is being said.
@@ -35,7 +36,7 @@ impl GeminiTranslator {
 
     /// Takes in a line of stdout.
     pub(in crate::agents) fn line(&mut self, line: &str) -> Heard {
-        each_object(line, |text| self.object(text))
+        read_objects(line, |text| self.object(text))
     }
 
     /// Returns what was held back, which is nothing.

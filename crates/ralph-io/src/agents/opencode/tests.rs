@@ -1,69 +1,34 @@
 //! Recorded streams, calls, and streams that no agent should write.
-#![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
-use expect_test::{Expect, expect, expect_file};
+use expect_test::{expect, expect_file};
 use proptest::prelude::*;
-use ralph_core::child::{Ending, Force, Limit, NotStarted};
+use ralph_core::child::{Ending, Force, NotStarted};
 use ralph_core::failure::FailureClass;
-use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, TodoItem, TodoState};
 use ralph_core::recipe::{AgentKind, AgentOutput, Permissions};
 use ralph_core::units::Timestamp;
 
-use crate::agents::call::tests::request;
-use crate::agents::replayed::{NOW, Recorded, read, read_mutated, shown_call, summaries};
+use crate::agents::recorded::{IDLE, NOW, Recorded, exit, signal};
 
-const KILLED: Ending = Ending::Signalled { signal: 9 };
-const FINE: Ending = Ending::Exited { code: 0 };
-const BAD: Ending = Ending::Exited { code: 1 };
-const IDLE: Ending = Ending::TimedOut { limit: Limit::Idle, force: Force::Terminated };
-
-const RECORDED: Recorded = Recorded {
+const OPENCODE: Recorded = Recorded {
     kind: AgentKind::Opencode,
     version: "1.18.33",
     streams: &[
-        ("api-error-401", BAD),
-        ("interrupted-sigint", Ending::Signalled { signal: 2 }),
-        ("length", FINE),
-        ("prompt-as-argument", FINE),
-        ("rate-limit-silent", KILLED),
-        ("stream-drop-loop", KILLED),
-        ("text-complete", FINE),
-        ("thinking", FINE),
-        ("tools-todo", FINE),
+        ("api-error-401", exit(1)),
+        ("interrupted-sigint", signal(2)),
+        ("length", exit(0)),
+        ("prompt-as-argument", exit(0)),
+        ("rate-limit-silent", signal(9)),
+        ("stream-drop-loop", signal(9)),
+        ("text-complete", exit(0)),
+        ("thinking", exit(0)),
+        ("tools-todo", exit(0)),
     ],
 };
 
 #[test]
 fn every_recorded_stream_is_read() {
     expect_file!["../../../tests/data/opencode/1.18.33/readings.txt"]
-        .assert_eq(&RECORDED.readings());
-}
-
-#[test]
-fn tools_tell_their_input_their_outcome_and_the_list() {
-    let (all, _) = read(AgentKind::Opencode, &RECORDED.stream("tools-todo"), "", FINE);
-    let events: Vec<&AgentEvent> = all.iter().flat_map(|heard| &heard.events).collect();
-    assert_eq!(
-        summaries(&all),
-        [
-            "todowrite: ",
-            "bash: cat README.md && echo second line >&2",
-            "bash: ls /nonexistent; exit 3",
-            "write: /tmp/demo/greeting.txt",
-            "read: /tmp/demo/README.md",
-            "edit: /tmp/demo/README.md",
-            "todowrite: ",
-        ]
-    );
-    let item = |text: &str, state| TodoItem { text: text.to_owned(), state };
-    let items = vec![
-        item("Read the README", TodoState::Done),
-        item("Add greeting.txt", TodoState::Done),
-        item("Run the checks", TodoState::Active),
-    ];
-    assert!(events.contains(&&AgentEvent::Todo { items }));
-    assert!(events.contains(&&AgentEvent::FileChanged { path: "/tmp/demo/greeting.txt".into() }));
+        .assert_eq(&OPENCODE.readings());
 }
 
 const START: &str = r#"{"type":"step_start","sessionID":"s","part":{}}"#;
@@ -84,13 +49,12 @@ fn error(status: &str, message: &str, body: &str) -> String {
 
 #[track_caller]
 fn check(lines: &[&str], stderr: &str, ending: Ending, expect: Option<FailureClass>) {
-    let found = read(AgentKind::Opencode, &lines.join("\n"), stderr, ending).1.failure;
-    assert_eq!(found.as_ref().map(|it| it.class.clone()), expect, "{lines:?}\n{found:?}");
+    OPENCODE.check(&lines.join("\n"), stderr, ending, expect);
 }
 
 #[track_caller]
 fn check_signal(lines: &[&str], expect: Option<&str>) {
-    let reply = read(AgentKind::Opencode, &lines.join("\n"), "", FINE).1;
+    let reply = OPENCODE.read(&lines.join("\n"), "", exit(0)).1;
     assert_eq!(reply.signal.as_deref(), expect, "{lines:?}");
 }
 
@@ -126,7 +90,7 @@ fn each_error_has_its_class() {
         (error("null", "fetch failed", ""), FailureClass::Overloaded),
         (error("null", "odd", ""), FailureClass::Crashed),
     ] {
-        check(&[&line], "", BAD, Some(class));
+        check(&[&line], "", exit(1), Some(class));
     }
 }
 
@@ -134,29 +98,29 @@ fn each_error_has_its_class() {
 fn a_success_needs_every_sign_of_it() {
     let (fine, stop) = (text("Fine."), finish("stop"));
     let lines = [START, &fine, &stop];
-    check(&lines, "", FINE, None);
+    check(&lines, "", exit(0), None);
     check(&lines, "", Ending::Lingered { force: Force::Killed }, None);
-    check(&lines, "", BAD, Some(FailureClass::Crashed));
-    check(&lines, "", KILLED, Some(FailureClass::Crashed));
-    check(&[START, &stop], "", FINE, Some(FailureClass::Empty));
-    check(&[START, &fine], "", FINE, Some(FailureClass::Malformed));
-    check(&[], "", FINE, Some(FailureClass::Malformed));
-    check(&[START, &fine, &finish("length")], "", FINE, Some(FailureClass::TurnLimit));
-    check(&[START, &fine, &finish("content-filter")], "", FINE, Some(FailureClass::Crashed));
+    check(&lines, "", exit(1), Some(FailureClass::Crashed));
+    check(&lines, "", signal(9), Some(FailureClass::Crashed));
+    check(&[START, &stop], "", exit(0), Some(FailureClass::Empty));
+    check(&[START, &fine], "", exit(0), Some(FailureClass::Malformed));
+    check(&[], "", exit(0), Some(FailureClass::Malformed));
+    check(&[START, &fine, &finish("length")], "", exit(0), Some(FailureClass::TurnLimit));
+    check(&[START, &fine, &finish("content-filter")], "", exit(0), Some(FailureClass::Crashed));
     // A full context is compacted, and the turn goes on.
     let full = error("400", "maximum context length", "");
-    check(&[&full, START, &fine, &stop], "", FINE, None);
+    check(&[&full, START, &fine, &stop], "", exit(0), None);
     check(&[&full], "", IDLE, Some(FailureClass::ContextExceeded));
 }
 
 #[test]
 fn a_bad_call_is_told_on_stderr() {
     let no_message = "\u{1b}[91m\u{1b}[1mError: \u{1b}[0mYou must provide a message or a command\n";
-    let found = read(AgentKind::Opencode, "", no_message, BAD).1.failure.expect("exit 1");
+    let found = OPENCODE.read("", no_message, exit(1)).1.failure.expect("exit 1");
     assert_eq!(found.class, FailureClass::BadCall);
     assert_eq!(found.words, "Error: You must provide a message or a command");
-    check(&[], "ProviderModelNotFoundError: x", BAD, Some(FailureClass::BadCall));
-    check(&[], "TypeError: x", BAD, Some(FailureClass::Crashed));
+    check(&[], "ProviderModelNotFoundError: x", exit(1), Some(FailureClass::BadCall));
+    check(&[], "TypeError: x", exit(1), Some(FailureClass::Crashed));
     let program = "opencode".to_owned();
     let missing = Ending::NotStarted { reason: NotStarted::NotFound { program } };
     check(&[], "", missing, Some(FailureClass::NotInstalled));
@@ -164,13 +128,13 @@ fn a_bad_call_is_told_on_stderr() {
 
 #[test]
 fn silence_and_cut_streams_run_into_the_idle_limit() {
-    let found = read(AgentKind::Opencode, "", "", IDLE).1.failure.expect("it was ended");
+    let found = OPENCODE.read("", "", IDLE).1.failure.expect("it was ended");
     assert_eq!(found.class, FailureClass::IdleTimeout);
     assert!(found.hint.expect("silence has a likely reason").contains("usage limit"));
     let (said, cut) = (text("Nearly."), finish("unknown"));
     let lines = [START, &said, &cut, START, &said];
     check(&lines, "", IDLE, Some(FailureClass::Overloaded));
-    let (all, _) = read(AgentKind::Opencode, &lines.join("\n"), "", IDLE);
+    let (all, _) = OPENCODE.read(&lines.join("\n"), "", IDLE);
     let weights: Vec<String> = all.iter().map(|heard| format!("{:?}", heard.weight)).collect();
     assert_eq!(weights, ["Useful", "Useful", "Noise", "Noise", "Noise", "Noise"]);
 }
@@ -181,48 +145,59 @@ fn broken_and_glued_lines_cost_only_themselves() {
     let glued = format!("garbage {START}{done}");
     let unknown = r#"{"type":"news","sessionID":"s"}"#;
     let lines = [&glued, unknown, r#"{"type":"text","part":{"te"#, "[1]", "", &stop].join("\n");
-    let reply = read(AgentKind::Opencode, &lines, "", FINE).1;
+    let reply = OPENCODE.read(&lines, "", exit(0)).1;
     assert_eq!((reply.signal.as_deref(), reply.unparsed), (Some("DONE"), 4));
     assert_eq!(reply.failure, None);
 }
 
-#[track_caller]
-fn check_call(request: Request, expect: Expect) {
-    expect.assert_eq(&shown_call(&request));
-}
-
 #[test]
 fn calls() {
-    check_call(
-        request(AgentKind::Opencode, &[], "Do it."),
+    OPENCODE.check_call(
+        |_, _| {},
         expect![[r#"
             opencode run --format json --auto
             stdin "Do it.", idle Watch
+            without []
             OPENCODE_DISABLE_AUTOUPDATE=1
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
         "#]],
     );
-    let mut careful = request(AgentKind::Opencode, &["--agent build"], "Do it.");
-    careful.agent.model = Some("anthropic/claude".to_owned());
-    careful.agent.permissions = Permissions::Ask;
-    careful.agent.output = AgentOutput::Text;
-    careful.agent.env_deny = vec!["SECRET_*".to_owned()];
-    check_call(
-        careful,
+    OPENCODE.check_call(
+        |request, _| {
+            request.agent.flags = vec!["--agent build".to_owned()];
+            request.agent.model = Some("anthropic/claude".to_owned());
+            request.agent.permissions = Permissions::Ask;
+            request.agent.output = AgentOutput::Text;
+            request.agent.env_deny = vec!["SECRET_*".to_owned()];
+        },
         expect![[r#"
-        opencode run --format json -m anthropic/claude --agent build
-        stdin "Do it.", idle Watch
-        without SECRET_*
-        OPENCODE_DISABLE_AUTOUPDATE=1
-    "#]],
+            opencode run --format json -m anthropic/claude --agent build
+            stdin "Do it.", idle Watch
+            without ["SECRET_*"]
+            OPENCODE_DISABLE_AUTOUPDATE=1
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
     );
-    let mut own = request(AgentKind::Opencode, &["--model=x/y", "--yolo"], "Do it.");
-    own.agent.model = Some("anthropic/claude".to_owned());
-    check_call(
-        own,
+    OPENCODE.check_call(
+        |request, _| {
+            request.agent.flags = vec!["--model=x/y".to_owned(), "--yolo".to_owned()];
+            request.agent.model = Some("anthropic/claude".to_owned());
+        },
         expect![[r#"
             opencode run --format json --model=x/y --yolo
             stdin "Do it.", idle Watch
+            without []
             OPENCODE_DISABLE_AUTOUPDATE=1
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
         "#]],
     );
 }
@@ -230,10 +205,10 @@ fn calls() {
 proptest! {
     #[test]
     fn no_line_makes_a_translator_panic(
-        name in 0usize..100,
+        stream in 0usize..100,
         cut in 0usize..2_000,
         other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
     ) {
-        read_mutated(&RECORDED, name, cut, &other);
+        let _ = OPENCODE.read(&OPENCODE.mutilated(stream, cut, &other), &other, exit(1));
     }
 }

@@ -14,7 +14,8 @@ use serde_json::value::RawValue;
 
 use super::call::HINTS;
 use super::wire;
-use crate::agents::json_events::{Head, Input, Speech, notice, output, read_objects};
+use crate::agents::json_events::{Head, Input, Speech, notice, output};
+use crate::agents::pieces::read_objects;
 use crate::agents::translator::{Evidence, Heard, Weight};
 use crate::agents::turn::{Trouble, Turn};
 

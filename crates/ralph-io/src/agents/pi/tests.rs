@@ -1,39 +1,23 @@
 //! Recorded streams, calls, and streams that no agent should write.
-#![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
-use expect_test::{Expect, expect, expect_file};
+use expect_test::{expect, expect_file};
 use proptest::prelude::*;
-use ralph_core::child::{Ending, Force, Limit, NotStarted};
+use ralph_core::child::{Ending, Force, NotStarted};
 use ralph_core::failure::FailureClass;
-use ralph_core::ports::Request;
 use ralph_core::recipe::AgentKind;
 use ralph_core::units::Timestamp;
 
-use crate::agents::call::tests::request;
-use crate::agents::replayed::{NOW, Recorded, read, read_mutated, shown_call, summaries};
+use crate::agents::recorded::{IDLE, NOW, Recorded, exit};
 
-const FINE: Ending = Ending::Exited { code: 0 };
-const BAD: Ending = Ending::Exited { code: 1 };
-const IDLE: Ending = Ending::TimedOut { limit: Limit::Idle, force: Force::Terminated };
-
-const RECORDED: Recorded = Recorded {
+const PI: Recorded = Recorded {
     kind: AgentKind::Pi,
     version: "0.73.1",
-    streams: &[("api-error-401", FINE), ("text-complete", FINE), ("tools", FINE)],
+    streams: &[("api-error-401", exit(0)), ("text-complete", exit(0)), ("tools", exit(0))],
 };
 
 #[test]
 fn every_recorded_stream_is_read() {
-    expect_file!["../../../tests/data/pi/0.73.1/readings.txt"].assert_eq(&RECORDED.readings());
-}
-
-#[test]
-fn tools_tell_their_input() {
-    let (all, _) = read(AgentKind::Pi, &RECORDED.stream("tools"), "", FINE);
-    assert_eq!(
-        summaries(&all),
-        ["bash: cat README.md && echo second line >&2", "bash: ls /nonexistent; exit 3"]
-    );
+    expect_file!["../../../tests/data/pi/0.73.1/readings.txt"].assert_eq(&PI.readings());
 }
 
 fn said(words: &str, stop: &str) -> String {
@@ -72,13 +56,12 @@ const TOOL: &str =
 
 #[track_caller]
 fn check(lines: &[String], stderr: &str, ending: Ending, expect: Option<FailureClass>) {
-    let found = read(AgentKind::Pi, &lines.join("\n"), stderr, ending).1.failure;
-    assert_eq!(found.as_ref().map(|it| it.class.clone()), expect, "{lines:?}\n{found:?}");
+    PI.check(&lines.join("\n"), stderr, ending, expect);
 }
 
 #[track_caller]
 fn check_signal(lines: &[String], expect: Option<&str>) {
-    let reply = read(AgentKind::Pi, &lines.join("\n"), "", FINE).1;
+    let reply = PI.read(&lines.join("\n"), "", exit(0)).1;
     assert_eq!(reply.signal.as_deref(), expect, "{lines:?}");
 }
 
@@ -120,33 +103,33 @@ fn each_error_has_its_class_although_it_exits_with_0() {
         (end("", "aborted"), FailureClass::Crashed),
         (r#"{"type":"agent_end","messages":[]}"#.to_owned(), FailureClass::Malformed),
     ] {
-        check(&[line], "", FINE, Some(class));
+        check(&[line], "", exit(0), Some(class));
     }
 }
 
 #[test]
 fn a_success_needs_every_sign_of_it() {
     let lines = [start(), message("Fine.", "stop"), end("Fine.", "stop")];
-    check(&lines, "", FINE, None);
+    check(&lines, "", exit(0), None);
     check(&lines, "", Ending::Lingered { force: Force::Killed }, None);
-    check(&lines, "", Ending::Exited { code: 143 }, Some(FailureClass::Crashed));
-    check(&[end("", "stop")], "", FINE, Some(FailureClass::Empty));
-    check(&lines[..2], "", FINE, Some(FailureClass::Malformed));
-    check(&[], "", FINE, Some(FailureClass::Malformed));
+    check(&lines, "", exit(143), Some(FailureClass::Crashed));
+    check(&[end("", "stop")], "", exit(0), Some(FailureClass::Empty));
+    check(&lines[..2], "", exit(0), Some(FailureClass::Malformed));
+    check(&[], "", exit(0), Some(FailureClass::Malformed));
     // A failed attempt is tried again.
     let retry = r#"{"type":"auto_retry_start","errorMessage":"529 overloaded"}"#.to_owned();
     let again = [failed("529 overloaded"), retry];
-    check(&[&again[..], &lines[..]].concat(), "", FINE, None);
+    check(&[&again[..], &lines[..]].concat(), "", exit(0), None);
     check(&again, "", IDLE, Some(FailureClass::Overloaded));
-    let weights = read(AgentKind::Pi, &again.join("\n"), "", IDLE).0;
+    let weights = PI.read(&again.join("\n"), "", IDLE).0;
     assert!(weights.iter().all(|heard| heard.weight == crate::agents::Weight::Noise));
 }
 
 #[test]
 fn a_bad_call_is_told_on_stderr() {
-    check(&[], "Error: Unknown option: --frobnicate", BAD, Some(FailureClass::BadCall));
-    check(&[], "No API key found for x.", BAD, Some(FailureClass::NotLoggedIn));
-    check(&[], "TypeError: x", BAD, Some(FailureClass::Crashed));
+    check(&[], "Error: Unknown option: --frobnicate", exit(1), Some(FailureClass::BadCall));
+    check(&[], "No API key found for x.", exit(1), Some(FailureClass::NotLoggedIn));
+    check(&[], "TypeError: x", exit(1), Some(FailureClass::Crashed));
     let program = "pi".to_owned();
     let missing = Ending::NotStarted { reason: NotStarted::NotFound { program } };
     check(&[], "", missing, Some(FailureClass::NotInstalled));
@@ -158,52 +141,64 @@ fn broken_and_glued_lines_cost_only_themselves() {
     let unknown = r#"{"type":"news"}"#;
     let end = end(DONE, "stop");
     let lines = [&glued, unknown, r#"{"type":"mess"#, "[1]", "", &end].join("\n");
-    let reply = read(AgentKind::Pi, &lines, "", FINE).1;
+    let reply = PI.read(&lines, "", exit(0)).1;
     assert_eq!((reply.signal.as_deref(), reply.unparsed), (Some("DONE"), 4));
     assert_eq!(reply.failure, None);
 }
 
-#[track_caller]
-fn check_call(request: Request, expect: Expect) {
-    expect.assert_eq(&shown_call(&request));
-}
-
 #[test]
 fn calls() {
-    check_call(
-        request(AgentKind::Pi, &[], "Do it."),
+    PI.check_call(
+        |_, _| {},
         expect![[r#"
-        pi -p --mode json
-        stdin "Do it.", idle Watch
-    "#]],
+            pi -p --mode json
+            stdin "Do it.", idle Watch
+            without []
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
     );
-    let mut named = request(AgentKind::Pi, &["--no-session"], "Do it.");
-    named.agent.model = Some("openrouter/some/model".to_owned());
-    check_call(
-        named,
+    PI.check_call(
+        |request, _| {
+            request.agent.flags = vec!["--no-session".to_owned()];
+            request.agent.model = Some("openrouter/some/model".to_owned());
+        },
         expect![[r#"
-        pi -p --mode json --provider openrouter --model some/model --no-session
-        stdin "Do it.", idle Watch
-    "#]],
+            pi -p --mode json --provider openrouter --model some/model --no-session
+            stdin "Do it.", idle Watch
+            without []
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
     );
-    let mut own = request(AgentKind::Pi, &["--provider fake"], "Do it.");
-    own.agent.model = Some("some/model".to_owned());
-    check_call(
-        own,
+    PI.check_call(
+        |request, _| {
+            request.agent.flags = vec!["--provider fake".to_owned()];
+            request.agent.model = Some("some/model".to_owned());
+        },
         expect![[r#"
-        pi -p --mode json --model some/model --provider fake
-        stdin "Do it.", idle Watch
-    "#]],
+            pi -p --mode json --model some/model --provider fake
+            stdin "Do it.", idle Watch
+            without []
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
     );
 }
 
 proptest! {
     #[test]
     fn no_line_makes_a_translator_panic(
-        name in 0usize..100,
+        stream in 0usize..100,
         cut in 0usize..2_000,
         other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
     ) {
-        read_mutated(&RECORDED, name, cut, &other);
+        let _ = PI.read(&PI.mutilated(stream, cut, &other), &other, exit(1));
     }
 }

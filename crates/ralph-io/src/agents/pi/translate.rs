@@ -13,7 +13,8 @@ use ralph_core::units::{Tokens, UsdMicros};
 
 use super::call::HINTS;
 use super::wire;
-use crate::agents::json_events::{Head, Input, Speech, notice, output, read_objects};
+use crate::agents::json_events::{Head, Input, Speech, notice, output};
+use crate::agents::pieces::read_objects;
 use crate::agents::translator::{Evidence, Heard, Weight};
 use crate::agents::turn::{Trouble, Turn};
 

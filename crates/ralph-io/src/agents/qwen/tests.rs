@@ -1,7 +1,6 @@
 //! Recorded streams, calls, and streams that Qwen Code should not write.
-#![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
@@ -10,34 +9,26 @@ use ralph_core::failure::FailureClass;
 use ralph_core::reading::Reply;
 use ralph_core::recipe::AgentKind;
 
-use crate::agents::gemini::tests::{exit, mutated, read, readings, recorded_in, shown_call};
+use crate::agents::recorded::{Recorded, exit};
 
-fn data() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/qwen/0.24.4")
-}
-
-fn recorded(name: &str) -> String {
-    recorded_in(&data(), name)
-}
-
-fn reply(stream: &str, stderr: &str, ending: Ending) -> Reply {
-    read(AgentKind::Qwen, stream, stderr, ending).1
-}
-
-#[track_caller]
-fn check(stream: &str, stderr: &str, ending: Ending, expect: Option<FailureClass>) {
-    let found = reply(stream, stderr, ending).failure;
-    assert_eq!(found.as_ref().map(|it| it.class.clone()), expect, "{stream}\n{found:?}");
-}
-
-/// Every recorded stream with the exit code it came with.
-const STREAMS: [(&str, i32); 4] =
-    [("api-error-401", 1), ("stop-hook-blocked-once", 0), ("text-complete", 0), ("tools", 0)];
+const QWEN: Recorded = Recorded {
+    kind: AgentKind::Qwen,
+    version: "0.24.4",
+    streams: &[
+        ("api-error-401", exit(1)),
+        ("stop-hook-blocked-once", exit(0)),
+        ("text-complete", exit(0)),
+        ("tools", exit(0)),
+    ],
+};
 
 #[test]
 fn every_recorded_stream_is_read() {
-    let shown = readings(AgentKind::Qwen, &data(), &STREAMS);
-    expect_file!["../../../tests/data/qwen/0.24.4/readings.txt"].assert_eq(&shown);
+    expect_file!["../../../tests/data/qwen/0.24.4/readings.txt"].assert_eq(&QWEN.readings());
+}
+
+fn reply(stream: &str) -> Reply {
+    QWEN.read(stream, "", exit(0)).1
 }
 
 const SUCCESS: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"Fine."}"#;
@@ -58,7 +49,7 @@ fn failed(subtype: &str, message: &str) -> String {
 
 #[test]
 fn only_the_last_words_of_a_success_count() {
-    let signal = |lines: &[&str]| reply(&lines.join("\n"), "", exit(0)).signal.is_some();
+    let signal = |lines: &[&str]| reply(&lines.join("\n")).signal.is_some();
     let claim = said("null", CLAIM);
     assert!(signal(&[&claim, SUCCESS]));
     assert!(!signal(&[&claim]));
@@ -83,7 +74,7 @@ fn an_answer_of_a_schema_stands_in_the_result() {
         r#""result":"{\"a\":\"<promise>COMPLETE</promise>\"}","structured_result":{"a":1}"#,
     );
     assert_ne!(line, SUCCESS);
-    let found = reply(&line, "", exit(0));
+    let found = reply(&line);
     assert_eq!((found.structured, found.signal), (Some(serde_json::json!({ "a": 1 })), None));
     assert_eq!(found.failure, None);
 }
@@ -105,26 +96,28 @@ fn each_ending_has_its_class() {
         (failed("x", "[API Error: 400 Odd.]"), 1, Some(FailureClass::Crashed)),
         (failed("error_max_turns", "x"), 53, Some(FailureClass::TurnLimit)),
     ] {
-        check(&stream, "", exit(code), class);
+        QWEN.check(&stream, "", exit(code), class);
     }
-    check("", "Unknown argument: frobnicate", exit(1), Some(FailureClass::BadCall));
+    QWEN.check("", "Unknown argument: frobnicate", exit(1), Some(FailureClass::BadCall));
     let idle = Ending::TimedOut { limit: Limit::Idle, force: Force::Killed };
-    check("", "", idle, Some(FailureClass::IdleTimeout));
+    QWEN.check("", "", idle, Some(FailureClass::IdleTimeout));
 }
 
 #[test]
 fn a_bad_line_costs_only_itself() {
     let odd = ["not json", r#"{"type":"assistant","mess"#, r#"{"type":"novelty"}"#, "[1]"];
     let stream = [&odd[..], &[SUCCESS]].concat().join("\n");
-    let found = reply(&stream, "", exit(0));
+    let found = reply(&stream);
     assert_eq!((found.unparsed, found.failure, found.text.as_str()), (4, None, "Fine."));
-    let whole = reply(&recorded("tools"), "", exit(0));
-    assert_eq!(reply(&recorded("tools").replace('\n', ""), "", exit(0)), whole);
+    let whole = reply(&QWEN.stream("tools"));
+    assert_eq!(reply(&QWEN.stream("tools").replace('\n', "")), whole);
 }
 
 #[test]
 fn the_usual_call() {
-    expect![[r#"
+    QWEN.check_call(
+        |_, _| {},
+        expect![[r#"
         qwen -o stream-json --yolo
         stdin "Do it.", idle Watch
         without []
@@ -133,20 +126,19 @@ fn the_usual_call() {
         RALPH_ITERATION=3
         RALPH_ROLE=prompt
         RALPH_RUN_ID=20261114-231500-k3f9
-    "#]]
-    .assert_eq(&shown_call(AgentKind::Qwen, |_, _| {}));
+    "#]],
+    );
 }
 
 #[test]
 fn everything_that_can_be_asked_for() {
-    let shown = shown_call(AgentKind::Qwen, |request, context| {
+    QWEN.check_call(|request, context| {
         request.agent.model = Some("qwen3".to_owned());
         request.agent.fallback_model = Some("qwen2".to_owned());
         request.agent.max_turns = Some(40);
         request.agent.flags = vec!["--auth-type openai".to_owned(), "-y".to_owned()];
         context.mcp_config = Some(PathBuf::from("/state/mcp.json"));
-    });
-    expect![[r#"
+    }, expect![[r#"
         qwen -o stream-json -m qwen3 --fallback-model qwen2 --max-session-turns 40 --mcp-config /state/mcp.json --auth-type openai -y
         stdin "Do it.", idle Watch
         without []
@@ -155,20 +147,16 @@ fn everything_that_can_be_asked_for() {
         RALPH_ITERATION=3
         RALPH_ROLE=prompt
         RALPH_RUN_ID=20261114-231500-k3f9
-    "#]].assert_eq(&shown);
+    "#]]);
 }
 
 proptest! {
     #[test]
-    fn no_line_makes_the_translator_panic(
-        line in "\\PC{0,40}",
-        kind in "(system|assistant|user|result|stream_event)",
-        name in 0..STREAMS.len(),
+    fn no_line_makes_a_translator_panic(
+        stream in 0usize..100,
         cut in 0usize..1_500,
-        other in "[\\[\\]{}\":,0-9a-z\\\\]{0,20}",
+        other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
     ) {
-        let odd = format!("{line}\n{{\"type\":\"{kind}\",\"message\":{other}}}");
-        let stream = format!("{odd}\n{}", mutated(&recorded(STREAMS[name].0), cut, &other));
-        let _ = reply(&stream, &line, exit(1));
+        let _ = QWEN.read(&QWEN.mutilated(stream, cut, &other), &other, exit(1));
     }
 }

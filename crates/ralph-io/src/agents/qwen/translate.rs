@@ -13,7 +13,8 @@ use super::call::INSTALL_HINT;
 use super::wire;
 use crate::agents::claude::wire::{Block, Content, Head, Said};
 use crate::agents::fields::mended;
-use crate::agents::gemini::{Answer, Course, Manners, Trouble, each_object};
+use crate::agents::gemini::{Answer, Course, Manners, Trouble};
+use crate::agents::pieces::read_objects;
 use crate::agents::translator::{Evidence, Heard, Weight};
 
 const QWEN: Manners = Manners {
@@ -46,7 +47,7 @@ impl QwenTranslator {
 
     /// Takes in a line of stdout.
     pub(in crate::agents) fn line(&mut self, line: &str) -> Heard {
-        each_object(&mended(line), |text| self.object(text))
+        read_objects(&mended(line), |text| self.object(text))
     }
 
     /// Returns what was held back, which is nothing.

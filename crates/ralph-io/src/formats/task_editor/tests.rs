@@ -525,7 +525,7 @@ proptest! {
             crate::formats::task_reader::read(text, &root)
         };
         let (list, places) = read(&text).map_err(|found| TestCaseError::fail(format!("{found:?}")))?;
-        let mut document = Document { text: text.clone(), list, places };
+        let mut document = Document { text: text.clone(), list, places, edits: 0 };
         document.apply(&[]).expect("nothing to do");
         prop_assert_eq!(&document.text, &text);
         for change in &changes {
@@ -538,6 +538,7 @@ proptest! {
                 continue;
             }
             prop_assert_eq!(&document.list, &expect);
+            prop_assert!(document.edits > before.edits || document.text == before.text);
             let removed = matches!(change, TaskChange::Remove { .. });
             let mut kept = untouched(&before, change.task());
             if removed {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes its snapshots so")]
 
+use std::fs::{FileTimes, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use expect_test::{Expect, expect};
@@ -253,6 +254,84 @@ fn changes_of_others_are_not_overwritten() {
     file.apply(&done()).expect("possible");
     fs::write(&path, "{}").expect("somebody else");
     assert!(matches!(file.write(), Err(WriteError::Changed(_))));
+    assert_eq!(fs::read_to_string(&path).expect("readable"), "{}");
+}
+
+/// Writes something of the same length into a file, and sets its times back.
+fn edit_in_secret(path: &Path, from: &str, to: &str) {
+    let before = fs::metadata(path).expect("there");
+    let text = fs::read_to_string(path).expect("readable");
+    assert_eq!((from.len(), text.contains(from)), (to.len(), true));
+    fs::write(path, text.replace(from, to)).expect("written");
+    let times = FileTimes::new()
+        .set_accessed(before.accessed().expect("known"))
+        .set_modified(before.modified().expect("known"));
+    let file = OpenOptions::new().write(true).open(path).expect("opened");
+    file.set_times(times).expect("set");
+}
+
+#[test]
+fn what_is_done_to_a_file_is_seen() {
+    type Deed = fn(&Path);
+    let deeds: [(&str, [bool; 2], Deed); 7] = [
+        ("nothing", [true, true], |_| ()),
+        ("touched", [true, false], |path| {
+            let file = OpenOptions::new().write(true).open(path).expect("opened");
+            file.set_times(FileTimes::new().set_modified(std::time::UNIX_EPOCH)).expect("set");
+        }),
+        ("replaced by the same", [true, false], |path| {
+            fs::write(path.with_extension("new"), GOOD).expect("written");
+            fs::rename(path.with_extension("new"), path).expect("replaced");
+        }),
+        ("longer", [false, false], |path| fs::write(path, format!("{GOOD}\n")).expect("written")),
+        ("removed", [false, false], |path| fs::remove_file(path).expect("removed")),
+        ("a directory", [false, false], |path| {
+            fs::remove_file(path).expect("removed");
+            fs::create_dir(path).expect("made");
+        }),
+        ("edited in secret", [false, false], |path| edit_in_secret(path, "pending", "skipped")),
+    ];
+    for (what, expect, deed) in deeds {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("plan.json");
+        fs::write(&path, GOOD).expect("a file");
+        let mut file = TaskFile::read(&path).expect("valid");
+        // The time of the last change is as coarse as a tick of the kernel's clock.
+        let looked = fs::metadata(&path).expect("there").ctime_nsec();
+        while {
+            fs::write(path.with_extension("tick"), "").expect("written");
+            fs::metadata(path.with_extension("tick")).expect("there").ctime_nsec() == looked
+        } {}
+        deed(&path);
+        let outside = file.looks_current();
+        assert_eq!([file.is_current(), outside], expect, "{what}");
+        // What was compared is known by its looks from then on.
+        assert_eq!(file.looks_current(), expect[0], "{what}");
+    }
+}
+
+#[test]
+fn changes_are_written_at_once_or_not_at_all() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("plan.json");
+    let backup = directory.path().join("kept/plan.json.bak");
+    fs::create_dir(directory.path().join("kept")).expect("made");
+    fs::write(&path, GOOD).expect("a file");
+    let read = || TaskFile::read(&path).expect("valid");
+    let same = read().change_on_disk(&[], &backup).expect("nothing to do");
+    assert!(same.looks_current() && !backup.exists());
+    let mut file = read().change_on_disk(&done(), &backup).expect("written");
+    assert!(file.looks_current() && file.is_current());
+    assert_eq!(fs::read_to_string(&path).expect("readable"), GOOD.replace("pending", "done"));
+    assert_eq!(fs::read_to_string(&backup).expect("readable"), GOOD);
+    let unknown = TaskChange::Remove { task: TaskId("T9".into()) };
+    let error = read().change_on_disk(&[unknown], &backup).expect_err("no such task");
+    assert_eq!(error.to_string(), "there is no task `T9`");
+    let stale = read();
+    fs::write(&path, "{}").expect("somebody else");
+    let undo = TaskChange::SetStatus { task: TaskId("T1".into()), status: TaskStatus::Failed };
+    let error = stale.change_on_disk(&[undo], &backup).expect_err("changed");
+    assert!(matches!(error, WriteError::Changed(_)), "{error}");
     assert_eq!(fs::read_to_string(&path).expect("readable"), "{}");
 }
 

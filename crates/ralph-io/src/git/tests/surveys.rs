@@ -99,6 +99,30 @@ fn odd_names_links_and_modes_are_noted() {
 }
 
 #[test]
+fn what_a_collection_of_garbage_took_is_added_again() {
+    let world = World::new();
+    world.write("one.txt", "1\n");
+    // Older than the shadow, so that git sees by its times that it did not change.
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
+    let file = fs::File::options().write(true).open(world.at("one.txt")).expect("there");
+    file.set_modified(long_ago).expect("set");
+    let mut git = world.open();
+    let (tree, _) = survey(&mut git);
+    world.git(&["gc", "--quiet", "--prune=now"]);
+    assert_eq!(survey(&mut git).0, tree);
+    world.git(&["gc", "--quiet", "--prune=now"]);
+    world.write("two.txt", "2\n");
+    let (tree, changes) = survey(&mut git);
+    assert_eq!(changes, Changes::Some);
+    let listed = listed(&world, &tree);
+    assert!(
+        ["one.txt", "two.txt"].iter().all(|it| listed.iter().any(|path| path == it)),
+        "{listed:?}"
+    );
+    world.git(&["cat-file", "-e", &format!("{}:one.txt", tree.0)]);
+}
+
+#[test]
 fn an_empty_repository_can_be_surveyed() {
     let world = World::empty();
     let mut git = world.open();

@@ -3,15 +3,14 @@
 //! A note beside the plan names one, and is locked by that process; a note that nobody holds is that
 //! of a process which was killed, and its container is removed. Not here: starting them.
 
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::Container;
 use crate::process::{Spawn, Watch, capture};
+use crate::sandbox::abandoned;
 
 /// How the names of notes end.
 const EXTENSION: &str = "container";
@@ -29,7 +28,7 @@ struct Written {
 pub(in crate::sandbox) struct Note {
     path: std::path::PathBuf,
     written: Written,
-    _file: File,
+    _file: fs::File,
 }
 
 #[cfg(target_os = "linux")]
@@ -40,6 +39,7 @@ impl Note {
         name: &str,
         plan: &Path,
     ) -> std::io::Result<Self> {
+        use rustix::fs::{FlockOperation, flock};
         use std::io::Write as _;
         use std::os::unix::fs::OpenOptionsExt as _;
         let path = plan.with_extension(EXTENSION);
@@ -65,25 +65,13 @@ impl Note {
 
 /// Removes the containers of processes that were killed, by the notes in a directory.
 pub(in crate::sandbox) fn clear(directory: &Path) {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.extension().is_none_or(|extension| extension != EXTENSION) {
-            continue;
+    abandoned::each_note(directory, EXTENSION, |path, text| {
+        // One that was killed while it wrote has not started anything yet.
+        if let Ok(written) = serde_json::from_str::<Written>(text) {
+            remove(&written);
         }
-        let Ok(mut file) = File::open(&path) else { continue };
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            continue;
-        }
-        let mut text = String::new();
-        if file.read_to_string(&mut text).is_ok() {
-            // One that was killed while it wrote has not started anything yet.
-            if let Ok(written) = serde_json::from_str::<Written>(&text) {
-                remove(&written);
-            }
-            let _ = fs::remove_file(path.with_extension("sock"));
-            let _ = fs::remove_file(&path);
-        }
-    }
+        let _ = fs::remove_file(path.with_extension("sock"));
+    });
 }
 
 fn remove(written: &Written) {

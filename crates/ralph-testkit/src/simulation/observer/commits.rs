@@ -7,7 +7,7 @@ use ralph_core::recipe::{CommitPolicy, PROGRESS, Recipe};
 use super::{Invariant, Observer, Watched, are_green};
 use crate::simulation::plan::CommitMode;
 use crate::simulation::recipe::{PLAN, PROTECTED, TASKS};
-use crate::simulation::repository::{Content, Kept, Place, Repository, Tree, tree_number};
+use crate::simulation::repository::{Commit, Content, Kept, Place, Repository, Tree, tree_number};
 use crate::simulation::world::World;
 
 /// Returns whether a path is ralph's own to write.
@@ -48,6 +48,9 @@ impl Observer {
         let parent = commit.parent.map(|parent| world.repository.commits[parent].tree);
         let before = parent.map(|tree| world.repository.tree(tree)).unwrap_or_default();
         let changed = differing(world, &before, &tree);
+        if recipe.landing.is_history_ralphs() {
+            is_all_by_ralph(at, &world.repository)?;
+        }
         let by_agent = recipe.landing.commit == CommitPolicy::Agent;
         if watched.role == Role::Review || by_agent {
             return match changed.as_slice() {
@@ -87,6 +90,7 @@ impl Observer {
             Landed::RolledBack { kept } => is_kept(watched, kept.as_deref(), world),
             Landed::Shelved { branch, .. } => is_on_shelf(branch, world),
             Landed::Surveyed { .. }
+            | Landed::Heard { .. }
             | Landed::Committed { .. }
             | Landed::NothingToCommit
             | Landed::CommitRefused { .. }
@@ -123,6 +127,21 @@ impl Observer {
         {
             self.accuse(Invariant::NothingLost, "the protected file is gone from the history");
         }
+    }
+}
+
+/// Where ralph commits, nothing is below its commits but its own, and what was there before.
+fn is_all_by_ralph(at: usize, repository: &Repository) -> Result<(), String> {
+    let is_theirs = |at: &usize| {
+        let Commit { mark, parent, .. } = &repository.commits[*at];
+        mark.is_none() && parent.is_some()
+    };
+    match repository.ancestors(Some(at)).find(is_theirs) {
+        Some(theirs) => {
+            let message = &repository.commits[theirs].message;
+            Err(format!("committed on top of `{message}`, which passed nothing"))
+        }
+        None => Ok(()),
     }
 }
 

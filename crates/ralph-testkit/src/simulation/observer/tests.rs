@@ -44,6 +44,7 @@ fn plan(workflow: Workflow) -> Plan {
         paths: false,
         flaky: 0,
         broken: 0,
+        commits: false,
     };
     Plan {
         workflow,

@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use ralph_core::event::{Event, Recorded};
 use ralph_core::plan::PlanLook;
-use ralph_core::ports::{PromptError, Store, StoreError, TasksError, TasksFound, View};
+use ralph_core::ports::{
+    ListOrder, Look, PromptError, Store, StoreError, TasksError, TasksFound, View,
+};
 use ralph_core::task::TaskList;
 
 use super::{Caught, Port};
@@ -72,7 +74,7 @@ impl Store for Port {
         }
     }
 
-    fn look_at_tasks(&mut self, path: &Path, known: &TaskList) -> TasksFound {
+    fn look_at_tasks(&mut self, path: &Path, known: &TaskList, _look: Look) -> TasksFound {
         self.step();
         match self.world.borrow().repository.work.get(TASKS) {
             Some(Content::List(list)) if **list == *known => TasksFound::Same,
@@ -82,15 +84,30 @@ impl Store for Port {
         }
     }
 
-    fn write_tasks(&mut self, _path: &Path, list: &TaskList) -> Result<(), StoreError> {
+    fn write_tasks(&mut self, _path: &Path, order: &ListOrder<'_>) -> Result<(), StoreError> {
         self.step();
+        let left = self.world.borrow_mut().left_list.take();
         if self.fails(FaultKind::ListIsReadOnly) {
             self.world.borrow_mut().list_failed = true;
             return Err(full());
         }
         {
-            let content = Content::List(Rc::new(list.clone()));
-            self.world.borrow_mut().repository.work.insert(TASKS.to_owned(), content);
+            let mut world = self.world.borrow_mut();
+            let list = match (world.repository.work.get(TASKS), &left) {
+                // What is still as it was left is changed where the order says that it may have
+                // to be, and nowhere else.
+                (Some(Content::List(there)), Some(left)) if Rc::ptr_eq(there, left) => {
+                    let mut list = TaskList::clone(left);
+                    for change in order.changes_since(left) {
+                        list.apply(&change).expect("a change fits the list it was made for");
+                    }
+                    list
+                }
+                (Some(_) | None, _) => order.outcome(),
+            };
+            let list = Rc::new(list);
+            world.left_list = Some(Rc::clone(&list));
+            world.repository.work.insert(TASKS.to_owned(), Content::List(list));
         }
         self.step();
         Ok(())

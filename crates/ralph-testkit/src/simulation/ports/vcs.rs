@@ -49,15 +49,16 @@ impl Port {
             files,
             more_files: 0,
             history: repository.history(place.head, Some(&place.branch)),
-            checked_out: Some(CheckedOut {
-                head: repository.head.map(commit_id),
-                branch: Some(repository.branch.clone()),
-            }),
+            checked_out: Some(checked_out(repository)),
             uncommitted: uncommitted.into_iter().map(|file| file.path).collect(),
             meddling,
             planted: Vec::new(),
         })
     }
+}
+
+fn checked_out(repository: &Repository) -> CheckedOut {
+    CheckedOut { head: repository.head.map(commit_id), branch: Some(repository.branch.clone()) }
 }
 
 fn kept_ref(Mark { run, iteration, .. }: &Mark) -> String {
@@ -91,7 +92,8 @@ impl Vcs for Port {
         }
         let mut world = self.world.borrow_mut();
         let tree = tree_id(world.repository.now());
-        Ok(Some(Survey { tree, changes: world.repository.changes() }))
+        let checked_out = Some(checked_out(&world.repository));
+        Ok(Some(Survey { tree, changes: world.repository.changes(), checked_out }))
     }
 
     fn observe(

@@ -36,8 +36,11 @@ fn two_iterations(stage: &mut Stage) {
     stage.check("test", GateStatus::Passed, 0, "ok");
     stage.check("style", GateStatus::Failed, 1, "too long");
     stage.judge();
-    let surveyed =
-        Landed::Surveyed { tree: Some(TreeId("7e7e7e7e7e".into())), changes: Changes::Some };
+    let surveyed = Landed::Surveyed {
+        tree: Some(TreeId("7e7e7e7e7e".into())),
+        changes: Changes::Some,
+        checked_out: None,
+    };
     stage.tell(Event::Landed { landed: surveyed });
     stage.ask(2, Role::Message).answer(2, "Mend the parser");
     let commit = CommitId("fedcba9876543210".into());

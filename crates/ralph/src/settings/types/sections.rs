@@ -156,7 +156,7 @@ pub(crate) struct Context {
     pub(crate) budget_tokens: u64,
     /// Tokens of each section.
     pub(crate) sections: ContextSections,
-    /// Tokens of the model's context window. Not set: what the agent reports, else 200000.
+    /// Tokens of the model's context window. Not set: what the model's name says.
     #[schemars(range(min = 1))]
     pub(crate) window: Option<u64>,
 }
@@ -205,22 +205,22 @@ pub(crate) struct Mcp {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Log {
-    /// From which level on lines are written.
+    /// How much it tells.
     pub(crate) level: LogLevel,
 }
 
-/// How important a log line is.
+/// How much `.ralph/logs/ralph.log` tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogLevel {
-    /// Everything, for looking into ralph itself.
+    /// Also why: command lines, the beginnings of prompts, exit codes, timings.
     Debug,
     /// What happens.
     #[default]
     Info,
-    /// What may be wrong.
+    /// What went wrong, and how the run ended.
     Warn,
-    /// What is wrong.
+    /// The same as `warn`.
     Error,
 }
 

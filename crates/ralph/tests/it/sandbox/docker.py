@@ -1,27 +1,11 @@
-#!/usr/bin/python3
 """Stands in for docker: the same command line, carried out by bubblewrap.
 
 Takes only what ralph says, and refuses the rest, as docker would. Containers are noted in a directory
-beside the script, so that they can be listed and removed; `calls` there says what was asked. The file
-`down` beside it stands for a daemon that does not answer.
+beside the script, so that they can be listed and removed. The file `down` beside it stands for a daemon
+that does not answer.
 """
 
-import os
-import signal
-import subprocess
-import sys
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-NOTES = os.path.join(HERE, "containers")
-os.makedirs(NOTES, exist_ok=True)
-words = sys.argv[1:]
-with open(os.path.join(HERE, "calls"), "a") as log:
-    log.write(" ".join(words[:2]) + "\n")
-
-
-def fail(text, code=125):
-    sys.stderr.write(f"docker: {text}\n")
-    sys.exit(code)
+NOTES = notes("containers")
 
 
 def field(text):
@@ -64,12 +48,12 @@ def run(words):
             kind = "tmpfs" if mount["type"] == "tmpfs" else "ro" if "readonly" in mount else "rw"
             cell.append((mount["target"], kind, mount.get("source")))
         elif word not in ignored:
-            fail(f"unknown flag: {word}")
+            fail(f"unknown flag: {word}", 125)
     image = words.pop(0)
     if image != "agent:1":
-        fail(f"no such image: {image}")
+        fail(f"no such image: {image}", 125)
     if len({place for place, _, _ in cell}) != len(cell):
-        fail("duplicate mount point")
+        fail("duplicate mount point", 125)
     bwrap = ["bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--as-pid-1",
              "--die-with-parent", "--cap-drop", "ALL", "--clearenv"]
     bwrap += ["--unshare-net"] if network == "none" else []
@@ -86,35 +70,23 @@ def run(words):
     for key, value in {"PATH": "/usr/bin:/bin", **env}.items():
         bwrap += ["--setenv", key, value]
     child = subprocess.Popen(bwrap + ["--chdir", workdir, "--", entry] + words)
-    note = os.path.join(NOTES, name)
-    with open(note, "w") as file:
-        file.write(f"{child.pid} {label}")
-    for number in [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]:
-        signal.signal(number, lambda number, _: child.send_signal(number))
-    code = child.wait()
-    if os.path.exists(note):
-        os.remove(note)
-    sys.exit(code if code >= 0 else 128 - code)
+    follow(child, os.path.join(NOTES, name), f"{child.pid} {label}")
 
 
 def remove(name):
     note = os.path.join(NOTES, name)
     if os.path.exists(note):
-        pid = int(open(note).read().split()[0])
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        ended(os.kill, int(open(note).read().split()[0]))
         os.remove(note)
 
 
 if os.path.exists(os.path.join(HERE, "down")):
-    fail("Cannot connect to the Docker daemon", 1)
+    fail("Cannot connect to the Docker daemon")
 if words[0] == "info":
     print("linux|Debian GNU/Linux 12|[name=seccomp]")
 elif words[:2] == ["image", "inspect"]:
     if words[-1] != "agent:1":
-        fail("No such image", 1)
+        fail("No such image")
     print("sha256:1")
 elif words[0] == "run":
     run(words[1:])
@@ -126,4 +98,4 @@ elif words[0] == "ps":
 elif words[0] == "rm":
     remove(words[-1])
 else:
-    fail(f"unknown command: {words[0]}", 1)
+    fail(f"unknown command: {words[0]}")

@@ -1,28 +1,11 @@
-#!/usr/bin/python3
 """Stands in for sbx: VMs are notes beside the script, and commands run in the directories that one
-shares, which are those of this machine. `calls` beside it says what was asked.
+shares, which are those of this machine.
 
 The files `signed-out` and `open` beside it stand for somebody who has not signed in, and for a policy
 that lets everything through.
 """
 
-import json
-import os
-import signal
-import subprocess
-import sys
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-NOTES = os.path.join(HERE, "vms")
-os.makedirs(NOTES, exist_ok=True)
-words = sys.argv[1:]
-with open(os.path.join(HERE, "calls"), "a") as log:
-    log.write(" ".join(words[:2]) + "\n")
-
-
-def fail(text, code=1):
-    sys.stderr.write(f"sbx: {text}\n")
-    sys.exit(code)
+NOTES = notes("vms")
 
 
 def shared(name):
@@ -53,14 +36,7 @@ def execute(words):
     # Nobody outside sees what runs in a VM.
     env.pop("RALPH_RUN_ID", None)
     child = subprocess.Popen(words, cwd=cwd, env=env, start_new_session=True)
-    note = os.path.join(HERE, f"{name}.{child.pid}.running")
-    open(note, "w").close()
-    for number in [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]:
-        signal.signal(number, lambda number, _: child.send_signal(number))
-    code = child.wait()
-    if os.path.exists(note):
-        os.remove(note)
-    sys.exit(code if code >= 0 else 128 - code)
+    follow(child, os.path.join(HERE, f"{name}.{child.pid}.running"), "")
 
 
 if words[0] == "version":
@@ -88,10 +64,7 @@ elif words[0] == "stop":
     shared(words[1])
     for note in os.listdir(HERE):
         if note.startswith(words[1]) and note.endswith(".running"):
-            try:
-                os.killpg(int(note.split(".")[-2]), signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            ended(os.killpg, int(note.split(".")[-2]))
             os.remove(os.path.join(HERE, note))
 elif words[0] == "rm":
     shared(words[2])

@@ -6,7 +6,7 @@ use ralph_testkit::sealed::{Finished, Running, Sealed};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-const SBX: &str = include_str!("sbx.py");
+const SBX: &str = concat!(include_str!("stand_in.py"), include_str!("sbx.py"));
 
 fn scene() -> Sealed {
     let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
