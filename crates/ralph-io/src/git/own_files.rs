@@ -28,9 +28,11 @@ const LARGEST: u64 = 1024 * 1024;
 /// More entries than this of a directory are not looked at.
 const MOST_ENTRIES: usize = 1000;
 
-/// Where the note lies in the directory of a run, and what was changed.
+/// Where the note lies in the directory of a run, what was changed, and what was put back that
+/// nobody may have been told of yet.
 const NOTE: &str = "git-files.json";
 const CHANGED: &str = "git-changed";
+const UNTOLD: &str = "git-untold.json";
 
 /// A file of git's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +82,7 @@ impl Git {
 
     /// Notes git's own files, as they are now.
     pub(super) fn note_own_files(&mut self) {
+        self.forget_untold();
         let now = self.looked_after();
         let files = now.into_iter().filter_map(|(path, found)| match found {
             Found::File(kept) => Some((path, kept)),
@@ -107,35 +110,72 @@ impl Git {
 
     /// Puts git's own files back, and notes which were changed.
     pub(super) fn mend_own_files(&mut self) {
-        let changed = self.put_own_files_back();
-        self.meddling.extend(changed);
+        if self.is_untold_read {
+            if self.meddling.is_empty() {
+                self.forget_untold();
+            }
+        } else {
+            // Somebody died who had put files back, and perhaps before he said so.
+            self.is_untold_read = true;
+            let text = fs::read(self.directory.join(UNTOLD)).unwrap_or_default();
+            self.meddling = serde_json::from_slice(&text).unwrap_or_default();
+        }
+        self.put_own_files_back();
         // The agent has been answered for: what is changed before the run goes on some other day
         // is the user's.
         let _ = fs::remove_file(self.directory.join(NOTE));
     }
 
-    /// Puts git's own files back to what the last checkpoint noted. Returns what was changed, as
-    /// paths for people.
-    fn put_own_files_back(&mut self) -> Vec<String> {
-        let directory = self.directory.join(CHANGED);
+    /// Returns what was put back since somebody was last told. It is known to whoever goes on
+    /// if we die before it is in the journal.
+    pub(super) fn take_meddling(&mut self) -> Vec<String> {
+        if !self.shadow.hidden.is_empty() {
+            self.meddling.append(&mut self.shadow.hidden);
+            self.note_untold();
+        }
+        std::mem::take(&mut self.meddling)
+    }
+
+    fn note_untold(&self) {
+        if let Ok(text) = serde_json::to_vec(&self.meddling) {
+            // Without it the files are put back all the same.
+            let _ = atomic::replace_in_passing(&self.directory.join(UNTOLD), &text);
+        }
+    }
+
+    fn forget_untold(&mut self) {
+        self.is_untold_read = true;
+        let _ = fs::remove_file(self.directory.join(UNTOLD));
+    }
+
+    /// Puts git's own files back to what the last checkpoint noted.
+    fn put_own_files_back(&mut self) {
         let now = self.looked_after();
-        let Some(before) = self.noted_files().cloned() else { return Vec::new() };
+        let Some(before) = self.noted_files().cloned() else { return };
         let paths: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).collect();
-        let mut changed = Vec::new();
-        for path in paths {
-            let (was, is) = (before.get(path), now.get(path));
-            let is_same = match is {
-                Some(Found::File(is)) => is_alike(path, was, is),
-                Some(Found::Other) | None => false,
-            };
-            if !is_same {
-                let put_back = put_back(path, was, &directory);
-                let told =
-                    put_back.err().map(|error| format!(" (which cannot be put back: {error})"));
-                changed.push(format!("{}{}", self.shown(path), told.unwrap_or_default()));
+        let is_changed = |path: &&PathBuf| match now.get(*path) {
+            Some(Found::File(is)) => !is_alike(path, before.get(*path), is),
+            Some(Found::Other) | None => true,
+        };
+        let changed: Vec<&PathBuf> = paths.into_iter().filter(is_changed).collect();
+        if changed.is_empty() {
+            return;
+        }
+        for path in &changed {
+            let shown = self.shown(path);
+            if !self.meddling.contains(&shown) {
+                self.meddling.push(shown);
             }
         }
-        changed
+        self.note_untold();
+        let directory = self.directory.join(CHANGED);
+        for path in changed {
+            if let Err(error) = put_back(path, before.get(path), &directory) {
+                let shown = self.shown(path);
+                self.meddling.retain(|it| *it != shown);
+                self.meddling.push(format!("{shown} (which cannot be put back: {error})"));
+            }
+        }
     }
 
     fn shown(&self, path: &Path) -> String {

@@ -44,6 +44,8 @@ pub struct Git {
     pub(super) guarded: Vec<PathBuf>,
     /// Which of them were put back since somebody was last told.
     pub(super) meddling: Vec<String>,
+    /// Whether what an earlier process put back and may not have told was looked for.
+    pub(super) is_untold_read: bool,
 }
 
 impl Git {
@@ -65,6 +67,7 @@ impl Git {
             own_files: None,
             guarded: Vec::new(),
             meddling: Vec::new(),
+            is_untold_read: false,
         }
     }
 
@@ -212,17 +215,15 @@ impl Vcs for Git {
     ) -> Result<Option<Observation>, VcsError> {
         self.make_ready(since);
         let seen = self.observe_since(since, watched)?;
-        self.meddling.append(&mut self.shadow.hidden);
-        let meddling = std::mem::take(&mut self.meddling);
+        let meddling = self.take_meddling();
         Ok(seen.map(|seen| Observation { meddling, ..seen }))
     }
 
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
         self.mend_own_files();
-        self.meddling.append(&mut self.shadow.hidden);
-        if !self.meddling.is_empty() {
+        let meddling = self.take_meddling();
+        if !meddling.is_empty() {
             // Nobody looked at what the agent left: this is where it is told.
-            let meddling = std::mem::take(&mut self.meddling);
             return Ok(CommitResult::Refused { output: event::meddled(&meddling) });
         }
         self.free_locks();

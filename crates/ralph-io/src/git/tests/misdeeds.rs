@@ -378,3 +378,32 @@ fn a_lock_from_before_the_checkpoint_stays() {
     git.observe(&checkpoint, &[]).expect("observed");
     assert!(world.at(".git/index.lock").exists());
 }
+
+#[test]
+fn what_was_put_back_before_a_death_is_told_by_whoever_goes_on() {
+    let deeds: [(fn(&World), &str); 2] = [
+        (|world| drop(world.git(&["config", "core.fsmonitor", "./evil"])), ".git/config"),
+        (
+            |world| drop(world.git(&["update-index", "--assume-unchanged", "a.txt"])),
+            "a.txt (whose changes git was told not to see)",
+        ),
+    ];
+    for (deed, expect) in deeds {
+        let world = World::new();
+        let checkpoint = world.open().checkpoint(&mark(1), Depth::Tree).expect("noted");
+        let look = |git: &mut Git| {
+            git.observe(&checkpoint, &[]).expect("observed").expect("a repository").meddling
+        };
+        deed(&world);
+        let mut dies = world.open();
+        assert_eq!(look(&mut dies), [expect]);
+        drop(dies);
+        let mut goes_on = world.open();
+        assert_eq!(look(&mut goes_on), [expect], "nobody may have heard it");
+        assert_eq!(look(&mut goes_on), [""; 0], "it was told");
+        assert_eq!(look(&mut world.open()), [""; 0], "nor is it told again");
+        deed(&world);
+        assert_eq!(world.open().checkpoint(&mark(2), Depth::Tree).expect("noted"), checkpoint);
+        assert_eq!(look(&mut world.open()), [""; 0], "an iteration begins with what there is");
+    }
+}
