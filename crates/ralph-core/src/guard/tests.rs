@@ -315,14 +315,14 @@ fn bounded(said: &str) {
 
 proptest::proptest! {
     #[test]
-    fn no_command_is_too_odd(said in "[-a-z .>|&;<'\"`$(){}\\\\\n#=/*?!:,@~%]{0,80}") {
+    fn no_command_is_too_odd(said in "[-a-z0-9 .>|&;<'\"`$(){}\\\\\n#=/*?!:,@~%]{0,80}") {
         bounded(&said);
     }
 
     #[test]
     fn lines_of_the_tables_may_be_cut_and_joined(
         first in 0_usize..1000, second in 0_usize..1000, cut in 0_usize..200, more in 0_usize..200,
-        odd in "[-a-z .>|&;<'\"`$(){}\\\\\n#=/]{0,6}",
+        odd in "[-a-z0-9 .>|&;<'\"`$(){}\\\\\n#=/]{0,6}",
     ) {
         let lines: Vec<String> =
             TABLES.iter().flat_map(|(_, text)| table(text)).map(|(_, line)| line).collect();
@@ -330,6 +330,24 @@ proptest::proptest! {
             lines[at % lines.len()].chars().take(cut).collect::<String>()
         };
         bounded(&format!("{}{odd}{}", part(first, cut), part(second, more)));
+    }
+}
+
+#[test]
+fn numbers_that_no_shell_takes_are_refused() {
+    let huge = "88888888888888888888";
+    for (said, expect) in [
+        (format!("echo {huge} > x"), None),
+        (format!("echo {huge}"), None),
+        (format!("rm {huge}>x"), Some("unresolvable.syntax")),
+        (format!("cat {huge}<<<x"), Some("unresolvable.syntax")),
+        (format!("ls ~{huge}"), Some("unresolvable.syntax")),
+        (format!("ls ~+{huge}/x"), Some("unresolvable.syntax")),
+        (format!("ls x:~-{huge}"), Some("unresolvable.syntax")),
+        (format!("x=~{huge}; ls $x"), Some("unresolvable.syntax")),
+        (format!("echo {{1..{huge}}}"), None),
+    ] {
+        assert_eq!(denied("Bash", &said, Keeper::Ralph).as_deref(), expect, "{said}");
     }
 }
 

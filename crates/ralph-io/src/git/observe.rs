@@ -10,6 +10,7 @@ use ralph_core::glob::Pattern;
 use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::planted::{self, Execution, MOST_PLANTED, Planted};
 use ralph_core::ports::{OBSERVED_FILES, Observation, VcsError};
+use ralph_core::secret::leak::Leak;
 use ralph_core::text::TRUNCATED;
 
 use super::diff::Change;
@@ -30,18 +31,20 @@ impl Git {
         let commit = commit.as_ref().map(|CommitId(commit)| commit.as_str());
         let now = self.shadow.survey(&self.repository)?;
         let head = self.repository.head()?;
-        let before = match tree {
+        let mut before = match tree {
             Some(TreeId(tree)) => tree.clone(),
             None if commit == head.commit.as_deref() => head.tree.clone(),
             None => self.repository.tree_of(commit)?,
         };
         let history = self.repository.history(commit, branch.as_deref(), &head)?;
-        let (touched, leaks) = match history {
-            History::Advanced { .. } => {
-                (self.repository.diff_trees(&before, &now)?, self.leaks_since(commit)?)
+        let (touched, leaks) = match self.compare(history, commit, &before, &now) {
+            // No ref leads to what was observed before, and somebody collected garbage. What was
+            // committed then is older: it shows more changes rather than fewer.
+            Err(_) if self.repository.resolve(&format!("{before}^{{tree}}"))?.is_none() => {
+                before = self.repository.tree_of(commit)?;
+                self.compare(history, commit, &before, &now)?
             }
-            // What ralph itself commits is looked through now, and need not be then.
-            History::Same | History::Rewritten => self.changes_and_leaks(&before, &now)?,
+            compared => compared?,
         };
         let planted = self.planted(&touched);
         let mut files: Vec<FileTouched> =
@@ -67,6 +70,23 @@ impl Git {
             meddling: Vec::new(),
             planted,
         }))
+    }
+
+    /// Returns what differs between two trees, and the secrets in what came since a commit.
+    fn compare(
+        &mut self,
+        history: History,
+        commit: Option<&str>,
+        before: &str,
+        now: &str,
+    ) -> Result<(Vec<Change>, Vec<Leak>), VcsError> {
+        match history {
+            History::Advanced { .. } => {
+                Ok((self.repository.diff_trees(before, now)?, self.leaks_since(commit)?))
+            }
+            // What ralph itself commits is looked through now, and need not be then.
+            History::Same | History::Rewritten => self.changes_and_leaks(before, now),
+        }
     }
 
     /// Returns the changes that act by themselves later on.

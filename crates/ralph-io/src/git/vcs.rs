@@ -284,7 +284,11 @@ impl Vcs for Git {
     }
 
     fn diff(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> Result<String, VcsError> {
-        self.repository.patch(from, to, chars)
+        self.repository.patch(from, to, chars).or_else(|error| {
+            // No ref leads to what was last observed: a look at the work tree makes it again.
+            self.shadow.survey(&self.repository).map_err(|_| error)?;
+            self.repository.patch(from, to, chars)
+        })
     }
 
     fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError> {

@@ -1,9 +1,10 @@
 //! Parsing within bounds.
 //!
 //! The parser goes back and tries again, so that unbalanced brackets cost time without end, and
-//! it recurses, so that deep ones cost the stack. Both are counted beforehand.
+//! it recurses, so that deep ones cost the stack. Both are counted beforehand. It also fails on
+//! numbers that are larger than it expects, which are no numbers to a shell.
 
-use brush_parser::ast::Program;
+use brush_parser::ast::{IoFd, Program};
 use brush_parser::word::WordPieceWithSource;
 use brush_parser::{ParserOptions, Token, parse_tokens, uncached_tokenize_str, word};
 
@@ -37,6 +38,7 @@ pub(super) fn program(text: &str) -> Result<(Program, usize), Trouble> {
         return Err(Trouble::TooMuch);
     }
     nested(&tokens)?;
+    numbered(&tokens)?;
     let program = parse_tokens(&tokens, &options).map_err(|_error| Trouble::Syntax)?;
     Ok((program, tokens.len()))
 }
@@ -44,12 +46,14 @@ pub(super) fn program(text: &str) -> Result<(Program, usize), Trouble> {
 /// Takes a word apart.
 pub(super) fn pieces(text: &str) -> Result<Vec<WordPieceWithSource>, Trouble> {
     bounded(text)?;
+    stacked(text)?;
     word::parse(text, &options()).map_err(|_error| Trouble::Syntax)
 }
 
 /// Takes a here-document apart.
 pub(super) fn document(text: &str) -> Result<Vec<WordPieceWithSource>, Trouble> {
     bounded(text)?;
+    stacked(text)?;
     word::parse_heredoc(text, &options()).map_err(|_error| Trouble::Syntax)
 }
 
@@ -96,4 +100,28 @@ fn nested(tokens: &[Token]) -> Result<(), Trouble> {
         }
     }
     Ok(())
+}
+
+/// Refuses a redirection of a file descriptor that there cannot be.
+fn numbered(tokens: &[Token]) -> Result<(), Trouble> {
+    let is_beyond = |pair: &[Token]| match pair {
+        [Token::Word(number, before), Token::Operator(operator, after)] => {
+            operator.starts_with(['<', '>'])
+                && before.end.index == after.start.index
+                && number.bytes().all(|byte| byte.is_ascii_digit())
+                && number.parse::<IoFd>().is_err()
+        }
+        _ => false,
+    };
+    if tokens.windows(2).any(is_beyond) { Err(Trouble::Syntax) } else { Ok(()) }
+}
+
+/// Refuses a place in the stack of directories that there cannot be, such as `~99999999999999999999`.
+fn stacked(text: &str) -> Result<(), Trouble> {
+    let is_beyond = |after: &str| {
+        let after = after.strip_prefix(['+', '-']).unwrap_or(after);
+        let digits = after.len() - after.trim_start_matches(|it: char| it.is_ascii_digit()).len();
+        digits > 0 && after[..digits].parse::<usize>().is_err()
+    };
+    if text.split('~').skip(1).any(is_beyond) { Err(Trouble::Syntax) } else { Ok(()) }
 }

@@ -288,3 +288,28 @@ fn what_git_is_told_not_to_see_is_seen_unless_the_user_said_so() {
         assert_ne!(world.git(&["ls-files", "-v", "a.txt"]), "H a.txt", "{how}: it is the user's");
     }
 }
+
+#[test]
+fn what_was_observed_before_a_collection_of_garbage_can_be_compared_with() {
+    let world = World::new();
+    let mut git = world.open();
+    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    world.write("one.txt", "1\n");
+    let look = |git: &mut Git, since: &Checkpoint| {
+        git.observe(since, &[]).expect("observed").expect("a repository")
+    };
+    let first = look(&mut git, &checkpoint).tree;
+    let Checkpoint::Git { head, branch, tree: Some(begin) } = checkpoint else { panic!("no tree") };
+    let gone = Checkpoint::Git { head, branch, tree: Some(first.clone()) };
+
+    world.git(&["gc", "--quiet", "--prune=now"]);
+    let patch = git.diff(&begin, &first, 1_000).expect("made again");
+    assert!(patch.contains("+1"), "{patch}");
+
+    world.git(&["gc", "--quiet", "--prune=now"]);
+    world.write("two.txt", "2\n");
+    let seen = look(&mut git, &gone);
+    let paths: Vec<&str> = seen.files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(paths, ["one.txt", "two.txt"], "since the commit, for want of what came after");
+    assert!(git.diff(&begin, &first, 1_000).is_err(), "nobody knows any more what it was");
+}
