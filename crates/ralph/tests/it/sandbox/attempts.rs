@@ -1,10 +1,10 @@
 //! The table of attempts: what shows that one got out, and where that is known to happen.
 //!
-//! The attempts themselves are in `escapes.py`.
+//! The attempts themselves are in `escapes.py` and `escapes_beyond.py`.
 
 /// One way out that is tried.
 pub(super) struct Attempt {
-    /// The name of the attempt in `escapes.py`.
+    /// The name of the attempt in the script.
     pub(super) name: &'static str,
     /// What shows that it got out.
     pub(super) shown_by: Shown,
