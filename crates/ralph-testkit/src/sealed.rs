@@ -270,7 +270,7 @@ impl Sealed {
     }
 
     fn processes(&self) -> Vec<String> {
-        // A guard has no environment; it is known by the id of its run.
+        // A warden has no environment; it is known by the id of its run.
         let runs = self.runs().into_iter().filter_map(|run| Some(run.file_name()?.to_owned()));
         let mut markers: Vec<String> = runs.filter_map(|run| run.into_string().ok()).collect();
         markers.push(self.root.path().to_string_lossy().into_owned());

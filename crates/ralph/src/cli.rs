@@ -202,10 +202,10 @@ pub(crate) enum Command {
         /// Its port.
         port: u16,
     },
-    /// The guard's own process.
-    #[command(name = "__guard", hide = true)]
-    Guard {
-        /// The run it guards.
+    /// The warden's own process.
+    #[command(name = "__warden", hide = true)]
+    Warden {
+        /// The run it looks after.
         run: String,
     },
 }

@@ -21,7 +21,7 @@ use ralph_io::control::Inbox;
 use ralph_io::gates::CommandGates;
 use ralph_io::git::NoRepository;
 use ralph_io::mask::Masker;
-use ralph_io::process::{self, Guard, RUN_ID_VARIABLE};
+use ralph_io::process::{self, RUN_ID_VARIABLE, Warden};
 use ralph_io::sandbox::{Chosen, Ground, Wall};
 use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
 use ralph_io::store::draft::Draft;
@@ -191,7 +191,7 @@ pub(crate) fn resume(
         desk.set_aside(run, wishes.dirty)?;
     }
     desk.take_up_draft(run, recipe)?;
-    // The guard has most likely done this already, when the run died.
+    // The warden has most likely done this already, when the run died.
     process::sweep_run(&run.0);
     let mut warnings = match &state.outcome {
         Some(_) => Vec::new(),
@@ -317,8 +317,8 @@ fn drive(
     let self_exe =
         std::env::current_exe().map_err(|error| cannot("find ralph's own executable", error))?;
     let run = journey.run.clone();
-    let guard = Guard::start(&self_exe, &["__guard"], &run.0)
-        .map_err(|error| cannot("start the guard process", error))?;
+    let warden = Warden::start(&self_exe, &["__warden"], &run.0)
+        .map_err(|error| cannot("start the warden process", error))?;
     let awake = desk.keeps_awake.then(|| Awake::keep(desk.layout.project(), &desk.env));
     let first = Active::new(run.clone(), std::process::id(), clock::now());
     // For people and hooks; the lock is what counts.
@@ -327,7 +327,7 @@ fn drive(
     let outcome = connect(desk, journey, self_exe, engine);
     drop(awake);
     let _ = active::withdraw(&desk.layout.active());
-    guard.release();
+    warden.release();
     desk.withdraw(draft.as_ref(), &outcome);
     desk.put_back(&run, &outcome);
     desk.finish();

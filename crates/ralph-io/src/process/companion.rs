@@ -1,6 +1,6 @@
 //! A helper process that runs beside ralph, such as the one that keeps the machine awake.
 //!
-//! Not here: children whose output or end matters (`supervise`), and the guard.
+//! Not here: children whose output or end matters (`supervise`), and the warden.
 
 use std::process::{Child, Command, Stdio};
 use std::thread;

@@ -2,8 +2,8 @@
 //! left, whatever they do.
 //!
 //! Agents, gates and git commands all go through [`supervise()`] or, for short output,
-//! [`capture()`]; a child that is talked with goes through [`converse()`]. [`Watch`] connects them to ralph's own signals, and [`Guard`] ends what is
-//! running should ralph itself be killed.
+//! [`capture()`]; a child that is talked with goes through [`converse()`]. [`Watch`] connects them to
+//! ralph's own signals, and [`Warden`] ends what is running should ralph itself be killed.
 //!
 //! Not here: what to run, with which environment, and what an end means. Callers build a
 //! [`Spawn`] and judge the `ChildEnd`.
@@ -12,7 +12,6 @@ mod capture;
 mod companion;
 mod course;
 mod elsewhere;
-pub mod guard;
 mod lines;
 mod mouth;
 mod pipes;
@@ -24,13 +23,13 @@ mod spawn;
 mod supervise;
 mod sweep;
 mod tree;
+pub mod warden;
 mod watch;
 
 pub use capture::{Captured, Cut, capture};
 pub use companion::Companion;
 pub use course::Heard;
 pub use elsewhere::{is_running_in, is_stopped};
-pub use guard::Guard;
 pub use lines::{Line, Lines};
 pub use mouth::{Mouth, Unheard};
 pub use program::find as find_program;
@@ -38,6 +37,7 @@ pub use space::Space;
 pub use spawn::{Limits, Spawn, Stdin};
 pub use supervise::{Chunk, converse, supervise, supervise_telling};
 pub use sweep::{is_work_of, is_work_of_any, sweep_run};
+pub use warden::Warden;
 pub use watch::{Halt, Stage, Watch, Woken};
 
 /// The environment variable that every descendant of a run carries, with the run's id.

@@ -19,7 +19,7 @@ use super::tree::{self, Life, Process};
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     orphans: Orphans::GoToInit,
     known: Vec::new(),
-    guard: None,
+    warden: None,
     stopped: Vec::new(),
 });
 
@@ -27,7 +27,7 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
 pub(super) struct Registry {
     orphans: Orphans,
     known: Vec<Known>,
-    guard: Option<ChildStdin>,
+    warden: Option<ChildStdin>,
     /// Stopped together with ralph, to be continued with it.
     stopped: Vec<Process>,
 }
@@ -54,8 +54,8 @@ pub(super) enum Kind {
     Supervised,
     /// To run beside ralph; leader of its own group.
     Companion,
-    /// The guard, which must outlive us.
-    Guard,
+    /// The warden, which must outlive us.
+    Warden,
 }
 
 /// Locks the registry of this process.
@@ -80,8 +80,8 @@ impl Registry {
         let pid = Pid::from_child(&child);
         self.known.push(Known { pid, kind });
         match kind {
-            Kind::Supervised | Kind::Companion => self.tell_guard('+', pid),
-            Kind::Guard => {}
+            Kind::Supervised | Kind::Companion => self.tell_warden('+', pid),
+            Kind::Warden => {}
         }
         Ok((child, pid))
     }
@@ -99,7 +99,7 @@ impl Registry {
     pub(super) fn forget(&mut self, pid: Pid) {
         if self.known.iter().any(|known| known.pid == pid) {
             self.known.retain(|known| known.pid != pid);
-            self.tell_guard('-', pid);
+            self.tell_warden('-', pid);
         }
     }
 
@@ -117,9 +117,9 @@ impl Registry {
         self.known.iter().any(|known| known.kind == Kind::Supervised && known.pid != pid)
     }
 
-    /// Connects the registry with the guard, or disconnects it.
-    pub(super) fn set_guard(&mut self, pipe: Option<ChildStdin>) -> Option<ChildStdin> {
-        std::mem::replace(&mut self.guard, pipe)
+    /// Connects the registry with the warden, or disconnects it.
+    pub(super) fn set_warden(&mut self, pipe: Option<ChildStdin>) -> Option<ChildStdin> {
+        std::mem::replace(&mut self.warden, pipe)
     }
 
     /// Stops everything that was started under supervision, to the last descendant.
@@ -148,10 +148,10 @@ impl Registry {
         self.signal_groups(Signal::CONT);
     }
 
-    /// Kills everything under this process but the guard, and sees to it that it is gone.
+    /// Kills everything under this process but the warden, and sees to it that it is gone.
     pub(super) fn kill_all(&mut self) {
         for _ in 0..50 {
-            let known = self.known.iter().filter(|it| it.kind != Kind::Guard);
+            let known = self.known.iter().filter(|it| it.kind != Kind::Warden);
             let mut known_are_gone = true;
             for known in known {
                 signal_group(known.pid, Signal::KILL);
@@ -182,9 +182,9 @@ impl Registry {
         children
     }
 
-    fn tell_guard(&mut self, sign: char, group: Pid) {
-        if let Some(pipe) = &mut self.guard {
-            // A guard that is gone or stuck must not stop the run; what carries the run's id is
+    fn tell_warden(&mut self, sign: char, group: Pid) {
+        if let Some(pipe) = &mut self.warden {
+            // A warden that is gone or stuck must not stop the run; what carries the run's id is
             // found without this line.
             let _ = writeln!(pipe, "{sign}{}", group.as_raw_pid());
         }

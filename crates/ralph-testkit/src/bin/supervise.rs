@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use ralph_core::child::{ChildEnd, NotStarted};
 use ralph_io::process::{
-    Chunk, Companion, Guard, Heard, Limits, Line, Lines, Spawn, Stdin, Watch, guard, supervise,
+    Chunk, Companion, Heard, Limits, Line, Lines, Spawn, Stdin, Warden, Watch, supervise, warden,
 };
 use serde::{Deserialize, Serialize};
 
@@ -35,8 +35,8 @@ struct Request {
     grace: Option<u64>,
     drain: Option<u64>,
     linger: Option<u64>,
-    /// The run that a guard is to be started for.
-    guard: Option<String>,
+    /// The run that a warden is to be started for.
+    warden: Option<String>,
     /// A file that gets one line per stage.
     stages: Option<PathBuf>,
     /// How often to run it; the last end is reported.
@@ -66,7 +66,7 @@ struct Report {
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {
-        [word, run_id] if word == "__guard" => Ok(guard::main(run_id)),
+        [word, run_id] if word == "__warden" => Ok(warden::main(run_id)),
         [request] => {
             let report = run(serde_json::from_str(request)?)?;
             writeln!(io::stdout(), "{}", serde_json::to_string(&report)?)?;
@@ -87,8 +87,8 @@ fn run(mut request: Request) -> Result<Report, Box<dyn Error>> {
         }
     })?;
     let own = std::env::current_exe()?;
-    let guard = match &request.guard {
-        Some(run_id) => Some(Guard::start(&own, &["__guard"], run_id)?),
+    let warden = match &request.warden {
+        Some(run_id) => Some(Warden::start(&own, &["__warden"], run_id)?),
         None => None,
     };
     let times = request.times.unwrap_or(1);
@@ -125,8 +125,8 @@ fn run(mut request: Request) -> Result<Report, Box<dyn Error>> {
     });
     beside.join().map_err(|_| "the second request panicked")?.transpose()?;
     drop(companion.transpose().map_err(|reason| reason.to_string())?);
-    if let Some(guard) = guard {
-        guard.release();
+    if let Some(warden) = warden {
+        warden.release();
     }
     Ok(Report {
         end: end.ok_or("`times` is zero")?,

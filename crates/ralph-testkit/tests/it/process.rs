@@ -483,23 +483,23 @@ fn state(pid: &str) -> char {
 }
 
 #[test]
-fn the_guard_ends_everything_when_ralph_is_killed() {
+fn the_warden_ends_everything_when_ralph_is_killed() {
     let scene = Scene::new();
     let script = "trap '' TERM; setsid sleep $N & env -i sleep $N & env -i setsid sleep $N & \
                   echo > ready; sleep $N";
-    let request = with(scene.script(script), json!({ "guard": scene.run_id() }));
+    let request = with(scene.script(script), json!({ "warden": scene.run_id() }));
     let mut ralph = start(&request);
     scene.wait_for("ready", "");
     signal(&ralph, Signal::KILL);
     ralph.wait().expect("it is dead");
-    wait_until("the guard", || scene.survivors().is_empty());
+    wait_until("the warden", || scene.survivors().is_empty());
 }
 
 #[test]
-fn the_guard_goes_home_when_the_run_is_over() {
+fn the_warden_goes_home_when_the_run_is_over() {
     let scene = Scene::new();
-    let request = with(scene.script("exit 0"), json!({ "guard": scene.run_id() }));
-    // `run` looks for survivors, of which the guard would be one.
+    let request = with(scene.script("exit 0"), json!({ "warden": scene.run_id() }));
+    // `run` looks for survivors, of which the warden would be one.
     let report = scene.run(&request);
     assert_eq!(report.end.ending, Ending::Exited { code: 0 });
     assert_eq!(report.end.leftovers, LOST);

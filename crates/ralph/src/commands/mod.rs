@@ -92,7 +92,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
             screen::print_data(WELCOME);
             ExitCode::SUCCESS
         }
-        Some(Command::Guard { run }) => ralph_io::process::guard::main(&run),
+        Some(Command::Warden { run }) => ralph_io::process::warden::main(&run),
         Some(Command::Sim { scenario }) => sim(&scenario),
         Some(Command::Connect { host, port }) => finish(&cli.common, network::connect(&host, port)),
         Some(Command::Archive(args)) => finish(&cli.common, archive::main(&cli.common, &args)),

@@ -381,7 +381,8 @@ fn a_lock_from_before_the_checkpoint_stays() {
 
 #[test]
 fn what_was_put_back_before_a_death_is_told_by_whoever_goes_on() {
-    let deeds: [(fn(&World), &str); 2] = [
+    type Deed = fn(&World);
+    let deeds: [(Deed, &str); 2] = [
         (|world| drop(world.git(&["config", "core.fsmonitor", "./evil"])), ".git/config"),
         (
             |world| drop(world.git(&["update-index", "--assume-unchanged", "a.txt"])),

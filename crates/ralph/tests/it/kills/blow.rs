@@ -1,4 +1,4 @@
-//! A blow: ralph, its guard or both are killed at a moment, by the clock or by what happens.
+//! A blow: ralph, its warden or both are killed at a moment, by the clock or by what happens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -33,8 +33,8 @@ pub(super) enum Moment {
 pub(super) enum Target {
     Ralph,
     /// The small process that ends what is left if ralph dies.
-    Guard,
-    /// The guard first.
+    Warden,
+    /// The warden first.
     Both,
 }
 
@@ -54,8 +54,8 @@ pub(super) enum Struck {
         phase: String,
         open: Option<OpenCall>,
     },
-    /// The run went on without its guard.
-    Guard {
+    /// The run went on without its warden.
+    Warden {
         end: Finished,
         phase: String,
     },
@@ -79,9 +79,9 @@ impl fmt::Display for Struck {
         match self {
             Self::Missed(_) => write!(f, "ended before the blow"),
             Self::Ralph { phase, open } => write!(f, "killed after {phase}, {open:?}"),
-            Self::Guard { phase, .. } => write!(f, "lost its guard after {phase}"),
+            Self::Warden { phase, .. } => write!(f, "lost its warden after {phase}"),
             Self::Both { phase, open } => {
-                write!(f, "killed with its guard after {phase}, {open:?}")
+                write!(f, "killed with its warden after {phase}, {open:?}")
             }
         }
     }
@@ -93,24 +93,24 @@ impl Blow {
         let before = Journals::of(sealed);
         let running = sealed.start(words);
         self.moment.wait_for(sealed, before, running.id());
-        let guard = match self.target {
+        let warden = match self.target {
             Target::Ralph => None,
-            Target::Guard | Target::Both => guard_of(running.id()),
+            Target::Warden | Target::Both => warden_of(running.id()),
         };
-        if let Some(guard) = guard {
+        if let Some(warden) = warden {
             // It may be leaving by itself.
-            let _ = kill_process(guard, Signal::KILL);
+            let _ = kill_process(warden, Signal::KILL);
         }
-        if let (Target::Guard, Some(_)) = (self.target, guard) {
+        if let (Target::Warden, Some(_)) = (self.target, warden) {
             let phase = last_phase(sealed);
-            return Struck::Guard { end: running.wait(), phase };
+            return Struck::Warden { end: running.wait(), phase };
         }
         let end = kill(running);
         if end.code.is_some() {
             return Struck::Missed(end);
         }
         let (phase, open) = (last_phase(sealed), open_call(sealed));
-        match guard {
+        match warden {
             Some(_) => Struck::Both { phase, open },
             None => Struck::Ralph { phase, open },
         }
@@ -263,19 +263,19 @@ fn has_answer(stream: &Path) -> bool {
         .any(|event| event["type"] == "result" && event["status"] == "success")
 }
 
-/// Returns the guard of a ralph.
-fn guard_of(ralph: u32) -> Option<Pid> {
+/// Returns the warden of a ralph.
+fn warden_of(ralph: u32) -> Option<Pid> {
     let threads = fs::read_dir(format!("/proc/{ralph}/task")).into_iter().flatten().flatten();
     let lists = threads.filter_map(|it| fs::read_to_string(it.path().join("children")).ok());
     let children: BTreeSet<i32> = lists
         .flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
         .filter_map(|pid| pid.parse().ok())
         .collect();
-    let is_guard = |pid: &i32| {
+    let is_warden = |pid: &i32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        words.split(|byte| *byte == 0).any(|word| word == b"__guard")
+        words.split(|byte| *byte == 0).any(|word| word == b"__warden")
     };
-    children.into_iter().find(is_guard).filter(|pid| *pid > 1).and_then(Pid::from_raw)
+    children.into_iter().find(is_warden).filter(|pid| *pid > 1).and_then(Pid::from_raw)
 }
 
 fn is_gone(pid: u32) -> bool {

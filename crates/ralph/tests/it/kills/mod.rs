@@ -66,7 +66,7 @@ struct Undisturbed {
 #[derive(Default)]
 struct Tally {
     hits: usize,
-    guards: usize,
+    wardens: usize,
     /// How many came between an answer and its record.
     answered: usize,
     phases: BTreeSet<String>,
@@ -97,9 +97,9 @@ fn prove(scene: &Scene) {
     let hit = known.iter().filter(|phase| tally.phases.contains(**phase)).count();
     assert!(hit * 5 >= known.len() * 2, "seed {seed}: of {known:?} only {:?}", tally.phases);
     eprintln!(
-        "seed {seed}: {} kills ({} of the guard, {} after an answer) in {runs} runs and {hit} of {} phases",
+        "seed {seed}: {} kills ({} of the warden, {} after an answer) in {runs} runs and {hit} of {} phases",
         tally.hits,
-        tally.guards,
+        tally.wardens,
         tally.answered,
         known.len()
     );
@@ -161,7 +161,7 @@ impl<'a> Run<'a> {
                 break;
             };
             let target = match chance.below(20) {
-                0 => Target::Guard,
+                0 => Target::Warden,
                 1 => Target::Both,
                 _ => Target::Ralph,
             };
@@ -172,8 +172,8 @@ impl<'a> Run<'a> {
                     self.expect_end(&words, end);
                     break;
                 }
-                Struck::Guard { end, phase } => {
-                    tally.guards += 1;
+                Struck::Warden { end, phase } => {
+                    tally.wardens += 1;
                     tally.note(phase);
                     self.expect_end(&words, end);
                     break;
@@ -187,7 +187,7 @@ impl<'a> Run<'a> {
                 }
                 // Nobody is there to end what is left, but for the one who goes on.
                 Struck::Both { phase, open } => {
-                    tally.guards += 1;
+                    tally.wardens += 1;
                     tally.note(phase);
                     self.open.extend(open);
                     true

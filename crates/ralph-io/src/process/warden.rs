@@ -1,7 +1,7 @@
-//! The guard: a tiny second process that ends what is running when ralph itself is killed.
+//! The warden: a tiny second process that ends what is running when ralph itself is killed.
 //!
 //! A subreaper helps only as long as it lives. After `kill -9`, or when the kernel is out of
-//! memory, an agent would go on, paid and unwatched. The guard holds the other end of a pipe; when
+//! memory, an agent would go on, paid and unwatched. The warden holds the other end of a pipe; when
 //! the pipe closes without a goodbye, it ends everything that carries the run's id, every process
 //! group that it was told of, and their children.
 //!
@@ -27,7 +27,7 @@ use super::registry::{self, Kind};
 use super::sweep::end_run;
 use super::tree::{self, Life};
 
-/// The word that sends the guard home.
+/// The word that sends the warden home.
 const GOODBYE: &str = "b";
 
 /// Between TERM and KILL. Nobody waits for these processes any more.
@@ -36,13 +36,13 @@ const GRACE: Duration = Duration::from_secs(2);
 /// It leaves within a millisecond or two; a second is for a loaded machine.
 const LEAVING_LOOKS: u32 = 1000;
 
-/// The guard of a run, seen from ralph.
+/// The warden of a run, seen from ralph.
 #[derive(Debug)]
-pub struct Guard {
+pub struct Warden {
     child: Child,
 }
 
-impl Guard {
+impl Warden {
     /// Starts `program args_prefix… run_id`, which is to call [`main`].
     ///
     /// From here on it is told of every process group that is started.
@@ -59,20 +59,20 @@ impl Guard {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let mut registry = registry::lock();
-        let (mut child, _) = registry.start(&mut command, Kind::Guard)?;
+        let (mut child, _) = registry.start(&mut command, Kind::Warden)?;
         if let Some(pipe) = child.stdin.take() {
-            // A guard that does not read must not hold up the run.
+            // A warden that does not read must not hold up the run.
             let _ = rustix::fs::fcntl_setfl(&pipe, OFlags::NONBLOCK);
-            registry.set_guard(Some(pipe));
+            registry.set_warden(Some(pipe));
         }
         Ok(Self { child })
     }
 
     /// Says goodbye: the run is over, nothing is left to guard.
     ///
-    /// A guard that is dropped instead does its work when this process ends.
+    /// A warden that is dropped instead does its work when this process ends.
     pub fn release(mut self) {
-        let pipe = registry::lock().set_guard(None);
+        let pipe = registry::lock().set_warden(None);
         if let Some(mut pipe) = pipe {
             let _ = writeln!(pipe, "{GOODBYE}");
         }
@@ -89,7 +89,7 @@ impl Guard {
     }
 }
 
-/// The body of the guard's process.
+/// The body of the warden's process.
 pub fn main(run_id: &str) -> ExitCode {
     // A handler that does nothing is how a signal is ignored without unsafe code.
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGTSTP] {
