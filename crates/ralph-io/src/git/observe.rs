@@ -28,20 +28,28 @@ impl Git {
             Checkpoint::Git { head, branch, tree } => (head, branch, tree),
         };
         let commit = commit.as_ref().map(|CommitId(commit)| commit.as_str());
-        let now = self.shadow.survey(&self.repository)?;
-        let head = self.repository.head()?;
         let before = match tree {
             Some(TreeId(tree)) => tree.clone(),
-            None if commit == head.commit.as_deref() => head.tree.clone(),
-            None => self.repository.tree_of(commit)?,
+            None => {
+                let head = self.repository.head()?;
+                if commit == head.commit.as_deref() {
+                    head.tree
+                } else {
+                    self.repository.tree_of(commit)?
+                }
+            }
         };
+        let (now, told) = self.survey_since(&before)?;
+        let head = self.repository.head()?;
         let history = self.repository.history(commit, branch.as_deref(), &head)?;
-        let (touched, leaks) = match history {
-            History::Advanced { .. } => {
+        let (touched, leaks) = match (history, told) {
+            (History::Advanced { .. }, Some((touched, _))) => (touched, self.leaks_since(commit)?),
+            (History::Advanced { .. }, None) => {
                 (self.repository.diff_trees(&before, &now)?, self.leaks_since(commit)?)
             }
             // What ralph itself commits is looked through now, and need not be then.
-            History::Same | History::Rewritten => self.changes_and_leaks(&before, &now)?,
+            (History::Same | History::Rewritten, Some(told)) => told,
+            (History::Same | History::Rewritten, None) => self.changes_and_leaks(&before, &now)?,
         };
         let planted = self.planted(&touched);
         let mut files: Vec<FileTouched> =
