@@ -152,6 +152,41 @@ pub enum Step {
     Finish(Outcome),
 }
 
+impl Step {
+    /// Returns whether nobody does anything to the work tree in it.
+    pub(crate) fn is_thought(&self) -> bool {
+        match self {
+            Self::Judge | Self::Survey | Self::Reuse { .. } => true,
+            Self::ReadTasks
+            | Self::WriteTasks
+            | Self::BeginBaseline
+            | Self::Baseline { .. }
+            | Self::Begin { .. }
+            | Self::Checkpoint(_)
+            | Self::Recover { .. }
+            | Self::Ask { .. }
+            | Self::Wait { .. }
+            | Self::SeePlan
+            | Self::Observe
+            | Self::Check { .. }
+            | Self::Hear { .. }
+            | Self::Refuse { .. }
+            | Self::RefuseLeaks
+            | Self::RefuseMeddling
+            | Self::WriteList
+            | Self::HearMessage
+            | Self::Commit { .. }
+            | Self::Scm { .. }
+            | Self::Rollback
+            | Self::Shelve
+            | Self::Skip { .. }
+            | Self::Rest
+            | Self::EndIteration(_)
+            | Self::Finish(_) => false,
+        }
+    }
+}
+
 /// Whether attempts at a task left something in the work tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftWork {

@@ -24,7 +24,7 @@ use crate::ids::{IterationNumber, RunId};
 use crate::outcome::Outcome;
 use crate::ports::{
     Activity, CommitOrder, CommitResult, Look, Mark, Moment, Ports, PromptError, ScmResult,
-    StoreError, TasksError, VcsError, View,
+    StoreError, Survey, TasksError, VcsError, View,
 };
 use crate::recipe::Recipe;
 use crate::run::{FoldError, RunState};
@@ -39,6 +39,8 @@ pub struct Engine<'a> {
     is_unsure: bool,
     /// How closely the task file is looked at before the next iteration.
     look: Look,
+    /// What was seen behind the last gate, as long as nothing has happened since.
+    behind: Option<Survey>,
 }
 
 /// What a new run is told.
@@ -140,7 +142,8 @@ impl<'a> Engine<'a> {
     }
 
     fn new(state: RunState, ports: Ports<'a>) -> Self {
-        Self { state, ports, heed: framing::Heed::default(), is_unsure: false, look: Look::Content }
+        let (heed, look) = (framing::Heed::default(), Look::Content);
+        Self { state, ports, heed, is_unsure: false, look, behind: None }
     }
 
     /// Says what the recipe asks of its agents in vain.
@@ -185,6 +188,9 @@ impl<'a> Engine<'a> {
 
     /// Does one step.
     fn take(&mut self, step: Step, moment: Moment) -> Result<(), Trouble> {
+        if !step.is_thought() {
+            self.behind = None;
+        }
         match step {
             Step::ReadTasks => self.read_tasks()?,
             Step::WriteTasks => self.write_tasks()?,

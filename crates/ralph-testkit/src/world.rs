@@ -2,6 +2,7 @@
 //! of trees, a journal in memory, a clock that jumps. It can die at any port call, before or
 //! after the call has its effect, and what was durable survives.
 
+mod repository;
 mod time;
 
 use std::cell::RefCell;
@@ -14,21 +15,16 @@ use ralph_core::active::Active;
 use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use ralph_core::control::Asked;
 use ralph_core::engine::{Engine, EngineError, Start};
-use ralph_core::event::{
-    Changes, CheckedOut, Checkpoint, CommitId, Event, History, Recorded, TreeId,
-};
+use ralph_core::event::{Event, Recorded};
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::gate::{GateResult, GateStatus};
-use ralph_core::glob::Pattern;
-use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::ids::{Role, RunId};
 use ralph_core::memory::Compacted;
 use ralph_core::outcome::Outcome;
 use ralph_core::plan::{Loss, PlanCopy, PlanLook};
 use ralph_core::ports::{
-    Agent, CommitOrder, CommitResult, Depth, GateOrder, Gates, ListOrder, Look, Mark, Observation,
-    Ports, PromptError, Request, ScmResult, ShelveOrder, Shelved, Store, StoreError, Survey,
-    TasksError, TasksFound, Vcs, VcsError, View,
+    Agent, GateOrder, Gates, ListOrder, Look, Mark, Ports, PromptError, Request, ShelveOrder,
+    Store, StoreError, TasksError, TasksFound, View,
 };
 use ralph_core::reading::{AgentEvent, Reply, Usage};
 use ralph_core::recipe::Recipe;
@@ -72,6 +68,8 @@ pub struct World {
     pub shelves: Vec<(String, ShelveOrder)>,
     /// How many commits the agent made by itself on top of ours.
     pub foreign_commits: u32,
+    /// How often the tree was surveyed.
+    pub surveys: u32,
     /// The prompts the agent was given, with role.
     pub prompts: Vec<(Role, String)>,
     /// What was written down for the hooks, before each call to the agent.
@@ -124,31 +122,6 @@ struct Died;
 #[derive(Clone)]
 pub struct Shared(pub Rc<RefCell<World>>);
 
-/// The branch that is checked out.
-const MAIN: &str = "refs/heads/main";
-
-/// Returns how many commits of the agent's own are behind a head that was looked at.
-fn foreign(head: Option<&CommitId>) -> u32 {
-    let (_, many) = head.and_then(|CommitId(head)| head.split_once('+')).unwrap_or_default();
-    many.parse().unwrap_or(0)
-}
-
-impl World {
-    fn checked_out(&self) -> CheckedOut {
-        let head = self.head_with(self.foreign_commits);
-        CheckedOut { head, branch: Some(MAIN.to_owned()) }
-    }
-
-    /// The last commit, with so many of the agent's on top of it.
-    fn head_with(&self, foreign: u32) -> Option<CommitId> {
-        let last = self.commits.len().checked_sub(1).map(|at| at.to_string());
-        match (last, foreign) {
-            (None, 0) => None,
-            (last, foreign) => Some(CommitId(format!("{}+{foreign}", last.unwrap_or_default()))),
-        }
-    }
-}
-
 /// The first moment of every world.
 pub const BEGINNING: i64 = 1_700_000_000_000;
 
@@ -163,6 +136,7 @@ impl Shared {
             kept: Vec::new(),
             shelves: Vec::new(),
             foreign_commits: 0,
+            surveys: 0,
             prompts: Vec::new(),
             active: Vec::new(),
             memory: None,
@@ -326,170 +300,6 @@ impl Gates for Shared {
             reason: None,
             command,
         }
-    }
-}
-
-impl Vcs for Shared {
-    fn checkpoint(&mut self, _mark: &Mark, depth: Depth) -> Result<Checkpoint, VcsError> {
-        self.step();
-        let world = self.0.borrow();
-        let head = world.head_with(0);
-        let tree = match depth {
-            Depth::Head => None,
-            Depth::Tree => Some(TreeId(world.tree.clone())),
-        };
-        Ok(Checkpoint::Git { head, branch: Some(MAIN.to_owned()), tree })
-    }
-
-    fn survey(&mut self) -> Result<Option<Survey>, VcsError> {
-        self.step();
-        let world = self.0.borrow();
-        let is_clean = world.commits.last().map_or("start", |commit| &commit.0) == world.tree;
-        Ok(Some(Survey {
-            tree: TreeId(world.tree.clone()),
-            changes: if is_clean { Changes::None } else { Changes::Some },
-            checked_out: Some(world.checked_out()),
-        }))
-    }
-
-    /// The tree is one file to the world, named `tree`.
-    fn observe(
-        &mut self,
-        since: &Checkpoint,
-        _watched: &[Pattern],
-    ) -> Result<Option<Observation>, VcsError> {
-        self.step();
-        let Checkpoint::Git { head, tree, .. } = since else {
-            return Ok(None);
-        };
-        let world = self.0.borrow();
-        let committed = |head: &Option<CommitId>| match head {
-            Some(CommitId(at)) => {
-                let at = at.split('+').next().and_then(|at| at.parse().ok());
-                at.and_then(|at: usize| world.commits.get(at)).map(|it| it.0.clone())
-            }
-            None => Some("start".to_owned()),
-        };
-        let before = tree.clone().map(|TreeId(tree)| tree).or_else(|| committed(head));
-        let is_same = before.as_deref() == Some(&world.tree);
-        let touched = FileTouched { path: "tree".to_owned(), action: FileAction::Modified };
-        let is_clean = world.commits.last().map_or("start", |commit| &commit.0) == world.tree;
-        Ok(Some(Observation {
-            tree: TreeId(world.tree.clone()),
-            changes: if is_clean { Changes::None } else { Changes::Some },
-            files: if is_same { Vec::new() } else { vec![touched] },
-            more_files: 0,
-            history: match world.foreign_commits.checked_sub(foreign(head.as_ref())) {
-                Some(0) => History::Same,
-                Some(commits) => History::Advanced { commits },
-                None => History::Rewritten,
-            },
-            checked_out: Some(world.checked_out()),
-            uncommitted: if is_clean { Vec::new() } else { vec!["tree".to_owned()] },
-            leaks: Vec::new(),
-            meddling: Vec::new(),
-            planted: Vec::new(),
-        }))
-    }
-
-    fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
-        self.step();
-        let result = {
-            let mut world = self.0.borrow_mut();
-            let is_there = world.commits.last().is_some_and(|commit| commit.2 == order.mark);
-            if let (Some(output), false) = (world.hook.clone(), is_there) {
-                CommitResult::Refused { output }
-            } else {
-                if !is_there {
-                    let tree = order.tree.clone().map_or_else(|| world.tree.clone(), |id| id.0);
-                    world.commits.push((tree, order.message.clone(), order.mark.clone()));
-                }
-                CommitResult::Made(CommitId((world.commits.len() - 1).to_string()))
-            }
-        };
-        self.step();
-        Ok(result)
-    }
-
-    fn rollback(&mut self, _mark: &Mark, to: &Checkpoint) -> Result<Option<String>, VcsError> {
-        self.step();
-        if let Checkpoint::Git { head, tree: Some(tree), .. } = to {
-            let mut world = self.0.borrow_mut();
-            world.foreign_commits = foreign(head.as_ref());
-            let removed = world.tree.clone();
-            if removed != tree.0 {
-                world.kept.push(removed);
-                world.tree.clone_from(&tree.0);
-            }
-        }
-        self.step();
-        Ok(Some("refs/ralph/kept".into()))
-    }
-
-    /// The tree is one file to the world: all of it is in a scope, or nothing.
-    fn confine(
-        &mut self,
-        mark: &Mark,
-        to: &Checkpoint,
-        scope: &[Pattern],
-    ) -> Result<Option<String>, VcsError> {
-        if scope.iter().any(|pattern| pattern.matches("tree")) {
-            return Ok(None);
-        }
-        self.rollback(mark, to)
-    }
-
-    fn put_history_back(
-        &mut self,
-        mark: &Mark,
-        _to: &Checkpoint,
-    ) -> Result<Option<String>, VcsError> {
-        self.step();
-        let name = format!("refs/ralph/kept/{}/{}-history", mark.run, mark.iteration);
-        let has_moved = {
-            let mut world = self.0.borrow_mut();
-            let has_moved = world.foreign_commits > 0 || world.kept.contains(&name);
-            if world.foreign_commits > 0 {
-                world.kept.push(name.clone());
-                world.foreign_commits = 0;
-            }
-            has_moved
-        };
-        self.step();
-        Ok(has_moved.then_some(name))
-    }
-
-    fn shelve(&mut self, order: &ShelveOrder) -> Result<Shelved, VcsError> {
-        self.step();
-        let place = {
-            let mut world = self.0.borrow_mut();
-            let place = world.shelves.iter().position(|(_, it)| it.mark == order.mark);
-            let place = place.unwrap_or_else(|| {
-                let tree = world.tree.clone();
-                world.shelves.push((tree, order.clone()));
-                world.shelves.len() - 1
-            });
-            if let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = &order.checkpoint {
-                world.tree.clone_from(tree);
-            }
-            world.foreign_commits = 0;
-            place
-        };
-        self.step();
-        Ok(Shelved { branch: order.branch.clone(), commit: CommitId(format!("shelf-{place}")) })
-    }
-
-    fn diff(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> Result<String, VcsError> {
-        self.step();
-        let patch = if from == to { String::new() } else { format!("-{}\n+{}\n", from.0, to.0) };
-        Ok(patch.chars().take(chars).collect())
-    }
-
-    fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError> {
-        self.step();
-        self.0.borrow_mut().scm.push(format!("{command} {}", words.join(" ")));
-        self.step();
-        Ok(ScmResult::Done)
     }
 }
 

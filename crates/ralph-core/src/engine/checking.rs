@@ -12,7 +12,7 @@ use crate::ids::{IterationNumber, Role};
 use crate::judge::{self, Verdict};
 use crate::outcome::Outcome;
 use crate::plan::PlanLook;
-use crate::ports::{Activity, GateOrder, Look, Survey, View};
+use crate::ports::{Activity, GateOrder, Look, Observation, Survey, View};
 use crate::recipe::{CommitPolicy, PlanPart, Recipe, Uncommitted};
 use crate::review::{self, ReviewVerdict};
 use crate::secret::leak;
@@ -119,6 +119,7 @@ impl Engine<'_> {
         };
         let watched = protect.clone();
         let Some(now) = self.ports.vcs.observe(&since, &watched)? else { return Ok(()) };
+        self.behind = Some(surveyed(&now));
         let changed = self.current(|current| choose::forbidden(&self.state, current, &now));
         let mut said = Vec::new();
         if let Some(paths) = changed.filter(|paths| !paths.is_empty()) {
@@ -143,7 +144,8 @@ impl Engine<'_> {
     /// Notes the tree that passed. Where only ralph commits, what moved the branch since the agent
     /// was looked at did so unseen, a gate most likely: it goes back.
     pub(super) fn survey(&mut self) -> Result<(), Trouble> {
-        let mut survey = match self.seen_already() {
+        let behind = self.behind.take();
+        let mut survey = match self.seen_already().or(behind) {
             Some(survey) => Some(survey),
             None => self.ports.vcs.survey()?,
         };
@@ -170,12 +172,7 @@ impl Engine<'_> {
     fn seen_already(&self) -> Option<Survey> {
         let current = self.state.current.as_ref()?;
         let is_untouched = current.gates.is_empty() && current.landed.is_empty();
-        let seen = current.observation().filter(|_| is_untouched)?;
-        Some(Survey {
-            tree: seen.tree.clone(),
-            changes: seen.changes,
-            checked_out: seen.checked_out.clone(),
-        })
+        current.observation().filter(|_| is_untouched).map(surveyed)
     }
 
     /// Returns where the history must go back to, if it has moved where it may not.
@@ -401,6 +398,12 @@ impl Engine<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns what a survey would have said instead of an observation.
+fn surveyed(seen: &Observation) -> Survey {
+    let Observation { tree, changes, checked_out, .. } = seen;
+    Survey { tree: tree.clone(), changes: *changes, checked_out: checked_out.clone() }
 }
 
 /// Returns the result of a gate from what its agent said.

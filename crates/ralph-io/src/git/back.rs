@@ -250,9 +250,14 @@ impl Repository {
         parents: &[String],
         message: &str,
     ) -> Result<String, VcsError> {
+        self.commands.line(self.committing(tree, parents, message))
+    }
+
+    /// Returns the command that makes such an object.
+    pub(super) fn committing(&self, tree: &str, parents: &[String], message: &str) -> Call<'_> {
         let parents = parents.iter().flat_map(|parent| ["-p", parent.as_str()]);
         let call = self.git(&["commit-tree", tree]).args(parents).signed_by_ralph();
-        self.commands.line(call.stdin(message.as_bytes().to_vec()))
+        call.stdin(message.as_bytes().to_vec())
     }
 
     pub(super) fn put_head_back(&self, place: &Place, head: &Head) -> Result<(), VcsError> {

@@ -52,6 +52,16 @@ pub(super) struct Commands {
     watch: Watch,
     patience: Duration,
     cell: Option<Cell>,
+    breath: Breath,
+}
+
+/// Whether commands that belong together are run by one shell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Breath {
+    /// Each is started by itself, which is quicker than a shell.
+    Many,
+    /// They are: the walls around each would cost more than it does.
+    One,
 }
 
 /// Where commands run that have to do with the work tree.
@@ -72,8 +82,10 @@ pub(super) struct Call<'a> {
     stdin: Stdin,
     output: Output,
     place: Place,
-    /// A further command, which is run if this one succeeds.
-    then: Option<&'static str>,
+    /// Settings that other commands of its script do not get.
+    own_settings: Vec<&'static str>,
+    /// The script of a shell that it is run by.
+    script: Option<String>,
 }
 
 /// Where a command runs.
@@ -145,7 +157,8 @@ impl<'a> Call<'a> {
             stdin: Stdin::Null,
             output: Output::Whole,
             place: Place::Usual,
-            then: None,
+            own_settings: Vec::new(),
+            script: None,
         };
         // Nobody is there to answer a question or to leave an editor.
         call.env("GIT_TERMINAL_PROMPT", "0").env("GIT_EDITOR", "true").env("GIT_PAGER", "cat")
@@ -166,6 +179,12 @@ impl<'a> Call<'a> {
     /// Sets a variable.
     pub(super) fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Overrides a setting of git's for this command, and not for others of its script.
+    pub(super) fn own_setting(mut self, setting: &'static str) -> Self {
+        self.own_settings.extend(["-c", setting]);
         self
     }
 
@@ -193,24 +212,28 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Runs a further command of git's, with the same settings, if this one succeeds. Both share a
-    /// cell, whose walls cost more than what happens between them.
-    pub(super) fn then(mut self, command: &'static str) -> Self {
-        self.then = Some(command);
+    /// Is run by a script of a shell, in which `{this}` is this command and `{git}` is git with the
+    /// same settings. They share a cell, whose walls cost more than what happens between them.
+    pub(super) fn within_script(mut self, script: impl Into<String>) -> Self {
+        self.script = Some(script.into());
         self
     }
 
     /// Returns the program and its arguments.
     fn words(&mut self) -> (OsString, Vec<OsString>) {
         let settings = std::mem::take(&mut self.settings);
+        let own = std::mem::take(&mut self.own_settings);
         let (program, args) = (std::mem::take(&mut self.program), std::mem::take(&mut self.args));
-        let Some(then) = self.then else {
-            return (program, settings.into_iter().map(OsString::from).chain(args).collect());
+        let Some(script) = self.script.take() else {
+            let settings = settings.into_iter().chain(own).map(OsString::from);
+            return (program, settings.chain(args).collect());
         };
         // Settings are words of ours, in which a shell sees nothing special.
-        let settings = settings.join(" ");
-        let script = format!("git {settings} \"$@\" && exec git {settings} {then}");
-        let words = ["-c".into(), script.into(), "sh".into()];
+        let (settings, own) = (settings.join(" "), own.join(" "));
+        let script = script
+            .replace("{this}", &format!("\"$0\" {settings} {own} \"$@\""))
+            .replace("{git}", &format!("git {settings}"));
+        let words = ["-c".into(), script.into(), program];
         ("sh".into(), words.into_iter().chain(args).collect())
     }
 
@@ -239,7 +262,7 @@ impl Commands {
             .into_iter()
             .filter(|(name, _)| !FOREIGN.iter().any(|foreign| name == foreign))
             .collect();
-        Self { env, watch, patience: PATIENCE, cell: None }
+        Self { env, watch, patience: PATIENCE, cell: None, breath: Breath::Many }
     }
 
     /// Returns the same with less patience.
@@ -250,7 +273,11 @@ impl Commands {
     /// Returns the same, started in another way.
     pub(super) fn launched_by(self, launcher: Launcher, env: Variables) -> Self {
         let env = Self::new(env, self.watch.clone()).env;
-        Self { cell: Some(Cell { launcher, env }), ..self }
+        let breath = match &launcher {
+            Launcher::Caged(_) => Breath::One,
+            Launcher::Direct => Breath::Many,
+        };
+        Self { cell: Some(Cell { launcher, env }), breath, ..self }
     }
 
     /// Runs a command that must succeed, and returns its output.
@@ -279,24 +306,29 @@ impl Commands {
         })
     }
 
-    /// Runs a command that must succeed, and hears its output piece by piece.
-    pub(super) fn listen(&self, call: Call<'_>, sink: &mut dyn FnMut(&[u8])) -> Result<(), NotRun> {
+    /// Runs a command to its end, whatever its exit code, and hears its output piece by piece.
+    pub(super) fn listen(
+        &self,
+        call: Call<'_>,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> Result<Ran, NotRun> {
         let name = call.name();
         let spawn = self.spawn(call)?;
         let mut errors = Vec::new();
         let end = supervise(&spawn, &self.watch, &mut |chunk| {
             match chunk {
                 Chunk::Stdout(bytes) => sink(bytes),
-                Chunk::Stderr(bytes) if errors.len() < WORDS => errors.extend_from_slice(bytes),
+                Chunk::Stderr(bytes) if errors.len() < LARGEST_OUTPUT => {
+                    errors.extend_from_slice(bytes);
+                }
                 Chunk::Stderr(_) => {}
             }
             Heard::Useful
         });
         match end.ending {
-            Ending::Exited { code: 0 } => Ok(()),
+            Ending::Exited { code } => Ok(Ran { name, code, stdout: Vec::new(), stderr: errors }),
             Ending::TimedOut { .. } => Err(NotRun::TimedOut { words: words(&[&errors]) }),
-            ending @ (Ending::Exited { .. }
-            | Ending::Signalled { .. }
+            ending @ (Ending::Signalled { .. }
             | Ending::Lingered { .. }
             | Ending::Interrupted { .. }
             | Ending::NotStarted { .. }) => {
@@ -306,12 +338,15 @@ impl Commands {
         }
     }
 
-    /// Returns whether commands run in cells.
-    pub(super) fn are_confined(&self) -> bool {
-        match self.cell.as_ref().map(|cell| &cell.launcher) {
-            Some(Launcher::Caged(_)) => true,
-            Some(Launcher::Direct) | None => false,
-        }
+    /// Returns whether commands that belong together are run by one shell.
+    pub(super) fn breath(&self) -> Breath {
+        self.breath
+    }
+
+    /// Returns the same, with commands that are run by one shell although there are no walls.
+    #[cfg(test)]
+    pub(super) fn in_one_breath(self) -> Self {
+        Self { breath: Breath::One, ..self }
     }
 
     fn spawn(&self, mut call: Call<'_>) -> Result<Spawn, NotRun> {

@@ -11,9 +11,9 @@ use ralph_core::ports::{CommitOrder, CommitResult, Mark, VcsError};
 
 use ralph_core::secret::leak;
 
-use super::command::{Call, NotRun};
+use super::command::{Breath, Call, NotRun};
 use super::dirty::MERGE;
-use super::head::Head;
+use super::head::{AND_HEAD, Head};
 use super::repository::is_within;
 use super::user_index::IndexLock;
 use super::vcs::{Git, trailers};
@@ -68,6 +68,7 @@ impl Git {
         // The usual case: nothing was staged, and the shadow is what is committed now.
         if let Some(lock) = IndexLock::take(&self.repository.index())?
             && self.is_nothing_staged(&head.tree)?
+            && self.shadow.can_be_index(&self.repository)
         {
             let installed = lock.install(self.shadow.index())?;
             let now = self.repository.head()?;
@@ -135,8 +136,15 @@ impl Git {
             }
             message.to_owned()
         };
+        call = match self.repository.commands.breath() {
+            Breath::One => call.within_script(AND_HEAD),
+            Breath::Many => call,
+        };
         match self.repository.commands.attempt(call.stdin(text.into_bytes())) {
-            Ok(ran) if ran.code == 0 => Ok(None),
+            Ok(ran) if ran.code == 0 => {
+                self.repository.hear_head(&ran.stdout);
+                Ok(None)
+            }
             // git itself fails with 128; 1 is what it makes of a hook's no.
             Ok(ran) if ran.code == 1 || ran.complains_of("aborted by hook") => {
                 Ok(Some(ran.words()))

@@ -25,7 +25,27 @@ pub(super) struct Head {
     pub(super) tree: String,
 }
 
+/// What says all of it.
+const HEAD_WORDS: [&str; 5] = ["rev-parse", "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD"];
+
+/// The same in a script, after another command. What that came to is what counts.
+pub(super) const AND_HEAD: &str = "{this} && { GIT_NO_REPLACE_OBJECTS=1 {git} rev-parse HEAD \
+     'HEAD^{tree}' --symbolic-full-name HEAD; true; }";
+
 impl Head {
+    /// Reads what git says where there is a commit.
+    fn read(said: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(said).ok()?;
+        let lines: Vec<&str> = text.lines().collect();
+        let [commit, tree, name] = lines[..] else { return None };
+        let branch = (name != "HEAD").then(|| name.to_owned());
+        Some(Self { branch, commit: Some(commit.to_owned()), tree: tree.to_owned() })
+    }
+
+    fn place(&self) -> (Option<String>, Option<String>) {
+        (self.branch.clone(), self.commit.clone())
+    }
+
     /// Returns where this is, without the tree.
     pub(super) fn checked_out(&self) -> CheckedOut {
         CheckedOut { head: self.commit.clone().map(CommitId), branch: self.branch.clone() }
@@ -111,16 +131,21 @@ impl Repository {
         }
     }
 
-    fn ask_for_head(&self) -> Result<Head, VcsError> {
-        let args = ["rev-parse", "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD"];
-        let ran = self.commands.run(self.git(&args))?;
-        let text = String::from_utf8_lossy(&ran.stdout).into_owned();
-        let mut lines = text.lines().map(str::to_owned);
-        if let (0, Some(commit), Some(tree), Some(name)) =
-            (ran.code, lines.next(), lines.next(), lines.next())
+    /// Takes over what a command said of what is checked out, if that is all it said and if it is
+    /// so: the next look costs no process then.
+    pub(super) fn hear_head(&self, said: &[u8]) {
+        let found = self.head_in_files();
+        if let Some(head) = Head::read(said)
+            && found.is_some_and(|(branch, commit)| (branch, Some(commit)) == head.place())
         {
-            let branch = (name != "HEAD").then_some(name);
-            return Ok(Head { branch, commit: Some(commit), tree });
+            *self.seen.borrow_mut() = Some(head);
+        }
+    }
+
+    fn ask_for_head(&self) -> Result<Head, VcsError> {
+        let ran = self.commands.run(self.git(&HEAD_WORDS))?;
+        if let Some(head) = Head::read(&ran.stdout).filter(|_| ran.code == 0) {
+            return Ok(head);
         }
         // Before the first commit the name of the branch is all there is.
         let branch = self.commands.run(self.git(&["symbolic-ref", "--quiet", "HEAD"]))?;

@@ -8,6 +8,7 @@
 mod back;
 mod command;
 mod commit;
+mod compared;
 mod confine;
 mod diff;
 mod dirty;

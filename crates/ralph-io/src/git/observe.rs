@@ -29,15 +29,28 @@ impl Git {
             Checkpoint::Git { head, branch, tree } => (head, branch, tree),
         };
         let commit = commit.as_ref().map(|CommitId(commit)| commit.as_str());
-        let now = self.shadow.survey(&self.repository)?;
-        let head = self.repository.head()?;
         let mut before = match tree {
             Some(TreeId(tree)) => tree.clone(),
-            None if commit == head.commit.as_deref() => head.tree.clone(),
-            None => self.repository.tree_of(commit)?,
+            None => {
+                let head = self.repository.head()?;
+                if commit == head.commit.as_deref() {
+                    head.tree
+                } else {
+                    self.repository.tree_of(commit)?
+                }
+            }
         };
+        let (now, told) = self.survey_since(&before)?;
+        let head = self.repository.head()?;
         let history = self.repository.history(commit, branch.as_deref(), &head)?;
-        let (touched, leaks) = match self.compare(history, commit, &before, &now) {
+        let compared = match (history, told) {
+            (History::Advanced { .. }, Some((touched, _))) => {
+                self.leaks_since(commit).map(|leaks| (touched, leaks))
+            }
+            (History::Same | History::Rewritten, Some(told)) => Ok(told),
+            (_, None) => self.compare(history, commit, &before, &now),
+        };
+        let (touched, leaks) = match compared {
             // No ref leads to what was observed before, and somebody collected garbage. What was
             // committed then is older: it shows more changes rather than fewer.
             Err(_) if self.repository.resolve(&format!("{before}^{{tree}}"))?.is_none() => {

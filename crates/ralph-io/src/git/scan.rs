@@ -11,12 +11,13 @@ use ralph_core::ports::VcsError;
 use ralph_core::secret::leak::{Leak, MOST_LEAKS};
 
 use super::command::{Call, NotRun};
+use super::compared::{Asked, Difference};
 use super::diff::{Change, Front};
 use super::vcs::Git;
 use crate::mask::{Kind, Masker};
 
 /// Gigabytes are looked through in this time; nobody reviews a change that takes longer.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What is looked for, and where some of it may stand.
 #[derive(Debug, Default)]
@@ -85,6 +86,31 @@ impl Git {
         Ok((changes, leaks))
     }
 
+    /// Notes everything in the work tree. Returns its tree and, where git says that in the same
+    /// breath, what [`Git::changes_and_leaks`] would.
+    pub(super) fn survey_since(
+        &mut self,
+        before: &str,
+    ) -> Result<(String, Option<(Vec<Change>, Vec<Leak>)>), VcsError> {
+        let named = |path: &[u8]| self.repository.named_from_project(path);
+        let mut patch = Patch::new(&self.scan, &named);
+        let mut front = Front::default();
+        let mut hear = |bytes: &[u8]| patch.feed(front.take(bytes));
+        let mut asked = Asked::Difference { from: before, hear: &mut hear };
+        let (now, difference) = self.shadow.survey_asked(&self.repository, &mut asked)?;
+        if now == before {
+            return Ok((now, Some((Vec::new(), Vec::new()))));
+        }
+        let (leaks, changes) = (patch.finish(), front.changes());
+        // Two trees differ in something: whoever wrote before git did is not listened to.
+        let is_told = |changes: &Vec<Change>| difference == Difference::Told && !changes.is_empty();
+        let Some(changes) = changes.filter(is_told) else { return Ok((now, None)) };
+        if leaks.is_empty() {
+            self.scan.clean = Some((before.to_owned(), now.clone()));
+        }
+        Ok((now, Some((changes, leaks))))
+    }
+
     fn leaks(&self, call: Call<'_>) -> Result<Vec<Leak>, VcsError> {
         self.leaks_in(call, |bytes| bytes)
     }
@@ -99,7 +125,10 @@ impl Git {
         let mut patch = Patch::new(&self.scan, &named);
         let commands = self.repository.commands.clone().within(PATIENCE);
         match commands.listen(call, &mut |bytes| patch.feed(patch_of(bytes))) {
-            Ok(()) => Ok(patch.finish()),
+            Ok(ran) if ran.code == 0 => Ok(patch.finish()),
+            Ok(ran) => Err(VcsError {
+                message: format!("the changes cannot be looked through: {}", ran.failed().message),
+            }),
             Err(NotRun::TimedOut { .. }) => Ok(vec![Leak {
                 path: "*".to_owned(),
                 line: 0,
@@ -114,7 +143,7 @@ impl Git {
 }
 
 /// Everything is text here, whatever the repository's attributes say.
-const PATCH: [&str; 8] = [
+pub(super) const PATCH: [&str; 8] = [
     "--patch",
     "--text",
     "--unified=0",

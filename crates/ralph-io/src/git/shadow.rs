@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, FileTimes, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use ralph_core::ports::VcsError;
 use rustix::fs::OFlags;
 
-use super::command::{Call, Ran};
+use super::command::{Breath, Call, Ran};
+use super::compared::{Added, Asked, Difference};
 use super::diff::{self, Change, index_info, split_zero, zero_ended};
 use super::repository::Repository;
 use crate::bounded;
@@ -25,6 +26,10 @@ const MOST_TRIES: usize = 50;
 
 /// An index of ten million files.
 const LARGEST_INDEX: u64 = 2 << 30;
+
+/// git sums up an index with every write. From some ten thousand files on that is worth leaving to
+/// the last one. Scenes do it with any.
+const LARGE_INDEX: u64 = if cfg!(test) { 0 } else { 1 << 20 };
 
 /// A shadow of the user's index.
 #[derive(Debug)]
@@ -76,11 +81,21 @@ impl Shadow {
     /// Notes everything in the work tree that `git add --all` would add to the user's index, and
     /// returns its tree.
     pub(super) fn survey(&mut self, repository: &Repository) -> Result<String, VcsError> {
-        match self.survey_as_it_is(repository) {
+        self.survey_asked(repository, &mut Asked::Tree).map(|(tree, _)| tree)
+    }
+
+    /// Does the same, and lets git say what is different in that tree where that takes no cell of
+    /// its own.
+    pub(super) fn survey_asked(
+        &mut self,
+        repository: &Repository,
+        asked: &mut Asked<'_>,
+    ) -> Result<(String, Difference), VcsError> {
+        match self.survey_as_it_is(repository, asked) {
             // No ref leads to what the shadow holds: `git gc --prune=now` takes it away.
             Err(error) if error.message.contains("invalid object") => {
                 self.begin_anew(repository)?;
-                self.survey_as_it_is(repository)
+                self.survey_as_it_is(repository, asked)
             }
             surveyed => surveyed,
         }
@@ -99,10 +114,14 @@ impl Shadow {
         }
     }
 
-    fn survey_as_it_is(&mut self, repository: &Repository) -> Result<String, VcsError> {
+    fn survey_as_it_is(
+        &mut self,
+        repository: &Repository,
+        asked: &mut Asked<'_>,
+    ) -> Result<(String, Difference), VcsError> {
         repository.clear_pipes();
         self.follow(repository)?;
-        let (ran, mut tree) = self.add_everything(repository)?;
+        let (ran, mut tree) = self.add_everything(repository, asked)?;
         if ran.complains_of("adding embedded git repository") {
             self.drop_embedded(repository)?;
             tree = None;
@@ -112,11 +131,11 @@ impl Shadow {
             tree = None;
         }
         match tree {
-            Some(tree) => {
+            Some((tree, difference)) => {
                 self.holds = Some(tree.clone());
-                Ok(tree)
+                Ok((tree, difference))
             }
-            None => self.tree(repository),
+            None => self.tree(repository).map(|tree| (tree, Difference::Untold)),
         }
     }
 
@@ -196,6 +215,13 @@ impl Shadow {
     /// Returns whether the user's index is still one that is known to hold a tree.
     pub(super) fn is_index_of(&self, repository: &Repository, tree: &str) -> bool {
         self.committed.as_deref() == Some(tree) && self.seed == Seed::of(&repository.index())
+    }
+
+    /// Returns whether it can stand in the place of the user's index. Other programs than git may
+    /// refuse one without a sum, which is for those who want it so.
+    pub(super) fn can_be_index(&self, repository: &Repository) -> bool {
+        let [ours, theirs] = [&self.index, &repository.index()].map(|index| has_sum(index));
+        ours.is_ok_and(|ours| ours || theirs.is_ok_and(|theirs| !theirs))
     }
 
     fn update(
@@ -316,21 +342,25 @@ impl Shadow {
     fn add_everything(
         &mut self,
         repository: &Repository,
-    ) -> Result<(Ran, Option<String>), VcsError> {
+        asked: &mut Asked<'_>,
+    ) -> Result<(Ran, Option<(String, Difference)>), VcsError> {
         self.holds = None;
         let mut args = repository.add_everything();
         let mut unborn: Vec<Vec<u8>> = Vec::new();
         for _ in 0..MOST_TRIES {
-            let mut call = repository.git(&[]).args(&args).index(&self.index);
-            if repository.commands.are_confined() {
-                call = call.then("write-tree");
-            }
-            let ran = repository.commands.run(call)?;
+            let call = || {
+                let call = repository.git(&[]).args(&args).index(&self.index);
+                if is_large(&self.index) { call.own_setting("index.skipHash=true") } else { call }
+            };
+            let Added { ran, tree } = match repository.commands.breath() {
+                Breath::One => Added::run(repository, call, asked)?,
+                Breath::Many => Added { ran: repository.commands.run(call())?, tree: None },
+            };
             match (ran.code, unborn_repository(&ran.stderr), special_file(&ran.stderr)) {
                 (0, _, _) => {
                     // One may stand where a tracked file was.
                     self.forget(repository, unborn.iter().map(Vec::as_slice))?;
-                    let tree = object_id(&ran.stdout).filter(|_| unborn.is_empty());
+                    let tree = tree.filter(|_| unborn.is_empty());
                     return Ok((ran, tree));
                 }
                 (_, Some(path), _) => {
@@ -469,11 +499,18 @@ pub(super) fn copy_into(from: &Path, mut to: &File) -> io::Result<()> {
     to.set_times(times)
 }
 
-/// Returns the id that is all of an output.
-fn object_id(output: &[u8]) -> Option<String> {
-    let id = std::str::from_utf8(output).ok()?.strip_suffix('\n')?;
-    let is_id = [40, 64].contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_id.then(|| id.to_owned())
+/// Returns whether the sum over an index takes so long that it is made only once.
+fn is_large(index: &Path) -> bool {
+    fs::metadata(index).is_ok_and(|about| about.len() >= LARGE_INDEX)
+}
+
+/// Returns whether an index ends with a sum over what it holds.
+pub(super) fn has_sum(index: &Path) -> io::Result<bool> {
+    let mut sum = [0; 20];
+    let mut file = File::open(index)?;
+    file.seek(SeekFrom::End(-20))?;
+    file.read_exact(&mut sum)?;
+    Ok(sum != [0; 20])
 }
 
 /// Returns the path that git could not add because it is a repository without a commit.

@@ -13,7 +13,7 @@ use ralph_core::ports::{
 };
 
 use super::back::{Place, Target};
-use super::command::{Call, Commands};
+use super::command::{Breath, Call, Commands};
 use super::head::Head;
 use super::locks::Lock;
 use super::own_files::OwnFiles;
@@ -90,7 +90,11 @@ impl Git {
     /// Puts a checkpoint on a ref, so that git does not take it for garbage, and writes down
     /// what the port's own checkpoint has no room for.
     fn note(&self, mark: &Mark, head: &Head, tree: &str) -> Result<(), VcsError> {
-        let index = self.repository.index_tree(&head.tree, &self.scratch)?;
+        let index = if self.shadow.is_index_of(&self.repository, &head.tree) {
+            Some(head.tree.clone())
+        } else {
+            self.repository.index_tree(&head.tree, &self.scratch)?
+        };
         let mut parents: Vec<String> = head.commit.iter().cloned().collect();
         if let Some(index) = index.as_ref().filter(|index| **index != head.tree) {
             parents.push(self.repository.commit_tree(index, &parents, "ralph: what was staged")?);
@@ -105,13 +109,25 @@ impl Git {
                 message.extend([name, value, "\n"]);
             }
         }
-        let commit = self.repository.commit_tree(tree, &parents, &message)?;
-        let mut orders = format!("update {}\0{commit}\0\0", checkpoint_ref(mark, 0));
-        if mark.iteration.0 > CHECKPOINTS {
-            orders.extend(["delete ", &checkpoint_ref(mark, CHECKPOINTS), "\0\0"]);
+        let call = self.repository.committing(tree, &parents, &message);
+        let orders = |commit: &str| {
+            let mut orders = format!("update {} {commit}\n", checkpoint_ref(mark, 0));
+            if mark.iteration.0 > CHECKPOINTS {
+                orders.extend(["delete ", &checkpoint_ref(mark, CHECKPOINTS), "\n"]);
+            }
+            orders
+        };
+        let commands = &self.repository.commands;
+        if commands.breath() == Breath::One && is_plain(&checkpoint_ref(mark, 0)) {
+            let orders = orders("$commit");
+            let script = format!(
+                "commit=$({{this}}) && printf %s \"{orders}\" | {{git}} update-ref --stdin"
+            );
+            return commands.output(call.within_script(script)).map(drop);
         }
-        let call = self.repository.git(&["update-ref", "-z", "--stdin"]);
-        self.repository.commands.output(call.stdin(orders.into_bytes())).map(drop)
+        let commit = commands.line(call)?;
+        let call = self.repository.git(&["update-ref", "--stdin"]);
+        commands.output(call.stdin(orders(&commit).into_bytes())).map(drop)
     }
 
     /// Reads what [`Git::note`] wrote down, in this iteration or in an earlier one that started
@@ -349,6 +365,11 @@ fn checkpoint_ref(mark: &Mark, ago: u32) -> String {
 
 fn checkpoints(mark: &Mark) -> String {
     format!("refs/ralph/checkpoints/{}/", mark.run)
+}
+
+/// Returns whether a shell sees nothing special in a name.
+fn is_plain(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte))
 }
 
 pub(super) fn is_git(command: &str) -> bool {

@@ -142,7 +142,7 @@ pub struct Bounds {
 pub enum Counted {
     /// As the user's, which does not hold for root.
     ByUser,
-    /// As a group of their own as well, where that is possible, with their memory. It takes the
-    /// kernel some 30 ms to make one.
+    /// As a group of their own as well, where that is possible, with their memory. Where groups take
+    /// whole processes only, the kernel needs up to 15 ms to let one in.
     Together,
 }

@@ -256,6 +256,29 @@ fn exactly_the_tree_that_passed_is_committed() {
 }
 
 #[test]
+fn a_tree_that_was_looked_at_behind_the_last_gate_is_not_surveyed_again() {
+    let advisory = Gate { severity: Severity::Soft, ..gate("built") };
+    for (gates, surveys) in [
+        (vec![], 0),
+        (vec![gate("built"), gate("tested")], 0),
+        // Nobody looks behind one that cannot refuse anything.
+        (vec![gate("tested"), advisory], 1),
+    ] {
+        let world = Shared::new(|_, _| Deed {
+            tree: Some("built tested".into()),
+            ..says("<response>DONE</response>")
+        });
+        let mut recipe = recipe(gates);
+        recipe.protect = vec![Pattern::new("elsewhere").expect("a pattern")];
+        recipe.landing.commit = CommitPolicy::Ralph;
+        assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+        let world = world.0.borrow();
+        assert_eq!(world.surveys, surveys);
+        assert_eq!(world.commits[0].0, "built tested");
+    }
+}
+
+#[test]
 fn nothing_to_commit_asks_for_no_message() {
     let world = Shared::new(|_, _| says("<response>DONE</response>"));
     let recipe = with_scm(recipe(Vec::new()), vec![ScmTask::Commit]);

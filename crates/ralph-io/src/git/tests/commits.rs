@@ -276,3 +276,62 @@ fn a_push_that_fails_says_why() {
     assert!(output.contains("'nowhere' does not appear to be a git repository"), "{output}");
     assert_eq!(git.scm("git", &["status".to_owned()]), Ok(ScmResult::Done));
 }
+
+#[test]
+fn a_commit_in_one_breath_is_the_one_that_a_hook_made_of_it() {
+    let world = World::new();
+    world
+        .script(".git/hooks/pre-commit", "echo hooked > hooked.txt; git add hooked.txt; echo loud");
+    let mut git = world.open_in_one_breath();
+    for iteration in 1..=2 {
+        world.write("a.txt", &format!("{iteration}\n"));
+        let checkpoint = git.checkpoint(&mark(iteration), Depth::Tree).expect("noted");
+        world.write("dir/b.txt", &format!("{iteration}\n"));
+        let order = order_for(iteration, &mut git);
+        let commit = made(git.commit(&order));
+        assert_eq!(commit, world.git(&["rev-parse", "HEAD"]));
+        assert_eq!(world.git(&["show", "HEAD:hooked.txt"]), "hooked");
+        assert_eq!(world.git(&["status", "--porcelain"]), "");
+        let survey = git.survey().expect("surveyed").expect("a repository");
+        assert_eq!(survey.tree.0, world.git(&["rev-parse", "HEAD^{tree}"]));
+        assert_eq!(survey.changes, Changes::None);
+        let name = format!("refs/ralph/checkpoints/{}/{iteration}", mark(1).run);
+        let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = checkpoint else {
+            unreachable!("a tree in {checkpoint:?}");
+        };
+        assert_eq!(world.git(&["rev-parse", &format!("{name}^{{tree}}")]), tree);
+    }
+}
+
+#[test]
+fn a_hook_that_refuses_a_commit_in_one_breath_is_heard() {
+    let world = World::new();
+    world.script(".git/hooks/pre-commit", "echo not like this; exit 1");
+    world.write("a.txt", "changed\n");
+    let mut git = world.open_in_one_breath();
+    let order = order_for(1, &mut git);
+    let refused = CommitResult::Refused { output: "not like this".into() };
+    assert_eq!(git.commit(&order), Ok(refused));
+    assert_eq!(world.git(&["rev-list", "--count", "HEAD"]), "1");
+}
+
+#[test]
+fn an_index_without_a_sum_does_not_become_the_users() {
+    let world = World::new();
+    let mut git = world.open();
+    let index = world.at(".git/index");
+    for (iteration, skips, has_sum) in [(1, "false", true), (2, "true", false)] {
+        world.git(&["config", "index.skipHash", skips]);
+        world.git(&["update-index", "--force-write-index"]);
+        world.write("a.txt", skips);
+        let order = order_for(iteration, &mut git);
+        let call = git.repository.git(&["update-index", "--force-write-index"]);
+        let call = call.setting("index.skipHash=true").index(git.shadow.index());
+        git.repository.commands.output(call).expect("written");
+        assert!(!shadow::has_sum(git.shadow.index()).expect("readable"), "{skips}");
+        made(git.commit(&order));
+        assert_eq!(shadow::has_sum(&index).ok(), Some(has_sum), "{skips}");
+        assert_eq!(world.git(&["diff", "--cached"]), "");
+        assert_eq!(world.git(&["status", "--porcelain"]), "");
+    }
+}

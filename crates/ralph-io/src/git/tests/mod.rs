@@ -153,6 +153,13 @@ impl World {
         Git::new(self.repository(), self.directory.path().join("run"))
     }
 
+    /// Opens it as a run in cells does, but for the walls.
+    fn open_in_one_breath(&self) -> Git {
+        let mut git = self.open();
+        git.repository.commands = git.repository.commands.clone().in_one_breath();
+        git
+    }
+
     /// Returns everything of the user's that ralph must not touch.
     fn users(&self) -> Users {
         let refs = self.git(&["for-each-ref", "--format=%(refname) %(objectname)"]);

@@ -149,3 +149,31 @@ fn a_patch_is_bounded_and_names_binary_files() {
     }
     assert_eq!(git.diff(&from, &from, 100), Ok(String::new()));
 }
+
+#[test]
+fn one_breath_says_of_odd_things_what_many_say() {
+    let world = World::new();
+    let checkpoint = world.open().checkpoint(&mark(1), Depth::Tree).expect("noted");
+    let repository = |name: &str| {
+        fs::create_dir(world.at(name)).expect("made");
+        world.git_in(&world.at(name), &["init", "--quiet"]);
+    };
+    let see = |git: &mut Git| git.observe(&checkpoint, &[]).expect("seen").expect("a repository");
+    let deeds: [&dyn Fn(); 5] = [
+        &|| {},
+        &|| odd_names().iter().for_each(|name| world.write(name, "odd\n")),
+        &|| world.write("dir/b.txt", &"long\n".repeat(50_000)),
+        &|| repository("unborn"),
+        &|| {
+            repository("embedded");
+            let place = world.at("embedded");
+            world.git_in(&place, &["commit", "--quiet", "--allow-empty", "-m", "inside"]);
+        },
+    ];
+    for (at, deed) in deeds.iter().enumerate() {
+        deed();
+        let together = see(&mut world.open_in_one_breath());
+        assert_eq!(together, see(&mut world.open()), "after deed {at}");
+        assert_eq!(together.files.is_empty(), at == 0, "after deed {at}");
+    }
+}

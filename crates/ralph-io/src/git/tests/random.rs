@@ -119,7 +119,7 @@ impl Aftermath {
         if let Some(operation) = world.repository().operation() {
             world.git(&[operation, "--quit"]);
         }
-        let mut git = world.open();
+        let mut git = if seed % 2 == 0 { world.open() } else { world.open_in_one_breath() };
         let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
         let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = &checkpoint else {
             unreachable!("a tree in {checkpoint:?}");
@@ -234,5 +234,22 @@ fn no_agent_makes_a_history_that_is_put_back_lose_anything() {
         after.history_is_back(seed);
         let again = after.world.open().put_history_back(&mark(3), &after.checkpoint);
         assert_eq!(again, Ok(kept), "{seed}");
+    }
+}
+
+#[test]
+fn one_breath_says_of_every_agent_what_many_say() {
+    for seed in 300..300 + WORLDS {
+        let Aftermath { world, checkpoint, .. } = Aftermath::new(seed);
+        let mut git = world.open();
+        let apart = git.observe(&checkpoint, &[]).map(|seen| seen.expect("a repository"));
+        let mut joined = world.open_in_one_breath();
+        let together = joined.observe(&checkpoint, &[]).map(|seen| seen.expect("a repository"));
+        assert_eq!(together, apart, "{seed}");
+        let since_head = match checkpoint {
+            Checkpoint::Git { head, branch, .. } => Checkpoint::Git { head, branch, tree: None },
+            Checkpoint::None => Checkpoint::None,
+        };
+        assert_eq!(joined.observe(&since_head, &[]), git.observe(&since_head, &[]), "{seed}");
     }
 }

@@ -1,0 +1,153 @@
+//! A survey and what is different in its tree, in one cell: walls cost more than the commands.
+//!
+//! Not here: what the difference means (`diff`, `scan`), and how everything is added (`shadow`).
+
+use ralph_core::ports::VcsError;
+
+use super::command::{Call, NotRun, Ran};
+use super::repository::Repository;
+use super::scan::{PATCH, PATIENCE};
+
+/// What git is asked for in one breath.
+pub(super) enum Asked<'a> {
+    /// The tree.
+    Tree,
+    /// The tree, and how it differs from another one.
+    Difference {
+        /// The other one.
+        from: &'a str,
+        /// Hears the list of changes, and the patch that follows it, piece by piece.
+        hear: &'a mut dyn FnMut(&[u8]),
+    },
+}
+
+/// Whether a difference was heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Difference {
+    /// All of it; of two trees that are the same there is none.
+    Told,
+    /// Nothing that could be used.
+    Untold,
+}
+
+/// What adding everything came to.
+#[derive(Debug)]
+pub(super) struct Added {
+    /// The command.
+    pub(super) ran: Ran,
+    /// The tree, if it was asked for and came so far.
+    pub(super) tree: Option<(String, Difference)>,
+}
+
+impl Added {
+    /// Runs what adds to an index, and in the same breath what prints its tree and what else is asked.
+    /// A difference that takes too long is not asked for again.
+    pub(super) fn run<'a>(
+        repository: &Repository,
+        call: impl Fn() -> Call<'a>,
+        asked: &mut Asked<'_>,
+    ) -> Result<Self, VcsError> {
+        if let Asked::Difference { from, hear } = asked
+            && is_object_id(from)
+        {
+            let commands = repository.commands.clone().within(PATIENCE);
+            let mut first = First::default();
+            let call = call().within_script(with_difference_from(from));
+            match commands.listen(call, &mut |bytes| hear(first.take(bytes))) {
+                Ok(ran) => return Ok(first.into_added(ran)),
+                // How far it got nobody knows. What is wrong is said by what follows.
+                Err(NotRun::NotFound | NotRun::TimedOut { .. } | NotRun::Other { .. }) => {}
+            }
+        }
+        *asked = Asked::Tree;
+        let ran =
+            repository.commands.run(call().within_script("{this} && exec {git} write-tree"))?;
+        let mut first = First::default();
+        first.take(&ran.stdout);
+        let tree = first.tree().map(|tree| (tree, Difference::Untold));
+        Ok(Self { ran, tree })
+    }
+}
+
+/// Returns a script that runs a command, and prints the tree of the index and how it differs from
+/// another one.
+fn with_difference_from(tree: &str) -> String {
+    let options = PATCH.join(" ");
+    format!(
+        "{{this}} && tree=$({{git}} write-tree) && echo \"$tree\" && {{ [ \"$tree\" = {tree} ] || \
+         exec {{git}} diff-tree -r --raw -z {options} {tree} \"$tree\"; }}"
+    )
+}
+
+/// The line that comes first in an output.
+#[derive(Debug, Default)]
+struct First {
+    line: Vec<u8>,
+    is_whole: bool,
+}
+
+impl First {
+    /// Takes what belongs to the line, and returns what follows it.
+    fn take<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        if self.is_whole {
+            return bytes;
+        }
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        self.is_whole = end.is_some();
+        let (line, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
+        self.line.extend_from_slice(line);
+        rest
+    }
+
+    /// Returns the tree that the line names.
+    fn tree(&self) -> Option<String> {
+        let id = std::str::from_utf8(&self.line).ok()?.strip_suffix('\n')?;
+        is_object_id(id).then(|| id.to_owned())
+    }
+
+    fn into_added(self, mut ran: Ran) -> Added {
+        let tree = self.tree().map(|tree| match ran.code {
+            0 => (tree, Difference::Told),
+            // The tree is there all the same.
+            _ => (tree, Difference::Untold),
+        });
+        if tree.is_some() {
+            ran.code = 0;
+        }
+        Added { ran, tree }
+    }
+}
+
+/// Returns whether a text is the id of an object, which a shell takes as it is.
+fn is_object_id(text: &str) -> bool {
+    [40, 64].contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_is_told_from_what_follows_wherever_it_is_cut() {
+        let id = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+        let output = format!("{id}\n:100644 a\nb\0");
+        for size in 1..=output.len() {
+            let mut first = First::default();
+            let mut rest = Vec::new();
+            for piece in output.as_bytes().chunks(size) {
+                rest.extend_from_slice(first.take(piece));
+            }
+            assert_eq!(rest, b":100644 a\nb\0", "in pieces of {size}");
+            assert_eq!(first.tree().as_deref(), Some(id));
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_cut_or_something_else_names_no_tree() {
+        for line in ["", "4b825dc642cb6eb9a060e54bf8d69288fbee4904", "error\n", "$(true)\n"] {
+            let mut first = First::default();
+            assert_eq!(first.take(line.as_bytes()), b"");
+            assert_eq!(first.tree(), None, "{line:?}");
+        }
+    }
+}
