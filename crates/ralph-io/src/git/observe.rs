@@ -10,12 +10,12 @@ use ralph_core::glob::Pattern;
 use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::planted::{self, Execution, MOST_PLANTED, Planted};
 use ralph_core::ports::{OBSERVED_FILES, Observation, VcsError};
-use ralph_core::secret::leak::Leak;
 use ralph_core::text::TRUNCATED;
 
 use super::diff::Change;
 use super::head::Head;
 use super::repository::Repository;
+use super::scan::Looked;
 use super::vcs::Git;
 
 impl Git {
@@ -29,16 +29,12 @@ impl Git {
             Checkpoint::Git { head, branch, tree } => (head, branch, tree),
         };
         let commit = commit.as_ref().map(|CommitId(commit)| commit.as_str());
-        let mut before = match tree {
-            Some(TreeId(tree)) => tree.clone(),
-            None => {
-                let head = self.repository.head()?;
-                if commit == head.commit.as_deref() {
-                    head.tree
-                } else {
-                    self.repository.tree_of(commit)?
-                }
-            }
+        let mut before = if let Some(TreeId(tree)) = tree {
+            tree.clone()
+        } else {
+            let head = self.repository.head()?;
+            let is_checked_out = commit == head.commit.as_deref();
+            if is_checked_out { head.tree } else { self.repository.tree_of(commit)? }
         };
         let (now, told) = self.survey_since(&before)?;
         let head = self.repository.head()?;
@@ -92,7 +88,7 @@ impl Git {
         commit: Option<&str>,
         before: &str,
         now: &str,
-    ) -> Result<(Vec<Change>, Vec<Leak>), VcsError> {
+    ) -> Result<Looked, VcsError> {
         match history {
             History::Advanced { .. } => {
                 Ok((self.repository.diff_trees(before, now)?, self.leaks_since(commit)?))

@@ -19,6 +19,9 @@ use crate::mask::{Kind, Masker};
 /// Gigabytes are looked through in this time; nobody reviews a change that takes longer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
+/// What is different in a second tree, and the secrets that the way there adds.
+pub(super) type Looked = (Vec<Change>, Vec<Leak>);
+
 /// What is looked for, and where some of it may stand.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
@@ -67,7 +70,7 @@ impl Git {
         &mut self,
         before: &str,
         now: &str,
-    ) -> Result<(Vec<Change>, Vec<Leak>), VcsError> {
+    ) -> Result<Looked, VcsError> {
         let pair = (before.to_owned(), now.to_owned());
         if before == now || self.scan.clean.as_ref() == Some(&pair) {
             return Ok((self.repository.diff_trees(before, now)?, Vec::new()));
@@ -91,7 +94,7 @@ impl Git {
     pub(super) fn survey_since(
         &mut self,
         before: &str,
-    ) -> Result<(String, Option<(Vec<Change>, Vec<Leak>)>), VcsError> {
+    ) -> Result<(String, Option<Looked>), VcsError> {
         let named = |path: &[u8]| self.repository.named_from_project(path);
         let mut patch = Patch::new(&self.scan, &named);
         let mut front = Front::default();

@@ -231,16 +231,15 @@ fn nothing_is_asked_of_git_twice_in_an_iteration() {
     let looked_at = ["add", "write-tree", "diff-tree"];
     for (further, expect) in [
         (json!({}), [["rev-parse"].as_slice(), &looked_at, &["commit"]].concat()),
-        // What a gate may not change needs a checkpoint; git looks behind the gate, and at what is
-        // committed after it.
+        // What a gate may not change needs a checkpoint; what git sees behind the gate is committed.
         (
             json!({ "guardrails": [{ "command": "true" }] }),
             [
                 ["rev-parse"].as_slice(),
-                &["add", "write-tree", "diff-index", "commit-tree", "update-ref"],
+                &["add", "write-tree", "commit-tree", "update-ref"],
                 &looked_at,
                 &looked_at,
-                &["add", "write-tree", "commit"],
+                &["commit"],
             ]
             .concat(),
         ),

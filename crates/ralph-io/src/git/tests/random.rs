@@ -119,7 +119,8 @@ impl Aftermath {
         if let Some(operation) = world.repository().operation() {
             world.git(&[operation, "--quit"]);
         }
-        let mut git = if seed % 2 == 0 { world.open() } else { world.open_in_one_breath() };
+        let mut git =
+            if seed.is_multiple_of(2) { world.open() } else { world.open_in_one_breath() };
         let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
         let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = &checkpoint else {
             unreachable!("a tree in {checkpoint:?}");
