@@ -46,7 +46,7 @@ impl Engine<'_> {
                 // It was put back before ralph died, which nobody wrote down.
                 History::Same => "the agent made commits or switched the branch".to_owned(),
             };
-            let place = kept.as_ref().map(|kept| format!("; kept on {kept}")).unwrap_or_default();
+            let place = kept_on(kept.as_deref());
             self.record(Event::Warned {
                 text: format!("{said}, which it may not do here: the history was put back{place}"),
             })?;
@@ -151,7 +151,7 @@ impl Engine<'_> {
         };
         if let Some(before) = self.moved(survey.as_ref()) {
             let kept = self.ports.vcs.put_history_back(&self.mark(), &before)?;
-            let place = kept.map(|kept| format!("; kept on {kept}")).unwrap_or_default();
+            let place = kept_on(kept.as_deref());
             self.record(Event::Warned {
                 text: format!(
                     "the branch moved after the agent had ended, while gates ran: the history was put back{place}"
@@ -261,7 +261,7 @@ impl Engine<'_> {
         let mut kept = None;
         if let Some(did) = did {
             kept = self.ports.vcs.rollback(&self.mark(), before)?;
-            let place = kept.as_ref().map(|kept| format!("; kept on {kept}")).unwrap_or_default();
+            let place = kept_on(kept.as_deref());
             said.push(format!("{did}, which was undone{place}"));
         }
         if !now.meddling.is_empty() {
@@ -287,7 +287,7 @@ impl Engine<'_> {
         } else {
             let base = self.state.base.clone().unwrap_or(Checkpoint::None);
             let kept = self.ports.vcs.confine(&self.mark(), &base, &scope)?;
-            let place = kept.map(|kept| format!("; kept on {kept}")).unwrap_or_default();
+            let place = kept_on(kept.as_deref());
             let text = format!("the agent changed what it was not to touch; put back{place}");
             self.record(Event::Warned { text })?;
             // Patterns of single files begin at the project directory.
@@ -398,6 +398,11 @@ impl Engine<'_> {
         }
         Ok(())
     }
+}
+
+/// Says where what was undone can be found, at the end of a sentence.
+fn kept_on(name: Option<&str>) -> String {
+    name.map(|name| format!("; kept on {name}")).unwrap_or_default()
 }
 
 /// Returns what a survey would have said instead of an observation.
