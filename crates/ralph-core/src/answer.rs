@@ -3,18 +3,52 @@
 //! Not here: agents that are held to a schema by a flag of theirs, and whether an answer is what
 //! its schema demands. Who asked for it checks that.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use serde_json::Value;
+
+/// The JSON Schema of an answer.
+///
+/// It is made once and shared: one of ours is a hundred small maps, and thousands of letters in
+/// every prompt that shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schema(Arc<Parts>);
+
+#[derive(Debug, PartialEq)]
+struct Parts {
+    value: Value,
+    /// The schema as people and agents read it.
+    shown: String,
+}
+
+impl Schema {
+    /// Returns a schema.
+    pub fn new(value: Value) -> Self {
+        let shown = format!("{value:#}");
+        Self(Arc::new(Parts { value, shown }))
+    }
+}
+
+impl Deref for Schema {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.0.value
+    }
+}
 
 /// A text with more braces than this that begin no object is no answer but a program.
 const MOST_TRIES: usize = 10_000;
 
 /// Returns a prompt that asks for an answer of a schema in words alone.
-pub(crate) fn asked_in_words(prompt: &str, schema: &Value) -> String {
+pub(crate) fn asked_in_words(prompt: &str, schema: &Schema) -> String {
     format!(
         "{}\n\nEnd your answer with one fenced code block marked `json`. It holds a single JSON \
          object that is valid under the JSON Schema below, and nothing follows it.\n\n\
-         ```json-schema\n{schema:#}\n```\n",
-        prompt.trim_end()
+         ```json-schema\n{}\n```\n",
+        prompt.trim_end(),
+        schema.0.shown
     )
 }
 
@@ -157,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_prompt_asks_in_words() {
-        let schema = json!({ "type": "object" });
+        let schema = Schema::new(json!({ "type": "object" }));
         let prompt = asked_in_words("Review it.\n", &schema);
         assert!(prompt.starts_with("Review it.\n\nEnd your answer with one fenced"), "{prompt}");
         assert_eq!(find(&prompt, &schema), None, "its echo is no answer");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::active::Active;
 use crate::amend::Amended;
-use crate::answer;
+use crate::answer::{self, Schema};
 use crate::board::Touched;
 use crate::capability::SchemaOutput;
 use crate::control::{Found, WishId};
@@ -76,7 +76,7 @@ pub struct Request {
     pub prompt: String,
     /// The JSON Schema of the answer that is wanted, where one is. An agent that cannot be
     /// held to it is asked in the prompt alone.
-    pub schema: Option<serde_json::Value>,
+    pub schema: Option<Schema>,
     /// A warning is due after this long.
     pub soft_limit: Millis,
     /// It is ended after this long.
@@ -91,7 +91,7 @@ impl Request {
     /// Returns the same request for an answer of a schema. An agent that cannot be held to one is
     /// asked in its prompt; to the others the prompt says nothing.
     #[must_use]
-    pub fn wanting(mut self, schema: serde_json::Value) -> Self {
+    pub fn wanting(mut self, schema: Schema) -> Self {
         match self.agent.capabilities.schema {
             SchemaOutput::None => self.prompt = answer::asked_in_words(&self.prompt, &schema),
             SchemaOutput::Unchecked | SchemaOutput::Enforced => {}

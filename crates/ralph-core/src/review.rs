@@ -5,10 +5,12 @@
 
 pub mod convergence;
 
+use std::sync::LazyLock;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::answer;
+use crate::answer::{self, Schema};
 use crate::reading::Reply;
 
 /// How the feedback of a review begins that approved only because it was the last one.
@@ -137,8 +139,12 @@ pub enum ReviewPolicy {
 }
 
 /// Returns the JSON Schema of a verdict.
-pub fn schema() -> Value {
-    json!({
+pub fn schema() -> Schema {
+    SCHEMA.clone()
+}
+
+static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
+    Schema::new(json!({
         "type": "object",
         "properties": {
             "verdict": {"type": "string", "enum": ["approved", "changes_requested"]},
@@ -157,8 +163,8 @@ pub fn schema() -> Value {
             },
         },
         "required": ["verdict", "feedback", "criteria"],
-    })
-}
+    }))
+});
 
 /// Reads the verdict in an answer. One that asks for changes without saying which is none, and
 /// one that approves while it calls a criterion unmet asks for changes.

@@ -101,7 +101,9 @@ pub fn settle(work: &TaskWork, log_failed: u32, list: &TaskList, current: &Itera
     };
     let changes = match &attempt {
         Some(FailedAttempt { gives_up: Some(why), .. }) => {
-            given_up(current, task, why, log_failed + 1)
+            // What failed before a review is no longer in the log; the list still counts it.
+            let counted = list.task(task).map_or(0, |task| task.attempts);
+            given_up(current, task, why, counted.max(log_failed + 1))
         }
         // A commit that was refused takes everything with it.
         Some(FailedAttempt { gives_up: None, .. }) if refusal.is_some() => Vec::new(),

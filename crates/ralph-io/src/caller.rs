@@ -418,7 +418,7 @@ impl<'a> Listener<'a> {
         Self {
             agent: &request.agent,
             translator: agents::translator(request, directory),
-            reading: Reading::wanting(request.schema.as_ref()),
+            reading: Reading::wanting(request.schema.as_deref()),
             stdout: Lines::default(),
             stderr: Lines::default(),
             stdout_tail: Excerpt::new(TAIL_CHARS, Truncate::Tail),

@@ -4,6 +4,7 @@
 //! first run there is a state too, that of a run which has only read its list. Not here: what is
 //! shown of it.
 
+use ralph_core::answer::Schema;
 use ralph_core::board::Turn;
 use ralph_core::capability::Support;
 use ralph_core::context::SectionCost;
@@ -71,7 +72,7 @@ pub(crate) struct Places<'a> {
 struct Call<'a> {
     role: Role,
     task: Option<&'a Task>,
-    schema: Option<serde_json::Value>,
+    schema: Option<Schema>,
 }
 
 /// Returns the state of a run that has only read its list, if it has one.

@@ -115,7 +115,7 @@ fn agents_of_single_roles_are_looked_at_as_well() {
 
 #[test]
 fn only_an_agent_without_schemas_is_asked_in_its_prompt() {
-    let schema = json!({ "type": "object" });
+    let schema = crate::answer::Schema::new(json!({ "type": "object" }));
     for (output, is_asked) in [
         (SchemaOutput::None, true),
         (SchemaOutput::Unchecked, false),

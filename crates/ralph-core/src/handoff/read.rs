@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{FileTouched, Handoff, TaskCompleted};
+use crate::answer::Schema;
 use crate::ids::TaskId;
 use crate::text;
 
@@ -81,12 +82,12 @@ fn derived(words: &str, task: &TaskId) -> Handoff {
 }
 
 /// Returns the JSON Schema that agents are held to.
-pub fn schema() -> Value {
+pub fn schema() -> Schema {
     SCHEMA.clone()
 }
 
 /// The schema: to make it takes a hundred small maps.
-static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     let text = || json!({"type": "string"});
     let texts = || json!({"type": "array", "items": {"type": "string"}});
     let object = |properties: Value, required: &[&str]| json!({"type": "object", "properties": properties, "required": required});
@@ -99,7 +100,7 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
         }),
         &[],
     );
-    object(
+    Schema::new(object(
         json!({
             "task_completed": object(
                 json!({"task_id": text(), "summary": text(), "fully_complete": {"type": "boolean"}}),
@@ -151,7 +152,7 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
             "tests_added",
             "constraints_discovered",
         ],
-    )
+    ))
 });
 
 #[cfg(test)]

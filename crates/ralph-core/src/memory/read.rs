@@ -2,11 +2,13 @@
 //! and what is missed by that is carried over. An answer that is no memory, or is too large to be
 //! one, is none.
 
+use std::sync::LazyLock;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{ActiveConstraint, FileKnowledge, LibraryDocs, Memory};
-use crate::answer;
+use crate::answer::{self, Schema};
 use crate::reading::Reply;
 
 /// How large an answer may be. A prompt has room for a third of it; an answer beyond it has
@@ -32,11 +34,15 @@ pub struct Resolved {
 }
 
 /// Returns the JSON Schema of a memory.
-pub fn schema() -> Value {
+pub fn schema() -> Schema {
+    SCHEMA.clone()
+}
+
+static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     let text = || json!({"type": "string"});
     let texts = || json!({"type": "array", "items": {"type": "string"}});
     let list = |properties: Value, required: &[&str]| json!({"type": "array", "items": {"type": "object", "properties": properties, "required": required}});
-    json!({
+    Schema::new(json!({
         "type": "object",
         "properties": {
             "project_summary": text(),
@@ -58,8 +64,8 @@ pub fn schema() -> Value {
             "project_summary", "completed_work", "active_constraints", "architectural_decisions",
             "file_knowledge",
         ],
-    })
-}
+    }))
+});
 
 /// Reads the memory in an answer. The error says what is wrong with it.
 pub fn answer(reply: &Reply) -> Result<Answer, String> {

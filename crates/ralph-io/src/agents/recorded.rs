@@ -153,7 +153,7 @@ pub(crate) fn read(
     now: Timestamp,
 ) -> (Vec<Heard>, Reply) {
     let mut translator = translator(request, Path::new("/project"));
-    let mut reading = Reading::wanting(request.schema.as_ref());
+    let mut reading = Reading::wanting(request.schema.as_deref());
     let mut all: Vec<Heard> = stream.lines().map(|line| translator.line(line)).collect();
     all.push(translator.finish());
     for event in all.iter().flat_map(|heard| &heard.events) {

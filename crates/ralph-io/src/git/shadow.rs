@@ -29,7 +29,7 @@ const LARGEST_INDEX: u64 = 2 << 30;
 
 /// git sums up an index with every write. From some ten thousand files on that is worth leaving to
 /// the last one. Scenes do it with any.
-const LARGE_INDEX: u64 = if cfg!(test) { 0 } else { 1 << 20 };
+const LARGE_INDEX: u64 = if cfg!(test) { 1 } else { 1 << 20 };
 
 /// A shadow of the user's index.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fs, panic, process, thread};
 
-use ralph_testkit::simulation::{Plan, Report, Tally, check, draw, run, shrink, sweep};
+use ralph_testkit::simulation::{Plan, Tally, Violation, check, draw, run, shrink, sweep};
 
 /// Whoever takes longer than this is named.
 const SLOW: Duration = Duration::from_secs(2);
@@ -47,8 +47,13 @@ enum After {
 struct Sums {
     tally: Tally,
     runs: u64,
+    /// How many runs were played, again without deaths included.
+    played: u64,
+    /// The events of the runs whose reports were seen.
+    events: u64,
+    reports: u64,
     /// By what is wrong: how often, and the first seed and plan.
-    found: BTreeMap<String, (u64, u64, Plan, Report)>,
+    found: BTreeMap<String, (u64, u64, Plan, Violation)>,
 }
 
 fn main() {
@@ -71,20 +76,33 @@ fn main() {
             scope.spawn(|| worker(&wanted, begun, &next, &is_over, &sums));
         }
     });
-    let Sums { tally, runs, found } = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Sums { tally, runs, played, events, reports, found } =
+        sums.into_inner().unwrap_or_else(PoisonError::into_inner);
     let seconds = begun.elapsed().as_secs_f64();
-    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-    let rate = runs as f64 / seconds;
+    let rate = share(runs, seconds);
     println!("{tally}");
     println!("{runs} runs in {seconds:.1} s, {rate:.0} a second, from seed {}", wanted.from);
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    let reports = reports as f64;
+    println!(
+        "{played} with those that were played again without deaths; on average {:.1} events, {:.1} iterations, {:.1} calls",
+        share(events, reports),
+        share(tally.of("events iteration"), reports),
+        share(tally.sum("roles"), reports),
+    );
     if found.is_empty() {
         println!("nothing was found");
         return;
     }
-    for (times, seed, plan, report) in found.values() {
-        tell(*times, *seed, plan, report);
+    for (times, seed, plan, found) in found.values() {
+        tell(*times, *seed, plan, found);
     }
     process::exit(1);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn share(many: u64, of: f64) -> f64 {
+    if of > 0.0 { many as f64 / of } else { 0.0 }
 }
 
 /// Takes seeds until the time is over or something is found.
@@ -104,11 +122,17 @@ fn worker(
         }
         let seed = wanted.from.wrapping_add(number);
         let (plan, asked) = (draw(seed), Instant::now());
-        let (runs, plan, report) = match wanted.kind {
-            Kind::Drawn => (1, plan.clone(), check(&plan)),
+        let (runs, played, plan, report) = match wanted.kind {
+            Kind::Drawn => {
+                let report = check(&plan);
+                (1, report.played, plan, report)
+            }
             Kind::Sweep => match sweep(&plan) {
-                (Some((deadly, report)), deaths) => (deaths + 1, deadly, report),
-                (None, deaths) => (deaths + 1, plan.clone(), run(&plan)),
+                (Some((deadly, report)), deaths) => (deaths + 1, deaths + 1, deadly, report),
+                (None, deaths) => {
+                    let report = run(&plan);
+                    (deaths + 1, deaths + 2, plan, report)
+                }
             },
         };
         let took = asked.elapsed();
@@ -119,8 +143,11 @@ fn worker(
         let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
         sums.tally.add(&report.tally);
         sums.runs += runs;
-        let Some(first) = report.violations.first() else { continue };
-        sums.found.entry(first.kind()).or_insert_with(|| (0, seed, plan, report)).0 += 1;
+        sums.played += played;
+        sums.events += report.journal.len() as u64;
+        sums.reports += 1;
+        let Some(first) = report.violations.into_iter().next() else { continue };
+        sums.found.entry(first.kind()).or_insert_with(|| (0, seed, plan, first)).0 += 1;
         match wanted.after {
             After::Stop => is_over.store(true, Ordering::Relaxed),
             After::GoOn => {}
@@ -129,10 +156,10 @@ fn worker(
 }
 
 /// Says what was found, in the smallest plan in which it can be.
-fn tell(times: u64, seed: u64, plan: &Plan, report: &Report) {
-    println!("\nseed {seed}: {}", report.violations[0]);
+fn tell(times: u64, seed: u64, plan: &Plan, found: &Violation) {
+    println!("\nseed {seed}: {found}");
     println!("({times} times alike)");
-    let wrong = report.violations[0].kind();
+    let wrong = found.kind();
     let fails = |plan: &Plan| check(plan).violations.iter().any(|found| found.kind() == wrong);
     let small = if fails(plan) { shrink(plan, fails) } else { plan.clone() };
     for violation in &check(&small).violations {

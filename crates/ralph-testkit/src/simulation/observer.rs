@@ -58,6 +58,9 @@ pub enum Invariant {
     Panics,
 }
 
+/// One event in so many is read back as it was written.
+const READ_BACK: u64 = 32;
+
 /// Something that may not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
@@ -107,7 +110,7 @@ pub struct Observer {
     state: Option<RunState>,
     recipe: Option<Rc<Recipe>>,
     /// The task list as it is now.
-    list: Option<TaskList>,
+    list: Option<Rc<TaskList>>,
     watched: Option<Watched>,
     /// The last iteration that ended, for what is said about the end of a run.
     last: Option<Watched>,
@@ -163,6 +166,7 @@ impl Observer {
         self.see_gate(recorded, &recipe, world);
         self.see_commits(&recipe, world);
         self.see_landed(recorded, world);
+        self.see_failed(recorded, &recipe, world);
         self.see_list(recorded, &recipe, world);
         if let Event::RunEnded { outcome } = &recorded.event {
             self.see_end(outcome, &recipe, world);
@@ -170,10 +174,18 @@ impl Observer {
         if matches!(recorded.event, Event::IterationEnded { .. }) {
             self.last = self.watched.take();
         }
-        // The longer a journal is, the longer that takes, and the more seldom it is done.
-        let seldom = recorded.seq.max(1_000);
-        if number_of(&[recorded.seq, world.all_steps]).is_multiple_of(seldom) {
-            self.refold(world);
+        // To write and to read an event takes as long as all else about it.
+        if number_of(&[recorded.seq, world.all_steps]).is_multiple_of(READ_BACK) {
+            self.read_back(recorded, serde_json::to_string(recorded));
+        }
+    }
+
+    /// Looks whether an event is read from disk as it was.
+    fn read_back(&mut self, recorded: &Recorded, line: serde_json::Result<String>) {
+        match line.and_then(|line| serde_json::from_str::<Recorded>(&line)) {
+            Ok(read) if read == *recorded => {}
+            Ok(_) => self.accuse(Invariant::Fold, "an event is read as another than was written"),
+            Err(error) => self.accuse(Invariant::Fold, error.to_string()),
         }
     }
 

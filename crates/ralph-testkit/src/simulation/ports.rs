@@ -36,7 +36,10 @@ pub struct Died;
 pub struct Caught;
 
 /// No run takes as many steps as this, unless it never ends.
-const MOST_STEPS: u64 = 200_000;
+pub(super) const MOST_STEPS: u64 = 200_000;
+
+/// How git begins when it refuses something.
+pub(super) const GIT_FAILS: &str = "git says no";
 
 /// A handle to the world, as the ports share it.
 #[derive(Clone)]
@@ -153,7 +156,6 @@ impl Port {
     fn play(&self, request: &Request) -> Deed {
         let mut world = self.world.borrow_mut();
         let world = &mut *world;
-        world.prompt.clone_from(&request.prompt);
         let act = world.act(request);
         world.tally.count(format!("agents {:?}", act.character));
         world.tally.count(format!("roles {}", request.role));

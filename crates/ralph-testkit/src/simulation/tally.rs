@@ -1,28 +1,38 @@
 //! Counting what happened in simulated runs, so that one sees that nothing is dead.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// How often each thing happened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tally(BTreeMap<String, u64>);
+pub struct Tally(BTreeMap<Cow<'static, str>, u64>);
 
 impl Tally {
     /// Counts one.
-    pub fn count(&mut self, what: impl Into<String>) {
+    pub fn count(&mut self, what: impl Into<Cow<'static, str>>) {
         *self.0.entry(what.into()).or_default() += 1;
     }
 
     /// Adds another tally.
     pub fn add(&mut self, other: &Self) {
         for (what, many) in &other.0 {
-            *self.0.entry(what.clone()).or_default() += many;
+            match self.0.get_mut(what) {
+                Some(sum) => *sum += many,
+                None => drop(self.0.insert(what.clone(), *many)),
+            }
         }
     }
 
     /// Returns how often something happened.
     pub fn of(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or(0)
+    }
+
+    /// Returns how often anything of a group happened.
+    pub fn sum(&self, group: &str) -> u64 {
+        let is_in = |what: &str| what.split_once(' ').is_some_and(|(of, _)| of == group);
+        self.0.iter().filter(|(what, _)| is_in(what)).map(|(_, many)| many).sum()
     }
 }
 

@@ -81,8 +81,6 @@ pub struct World {
     pub repository: Repository,
     /// The copy of the plan that no agent reaches.
     pub plan_copy: Option<Content>,
-    /// The last prompt.
-    pub prompt: String,
     /// Whether files of git's own are changed.
     pub meddled: bool,
     /// The list as this process last wrote it.
@@ -152,7 +150,6 @@ impl World {
             checks: Vec::new(),
             repository: Repository::new(first_tree(plan)),
             plan_copy: None,
-            prompt: String::new(),
             meddled: false,
             left_list: None,
             list_failed: false,

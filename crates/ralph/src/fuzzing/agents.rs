@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use jiff::tz::TimeZone;
+use ralph_core::answer::Schema;
 use ralph_core::child::{ChildEnd, Ending};
 use ralph_core::event::Purpose;
 use ralph_core::failure::Failure;
@@ -268,7 +269,7 @@ fn request(kind: AgentKind) -> Request {
         idle_limit: Millis::from_mins(1),
         cost_left: None,
         task: None,
-        schema: Some(serde_json::json!({"type": "object"})),
+        schema: Some(Schema::new(serde_json::json!({"type": "object"}))),
     }
 }
 
@@ -292,7 +293,7 @@ fn read(request: &Request, pieces: &[&[u8]], all: &[u8]) -> (Vec<AgentEvent>, Op
     // Shorter than in earnest, so that lines beyond it are seen.
     let mut lines = Lines::with_cap(8 * 1024);
     let mut translator = translator(request, Path::new("/project"));
-    let mut reading = Reading::wanting(request.schema.as_ref());
+    let mut reading = Reading::wanting(request.schema.as_deref());
     let mut events = Vec::new();
     let mut each = |line: Line<'_>| match line {
         Line::Whole(line) => events.extend(translator.take_in(&line).heard.events),

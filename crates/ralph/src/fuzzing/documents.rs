@@ -320,7 +320,7 @@ fn answers(bytes: &[u8]) {
     let task = TaskId("T-1".to_owned());
     let schema = handoff::read::schema();
     let found = answer::find(&text, &schema);
-    assert!(found.as_ref().is_none_or(|found| found.is_object() && *found != schema));
+    assert!(found.as_ref().is_none_or(|found| found.is_object() && *found != *schema));
     let handed = handoff::read::read(found, &text, &task, &files);
     let written = serde_json::to_string(&handed).expect("handoffs are JSON");
     let again: handoff::Handoff = serde_json::from_str(&written).expect("handoffs read back");

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use expect_test::expect;
+use ralph_core::answer::Schema;
 use ralph_core::units::UsdMicros;
 use serde_json::json;
 
@@ -35,7 +36,7 @@ fn everything(kind: AgentKind, version: Option<Version>) -> String {
     request.agent.fallback_model = Some("small".to_owned());
     request.agent.max_turns = Some(7);
     request.cost_left = Some(UsdMicros::from_dollars(2.5));
-    request.schema = Some(json!({ "type": "object" }));
+    request.schema = Some(Schema::new(json!({ "type": "object" })));
     let mut context = full_context();
     if kind == AgentKind::Amp {
         // The others have a place for what must not be seen.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
+use ralph_core::answer::Schema;
 use ralph_core::child::{Ending, Force, Limit, NotStarted};
 use ralph_core::failure::FailureClass;
 use ralph_core::ports::Request;
@@ -212,7 +213,7 @@ fn a_bad_call_is_told_on_stderr() {
 #[test]
 fn an_answer_of_a_schema_is_the_agents_own_or_in_its_words() {
     let mut request = request(AgentKind::Claude, &[], "Do it.");
-    request.schema = Some(serde_json::json!({ "type": "object" }));
+    request.schema = Some(Schema::new(serde_json::json!({ "type": "object" })));
     let read = |stream: &str, code| {
         let reply = recorded::read(&request, stream, "", exit(code), NOW).1;
         (reply.structured, reply.failure.map(|failure| failure.class))

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
+use ralph_core::answer::Schema;
 use ralph_core::child::{Ending, Force, Limit, NotStarted};
 use ralph_core::failure::FailureClass;
 use ralph_core::ports::Request;
@@ -401,7 +402,7 @@ fn without_its_file_plain_text_is_no_answer() {
 #[test]
 fn an_answer_of_a_schema_is_found_in_the_last_message() {
     let mut request = request(AgentKind::Codex, &[], "Do it.");
-    request.schema = Some(serde_json::json!({ "type": "object" }));
+    request.schema = Some(Schema::new(serde_json::json!({ "type": "object" })));
     let structured =
         |name| recorded::read(&request, &CODEX.stream(name), "", exit(0), NOW).1.structured;
     let expect = serde_json::json!({ "status": "done", "summary": "Everything is in place." });

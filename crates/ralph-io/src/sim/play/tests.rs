@@ -1,5 +1,6 @@
 //! Scripts in every dialect, read back by the adapters of those dialects.
 
+use ralph_core::answer::Schema;
 use ralph_core::child::Ending as End;
 use ralph_core::failure::FailureClass;
 use ralph_core::reading::{AgentEvent, Reply};
@@ -179,7 +180,7 @@ fn a_structured_answer_can_be_the_last_message() {
         let script = json!([{"claim": "DONE"}, {"verdict": {"approved": true}}]);
         let (output, ending) = output_of(dialect, "the prompt", "", script);
         let mut request = request(kind_of(dialect), &[], "the prompt");
-        request.schema = Some(json!({"type": "object"}));
+        request.schema = Some(Schema::new(json!({"type": "object"})));
         let reply = recorded::read(&request, &output, "", ending, Timestamp(0)).1;
         assert_eq!(reply.structured, Some(json!({"approved": true})), "{dialect:?}");
         assert_eq!((reply.signal, reply.failure), (None, None), "{dialect:?}");

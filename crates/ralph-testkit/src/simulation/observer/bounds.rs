@@ -13,7 +13,7 @@ use super::{Invariant, Observer};
 use crate::simulation::world::World;
 
 /// No run of a plan has as many events as this.
-const MOST_EVENTS: u64 = 40_000;
+pub(super) const MOST_EVENTS: u64 = 40_000;
 
 /// The shortest wait for a usage limit after which the next one is not longer, in minutes.
 const SHORTEST_WAIT: u64 = 4;

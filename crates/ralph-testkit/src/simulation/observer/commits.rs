@@ -1,8 +1,9 @@
 //! What ralph commits, and what it takes away.
 
 use ralph_core::event::{Event, Landed, Recorded};
+use ralph_core::gate::{GateResult, GateStatus, Severity};
 use ralph_core::ids::Role;
-use ralph_core::recipe::{CommitPolicy, PROGRESS, Recipe};
+use ralph_core::recipe::{CommitPolicy, OnFailure, PROGRESS, Recipe};
 
 use super::{Invariant, Observer, Watched, are_green};
 use crate::simulation::plan::CommitMode;
@@ -98,6 +99,30 @@ impl Observer {
             | Landed::ListWritten => Ok(()),
         };
         if let Err(said) = found {
+            self.accuse(Invariant::KeptFirst, said);
+        }
+    }
+
+    /// Looks whether what failed is gone, where it is to be rolled back.
+    pub(super) fn see_failed(&mut self, recorded: &Recorded, recipe: &Recipe, world: &World) {
+        let (Event::IterationEnded { .. }, Some(watched)) = (&recorded.event, &self.watched) else {
+            return;
+        };
+        let is_wanted = recipe.landing.on_failure == OnFailure::Rollback
+            && world.plan.commit != CommitMode::NoGit
+            && !matches!(watched.role, Role::Review | Role::Compact);
+        let is_red =
+            |it: &GateResult| it.severity == Severity::Hard && it.status == GateStatus::Failed;
+        // What is put aside goes with what earlier attempts left.
+        let shelves = &world.repository.shelves;
+        let is_shelved = shelves.iter().any(|(order, _)| order.mark.iteration.0 == watched.number);
+        let is_to_go = is_wanted && !is_shelved && watched.gates.iter().any(is_red);
+        let place = watched.checkpoint.as_ref().and_then(|it| Place::of(it, &world.repository));
+        let (true, Some(place)) = (is_to_go, place) else { return };
+        let target = world.repository.tree(place.tree);
+        let paths = differing(world, &target, &world.repository.work);
+        if !paths.is_empty() {
+            let said = format!("iteration {} failed, and {paths:?} stayed", watched.number);
             self.accuse(Invariant::KeptFirst, said);
         }
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "most events are about something else")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use ralph_core::event::{Event, Recorded};
 use ralph_core::ids::{Role, TaskId};
@@ -31,11 +32,11 @@ impl Observer {
         let Some(work) = recipe.task_work() else { return };
         let is_end = matches!(recorded.event, Event::IterationEnded { .. });
         let now = self.state.as_ref().and_then(|state| state.board.as_ref()).map(|it| &it.list);
-        let is_same = now == self.list.as_ref();
+        let is_same = now == self.list.as_deref();
         if is_same && !is_end {
             return;
         }
-        let now = now.cloned();
+        let now = if is_same { self.list.clone() } else { now.cloned().map(Rc::new) };
         let before = std::mem::replace(&mut self.list, now.clone());
         let Some(now) = now else {
             return self.accuse(Invariant::Transitions, "the task list was forgotten");
@@ -235,7 +236,7 @@ impl Observer {
         let Some(list) = &self.list else { return };
         let is_same = matches!(
             world.repository.work.get(TASKS),
-            Some(Content::List(file)) if **file == *list
+            Some(Content::List(file)) if *file == *list
         );
         if !is_same && !world.list_failed {
             self.accuse(Invariant::Transitions, "the file does not say what the run knows");

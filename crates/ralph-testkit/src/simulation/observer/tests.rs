@@ -1,6 +1,11 @@
 //! The one who looks on is shown what may not be, and sees it: a journal that is forged, or a
 //! world that does not fit it.
 
+mod endless;
+mod landed;
+mod listed;
+mod prompted;
+
 use ralph_core::event::{
     Changes, Checkpoint, CommitId, Event, History, Landed, Observation, Purpose,
 };
@@ -10,7 +15,7 @@ use ralph_core::gate::{GateKind, ValidationStrategy};
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_core::judge::{Judgement, Landing, Verdict};
 use ralph_core::outcome::Outcome;
-use ralph_core::ports::{Mark, Request};
+use ralph_core::ports::Mark;
 use ralph_core::recipe::{AgentKind, BaselinePolicy, OnFailure};
 use ralph_core::review::{ReviewState, ReviewStatus};
 use ralph_core::run::RunState;
@@ -192,11 +197,16 @@ impl Forged {
         self.tell(Event::GateChecked { result });
     }
 
-    fn commit(&mut self) {
+    /// Makes a commit of ralph's, and tells nobody.
+    fn commit_only(&mut self) {
         let iteration = IterationNumber(self.observer.iteration());
         let mark = Mark { run: RunId("forged".into()), iteration, task: Some(task_id(0)) };
         let tree = self.world.repository.now();
         self.world.repository.commit(tree, "forged", Some(mark));
+    }
+
+    fn commit(&mut self) {
+        self.commit_only();
         let (commit, subject) = (CommitId("commit-1".into()), "forged".into());
         self.tell(Event::Landed { landed: Landed::Committed { commit, subject } });
     }
@@ -225,6 +235,13 @@ impl Forged {
             self.observer.violations.iter().map(|it| it.invariant).collect();
         let expected: Vec<Invariant> = invariant.into_iter().collect();
         assert_eq!(found, expected, "{:?}", self.observer.violations);
+    }
+
+    /// Looks whether just this was found, in these words.
+    #[track_caller]
+    fn finds_that(&self, invariant: Invariant, said: &str) {
+        self.finds(Some(invariant));
+        assert!(self.observer.violations[0].said.contains(said), "{:?}", self.observer.violations);
     }
 }
 
@@ -411,27 +428,30 @@ fn a_state_that_is_not_the_fold_is_found() {
     torn.world.journal.remove(0);
     torn.tell(Event::Paused);
     torn.finds(Some(Invariant::Fold));
+
+    let mut read = Forged::new(&plan(Workflow::Prompt));
+    read.observer.refold(&read.world);
+    read.finds(None);
+    let last = read.world.journal.pop().expect("it has begun");
+    let ran = Millis(7);
+    read.world.journal.push(Recorded { ran, ..last });
+    read.observer.refold(&read.world);
+    read.finds_that(Invariant::Fold, "the journal as it is read folds to another state");
+
+    let mut other = Forged::new(&plan(Workflow::Prompt));
+    let written = other.world.journal[0].clone();
+    other.observer.read_back(&written, serde_json::to_string(&written));
+    other.finds(None);
+    let changed = Recorded { ran: Millis(7), ..written.clone() };
+    other.observer.read_back(&written, serde_json::to_string(&changed));
+    other.finds_that(Invariant::Fold, "an event is read as another than was written");
 }
 
 #[test]
 fn a_prompt_without_its_task_is_found() {
     let mut forged = Forged::new(&plan(Workflow::Tasks));
     forged.begin(1, Role::Implement);
-    let request = Request {
-        run: RunId("forged".into()),
-        iteration: IterationNumber(1),
-        ask: AskNumber(1),
-        role: Role::Implement,
-        purpose: Purpose::Work,
-        task: Some(task_id(0)),
-        agent: ralph_core::recipe::AgentChoice::new(AgentKind::Text, "agent"),
-        prompt: "Do something.".into(),
-        schema: None,
-        soft_limit: Millis(1),
-        hard_limit: Millis(1),
-        idle_limit: Millis(1),
-        cost_left: None,
-    };
+    let request = prompted::request(Role::Implement, "Do something.");
     forged.observer.asked(&request, &forged.world);
     forged.finds(Some(Invariant::Prompts));
 }

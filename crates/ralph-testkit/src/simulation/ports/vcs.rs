@@ -9,7 +9,7 @@ use ralph_core::ports::{
 };
 use ralph_core::secret::leak::Leak;
 
-use super::Port;
+use super::{GIT_FAILS, Port};
 use crate::simulation::plan::{CommitMode, FaultKind};
 use crate::simulation::repository::{Kept, Place, Repository, commit_id, tree_id, tree_number};
 
@@ -17,7 +17,7 @@ impl Port {
     /// Fails as git does, if this is what goes wrong now.
     fn try_git(&self, kind: FaultKind) -> Result<(), VcsError> {
         if self.fails(kind) {
-            return Err(VcsError { message: format!("git says no: {kind:?}") });
+            return Err(VcsError { message: format!("{GIT_FAILS}: {kind:?}") });
         }
         Ok(())
     }

@@ -1,0 +1,90 @@
+//! What may not become of the task list: by event, role and keeper, and in the file.
+
+use ralph_core::event::Event;
+use ralph_core::gate::GateStatus;
+use ralph_core::ids::Role;
+use ralph_core::outcome::Outcome;
+use ralph_core::review::{ReviewState, ReviewStatus};
+use ralph_core::task::{TaskChange, TaskFields, TaskStatus};
+
+use super::{Forged, done, plan};
+use crate::simulation::deed::Meant;
+use crate::simulation::observer::Invariant;
+use crate::simulation::plan::{Plan, Workflow};
+use crate::simulation::recipe::{TASKS, list, task_id};
+use crate::simulation::repository::Content;
+
+fn status(place: usize, status: TaskStatus) -> TaskChange {
+    TaskChange::SetStatus { task: task_id(place), status }
+}
+
+fn review(status: ReviewStatus, count: u32) -> TaskChange {
+    let feedback = String::new();
+    TaskChange::SetReview { task: task_id(0), review: ReviewState { status, count, feedback } }
+}
+
+/// Tells of an iteration on the first task that makes this of the list.
+#[track_caller]
+fn check(plan: &Plan, role: Role, changes: Vec<TaskChange>, said: &str) {
+    let mut forged = Forged::new(plan);
+    forged.begin(1, role);
+    forged.answer(role, false, Meant::Nothing);
+    forged.gate(GateStatus::Passed, true);
+    forged.finds(None);
+    forged.end(changes);
+    forged.finds_that(Invariant::Transitions, said);
+}
+
+#[test]
+fn what_an_iteration_may_not_make_of_the_list_is_found() {
+    let (tasks, stories) = (plan(Workflow::Tasks), plan(Workflow::Stories));
+    let reviewed = Plan { review: Some(3), ..tasks.clone() };
+    let words = |place| TaskChange::Modify {
+        task: task_id(place),
+        fields: Box::new(TaskFields {
+            acceptance_criteria: Some(vec!["Nothing".into()]),
+            ..TaskFields::default()
+        }),
+    };
+    let implement = Role::Implement;
+    let gone = |place| vec![TaskChange::Remove { task: task_id(place) }];
+    check(&tasks, implement, gone(0), "task-0 was removed");
+    check(&stories, implement, gone(1), "the agent removed task-1");
+    check(&tasks, implement, vec![words(0)], "the words of task-0 changed");
+    check(&stories, implement, vec![words(1)], "the criteria of task-1 changed");
+    let skipped = vec![status(0, TaskStatus::Skipped)];
+    check(&tasks, implement, skipped, "was skipped, and nobody wished so");
+    let counted = vec![review(ReviewStatus::NeedsReview, 1)];
+    check(&reviewed, implement, counted, "changed the count of reviews");
+    let again = vec![review(ReviewStatus::ChangesRequested, 0)];
+    check(&reviewed, implement, again, "made changes_requested out of none");
+}
+
+#[test]
+fn a_file_that_does_not_say_what_the_run_knows_is_found() {
+    let mut forged = Forged::new(&plan(Workflow::Tasks));
+    let mut other = list(&forged.world.plan);
+    other.tasks[1].status = TaskStatus::Done;
+    let other = Content::List(std::rc::Rc::new(other));
+    forged.world.repository.work.insert(TASKS.into(), other);
+    forged.tell(Event::RunEnded { outcome: Outcome::Interrupted });
+    forged.finds_that(Invariant::Transitions, "the file does not say");
+
+    let mut committed = Forged::new(&plan(Workflow::Tasks));
+    committed.begin(1, Role::Implement);
+    committed.answer(Role::Implement, false, Meant::Nothing);
+    committed.gate(GateStatus::Passed, true);
+    committed.commit();
+    committed.end(vec![done(0)]);
+    committed.finds_that(Invariant::Transitions, "does not say what it came to");
+}
+
+#[test]
+fn a_list_that_changes_by_an_event_that_changes_none_is_found() {
+    let mut forged = Forged::new(&plan(Workflow::Tasks));
+    let list = forged.observer.list.as_mut().expect("it was read");
+    let list = std::rc::Rc::make_mut(list);
+    list.tasks[1].status = TaskStatus::Failed;
+    forged.tell(Event::Paused);
+    forged.finds_that(Invariant::Transitions, "the list changed by Paused");
+}

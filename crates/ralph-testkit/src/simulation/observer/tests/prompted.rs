@@ -1,0 +1,99 @@
+//! What may not be missing from a prompt, and how long none may be.
+
+use ralph_core::context::{SectionCost, SectionName};
+use ralph_core::control::Note;
+use ralph_core::gate::FailAction;
+use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_core::judge::Feedback;
+use ralph_core::memory::{ActiveConstraint, Memory};
+use ralph_core::ports::Request;
+use ralph_core::recipe::{AgentChoice, AgentKind};
+use ralph_core::run::RunState;
+use ralph_core::units::{Millis, Timestamp, Tokens};
+
+use super::{Forged, plan};
+use crate::simulation::observer::Invariant;
+use crate::simulation::plan::Workflow;
+use crate::simulation::recipe::task_id;
+
+/// A prompt with everything that the tests below look for.
+const WHOLE: &str = "ID: task-0\nMake the thing number 0.\nThing number 0 is there\nIt works\n\
+                     Mend the edges.\nMind the gap.\nNever sleep.\nWhat failed.";
+
+pub(super) fn request(role: Role, prompt: &str) -> Request {
+    Request {
+        run: RunId("forged".into()),
+        iteration: IterationNumber(1),
+        ask: AskNumber(1),
+        role,
+        purpose: ralph_core::event::Purpose::Work,
+        task: Some(task_id(0)),
+        agent: AgentChoice::new(AgentKind::Text, "agent"),
+        prompt: prompt.into(),
+        schema: None,
+        soft_limit: Millis(1),
+        hard_limit: Millis(1),
+        idle_limit: Millis(1),
+        cost_left: None,
+    }
+}
+
+/// Returns an iteration in whose prompt all of `WHOLE` has to be.
+fn demanding(role: Role) -> Forged {
+    let mut forged = Forged::new(&plan(Workflow::Tasks));
+    forged.begin(1, role);
+    let state: &mut RunState = forged.observer.state.as_mut().expect("it has begun");
+    state.feedback = vec![Feedback { text: "What failed.".into(), action: FailAction::Append }];
+    let text = "Mind the gap.".into();
+    let note = Note { at: Timestamp(0), by: None, text };
+    state.current.as_mut().expect("an iteration is open").notes.push(note);
+    let board = state.board.as_mut().expect("the list was read");
+    board.list.tasks[0].review.feedback = "Mend the edges.".into();
+    let constraint = "Never sleep.".into();
+    let memory = Memory {
+        active_constraints: vec![ActiveConstraint { constraint, source_iteration: None }],
+        ..Memory::default()
+    };
+    state.memory = Some(Box::new(memory));
+    forged
+}
+
+#[track_caller]
+fn check(role: Role, missing: &str, said: &str) {
+    let mut whole = demanding(role);
+    whole.observer.asked(&request(role, WHOLE), &whole.world);
+    whole.finds(None);
+    let mut forged = demanding(role);
+    assert!(WHOLE.contains(missing), "{missing}");
+    forged.observer.asked(&request(role, &WHOLE.replace(missing, "")), &forged.world);
+    forged.finds_that(Invariant::Prompts, said);
+}
+
+#[test]
+fn a_prompt_without_something_that_belongs_into_it_is_found() {
+    for role in [Role::Implement, Role::Fix] {
+        check(role, "ID: task-0", "a prompt without its task");
+        check(role, "Make the thing number 0.", "a prompt without its task");
+        check(role, "Thing number 0 is there", "a prompt without a criterion");
+        check(role, "What failed.", "a prompt without the feedback");
+        check(role, "Mend the edges.", "a prompt without what the review found");
+        check(role, "Mind the gap.", "a prompt without a note");
+        check(role, "Never sleep.", "a prompt without a constraint");
+    }
+    check(Role::Review, "It works", "a reviewer without the criteria");
+}
+
+#[test]
+fn a_prompt_over_its_budget_is_found() {
+    let cost = |name, tokens| SectionCost { name, tokens: Tokens(tokens), left_out: Vec::new() };
+    let mut fitting = demanding(Role::Implement);
+    let budget = vec![cost(SectionName::Task, 7_000), cost(SectionName::Skills, 1_000)];
+    fitting.observer.prompts.budget = budget;
+    fitting.observer.asked(&request(Role::Implement, WHOLE), &fitting.world);
+    fitting.finds(None);
+    let mut forged = demanding(Role::Implement);
+    let budget = vec![cost(SectionName::Task, 7_000), cost(SectionName::Skills, 1_001)];
+    forged.observer.prompts.budget = budget;
+    forged.observer.asked(&request(Role::Implement, WHOLE), &forged.world);
+    forged.finds_that(Invariant::Prompts, "a prompt of 8001 tokens, where 8000 are allowed");
+}
