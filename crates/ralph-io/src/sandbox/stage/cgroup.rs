@@ -4,11 +4,16 @@
 //! none can be made, root's cells have no such limit. Not here: limits that every process sets for
 //! itself.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::sandbox::Bounds;
+
+/// Where groups are, and which ones this process is in.
+const ROOT: &str = "/sys/fs/cgroup";
+const OWN: &str = "/proc/self/cgroup";
 
 /// The processes around a program: the one outside, bubblewrap, and the first one inside.
 const OUR_OWN: u64 = 3;
@@ -21,15 +26,28 @@ pub(super) fn enter(bounds: &Bounds) {
     if !rustix::process::geteuid().is_root() {
         return;
     }
+    if let Ok(own) = fs::read_to_string(OWN) {
+        enter_below(Path::new(ROOT), &own, bounds);
+    }
+}
+
+/// Makes the groups and enters them. Groups of the newer kind have all controllers in one
+/// directory, those of before each in its own.
+fn enter_below(root: &Path, own: &str, bounds: &Bounds) {
     let name = format!("ralph-{}", std::process::id());
+    let mut groups: BTreeMap<PathBuf, Vec<(&str, u64)>> = BTreeMap::new();
     for (controller, limit, most) in [
         ("pids", ["pids.max", "pids.max"], u64::from(bounds.pids) + OUR_OWN),
         ("memory", ["memory.max", "memory.limit_in_bytes"], bounds.memory),
     ] {
-        let Some((place, file)) = place(controller, limit) else { continue };
-        let directory = place.join(&name);
+        if let Some((place, file)) = place(root, own, controller, limit) {
+            groups.entry(place.join(&name)).or_default().push((file, most));
+        }
+    }
+    for (directory, limits) in groups {
+        let limit = |(file, most): &(&str, u64)| fs::write(directory.join(file), most.to_string());
         let made = fs::create_dir(&directory)
-            .and_then(|()| fs::write(directory.join(file), most.to_string()))
+            .and_then(|()| limits.iter().try_for_each(limit))
             .and_then(|()| join(&directory));
         if made.is_err() {
             let _ = fs::remove_dir(&directory);
@@ -50,7 +68,9 @@ pub(in crate::sandbox) fn clear() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let places = ["pids", "memory"].map(|controller| place(controller, ["", ""]));
+    let own = fs::read_to_string(OWN).unwrap_or_default();
+    let places =
+        ["pids", "memory"].map(|controller| place(Path::new(ROOT), &own, controller, ["", ""]));
     for (place, _) in places.into_iter().flatten() {
         for entry in fs::read_dir(place).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -62,11 +82,14 @@ pub(in crate::sandbox) fn clear() {
     }
 }
 
-/// Returns the group of this process for a controller, and the file for its limit: the newer one,
-/// or the one of before.
-fn place<'a>(controller: &str, [file, older]: [&'a str; 2]) -> Option<(PathBuf, &'a str)> {
-    let root = Path::new("/sys/fs/cgroup");
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+/// Returns the group that a process is in for a controller, and the file for its limit: the newer
+/// one, or the one of before.
+fn place<'a>(
+    root: &Path,
+    own: &str,
+    controller: &str,
+    [file, older]: [&'a str; 2],
+) -> Option<(PathBuf, &'a str)> {
     own.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
         let (_, names, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -80,4 +103,39 @@ fn place<'a>(controller: &str, [file, older]: [&'a str; 2]) -> Option<(PathBuf, 
         };
         names.is_empty().then(|| root.join(path)).filter(has_it).map(|place| (place, file))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::Counted;
+
+    #[test]
+    fn every_limit_is_set_whatever_kind_groups_are_of() {
+        let counted = Counted::Together;
+        let bounds = Bounds { pids: 7, counted, memory: 4096, tmp: 0, file: 0 };
+        let name = format!("ralph-{}", std::process::id());
+        for (own, places, files) in [
+            ("0::/x\n", ["x", "x"], ["pids.max", "memory.max"]),
+            (
+                "5:cpu,pids:/x\n4:memory:/y\n0::/z\n",
+                ["pids/x", "memory/y"],
+                ["pids.max", "memory.limit_in_bytes"],
+            ),
+        ] {
+            let root = tempfile::tempdir().expect("a directory");
+            for place in places {
+                let place = root.path().join(place);
+                fs::create_dir_all(&place).expect("made");
+                fs::write(place.join("cgroup.subtree_control"), "cpu memory pids\n").expect("made");
+            }
+            enter_below(root.path(), own, &bounds);
+            let limits = [0, 1].map(|at| {
+                let group = root.path().join(places[at]).join(&name);
+                assert!(group.join("tasks").exists(), "{own}: it is entered");
+                fs::read_to_string(group.join(files[at])).expect("a limit")
+            });
+            assert_eq!(limits, ["10", "4096"], "{own}");
+        }
+    }
 }
