@@ -381,9 +381,10 @@ fn a_finished_run_is_shown_again() {
     let Some(tmux) = Tmux::start(&sealed) else { return };
     tmux.ralph("log --tui");
     tmux.shows("replay x8");
-    // However far it has come by now, it shows the first iteration then.
-    for key in ["Right", "Left", "Left"] {
-        tmux.key(key);
+    // However far it has come by now, the end included, it shows the first iteration then.
+    tmux.key("Right");
+    for _ in 0..2 {
+        tmux.key("Left");
         tmux.shows("halted");
     }
     tmux.shows("Task parser: done");
