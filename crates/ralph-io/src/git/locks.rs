@@ -20,9 +20,21 @@ impl Git {
     /// Moves away the locks of a git that was ended together with the agent that had started it.
     /// The processes of an agent are gone before ralph looks at what it did.
     pub(super) fn free_locks(&self) {
-        let known = &self.locks;
-        let new = self.repository.locks().into_iter().filter(|lock| !known.contains(lock));
-        self.repository.set_locks_aside(new.map(|lock| lock.path).collect(), &self.directory);
+        self.locks_left();
+    }
+
+    /// Does the same, and takes what is left for somebody else's: no agent has made it.
+    pub(super) fn know_locks(&mut self) {
+        self.locks = self.locks_left();
+    }
+
+    fn locks_left(&self) -> Vec<Lock> {
+        let mut locks = self.repository.locks();
+        let new = locks.iter().filter(|lock| !self.locks.contains(lock));
+        let new = new.map(|lock| lock.path.clone()).collect();
+        let gone = self.repository.set_locks_aside(new, &self.directory);
+        locks.retain(|lock| !gone.contains(&lock.path));
+        locks
     }
 }
 

@@ -201,8 +201,7 @@ const OPERATION: &str = "Ralph-Operation: ";
 impl Vcs for Git {
     fn checkpoint(&mut self, mark: &Mark, depth: Depth) -> Result<Checkpoint, VcsError> {
         self.note_own_files();
-        self.free_locks();
-        self.locks = self.repository.locks();
+        self.know_locks();
         let head = self.repository.head()?;
         let tree = match depth {
             Depth::Head => None,

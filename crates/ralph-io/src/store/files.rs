@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,7 @@ use rustix::fs::OFlags;
 use serde::Serialize;
 
 use super::journal::Journal;
-use super::layout::{Layout, LayoutError, RunDir, write_json};
+use super::layout::{Layout, LayoutError, RunDir, write_json, write_json_in_passing};
 use super::plan::KeptPlan;
 use super::prompts;
 use super::tasks::Origin;
@@ -101,15 +102,16 @@ impl RunStore {
             cost_usd_micros: state.totals.usage.cost,
             tokens: state.totals.usage.tokens(),
         };
-        self.write(&[], "state.json", &view)
+        match &state.outcome {
+            None => self.write_in_passing(&[], "state.json", &view),
+            Some(_) => self.write(&[], "state.json", &view),
+        }
     }
 
     fn publish_active(&self, active: &Active) -> Result<(), StoreError> {
         let active = Active { pid: std::process::id(), started: self.began, ..active.clone() };
         let path = self.layout.active();
-        super::active::publish(&path, &active).map_err(|error| StoreError {
-            message: format!("cannot write `{}`: {error}", path.display()),
-        })
+        super::active::publish(&path, &active).map_err(|error| not_written(&path, &error))
     }
 
     fn publish_gates(
@@ -118,7 +120,7 @@ impl RunStore {
         results: &[GateResult],
     ) -> Result<(), StoreError> {
         let view = GatesView { version: 1, iteration, results };
-        self.write(&["logs", "validation"], &format!("iter-{iteration}.json"), &view)
+        self.write_in_passing(&["logs", "validation"], &format!("iter-{iteration}.json"), &view)
     }
 
     /// Returns the place of a view in the project's runtime directory.
@@ -142,9 +144,18 @@ impl RunStore {
         view: &impl Serialize,
     ) -> Result<(), StoreError> {
         let path = self.place(parts, name)?;
-        write_json(&path, view).map_err(|error| StoreError {
-            message: format!("cannot write `{}`: {error}", path.display()),
-        })
+        write_json(&path, view).map_err(|error| not_written(&path, &error))
+    }
+
+    /// Writes a view like [`Self::write`], without waiting for the disk: all of it is in the journal.
+    fn write_in_passing(
+        &self,
+        parts: &[&str],
+        name: &str,
+        view: &impl Serialize,
+    ) -> Result<(), StoreError> {
+        let path = self.place(parts, name)?;
+        write_json_in_passing(&path, view).map_err(|error| not_written(&path, &error))
     }
 }
 
@@ -226,6 +237,10 @@ impl Store for RunStore {
             View::Amendments { iteration, at, log } => self.log_amendments(*iteration, *at, log),
         }
     }
+}
+
+fn not_written(path: &Path, error: &io::Error) -> StoreError {
+    StoreError { message: format!("cannot write `{}`: {error}", path.display()) }
 }
 
 /// A log beyond this is moved aside when a run begins.

@@ -296,9 +296,18 @@ struct ProjectFile {
 
 /// Writes a value as JSON for people, replacing the file.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    atomic::replace(path, &pretty(value)?)
+}
+
+/// Writes a value like [`write_json`], without waiting for the disk.
+pub(crate) fn write_json_in_passing(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    atomic::replace_in_passing(path, &pretty(value)?)
+}
+
+fn pretty(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
-    atomic::replace(path, &text)
+    Ok(text)
 }
 
 /// Tries whether files can be made in a directory, or in the first one above it that is there.
