@@ -24,7 +24,7 @@ fn main() {
     let words: Vec<String> = std::env::args().collect();
     match words.get(1).map(String::as_str) {
         Some("agent") => return gaps::agent(),
-        Some("flood") => return flood::flood(words[2].parse().expect("a number of bytes")),
+        Some("print-flood") => return flood::flood(words[2].parse().expect("a number of bytes")),
         Some(_) | None => {}
     }
     start_up();

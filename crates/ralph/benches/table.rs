@@ -40,7 +40,9 @@ mod whole;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use row::Row;
 
@@ -73,8 +75,12 @@ fn main() {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["agent", ..] => return gaps::agent(),
-        ["flood", bytes, ..] => return flood::flood(bytes.parse().expect("a number of bytes")),
-        ["stream", megabytes, ..] => return streams::print(megabytes.parse().expect("megabytes")),
+        ["print-flood", bytes, ..] => {
+            return flood::flood(bytes.parse().expect("a number of bytes"));
+        }
+        ["print-stream", megabytes, ..] => {
+            return streams::print(megabytes.parse().expect("megabytes"));
+        }
         _ => {}
     }
     let markdown = words.windows(2).find(|pair| pair[0] == "--markdown").map(|pair| pair[1]);
@@ -91,6 +97,7 @@ fn main() {
         rows.push(row);
     };
     for (_, measure) in PARTS.iter().filter(|(name, _)| is_wanted(name)) {
+        settle();
         measure(&mut tell);
     }
     if words.contains(&"--build") {
@@ -102,6 +109,14 @@ fn main() {
     if let Some(file) = markdown {
         write_between_marks(&from_the_root(file), &text);
     }
+}
+
+/// Waits until the disk has what was written before, by whomever: a sync in what is measured would
+/// wait for that too.
+fn settle() {
+    // Without the program it is as it is.
+    let _ = Command::new("sync").status();
+    thread::sleep(Duration::from_secs(2));
 }
 
 /// cargo starts benchmarks in the directory of their crate.

@@ -30,7 +30,7 @@ pub(crate) fn peak_while_flooded(bytes: usize) -> (u64, Duration) {
     let sealed = Sealed::new(RALPH);
     let own = std::env::current_exe().expect("this program");
     let settings = json!({
-        "agent": { "command": own, "kind": "text", "flags": ["flood", bytes.to_string()] },
+        "agent": { "command": own, "kind": "text", "flags": ["print-flood", bytes.to_string()] },
         "preventSleep": false,
     });
     sealed.write(".ralph/settings.json", &settings.to_string());

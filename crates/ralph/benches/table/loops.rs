@@ -48,7 +48,7 @@ impl Blocks {
 
 /// The gap in a small repository.
 pub(crate) fn gap(tell: &mut dyn FnMut(Row)) {
-    let blocks = Blocks { rounds: 8, iterations: 12 };
+    let blocks = Blocks { rounds: 16, iterations: 12 };
     let place = Place::with_files(Landing::Nothing, Walls::None, 0);
     let [ours, bare] = blocks.beside_bare(&place);
     let what = "from one agent's end to the next one's start, nothing committed";

@@ -89,7 +89,7 @@ fn pipe(tell: &mut dyn FnMut(Row)) {
     let sealed = Sealed::new(RALPH);
     let own = std::env::current_exe().expect("this program");
     let script = format!(
-        "#!/bin/sh\ncase $1 in --version) echo '2.1.325 (Claude Code)';; *) exec {} stream {MEGABYTES};; esac\n",
+        "#!/bin/sh\ncase $1 in --version) echo '2.1.325 (Claude Code)';; *) exec {} print-stream {MEGABYTES};; esac\n",
         own.display()
     );
     let agent = sealed.bin().join("claude");
@@ -106,7 +106,7 @@ fn pipe(tell: &mut dyn FnMut(Row)) {
         assert_eq!(asked, 1, "the agent is asked once");
     };
     let mut cat = || {
-        let line = format!("{} stream {MEGABYTES} | cat >/dev/null", own.display());
+        let line = format!("{} print-stream {MEGABYTES} | cat >/dev/null", own.display());
         run(sealed.command("sh").args(["-c", &line]));
     };
     let [ours, cat] = in_turns(5, [&mut heard, &mut cat]).map(|times| Figure::Time(times.best()));
