@@ -46,6 +46,45 @@ fn the_locks_of_a_git_that_died_with_the_run_are_moved_away() {
     assert_eq!(sealed.subjects().len(), 5);
 }
 
+/// A git that kills whoever started it, once, when the agent's configuration is gone again.
+const DEADLY_GIT: &str = r#"#!/bin/sh
+PATH=${PATH#*:}
+if test -e ../die && ! grep -q mine .git/config; then
+    rm ../die
+    kill -KILL "$PPID"
+    exit 1
+fi
+exec git "$@"
+"#;
+
+#[test]
+fn what_was_put_back_before_a_death_is_told_by_whoever_goes_on() {
+    let sealed = repository();
+    let calls = json!([
+        { "when": { "iteration": 1 }, "do": [
+            { "write": { "path": "one.txt", "text": "1\n" } },
+            { "run": { "command": "git config core.hooksPath mine; touch ../die" } },
+            { "text": "One." }
+        ] },
+        { "do": [{ "write": { "path": "two.txt", "text": "2\n" } }, { "claim": "DONE" }] }
+    ]);
+    sealed.script(&calls, &json!({ "commit": "ralph" }));
+    sealed.write(".gitignore", "/.ralph/\n");
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.program("git", DEADLY_GIT);
+    let died = run(&sealed, &[]);
+    assert_eq!(died.code, None, "{}", died.stderr);
+    assert!(!sealed.read(".git/config").contains("mine"), "it died after it had put it back");
+    assert_eq!(sealed.events_of("observed").len(), 0, "it died before it could say so");
+    sealed.ralph(&["resume"]).expect_code(0);
+    let prompts = sealed.prompts();
+    let told = prompts.last().expect("a prompt");
+    assert!(told.contains("These files belong to git itself"), "{told}");
+    assert!(told.contains(".git/config"), "{told}");
+    assert_eq!(sealed.survivors(), [""; 0]);
+}
+
 #[test]
 fn an_answer_that_was_received_is_not_asked_for_again() {
     let sealed = sealed();
