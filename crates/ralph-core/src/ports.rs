@@ -142,6 +142,11 @@ pub trait Vcs {
         watched: &[Pattern],
     ) -> Result<Option<Observation>, VcsError>;
 
+    /// Keeps the tree of a checkpoint within reach, in place of the one that was held before: somebody
+    /// is asked for words only, and who cleans the repository meanwhile must not take away what is
+    /// gone back to. Where it cannot be held, only such a cleaning does harm.
+    fn hold(&mut self, mark: &Mark, to: &Checkpoint);
+
     /// Commits exactly the surveyed tree. If a commit with this mark is already there, it is
     /// returned and nothing is done.
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError>;

@@ -54,6 +54,9 @@ impl Engine<'_> {
         let prompt = held::with_notes(prompt, &notes);
         let request = self.request(ask, purpose.clone(), prompt, moment);
         let request = self.with_instructions(request)?;
+        if let Some(before) = self.to_go_back_to(&purpose) {
+            self.ports.vcs.hold(&self.mark(), &before);
+        }
         self.record(Event::Asked {
             ask,
             role: request.role,

@@ -5,7 +5,7 @@ use super::{Engine, EngineError, Trouble, ViewKind};
 use crate::asking::AskingEnd;
 use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use crate::choose;
-use crate::event::{Changes, Checkpoint, Event, History, Landed, meddled};
+use crate::event::{Changes, Checkpoint, Event, History, Landed, Purpose, meddled};
 use crate::gate::{GateResult, GateStatus, Severity};
 use crate::glob::Pattern;
 use crate::ids::{IterationNumber, Role};
@@ -245,6 +245,16 @@ impl Engine<'_> {
         };
         self.record(Event::Landed { landed: Landed::Heard { kept } })?;
         Ok(())
+    }
+
+    /// Returns what is gone back to when somebody has spoken who is asked for words only.
+    pub(super) fn to_go_back_to(&self, purpose: &Purpose) -> Option<Checkpoint> {
+        let current = self.state.current.as_ref()?;
+        match purpose {
+            Purpose::Work => None,
+            Purpose::Gate(_) => self.as_seen(),
+            Purpose::Message => current.unheard.clone().or_else(|| current.surveyed()),
+        }
     }
 
     /// Undoes what somebody did who was asked for words only. Returns the ref that keeps it.

@@ -119,7 +119,7 @@ impl Iteration {
     }
 
     /// Returns the state that is about to be committed, where git was asked.
-    pub(super) fn surveyed(&self) -> Option<Checkpoint> {
+    pub(crate) fn surveyed(&self) -> Option<Checkpoint> {
         self.landed.iter().find_map(|landed| match landed {
             Landed::Surveyed { tree, checked_out: Some(CheckedOut { head, branch }), .. } => {
                 let (head, branch) = (head.clone(), branch.clone());

@@ -58,6 +58,8 @@ impl Vcs for NoRepository {
         Ok(None)
     }
 
+    fn hold(&mut self, _: &Mark, _: &Checkpoint) {}
+
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
         if is_git(&order.command) {
             return Err(self.refusal());

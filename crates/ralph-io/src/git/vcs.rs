@@ -234,6 +234,14 @@ impl Vcs for Git {
         Ok(seen.map(|seen| Observation { meddling, ..seen }))
     }
 
+    fn hold(&mut self, mark: &Mark, to: &Checkpoint) {
+        if let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = to {
+            let name = format!("refs/ralph/asked/{}", mark.run);
+            let call = self.repository.git(&["update-ref", &name, tree]);
+            let _ = self.repository.commands.run(call);
+        }
+    }
+
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
         self.mend_own_files();
         let meddling = self.take_meddling();

@@ -59,6 +59,10 @@ impl Vcs for Shared {
         }))
     }
 
+    fn hold(&mut self, _mark: &Mark, _to: &Checkpoint) {
+        self.step();
+    }
+
     /// The tree is one file to the world, named `tree`.
     fn observe(
         &mut self,

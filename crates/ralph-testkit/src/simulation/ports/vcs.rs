@@ -108,6 +108,10 @@ impl Vcs for Port {
         Ok(seen)
     }
 
+    fn hold(&mut self, _mark: &Mark, _to: &Checkpoint) {
+        self.step();
+    }
+
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
         self.step();
         self.try_git(FaultKind::CommitFails)?;

@@ -73,6 +73,16 @@ pub(super) const CHEATS: &[Cheat] = &[
             message(stage, "echo y > own.txt; printf '#!/bin/sh\\n' > check.sh");
         }),
     },
+    Cheat {
+        name: "has git forget what it is to be undone to",
+        scene: Scene::Own(|stage| {
+            message(stage, "echo y > own.txt; git gc -q --prune=now");
+        }),
+    },
+    Cheat {
+        name: "has git forget it where it was asked for a verdict",
+        scene: Scene::Own(verdict),
+    },
     Cheat { name: "destroys the history: refs, log and objects", scene: Scene::Own(destroys) },
     row(
         "replaces or removes ralph's own refs",
@@ -183,6 +193,24 @@ fn message(stage: &Stage, deed: &str) {
     let bare = End { said: UNDONE, ..HELD };
     stage.check(&end, if stage.is_walled() { &HELD } else { &bare });
     assert_eq!(stage.made(), ["Add the a"]);
+    assert_eq!(stage.sealed.git(&["status", "--porcelain"]), "");
+    assert!(!stage.sealed.git(&["ls-tree", "-r", "--name-only", "HEAD"]).contains("own.txt"));
+}
+
+/// An agent that is asked whether the work is good, changes it, and has git forget the rest.
+fn verdict(stage: &Stage) {
+    let deed = "{ echo y > own.txt; git gc -q --prune=now; } 2>/dev/null; true";
+    let approved = json!({ "verdict": "approved", "feedback": "", "criteria": [] });
+    let calls = json!([
+        { "when": { "role": "review" },
+          "do": [{ "run": { "command": deed } }, { "verdict": approved }] },
+        { "do": [{ "write": { "path": "a.txt", "text": "x\n" } }, { "claim": "DONE" }] }
+    ]);
+    let gate = json!({ "name": "good", "kind": "spec", "agent": {} });
+    stage.script(&calls, json!({ "gates": [gate], "baseline": "off", "commit": "ralph" }));
+    let end = stage.ralph(&["run", "-p", "Make a.txt."]);
+    let bare = End { said: &["the reviewer of `good` changed files, which was undone"], ..HELD };
+    stage.check(&end, if stage.is_walled() { &HELD } else { &bare });
     assert_eq!(stage.sealed.git(&["status", "--porcelain"]), "");
     assert!(!stage.sealed.git(&["ls-tree", "-r", "--name-only", "HEAD"]).contains("own.txt"));
 }
