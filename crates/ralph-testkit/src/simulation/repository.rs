@@ -3,7 +3,7 @@
 //!
 //! Not here: when something is done to it, and what goes wrong with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ralph_core::event::{Changes, Checkpoint, CommitId, History, TreeId};
@@ -83,6 +83,10 @@ pub struct Repository {
     pub kept: BTreeMap<String, Kept>,
     /// The branches of shelved work, with the order they were made by.
     pub shelves: Vec<(ShelveOrder, usize)>,
+    /// The trees that checkpoints noted.
+    noted: BTreeSet<usize>,
+    /// The tree that is held while somebody is asked for words only.
+    held: Option<usize>,
 }
 
 impl Repository {
@@ -98,7 +102,27 @@ impl Repository {
             work,
             kept: BTreeMap::new(),
             shelves: Vec::new(),
+            noted: BTreeSet::new(),
+            held: None,
         }
+    }
+
+    /// Notes a tree as a checkpoint does.
+    pub fn note(&mut self, tree: &TreeId) {
+        self.noted.extend(tree_number(tree));
+    }
+
+    /// Holds the tree of a checkpoint in place of the one that was held.
+    pub fn hold(&mut self, to: &Checkpoint) {
+        self.held = Place::of(to, self).map(|place| place.tree);
+    }
+
+    /// Returns whether something leads to a tree, so that no cleaning takes it away.
+    pub fn is_within_reach(&self, tree: usize) -> bool {
+        self.held == Some(tree)
+            || self.noted.contains(&tree)
+            || self.commits.iter().any(|commit| commit.tree == tree)
+            || self.kept.values().any(|kept| kept.tree == tree)
     }
 
     /// Returns the number of the work tree.
@@ -296,4 +320,32 @@ pub fn commit_id(number: usize) -> CommitId {
 /// Returns the number of a commit.
 pub fn commit_number(CommitId(id): &CommitId) -> Option<usize> {
     id.strip_prefix("commit-")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_is_within_reach_while_something_leads_to_it() {
+        let mut repository = Repository::new(Tree::new());
+        let write = |repository: &mut Repository, text: &str| {
+            repository.work.insert("file".to_owned(), Content::text(text));
+            repository.now()
+        };
+        assert!(repository.is_within_reach(0), "a commit has it");
+        let [one, two] = ["one", "two"].map(|text| write(&mut repository, text));
+        assert!(!repository.is_within_reach(one) && !repository.is_within_reach(two));
+        let at = |tree| Checkpoint::Git {
+            head: Some(commit_id(0)),
+            branch: Some(MAIN.to_owned()),
+            tree: Some(tree_id(tree)),
+        };
+        repository.hold(&at(one));
+        assert!(repository.is_within_reach(one));
+        repository.hold(&at(two));
+        assert!(repository.is_within_reach(two) && !repository.is_within_reach(one));
+        repository.note(&tree_id(one));
+        assert!(repository.is_within_reach(one));
+    }
 }

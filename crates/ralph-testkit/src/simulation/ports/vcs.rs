@@ -10,6 +10,7 @@ use ralph_core::ports::{
 use ralph_core::secret::leak::Leak;
 
 use super::{GIT_FAILS, Port};
+use crate::simulation::observer::Invariant;
 use crate::simulation::plan::{CommitMode, FaultKind};
 use crate::simulation::repository::{Kept, Place, Repository, commit_id, tree_id, tree_number};
 
@@ -81,6 +82,9 @@ impl Vcs for Port {
             Depth::Head => None,
             Depth::Tree => tree,
         };
+        if let Some(tree) = &tree {
+            world.repository.note(tree);
+        }
         Ok(Checkpoint::Git { head, branch, tree })
     }
 
@@ -108,8 +112,9 @@ impl Vcs for Port {
         Ok(seen)
     }
 
-    fn hold(&mut self, _mark: &Mark, _to: &Checkpoint) {
+    fn hold(&mut self, _mark: &Mark, to: &Checkpoint) {
         self.step();
+        self.world.borrow_mut().repository.hold(to);
     }
 
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
@@ -146,6 +151,12 @@ impl Vcs for Port {
         let kept = {
             let mut world = self.world.borrow_mut();
             let place = Place::of(to, &world.repository);
+            if let Some(place) = &place
+                && !world.repository.is_within_reach(place.tree)
+            {
+                let said = "nothing leads to the tree that is gone back to";
+                self.observer.borrow_mut().accuse(Invariant::KeptFirst, said);
+            }
             place.and_then(|place| world.repository.go_back(&place, &kept_ref(mark)))
         };
         self.step();
