@@ -13,7 +13,7 @@ use ralph_core::secret::leak;
 
 use super::command::{Breath, Call, NotRun};
 use super::dirty::MERGE;
-use super::head::{AND_HEAD, Head};
+use super::head::{Head, and_head};
 use super::repository::is_within;
 use super::user_index::IndexLock;
 use super::vcs::{Git, trailers};
@@ -137,7 +137,7 @@ impl Git {
             message.to_owned()
         };
         call = match self.repository.commands.breath() {
-            Breath::One => call.within_script(AND_HEAD),
+            Breath::One => call.within_script(and_head()),
             Breath::Many => call,
         };
         match self.repository.commands.attempt(call.stdin(text.into_bytes())) {

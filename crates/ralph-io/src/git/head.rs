@@ -28,9 +28,11 @@ pub(super) struct Head {
 /// What says all of it.
 const HEAD_WORDS: [&str; 5] = ["rev-parse", "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD"];
 
-/// The same in a script, after another command. What that came to is what counts.
-pub(super) const AND_HEAD: &str = "{this} && { GIT_NO_REPLACE_OBJECTS=1 {git} rev-parse HEAD \
-     'HEAD^{tree}' --symbolic-full-name HEAD; true; }";
+/// Returns a script that asks the same after another command. What that came to is what counts.
+pub(super) fn and_head() -> String {
+    let words = HEAD_WORDS.map(|word| format!("'{word}'")).join(" ");
+    format!("{{this}} && {{ GIT_NO_REPLACE_OBJECTS=1 {{git}} {words}; true; }}")
+}
 
 impl Head {
     /// Reads what git says where there is a commit.
