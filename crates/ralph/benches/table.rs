@@ -55,10 +55,10 @@ type Part = fn(&mut dyn FnMut(Row));
 /// new ones where many were removed a moment ago, as every part does at its end.
 const PARTS: [(&str, Part); 14] = [
     ("gap", loops::gap),
-    ("history", loops::history),
     ("cells", loops::cells),
     ("tasks", loops::tasks),
     ("bash", loops::bash),
+    ("history", loops::history),
     ("start", starts::start),
     ("monitor", starts::monitor),
     ("guard", starts::guard),
