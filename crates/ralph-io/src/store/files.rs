@@ -103,7 +103,7 @@ impl RunStore {
             tokens: state.totals.usage.tokens(),
         };
         match &state.outcome {
-            None => self.write_in_passing(&[], "state.json", &view),
+            None => write_in_passing(&self.place(&[], "state.json")?, &view),
             Some(_) => self.write(&[], "state.json", &view),
         }
     }
@@ -120,7 +120,8 @@ impl RunStore {
         results: &[GateResult],
     ) -> Result<(), StoreError> {
         let view = GatesView { version: 1, iteration, results };
-        self.write_in_passing(&["logs", "validation"], &format!("iter-{iteration}.json"), &view)
+        let name = format!("iter-{iteration}.json");
+        write_in_passing(&self.place(&["logs", "validation"], &name)?, &view)
     }
 
     /// Returns the place of a view in the project's runtime directory.
@@ -145,17 +146,6 @@ impl RunStore {
     ) -> Result<(), StoreError> {
         let path = self.place(parts, name)?;
         write_json(&path, view).map_err(|error| not_written(&path, &error))
-    }
-
-    /// Writes a view like [`Self::write`], without waiting for the disk: all of it is in the journal.
-    fn write_in_passing(
-        &self,
-        parts: &[&str],
-        name: &str,
-        view: &impl Serialize,
-    ) -> Result<(), StoreError> {
-        let path = self.place(parts, name)?;
-        write_json_in_passing(&path, view).map_err(|error| not_written(&path, &error))
     }
 }
 
@@ -237,6 +227,11 @@ impl Store for RunStore {
             View::Amendments { iteration, at, log } => self.log_amendments(*iteration, *at, log),
         }
     }
+}
+
+/// Writes a view without waiting for the disk: all of it is in the journal.
+fn write_in_passing(path: &Path, view: &impl Serialize) -> Result<(), StoreError> {
+    write_json_in_passing(path, view).map_err(|error| not_written(path, &error))
 }
 
 fn not_written(path: &Path, error: &io::Error) -> StoreError {
