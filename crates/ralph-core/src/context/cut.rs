@@ -210,14 +210,24 @@ impl SectionCut {
         };
         self.size -= self.chars[at][next];
         if gone == 0 {
-            // The note about a block is longest when all of it is gone; a bound is enough.
-            self.size += self.note_of(at, count).chars().count() + NOTE.chars().count() + 2;
+            self.size += self.longest_note_of(at) + NOTE.chars().count() + 2;
         }
         if gone + 1 == count {
             self.size -= block.heading.chars().count() + AROUND_BLOCK;
         }
         self.gone[at] += 1;
         true
+    }
+
+    /// Returns the characters that the note about a block has at most, however much of it is gone.
+    fn longest_note_of(&self, at: usize) -> usize {
+        let block = &self.section.blocks[at];
+        let count = block.pieces.len();
+        let longest = match &block.label {
+            Label::Counted(name) => format!("{name} ({count} of {count})"),
+            Label::Named(_) => self.note_of(at, count),
+        };
+        longest.chars().count()
     }
 
     /// Names the first `gone` pieces of a block that go.
