@@ -87,6 +87,7 @@ fn is_put_right(change: &TaskChange, edited: &TaskList) -> bool {
         | TaskChange::SetAttempts { .. }
         | TaskChange::SetNotes { .. }
         | TaskChange::Add { .. }
+        | TaskChange::Insert { .. }
         | TaskChange::Modify { .. }
         | TaskChange::Remove { .. } => false,
     }

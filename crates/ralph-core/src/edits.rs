@@ -86,7 +86,7 @@ pub fn changes(from: &TaskList, to: &TaskList) -> Vec<TaskChange> {
         match places.get(&task.id) {
             Some(old) => differences(old, task, &mut changes),
             None => changes
-                .push(TaskChange::Add { task: Box::new(task.clone()), after: after.cloned() }),
+                .push(TaskChange::Insert { task: Box::new(task.clone()), after: after.cloned() }),
         }
         after = Some(&task.id);
     }
@@ -102,8 +102,14 @@ pub fn changes_of(
     then: &[TaskChange],
     ids: &BTreeSet<TaskId>,
 ) -> Option<Vec<TaskChange>> {
-    let comes_or_goes =
-        |it: &TaskChange| matches!(it, TaskChange::Add { .. } | TaskChange::Remove { .. });
+    let comes_or_goes = |it: &TaskChange| match it {
+        TaskChange::Add { .. } | TaskChange::Insert { .. } | TaskChange::Remove { .. } => true,
+        TaskChange::SetStatus { .. }
+        | TaskChange::SetAttempts { .. }
+        | TaskChange::SetReview { .. }
+        | TaskChange::SetNotes { .. }
+        | TaskChange::Modify { .. } => false,
+    };
     if from.tasks.len() != to.tasks.len() || then.iter().any(comes_or_goes) {
         return None;
     }
@@ -292,12 +298,14 @@ mod tests {
         to.tasks[2].title = "other".into();
         to.tasks.insert(1, task("new", TaskStatus::Pending));
         to.tasks.remove(3);
+        to.tasks.insert(0, task("first", TaskStatus::Skipped));
+        to.tasks.push(task("last", TaskStatus::Pending));
         let mut from = known();
+        from.tasks[0].order = Some(4);
+        to.tasks[1].order = Some(4);
         for change in changes(&from.clone(), &to) {
             from.apply(&change).expect("possible");
         }
-        // What has no order of its own gets that of its place.
-        to.tasks[1].order = from.tasks[1].order;
         assert_eq!(from, to);
         assert_eq!(changes(&to, &to), []);
     }

@@ -104,7 +104,7 @@ fn within_measure(
     let mut left = most;
     let mut surplus = Vec::new();
     let kept = changes.iter().filter(|change| match change {
-        TaskChange::Add { task, .. } => {
+        TaskChange::Add { task, .. } | TaskChange::Insert { task, .. } => {
             let fits = left > 0;
             left = left.saturating_sub(1);
             if !fits {
@@ -143,6 +143,7 @@ pub(super) fn noted(
         | TaskChange::SetAttempts { .. }
         | TaskChange::SetReview { .. }
         | TaskChange::Add { .. }
+        | TaskChange::Insert { .. }
         | TaskChange::Modify { .. }
         | TaskChange::Remove { .. } => None,
     });

@@ -51,6 +51,13 @@ pub enum TaskChange {
         /// The task it comes after in the file; without one it is the last.
         after: Option<TaskId>,
     },
+    /// A task is put where it stands in another list, just as it is there.
+    Insert {
+        /// The task.
+        task: Box<Task>,
+        /// The task it comes after; without one it is the first.
+        after: Option<TaskId>,
+    },
     /// What a task says changes.
     Modify {
         /// The task.
@@ -122,7 +129,7 @@ impl TaskChange {
             | Self::SetNotes { task, .. }
             | Self::Modify { task, .. }
             | Self::Remove { task } => task,
-            Self::Add { task, .. } => &task.id,
+            Self::Add { task, .. } | Self::Insert { task, .. } => &task.id,
         }
     }
 }
@@ -140,10 +147,16 @@ impl TaskList {
                 let at = self.place(task)?;
                 self.tasks.remove(at);
             }
+            TaskChange::Insert { task, after } => {
+                self.is_free(&task.id)?;
+                let at = match after {
+                    Some(after) => self.place(after)? + 1,
+                    None => 0,
+                };
+                self.tasks.insert(at, Task::clone(task));
+            }
             TaskChange::Add { task, after } => {
-                if self.place(&task.id).is_ok() {
-                    return Err(ChangeError::TakenId(task.id.clone()));
-                }
+                self.is_free(&task.id)?;
                 let (at, order) = match after {
                     Some(after) => {
                         let before = self.place(after)?;
@@ -168,7 +181,7 @@ impl TaskList {
                 |id: &TaskId| is_there.get(id).copied().unwrap_or_else(|| self.place(id).is_ok());
             let unknown = |id: &TaskId| Err(ChangeError::UnknownTask(id.clone()));
             match change {
-                TaskChange::Add { task, after } => {
+                TaskChange::Add { task, after } | TaskChange::Insert { task, after } => {
                     if there(&task.id) {
                         return Err(ChangeError::TakenId(task.id.clone()));
                     }
@@ -199,6 +212,13 @@ impl TaskList {
     pub fn place(&self, id: &TaskId) -> Result<usize, ChangeError> {
         let place = self.tasks.iter().position(|task| task.id == *id);
         place.ok_or_else(|| ChangeError::UnknownTask(id.clone()))
+    }
+
+    fn is_free(&self, id: &TaskId) -> Result<(), ChangeError> {
+        match self.place(id) {
+            Ok(_) => Err(ChangeError::TakenId(id.clone())),
+            Err(_) => Ok(()),
+        }
     }
 
     fn find(&mut self, id: &TaskId) -> Result<&mut Task, ChangeError> {

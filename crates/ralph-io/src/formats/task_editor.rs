@@ -49,7 +49,7 @@ impl Document {
                 self.list.apply(change)?;
                 self.remove(at);
             }
-            TaskChange::Add { task, .. } => {
+            TaskChange::Add { task, .. } | TaskChange::Insert { task, .. } => {
                 self.list.apply(change)?;
                 let at = self.list.place(&task.id)?;
                 self.add(at);
@@ -93,14 +93,18 @@ impl Document {
     fn add(&mut self, at: usize) {
         let dialect = self.places.dialect;
         let task = &self.list.tasks[at];
-        let (range, before, object, after) = if let Some(before) = at.checked_sub(1) {
-            let place = &self.places.tasks[before];
+        // It looks like the one before it, and the first like the one behind it.
+        let beside = self.places.tasks.get(at.saturating_sub(1));
+        let (range, before, object, after) = if let Some(place) = beside {
             let members = json_text::members(&self.text, place);
             let form = Form::of(&self.text, place, &members);
             let has = |field| members.iter().any(|it| dialect.calls(field, &it.key));
             let object = form.object(dialect, task, has);
-            let before = format!(",{}", lead(&self.text, place.start));
-            (place.end..place.end, before, object, String::new())
+            let between = format!(",{}", lead(&self.text, place.start));
+            match at {
+                0 => (place.start..place.start, String::new(), object, between),
+                _ => (place.end..place.end, between, object, String::new()),
+            }
         } else {
             // The only one: what the brackets hold is white space.
             let members = json_text::members(&self.text, &self.places.root);

@@ -221,7 +221,10 @@ fn is_told_by_journal(change: &TaskChange) -> bool {
         | TaskChange::SetAttempts { .. }
         | TaskChange::SetReview { .. }
         | TaskChange::SetNotes { .. } => true,
-        TaskChange::Add { .. } | TaskChange::Modify { .. } | TaskChange::Remove { .. } => false,
+        TaskChange::Add { .. }
+        | TaskChange::Insert { .. }
+        | TaskChange::Modify { .. }
+        | TaskChange::Remove { .. } => false,
     }
 }
 

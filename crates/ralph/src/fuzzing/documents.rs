@@ -245,14 +245,17 @@ fn tasks(bytes: &[u8]) {
         ..Task::new("T-new \u{e9}", "New")
     };
     let after = list.tasks.first().map(|task| task.id.clone());
+    let first = TaskChange::Insert { task: Box::new(new.clone()), after: None };
     let add = TaskChange::Add { task: Box::new(new), after };
-    let mut changed = reread();
-    if changed.apply(std::slice::from_ref(&add)).is_ok() {
-        read_as_told(&changed, &add);
-        let remove = TaskChange::Remove { task: TaskId("T-new \u{e9}".to_owned()) };
-        changed.apply(std::slice::from_ref(&remove)).expect("it was just added");
-        read_as_told(&changed, &remove);
-        assert_eq!(changed.list().tasks, list.tasks, "what was added and removed is gone");
+    for add in [add, first] {
+        let mut changed = reread();
+        if changed.apply(std::slice::from_ref(&add)).is_ok() {
+            read_as_told(&changed, &add);
+            let remove = TaskChange::Remove { task: TaskId("T-new \u{e9}".to_owned()) };
+            changed.apply(std::slice::from_ref(&remove)).expect("it was just added");
+            read_as_told(&changed, &remove);
+            assert_eq!(changed.list().tasks, list.tasks, "what was added and removed is gone");
+        }
     }
 }
 

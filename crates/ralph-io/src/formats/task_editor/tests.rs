@@ -282,6 +282,36 @@ fn a_new_task_looks_like_its_neighbor() {
 }
 
 #[test]
+fn a_task_that_is_put_first_looks_like_the_one_behind_it() {
+    let insert = [TaskChange::Insert { task: Box::new(new_task("NEW")), after: None }];
+    check(
+        PLAN,
+        &insert,
+        &expect![[r#"
+        +      "id": "NEW",
+        +      "title": "New",
+        +      "description": "What is wanted.",
+        +      "status": "pending",
+        +      "acceptance_criteria": [
+        +        "one",
+        +        "two"
+        +      ],
+        +      "depends_on": []
+        +    },
+        +    {
+    "#]],
+    );
+    check(
+        r#"{"tasks":[{"id":"T1","title":"t","description":"d","acceptance_criteria":["x"]}]}"#,
+        &insert,
+        &expect![[r#"
+            -{"tasks":[{"id":"T1","title":"t","description":"d","acceptance_criteria":["x"]}]}
+            +{"tasks":[{"id":"NEW","title":"New","description":"What is wanted.","status":"pending","acceptance_criteria":["one","two"]},{"id":"T1","title":"t","description":"d","acceptance_criteria":["x"]}]}
+        "#]],
+    );
+}
+
+#[test]
 fn a_first_task_looks_like_its_file() {
     let add = [TaskChange::Add { task: Box::new(new_task("NEW")), after: None }];
     check(
@@ -492,6 +522,12 @@ fn change() -> impl Strategy<Value = TaskChange> {
             let task = Box::new(new_task(&format!("N{at}")));
             TaskChange::Add { task, after }
         }),
+        (0..9, prop::option::of(task()), prop::option::of(-3i64..9)).prop_map(
+            |(at, after, order)| {
+                let task = Task { order, ..new_task(&format!("N{at}")) };
+                TaskChange::Insert { task: Box::new(task), after }
+            }
+        ),
     ]
 }
 
