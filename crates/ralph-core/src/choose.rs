@@ -198,14 +198,16 @@ pub enum LeftWork {
 
 /// Chooses the next step.
 pub fn next(state: &RunState, moment: Moment) -> Step {
-    let is_open = state.completeness == Completeness::Open;
-    if is_open && (moment.stop == StopWish::Stop || state.control.stop.is_some()) {
-        return Step::Finish(Outcome::Interrupted);
-    }
     let step = match &state.current {
         None => between(state, moment),
         Some(current) => within(state, current, moment),
     };
+    let is_open = state.completeness == Completeness::Open;
+    // What has landed is closed first: it is a fact, and nobody waits for it.
+    let has_landed = matches!(step, Step::EndIteration(_));
+    if is_open && !has_landed && (moment.stop == StopWish::Stop || state.control.stop.is_some()) {
+        return Step::Finish(Outcome::Interrupted);
+    }
     match state.control.pause {
         Pause::Asked { .. } | Pause::Since { .. } if may_rest(state, &step) => Step::Rest,
         Pause::No | Pause::Asked { .. } | Pause::Since { .. } => step,
@@ -306,7 +308,7 @@ fn left_work(state: &RunState, board: &Board, task: &TaskId) -> LeftWork {
     }
 }
 
-fn is_file_behind(state: &RunState) -> bool {
+pub(crate) fn is_file_behind(state: &RunState) -> bool {
     state.board.as_ref().is_some_and(|board| board.file == FileState::Behind)
 }
 

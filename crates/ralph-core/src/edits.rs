@@ -21,6 +21,13 @@ pub struct Merged {
     pub put_back: Vec<String>,
 }
 
+impl Merged {
+    /// Returns the list that ralph knows, where nobody edited it.
+    pub fn unchanged(known: &TaskList) -> Self {
+        Self { list: known.clone(), taken: Vec::new(), put_back: Vec::new() }
+    }
+}
+
 /// Merges the list that is in the file with the one ralph knows.
 pub fn merge(known: &TaskList, found: &TaskList, current: Option<&TaskId>) -> Merged {
     let mut taken = Vec::new();

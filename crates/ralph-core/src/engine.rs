@@ -133,7 +133,14 @@ impl<'a> Engine<'a> {
         let mut engine = Self::new(state, ports);
         engine.is_unsure = true;
         let is_changed = recipe.is_some();
-        engine.record(Event::RunResumed { version, recipe: recipe.map(Box::new) })?;
+        let meanwhile = engine.changed_meanwhile();
+        let paths = meanwhile.as_ref().map_or(String::new(), |it| it.paths.join(", "));
+        engine.record(Event::RunResumed { version, recipe: recipe.map(Box::new), meanwhile })?;
+        if !paths.is_empty() {
+            engine.warn(format!(
+                "changed since the work was looked at, so the gates begin anew: {paths}"
+            ))?;
+        }
         engine.hear_old_wishes()?;
         if is_changed {
             engine.warn_of_agents()?;

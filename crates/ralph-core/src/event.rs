@@ -63,6 +63,9 @@ pub enum Event {
         version: String,
         /// The policies, where the user changed some.
         recipe: Option<Box<Recipe>>,
+        /// What became meanwhile of work that has not landed yet, where anything did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        meanwhile: Option<Meanwhile>,
     },
     /// The task list was read, or taken over again after somebody edited it.
     TasksRead {
@@ -252,6 +255,21 @@ pub struct Observation {
     /// What acts by itself later on; at most [`MOST_PLANTED`](crate::planted::MOST_PLANTED).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planted: Vec<Planted>,
+}
+
+/// What a work tree became while a run stood still.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meanwhile {
+    /// Everything in it.
+    pub tree: TreeId,
+    /// Whether it differs from the commit that is checked out.
+    pub changes: Changes,
+    /// What differs from what was seen before, but for the task list and its notes: paths from the
+    /// project directory, some of them.
+    pub paths: Vec<String>,
+    /// Files of git's own that were changed, and were put back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meddling: Vec<String>,
 }
 
 /// Returns what an agent is told that changed files of git's own.

@@ -6,6 +6,7 @@
 mod closing;
 mod controlled;
 mod iteration;
+mod resuming;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -30,11 +31,11 @@ use crate::planted::{MOST_PLANTED, Planted};
 use crate::reading::{Reply, Usage};
 use crate::recipe::{CommitPolicy, Recipe};
 use crate::review;
-use crate::scm;
 use crate::settle;
 use crate::task::Task;
 use crate::units::{Millis, Timestamp};
 
+pub use closing::{Ahead, Stands};
 pub use iteration::{Iteration, Observed};
 
 /// How many accounts of iterations are at hand for the next prompt.
@@ -225,22 +226,8 @@ impl RunState {
         self.count_wait(recorded);
         match &recorded.event {
             Event::RunStarted { .. } => return Err(misfit("the run has begun before")),
-            Event::RunResumed { recipe, version: _ } => {
-                // A run that ended by a decision gets a new chance; one that crashed goes on
-                // with what it had left.
-                if let (Some(_), Some(current)) = (self.outcome.take(), &mut self.current) {
-                    current.work.revive();
-                    current.gate.revive();
-                    match &current.message.end {
-                        Some(AskingEnd::Answered(reply))
-                            if scm::commit_message(&reply.text).is_some() => {}
-                        Some(_) | None => current.message = Asking::default(),
-                    }
-                }
-                if let Some(recipe) = recipe {
-                    self.recipe = (**recipe).clone();
-                }
-                self.control.begin_anew();
+            Event::RunResumed { recipe, meanwhile, version: _ } => {
+                self.resumed(recipe.as_deref(), meanwhile.as_ref());
             }
             Event::TasksRead { list, remarks: _ } => {
                 match &mut self.board {
@@ -330,8 +317,12 @@ impl RunState {
                     current.notes.append(&mut self.control.notes);
                 }
                 current.asking_mut(purpose).pending = Some(*ask);
-                if *purpose == Purpose::Message && current.unheard.is_none() {
-                    current.unheard = current.surveyed();
+                if current.unheard.is_none() {
+                    current.unheard = match purpose {
+                        Purpose::Work => None,
+                        Purpose::Gate(_) => self.seen_in(current),
+                        Purpose::Message => current.surveyed(),
+                    };
                 }
             }
             Event::Replied { ask, reply } => self.replied(current, *ask, reply, recorded.at),
@@ -344,15 +335,16 @@ impl RunState {
                 if let (Some(seen), None) = (observation, kept) {
                     self.count_commits(seen);
                 }
-                current.observed =
-                    Some(Observed { observation: observation.clone(), kept: kept.clone() });
+                let (observation, kept) = (observation.clone(), kept.clone());
+                current.observed = Some(Observed { observation, kept });
             }
             Event::GateChecked { result } => {
                 self.count_gate(result);
                 let tree = current.observed_tree().cloned();
                 self.note_green(result, tree);
                 current.gate = Asking::default();
-                current.gates.push(result.clone());
+                current.unheard = None;
+                current.gate_spoke(result.clone(), &self.recipe.gates);
             }
             Event::Judged { judgement } => current.judgement = Some((**judgement).clone()),
             Event::Landed { landed } => {

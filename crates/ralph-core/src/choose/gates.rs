@@ -64,7 +64,7 @@ pub(super) fn check(state: &RunState, current: &Iteration, moment: Moment) -> Op
     let (gate, spec, severity) = due(recipe, current.role, observation)
         .filter(|(_, gate, _)| !has_failed || gate.persistence == Persistence::Always)
         .find(|(_, gate, _)| current.gates.iter().all(|result| result.gate != gate.name))?;
-    let tree = observation.map(|observation| &observation.tree);
+    let tree = current.observed_tree();
     let is_green = tree.is_some() && state.green.get(&spec.name) == tree;
     Some(match (spec.reuse, &spec.check) {
         (Reuse::SameTree, _) if is_green => Step::Reuse { gate, severity },

@@ -137,7 +137,7 @@ proptest! {
             let event = match happening {
                 Happening::Asked(wish) => asked(&state, wish.clone()),
                 Happening::Paused => Event::Paused,
-                Happening::Resumed => Event::RunResumed { version: "0".into(), recipe: None },
+                Happening::Resumed => Event::RunResumed { version: "0".into(), recipe: None, meanwhile: None },
                 Happening::Iteration(role) => {
                     iterations += 1;
                     calls = 0;

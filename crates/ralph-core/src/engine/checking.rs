@@ -5,7 +5,9 @@ use super::{Engine, EngineError, Trouble, ViewKind};
 use crate::asking::AskingEnd;
 use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use crate::choose;
-use crate::event::{Changes, Checkpoint, Event, History, Landed, Purpose, meddled};
+use crate::event::{
+    Changes, Checkpoint, Event, History, Landed, Meanwhile, Purpose, UNCOMMITTED_FILES, meddled,
+};
 use crate::gate::{GateResult, GateStatus, Severity};
 use crate::glob::Pattern;
 use crate::ids::{IterationNumber, Role};
@@ -15,6 +17,7 @@ use crate::plan::PlanLook;
 use crate::ports::{Activity, GateOrder, Look, Observation, Survey, View};
 use crate::recipe::{CommitPolicy, PlanPart, Recipe, Uncommitted};
 use crate::review::{self, ReviewVerdict};
+use crate::run::Iteration;
 use crate::secret::leak;
 use crate::stuck::ErrorHasher;
 use crate::units::Millis;
@@ -77,6 +80,35 @@ impl Engine<'_> {
         }
     }
 
+    /// Returns what somebody made meanwhile of work that has not landed yet. It may have landed after
+    /// all, if the history went on. If git cannot tell, its trouble comes up again where it matters.
+    pub(super) fn changed_meanwhile(&mut self) -> Option<Meanwhile> {
+        let since = self.state.under_check()?;
+        let now = self.ports.vcs.observe(&since, &[]).ok()??;
+        let is_same_tree =
+            matches!(&since, Checkpoint::Git { tree, .. } if *tree == Some(now.tree.clone()));
+        let paths = now.files.iter().map(|file| &file.path).filter(|path| !self.is_document(path));
+        let paths: Vec<String> = paths.take(UNCOMMITTED_FILES).cloned().collect();
+        let is_other = !is_same_tree && (!paths.is_empty() || !self.is_judged());
+        let is_same = now.history == History::Same;
+        let Observation { tree, changes, meddling, .. } = now;
+        (is_same && is_other || !meddling.is_empty()).then_some(Meanwhile {
+            tree,
+            changes,
+            paths,
+            meddling,
+        })
+    }
+
+    fn is_document(&self, path: &str) -> bool {
+        let work = self.state.recipe.task_work();
+        work.is_some_and(|work| work.is_document(&self.state.project, path))
+    }
+
+    fn is_judged(&self) -> bool {
+        self.current(|current| current.judgement.is_some()) == Some(true)
+    }
+
     /// Runs a gate on what the run starts from.
     pub(super) fn baseline(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
         let result = self.run_gate(gate, severity, IterationNumber(0))?;
@@ -97,23 +129,12 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Returns the state in which the agent left everything, as far as it was looked at.
-    fn as_seen(&self) -> Option<Checkpoint> {
-        let seen = self.state.current.as_ref()?.observation()?;
-        let (head, branch) = match (&seen.checked_out, self.state.base.as_ref()?) {
-            (_, Checkpoint::None) => return None,
-            (Some(at), Checkpoint::Git { .. }) => (&at.head, &at.branch),
-            (None, Checkpoint::Git { head, branch, .. }) => (head, branch),
-        };
-        let (head, branch) = (head.clone(), branch.clone());
-        Some(Checkpoint::Git { head, branch, tree: Some(seen.tree.clone()) })
-    }
-
     /// Fails a gate that passed if what may not change was changed while it ran. Gates run what
     /// agents wrote; what that does to the tree has not been looked at.
     fn look_behind(&mut self, result: &mut GateResult) -> Result<(), Trouble> {
         let Recipe { protect, scope, .. } = &self.state.recipe;
-        let (Some(since), false, true) = (self.as_seen(), protect.is_empty(), scope.is_empty())
+        let (Some(since), false, true) =
+            (self.state.as_seen(), protect.is_empty(), scope.is_empty())
         else {
             return Ok(());
         };
@@ -180,7 +201,7 @@ impl Engine<'_> {
         let now = survey?.checked_out.as_ref()?;
         let current = self.state.current.as_ref()?;
         let is_back = current.landed.iter().any(|it| matches!(it, Landed::RolledBack { .. }));
-        let before = if is_back { current.checkpoint.clone() } else { self.as_seen() };
+        let before = if is_back { current.checkpoint.clone() } else { self.state.as_seen() };
         let is_ours = self.state.recipe.landing.is_history_ralphs();
         before.filter(|before| match before {
             Checkpoint::Git { head, branch, .. } => {
@@ -224,7 +245,7 @@ impl Engine<'_> {
     /// Notes what an agent said that was asked for the verdict of a gate. What it did to the
     /// tree and to the history is undone first: a verdict is words.
     pub(super) fn hear_verdict(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
-        if let Some(as_seen) = self.as_seen() {
+        if let Some(as_seen) = self.state.as_seen() {
             let name = &self.state.recipe.gates[gate].name;
             self.undo_strays(&format!("the reviewer of `{name}`"), &as_seen)?;
         }
@@ -252,7 +273,7 @@ impl Engine<'_> {
         let current = self.state.current.as_ref()?;
         match purpose {
             Purpose::Work => None,
-            Purpose::Gate(_) => self.as_seen(),
+            Purpose::Gate(_) => self.state.as_seen(),
             Purpose::Message => current.unheard.clone().or_else(|| current.surveyed()),
         }
     }
@@ -269,10 +290,17 @@ impl Engine<'_> {
         };
         let mut said = Vec::new();
         let mut kept = None;
+        // An end in between puts the list back, and that was nobody else.
+        let is_list_ours = self.current(Iteration::is_list_ours) == Some(true);
+        let is_ralphs = is_list_ours
+            && now.more_files == 0
+            && now.files.iter().all(|file| self.is_document(&file.path));
         if let Some(did) = did {
             kept = self.ports.vcs.rollback(&self.mark(), before)?;
             let place = kept_on(kept.as_deref());
-            said.push(format!("{did}, which was undone{place}"));
+            if !is_ralphs {
+                said.push(format!("{did}, which was undone{place}"));
+            }
         }
         if !now.meddling.is_empty() {
             let paths = now.meddling.join(", ");

@@ -11,6 +11,7 @@ use crate::judge::Verdict;
 use crate::ports::{ListOrder, Look, Moment, ShelveOrder, TasksFound, View};
 use crate::recipe::TaskWork;
 use crate::rules::Turn;
+use crate::run::Stands;
 use crate::settle::{self, FailedAttempt};
 use crate::shelf;
 use crate::task::TaskStatus;
@@ -111,27 +112,43 @@ impl Engine<'_> {
     }
 
     /// Leaves the task file as the run knows it. What an agent did to it in an iteration that was
-    /// cut short must not pass for a fact when the next run reads it.
+    /// cut short must not pass for a fact when the next run reads it, and neither must what a
+    /// landing wrote into it that did not get as far as its commit.
     pub(super) fn leave_list_right(&mut self) -> Result<(), EngineError> {
-        if !self.state.recipe.is_kept_by_agent() {
-            self.tasks_were_edited(Look::Content)?;
-            return Ok(());
-        }
+        let is_kept_by_agent = self.state.recipe.is_kept_by_agent();
         let is_unheard = self.current(|current| {
             matches!(current.work.end, Some(AskingEnd::Answered(_))) && current.judgement.is_none()
         });
-        if is_unheard == Some(true) {
+        if is_kept_by_agent && is_unheard == Some(true) {
             self.hear_claim()?;
         }
-        let (Some(work), Some(board)) = (self.work(), &self.state.board) else { return Ok(()) };
-        match self.ports.store.look_at_tasks(&work.file, &board.list, Look::Content) {
-            TasksFound::Same => Ok(()),
-            TasksFound::Edited(_) | TasksFound::Broken { .. } => {
-                let list = Box::new(board.list.clone());
-                self.record(Event::TasksRead { list, remarks: Vec::new() })?;
-                self.write_tasks()
+        let Some(work) = self.work() else { return Ok(()) };
+        if let Some(ahead) = self.state.list_ahead()
+            && self.ports.store.look_at_tasks(&work.file, &ahead.list, Look::Content)
+                == TasksFound::Same
+        {
+            return match ahead.stands {
+                Stands::Yes => Ok(()),
+                Stands::No => self.put_list_back(),
+            };
+        }
+        if !is_kept_by_agent {
+            self.tasks_were_edited(Look::Content)?;
+        } else if let Some(board) = &self.state.board {
+            match self.ports.store.look_at_tasks(&work.file, &board.list, Look::Content) {
+                TasksFound::Same => {}
+                TasksFound::Edited(_) | TasksFound::Broken { .. } => self.put_list_back()?,
             }
         }
+        if choose::is_file_behind(&self.state) { self.write_tasks() } else { Ok(()) }
+    }
+
+    /// Makes the task file say what the list says, whatever is in it.
+    fn put_list_back(&mut self) -> Result<(), EngineError> {
+        let Some(board) = &self.state.board else { return Ok(()) };
+        let list = Box::new(board.list.clone());
+        self.record(Event::TasksRead { list, remarks: Vec::new() })?;
+        self.write_tasks()
     }
 
     /// Puts the work on a branch of its own, with an account of why it failed.

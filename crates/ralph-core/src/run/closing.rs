@@ -6,10 +6,44 @@ use super::{Completeness, HANDOFFS, Iteration, RunState};
 use crate::ids::Role;
 use crate::judge::{Judgement, Verdict};
 use crate::memory::since::Attempted;
+use crate::ports::ListOrder;
 use crate::settle;
+use crate::task::TaskList;
 use crate::units::Timestamp;
 
+/// What a landing makes of the list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ahead {
+    /// The list.
+    pub list: TaskList,
+    /// Whether that is so whatever becomes of the rest of the landing.
+    pub stands: Stands,
+}
+
+/// Whether what a landing makes of the list is so whatever becomes of the rest of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stands {
+    /// The work is committed, and the list with it.
+    Yes,
+    /// The work may still be refused.
+    No,
+}
+
 impl RunState {
+    /// Returns what the landing under way makes of the list, which the file may say already.
+    pub fn list_ahead(&self) -> Option<Ahead> {
+        let (board, current) = (self.board.as_ref()?, self.current.as_ref()?);
+        let (work, task) = (self.recipe.task_work()?, current.task.as_ref()?);
+        let settled = settle::settle(work, board.log(task).failed, &board.list, current);
+        if settled.changes.is_empty() {
+            return None;
+        }
+        let order =
+            ListOrder { list: &board.list, changes: &settled.changes, touched: &board.touched };
+        let stands = if current.is_committed() { Stands::Yes } else { Stands::No };
+        Some(Ahead { list: order.outcome(), stands })
+    }
+
     /// Closes the open iteration: what it leaves is feedback, a changed list and, at best,
     /// completion.
     pub(super) fn close(&mut self, at: Timestamp) {

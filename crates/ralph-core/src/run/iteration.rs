@@ -7,8 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::asking::Asking;
 use crate::claim::{Claim, ClaimFile};
 use crate::control::Note;
-use crate::event::{CheckedOut, Checkpoint, Landed, Observation, Purpose, Recorded, TreeId};
-use crate::gate::GateResult;
+use crate::event::{
+    CheckedOut, Checkpoint, Landed, Meanwhile, Observation, Purpose, Recorded, TreeId,
+};
+use crate::gate::{Check, Gate, GateResult};
+use crate::handoff::{FileAction, FileTouched};
 use crate::ids::{IterationNumber, Role, TaskId};
 use crate::judge::{Feedback, Judgement};
 use crate::plan::PlanLook;
@@ -52,7 +55,8 @@ pub struct Iteration {
     pub judgement: Option<Judgement>,
     /// The question for a commit message.
     pub message: Asking,
-    /// The state in which everything was when it was asked, until it was seen to that it is still so.
+    /// The state in which everything was when somebody was last asked for words only, until it was
+    /// seen to that it is still so.
     #[serde(default)]
     pub unheard: Option<Checkpoint>,
     /// What the landing did so far.
@@ -104,7 +108,7 @@ impl Iteration {
         if let Some(claim) = &mut self.claim {
             claim.file = ClaimFile::Written;
         }
-        let is_committed = self.landed.iter().any(|it| matches!(it, Landed::Committed { .. }));
+        let is_committed = self.is_committed();
         self.landed.retain(|landed| match landed {
             Landed::ListWritten => false,
             Landed::Surveyed { .. } => is_committed,
@@ -116,6 +120,59 @@ impl Iteration {
             | Landed::Shelved { .. }
             | Landed::RolledBack { .. } => true,
         });
+    }
+
+    /// Takes in what became of the work tree while the run stood still. If more was changed than the
+    /// list, gates speak of it anew, and so does the judgement. The verdict of an agent was paid for,
+    /// and stays; so does what was refused before any gate. What somebody changes in a review is
+    /// undone, as what the reviewer changes is.
+    pub(super) fn look_again(&mut self, meanwhile: &Meanwhile, gates: &[Gate]) {
+        let is_work = !meanwhile.paths.is_empty();
+        if let Some(seen) = self.observed.as_mut().and_then(|it| it.observation.as_mut()) {
+            seen.tree = meanwhile.tree.clone();
+            let untold = meanwhile.meddling.iter().filter(|path| !seen.meddling.contains(path));
+            let untold: Vec<String> = untold.cloned().collect();
+            seen.meddling.extend(untold);
+            if is_work {
+                seen.changes = meanwhile.changes;
+            }
+            if self.role == Role::Review {
+                let action = FileAction::Modified;
+                let touched = |path: &String| FileTouched { path: path.clone(), action };
+                seen.files.extend(meanwhile.paths.iter().map(touched));
+            }
+        }
+        if !is_work {
+            return;
+        }
+        if self.role == Role::Review {
+            self.landed.retain(|it| !matches!(it, Landed::RolledBack { .. }));
+            return;
+        }
+        self.gates.retain(|result| {
+            let is_command = |gate: &&Gate| matches!(gate.check, Check::Command(_));
+            !gates.iter().filter(is_command).any(|gate| gate.name == result.gate)
+        });
+        self.judgement = None;
+    }
+
+    /// Takes in what a gate said. Whichever of them had to begin anew, they stand in their order.
+    pub(super) fn gate_spoke(&mut self, result: GateResult, gates: &[Gate]) {
+        let place = |name: &str| gates.iter().position(|gate| gate.name == name);
+        let own = place(&result.gate);
+        let behind = |it: &GateResult| own.is_some() && place(&it.gate) > own;
+        let at = self.gates.iter().position(behind).unwrap_or(self.gates.len());
+        self.gates.insert(at, result);
+    }
+
+    /// Returns whether ralph wrote the list after the agent that keeps it.
+    pub(crate) fn is_list_ours(&self) -> bool {
+        self.claim.as_ref().is_some_and(|claim| claim.file == ClaimFile::Written)
+    }
+
+    /// Returns whether the work is committed.
+    pub(super) fn is_committed(&self) -> bool {
+        self.landed.iter().any(|it| matches!(it, Landed::Committed { .. }))
     }
 
     /// Returns the state that is about to be committed, where git was asked.

@@ -151,7 +151,7 @@ fn a_run_is_one_trace_of_iterations_calls_gates_and_waits() {
 
 #[test]
 fn a_run_that_was_cut_off_goes_on_with_its_trace() {
-    let resumed = || Event::RunResumed { version: "0".into(), recipe: None };
+    let resumed = || Event::RunResumed { version: "0".into(), recipe: None, meanwhile: None };
     let mut events = vec![started(), begun(), asked(), resumed(), replied()];
     events.push(Event::IterationEnded { iteration: IterationNumber(1) });
     events.push(Event::RunEnded { outcome: Outcome::Interrupted });

@@ -10,10 +10,10 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use ralph_core::amend::Amended;
-use ralph_core::edits;
+use ralph_core::edits::{self, Merged};
 use ralph_core::ids::IterationNumber;
 use ralph_core::ports::{ListOrder, Look, StoreError, TasksError, TasksFound};
-use ralph_core::run::RunState;
+use ralph_core::run::{Ahead, RunState, Stands};
 use ralph_core::task::{TaskChange, TaskList};
 use ralph_core::text;
 use ralph_core::units::Timestamp;
@@ -300,7 +300,12 @@ pub fn put_right(layout: &Layout, state: &RunState) -> Result<Vec<String>, Tasks
     // What is wrong with a file that cannot be restored is told when it is opened.
     let Ok(mut file) = read else { return Ok(remarks) };
     let current = state.current.as_ref().and_then(|current| current.task.as_ref());
-    let merged = edits::merge(&board.list, file.list(), current);
+    let merged = match state.list_ahead().filter(|ahead| ahead.list == *file.list()) {
+        // What a landing wrote is nobody's edit, and holds if it got as far as its commit.
+        Some(Ahead { stands: Stands::Yes, .. }) => return Ok(remarks),
+        Some(Ahead { list: _, stands: Stands::No }) => Merged::unchanged(&board.list),
+        None => edits::merge(&board.list, file.list(), current),
+    };
     let changes = edits::changes(file.list(), &merged.list);
     if !changes.is_empty() {
         file.apply(&changes).map_err(|error| cannot(&error))?;

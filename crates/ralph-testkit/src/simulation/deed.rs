@@ -20,7 +20,7 @@ use ralph_core::units::Timestamp;
 use serde_json::json;
 
 use super::plan::{Act, Character, CommitMode, Plan, Workflow};
-use super::recipe::{PLAN, PROTECTED, TASKS, WORK};
+use super::recipe::{PLAN, PROTECTED, TASKS, WORK, task_id};
 use super::repository::{Content, Repository};
 
 /// What a reviewer means.
@@ -234,7 +234,7 @@ impl Scene<'_> {
     fn review_in_list(&mut self, meant: Meant) {
         let character = self.act.character;
         let cheats = matches!(character, Character::EditsList);
-        let salt = self.act.salt;
+        let (salt, planned) = (self.act.salt, self.plan.tasks.len());
         let mend = if character == Character::RejectsWithoutWords { "" } else { "Mend the edges." };
         self.edit_list(|task, list| {
             if let Some(task) = its(task, list) {
@@ -254,7 +254,7 @@ impl Scene<'_> {
                 }
             }
             if cheats {
-                scramble(list, salt);
+                scramble(list, salt, planned);
             }
         });
     }
@@ -463,11 +463,11 @@ impl Scene<'_> {
 
     fn cheat_in_list(&mut self) {
         use Character as C;
-        let salt = self.act.salt;
+        let (salt, planned) = (self.act.salt, self.plan.tasks.len());
         match self.act.character {
             C::DeletesList if self.is_work_wanted() => drop(self.repository.work.remove(TASKS)),
             C::BreaksList if self.is_work_wanted() => self.write(TASKS, "{"),
-            C::EditsList => self.edit_list(|_, list| scramble(list, salt)),
+            C::EditsList => self.edit_list(|_, list| scramble(list, salt, planned)),
             C::Approves => self.edit_list(|_, list| {
                 for task in &mut list.tasks {
                     task.status = TaskStatus::Done;
@@ -551,22 +551,22 @@ fn its<'a>(id: &TaskId, list: &'a mut TaskList) -> Option<&'a mut Task> {
     list.tasks.iter_mut().find(|task| task.id == *id)
 }
 
-/// Does to a list what nobody may do.
-fn scramble(list: &mut TaskList, salt: u32) {
-    let many = list.tasks.len();
-    let at = |offset: u32| (salt + offset) as usize % many.max(1);
+/// Does to a list what nobody may do. Whoever is asked twice, as nobody heard the first answer, does
+/// no more than once: what is changed goes by the ids of the plan, not by where tasks are by now.
+fn scramble(list: &mut TaskList, salt: u32, planned: usize) {
+    let at = |offset: u32| task_id((salt + offset) as usize % planned.max(1));
     let (first, second) = (at(0), at(1));
-    if let Some(task) = list.tasks.get_mut(first) {
+    if let Some(task) = its(&first, list) {
         task.acceptance_criteria = vec!["It exists".to_owned()];
         task.review.count = salt;
         task.attempts = 0;
     }
-    if let Some(task) = list.tasks.get_mut(second) {
+    if let Some(task) = its(&second, list) {
         task.status = TaskStatus::ALL[salt as usize % TaskStatus::ALL.len()];
         task.review.status = ReviewStatus::ALL[salt as usize % ReviewStatus::ALL.len()];
     }
-    if salt.is_multiple_of(3) && many > 1 {
-        list.tasks.remove(second);
+    if salt.is_multiple_of(3) && list.tasks.len() > 1 {
+        list.tasks.retain(|task| task.id != second);
     }
     if salt.is_multiple_of(2) {
         let id = format!("slipped-in-{salt}");

@@ -100,6 +100,7 @@ struct Watched {
     observed: Option<Observation>,
     gates: Vec<GateResult>,
     refused: bool,
+    committed: bool,
 }
 
 /// The one who looks on.
@@ -231,6 +232,7 @@ impl Observer {
                 observed: None,
                 gates: Vec::new(),
                 refused: false,
+                committed: false,
             });
         }
         let Some(watched) = &mut self.watched else { return };
@@ -247,12 +249,22 @@ impl Observer {
                 watched.open.retain(|(open, _)| *open != ask.0);
             }
             Event::Observed { observation, .. } => watched.observed.clone_from(observation),
-            Event::GateChecked { result } => watched.gates.push(result.clone()),
+            Event::RunResumed { meanwhile: Some(meanwhile), .. } => {
+                if let Some(seen) = &mut watched.observed {
+                    seen.tree = meanwhile.tree.clone();
+                }
+            }
+            // What a gate says anew counts.
+            Event::GateChecked { result } => {
+                watched.gates.retain(|it| it.gate != result.gate);
+                watched.gates.push(result.clone());
+            }
             Event::Landed { landed } => {
                 watched.refused |= matches!(landed, Landed::CommitRefused { .. });
+                watched.committed |= matches!(landed, Landed::Committed { .. });
             }
             Event::RunStarted { .. }
-            | Event::RunResumed { .. }
+            | Event::RunResumed { meanwhile: None, .. }
             | Event::TasksRead { .. }
             | Event::TasksWritten
             | Event::BaselineStarted { .. }

@@ -357,6 +357,8 @@ named! {
         StreamIsLost,
         /// A template of the project's own cannot be used.
         TemplateIsBroken,
+        /// A person changes a file before going on.
+        EditedByHand,
     }
 }
 

@@ -125,6 +125,14 @@ impl Repository {
             || self.kept.values().any(|kept| kept.tree == tree)
     }
 
+    /// Returns whether a file is in the work tree, or in a tree that something leads to.
+    pub fn has_anywhere(&self, path: &str) -> bool {
+        let has = |tree: &usize| self.trees.get(*tree).is_some_and(|tree| tree.contains_key(path));
+        let commits = self.commits.iter().map(|commit| commit.tree);
+        self.work.contains_key(path)
+            || commits.chain(self.kept.values().map(|kept| kept.tree)).any(|tree| has(&tree))
+    }
+
     /// Returns the number of the work tree.
     pub fn now(&mut self) -> usize {
         if let Some(at) = self.trees.iter().rposition(|tree| **tree == self.work) {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ralph_core::control::{Asked, Found, Wish, WishId};
-use ralph_core::event::{Purpose, Recorded};
+use ralph_core::event::{Event, Landed, Purpose, Recorded};
 use ralph_core::ids::Role;
 use ralph_core::plan::PlanLook;
 use ralph_core::ports::Request;
@@ -25,6 +25,9 @@ use super::tally::Tally;
 
 /// The first moment of every world.
 const BEGINNING: i64 = 1_700_000_000_000;
+
+/// Where a person changes files.
+pub const BY_HAND: &str = "by-hand/";
 
 /// A day.
 const DAY: i64 = 86_400_000;
@@ -83,6 +86,8 @@ pub struct World {
     pub plan_copy: Option<Content>,
     /// Whether files of git's own are changed.
     pub meddled: bool,
+    /// What a person last wrote.
+    pub by_hand: Option<u32>,
     /// The list as this process last wrote it.
     pub left_list: Option<Rc<TaskList>>,
     /// Whether the task file could not be written at some time.
@@ -151,6 +156,7 @@ impl World {
             repository: Repository::new(first_tree(plan)),
             plan_copy: None,
             meddled: false,
+            by_hand: None,
             left_list: None,
             list_failed: false,
             plan_failed: false,
@@ -177,6 +183,31 @@ impl World {
     pub fn mend(&mut self) {
         self.spent.append(&mut self.fired);
         self.stops = false;
+        let is_end = |it: &&Recorded| matches!(it.event, Event::RunEnded { .. });
+        let ends = u32::try_from(self.journal.iter().filter(is_end).count()).unwrap_or(u32::MAX);
+        if self.is_under_check() && self.happens(FaultKind::EditedByHand, ends) {
+            let text = format!("bad{} by hand", ends % 3);
+            self.repository.work.insert(format!("{BY_HAND}{ends}"), Content::text(text));
+            self.by_hand = Some(ends);
+        }
+    }
+
+    /// Returns whether a run ended with work that was looked at and has not landed. Where a gate
+    /// makes commits, or git says that it failed and did not, nobody can tell whether it has.
+    fn is_under_check(&self) -> bool {
+        let Plan { gates, faults, .. } = &self.plan;
+        if gates.iter().any(|gate| gate.commits)
+            || faults.iter().any(|fault| fault.kind == FaultKind::CommitFailsLate)
+        {
+            return false;
+        }
+        let is_over = |event: &Event| {
+            let is_committed = matches!(event, Event::Landed { landed: Landed::Committed { .. } });
+            is_committed || matches!(event, Event::IterationEnded { .. })
+        };
+        let last = self.journal.iter().rev().map(|recorded| &recorded.event);
+        let mut last = last.take_while(|event| !is_over(event));
+        last.any(|event| matches!(event, Event::Observed { .. }))
     }
 
     /// Returns whether something goes wrong in an iteration, for as long as nobody mends it.

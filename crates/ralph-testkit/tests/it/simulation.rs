@@ -88,6 +88,14 @@ fn rare() -> Vec<Plan> {
         with(FaultKind::ShelveFails, Character::Lazy),
         Plan { workflow: build, ..with(FaultKind::PlanIsMissing, Character::Honest) },
         Plan { workflow: build, ..with(FaultKind::PlanIsReadOnly, Character::DeletesPlan) },
+        with(FaultKind::HookRefuses, Character::Honest),
+        Plan {
+            faults: [FaultKind::SurveyFails, FaultKind::EditedByHand]
+                .map(|kind| Fault { kind, at: 1 })
+                .into(),
+            resumes: 1,
+            ..least.clone()
+        },
     ];
     let lost = with(FaultKind::StreamIsLost, Character::Honest);
     plans.extend((1..40).map(|step| Plan { deaths: vec![step], ..lost.clone() }));

@@ -9,7 +9,7 @@ use super::{Invariant, Observer, Watched, are_green};
 use crate::simulation::plan::CommitMode;
 use crate::simulation::recipe::{PLAN, PROTECTED, TASKS};
 use crate::simulation::repository::{Commit, Content, Kept, Place, Repository, Tree, tree_number};
-use crate::simulation::world::World;
+use crate::simulation::world::{BY_HAND, World};
 
 /// Returns whether a path is ralph's own to write.
 fn is_document(world: &World, path: &str) -> bool {
@@ -68,7 +68,7 @@ impl Observer {
             let task = watched.task.as_ref().and_then(|id| self.list.as_ref()?.task(id));
             task.is_some_and(|task| task.description.contains(path))
         };
-        for path in &changed {
+        for path in changed.iter().filter(|path| !path.starts_with(BY_HAND)) {
             let is_protected = recipe.protect.iter().any(|it| it.matches(path));
             let is_outside =
                 !recipe.scope.is_empty() && !recipe.scope.iter().any(|it| it.matches(path));
@@ -132,6 +132,11 @@ impl Observer {
         if !world.repository.work.contains_key("README.md") {
             self.accuse(Invariant::NothingLost, "a file of the user's is gone");
         }
+        if let Some(number) = world.by_hand
+            && !world.repository.has_anywhere(&format!("{BY_HAND}{number}"))
+        {
+            self.accuse(Invariant::NothingLost, "what a person wrote is nowhere");
+        }
         let lost =
             (0..world.repository.commits.len()).find(|at| !world.repository.is_reachable(*at));
         if let Some(lost) = lost {
@@ -192,7 +197,7 @@ fn is_kept(watched: &Watched, kept: Option<&str>, world: &World) -> Result<(), S
     // A plan that was lost is put back before.
     let is_that = |kept: &Kept| {
         let tree = world.repository.tree(kept.tree);
-        differing(world, &tree, &left).iter().all(|path| path == PLAN)
+        differing(world, &tree, &left).iter().all(|path| path == PLAN || path.starts_with(BY_HAND))
     };
     if kept.is_none() || !world.repository.kept.values().any(is_that) {
         return Err("what a rollback removed is on no ref".to_owned());

@@ -231,12 +231,20 @@ impl Observer {
         Ok(())
     }
 
-    /// When a run ends, the file says what the run knows.
+    /// When a run ends, the file says what the run knows. What is committed is known, even if the
+    /// iteration is still open.
     pub(super) fn see_file(&mut self, world: &World) {
         let Some(list) = &self.list else { return };
+        let repository = &world.repository;
+        let committed = repository.head_tree();
+        let is_committed = self.watched.as_ref().is_some_and(|watched| watched.committed);
+        let known = match committed.get(TASKS) {
+            Some(Content::List(list)) if is_committed => list,
+            Some(_) | None => list,
+        };
         let is_same = matches!(
-            world.repository.work.get(TASKS),
-            Some(Content::List(file)) if *file == *list
+            repository.work.get(TASKS),
+            Some(Content::List(file)) if *file == *known
         );
         if !is_same && !world.list_failed {
             self.accuse(Invariant::Transitions, "the file does not say what the run knows");

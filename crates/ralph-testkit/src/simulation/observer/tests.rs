@@ -385,6 +385,16 @@ fn what_is_lost_is_found() {
     commit.world.repository.head = Some(0);
     commit.tell(Event::RunEnded { outcome: Outcome::Interrupted });
     commit.finds(Some(Invariant::NothingLost));
+
+    for (is_there, found) in [(true, None), (false, Some(Invariant::NothingLost))] {
+        let mut edit = Forged::new(&plan(Workflow::Prompt));
+        edit.world.by_hand = Some(1);
+        if is_there {
+            edit.world.repository.work.insert("by-hand/1".into(), Content::text("bad1"));
+        }
+        edit.tell(Event::RunEnded { outcome: Outcome::Interrupted });
+        edit.finds(found);
+    }
 }
 
 #[test]

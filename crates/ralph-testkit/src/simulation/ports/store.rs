@@ -76,11 +76,11 @@ impl Store for Port {
 
     fn look_at_tasks(&mut self, path: &Path, known: &TaskList, _look: Look) -> TasksFound {
         self.step();
-        match self.world.borrow().repository.work.get(TASKS) {
-            Some(Content::List(list)) if **list == *known => TasksFound::Same,
-            Some(Content::List(list)) => TasksFound::Edited(Box::new((**list).clone())),
-            Some(Content::Text(_)) => TasksFound::Broken { message: "it is no list".to_owned() },
-            None => TasksFound::Broken { message: format!("no task file `{}`", path.display()) },
+        let world = self.world.borrow();
+        match (world.repository.work.get(TASKS), &world.left_list) {
+            // What is as this process left it is not read anew.
+            (Some(Content::List(there)), Some(left)) if Rc::ptr_eq(there, left) => TasksFound::Same,
+            (there, _) => found(there, path, known),
         }
     }
 
@@ -177,5 +177,15 @@ impl Store for Port {
     fn publish(&mut self, _view: &View<'_>) -> Result<(), StoreError> {
         self.step();
         if self.fails(FaultKind::ViewsFail) { Err(full()) } else { Ok(()) }
+    }
+}
+
+/// Returns what a look at the task file finds.
+fn found(there: Option<&Content>, path: &Path, known: &TaskList) -> TasksFound {
+    match there {
+        Some(Content::List(list)) if **list == *known => TasksFound::Same,
+        Some(Content::List(list)) => TasksFound::Edited(Box::new((**list).clone())),
+        Some(Content::Text(_)) => TasksFound::Broken { message: "it is no list".to_owned() },
+        None => TasksFound::Broken { message: format!("no task file `{}`", path.display()) },
     }
 }

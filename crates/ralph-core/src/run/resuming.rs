@@ -1,0 +1,81 @@
+//! Going on after a death or an end, folded into the state.
+
+use super::{Asking, AskingEnd, Iteration, RunState};
+use crate::event::{Checkpoint, Landed, Meanwhile};
+use crate::gate::Gate;
+use crate::judge::Landing;
+use crate::recipe::Recipe;
+use crate::scm;
+
+impl RunState {
+    /// Takes in that the run goes on, with other policies perhaps, over a work tree that
+    /// may have become another meanwhile.
+    pub(super) fn resumed(&mut self, recipe: Option<&Recipe>, meanwhile: Option<&Meanwhile>) {
+        // A run that ended by a decision gets a new chance; one that crashed goes on with what it
+        // had left.
+        if let (Some(_), Some(current)) = (self.outcome.take(), &mut self.current) {
+            current.work.revive();
+            current.gate.revive();
+            match &current.message.end {
+                Some(AskingEnd::Answered(reply)) if scm::commit_message(&reply.text).is_some() => {}
+                Some(_) | None => current.message = Asking::default(),
+            }
+        }
+        if let (Some(meanwhile), Some(current)) = (meanwhile, &mut self.current) {
+            current.look_again(meanwhile, &self.recipe.gates);
+        }
+        if let Some(recipe) = recipe {
+            self.take_recipe(recipe);
+        }
+        self.control.begin_anew();
+    }
+
+    /// Takes over other policies. A gate that was changed has not spoken yet.
+    fn take_recipe(&mut self, recipe: &Recipe) {
+        let old = std::mem::replace(&mut self.recipe, recipe.clone());
+        let is_same = |name: &str| gate(&old, name) == gate(recipe, name);
+        self.green.retain(|name, _| is_same(name));
+        if let Some(current) = &mut self.current
+            && current.judgement.is_none()
+        {
+            current.gates.retain(|result| is_same(&result.gate));
+        }
+    }
+
+    /// Returns the state in which the agent left everything, as far as it was looked at.
+    pub(crate) fn as_seen(&self) -> Option<Checkpoint> {
+        self.seen_in(self.current.as_ref()?)
+    }
+
+    /// Returns the state in which the agent of an iteration left everything.
+    pub(super) fn seen_in(&self, current: &Iteration) -> Option<Checkpoint> {
+        let seen = current.observation()?;
+        let (head, branch) = match (&seen.checked_out, self.base.as_ref()?) {
+            (_, Checkpoint::None) => return None,
+            (Some(at), Checkpoint::Git { .. }) => (&at.head, &at.branch),
+            (None, Checkpoint::Git { head, branch, .. }) => (head, branch),
+        };
+        let (head, branch) = (head.clone(), branch.clone());
+        Some(Checkpoint::Git { head, branch, tree: Some(seen.tree.clone()) })
+    }
+
+    /// Returns the state that gates are at work on, or that is about to land. Where somebody was
+    /// asked for words only, everything goes back to what was seen before that.
+    pub(crate) fn under_check(&self) -> Option<Checkpoint> {
+        let current = self.current.as_ref().filter(|current| current.unheard.is_none())?;
+        let is_back = |it: &Landed| matches!(it, Landed::RolledBack { .. });
+        let is_heard = |it: &Landed| matches!(it, Landed::Heard { .. });
+        let has_begun = !current.landed.iter().all(|it| is_heard(it) || is_back(it));
+        let is_to_land = match &current.judgement {
+            None => true,
+            Some(judgement) => judgement.landing == Landing::Commit && !has_begun,
+        };
+        let is_undone = current.landed.iter().any(is_back);
+        let state = if is_undone { current.checkpoint.clone() } else { self.as_seen() };
+        state.filter(|_| is_to_land)
+    }
+}
+
+fn gate<'a>(recipe: &'a Recipe, name: &str) -> Option<&'a Gate> {
+    recipe.gates.iter().find(|gate| gate.name == name)
+}
