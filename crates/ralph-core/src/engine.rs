@@ -19,7 +19,9 @@ use std::path::PathBuf;
 
 use crate::capability;
 use crate::choose::{self, Step};
-use crate::event::{Checkpoint, Event, JOURNAL_VERSION, Landed, Recorded, TreeId, WaitReason};
+use crate::event::{
+    Checkpoint, Event, JOURNAL_VERSION, Landed, Recorded, TreeId, UNCOMMITTED_FILES, WaitReason,
+};
 use crate::ids::{IterationNumber, RunId};
 use crate::outcome::Outcome;
 use crate::ports::{
@@ -134,12 +136,16 @@ impl<'a> Engine<'a> {
         engine.is_unsure = true;
         let is_changed = recipe.is_some();
         let meanwhile = engine.changed_meanwhile();
-        let paths = meanwhile.as_ref().map_or(String::new(), |it| it.paths.join(", "));
+        let files = meanwhile.as_ref().map_or(&[][..], |it| &it.files);
+        let paths = files.iter().map(|file| file.path.as_str()).take(UNCOMMITTED_FILES);
+        let paths: Vec<&str> = paths.collect();
+        let text = (!paths.is_empty()).then(|| {
+            let paths = paths.join(", ");
+            format!("changed since the work was looked at, so the gates begin anew: {paths}")
+        });
         engine.record(Event::RunResumed { version, recipe: recipe.map(Box::new), meanwhile })?;
-        if !paths.is_empty() {
-            engine.warn(format!(
-                "changed since the work was looked at, so the gates begin anew: {paths}"
-            ))?;
+        if let Some(text) = text {
+            engine.warn(text)?;
         }
         engine.hear_old_wishes()?;
         if is_changed {

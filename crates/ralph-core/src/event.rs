@@ -264,9 +264,12 @@ pub struct Meanwhile {
     pub tree: TreeId,
     /// Whether it differs from the commit that is checked out.
     pub changes: Changes,
-    /// What differs from what was seen before, but for the task list and its notes: paths from the
-    /// project directory, some of them.
-    pub paths: Vec<String>,
+    /// What differs from what was seen before, but for the task list and its notes: as in an
+    /// observation.
+    pub files: Vec<FileTouched>,
+    /// Secrets in what was added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaks: Vec<Leak>,
     /// Files of git's own that were changed, and were put back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub meddling: Vec<String>,

@@ -5,9 +5,7 @@ use super::{Engine, EngineError, Trouble, ViewKind};
 use crate::asking::AskingEnd;
 use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use crate::choose;
-use crate::event::{
-    Changes, Checkpoint, Event, History, Landed, Meanwhile, Purpose, UNCOMMITTED_FILES, meddled,
-};
+use crate::event::{Changes, Checkpoint, Event, History, Landed, Meanwhile, Purpose, meddled};
 use crate::gate::{GateResult, GateStatus, Severity};
 use crate::glob::Pattern;
 use crate::ids::{IterationNumber, Role};
@@ -27,8 +25,7 @@ impl Engine<'_> {
     /// back into the work tree: they never passed a gate.
     pub(super) fn observe(&mut self) -> Result<(), Trouble> {
         let base = self.state.base.clone().unwrap_or(Checkpoint::None);
-        let recipe = &self.state.recipe;
-        let watched: Vec<Pattern> = recipe.protect.iter().chain(&recipe.scope).cloned().collect();
+        let watched = self.watched();
         let mut observation = self.ports.vcs.observe(&base, &watched)?;
         let mut kept = None;
         let is_unsure = std::mem::take(&mut self.is_unsure);
@@ -84,20 +81,25 @@ impl Engine<'_> {
     /// all, if the history went on. If git cannot tell, its trouble comes up again where it matters.
     pub(super) fn changed_meanwhile(&mut self) -> Option<Meanwhile> {
         let since = self.state.under_check()?;
-        let now = self.ports.vcs.observe(&since, &[]).ok()??;
+        let now = self.ports.vcs.observe(&since, &self.watched()).ok()??;
+        let Observation { tree, changes, mut files, history, leaks, meddling, .. } = now;
+        files.retain(|file| !self.is_document(&file.path));
         let is_same_tree =
-            matches!(&since, Checkpoint::Git { tree, .. } if *tree == Some(now.tree.clone()));
-        let paths = now.files.iter().map(|file| &file.path).filter(|path| !self.is_document(path));
-        let paths: Vec<String> = paths.take(UNCOMMITTED_FILES).cloned().collect();
-        let is_other = !is_same_tree && (!paths.is_empty() || !self.is_judged());
-        let is_same = now.history == History::Same;
-        let Observation { tree, changes, meddling, .. } = now;
-        (is_same && is_other || !meddling.is_empty()).then_some(Meanwhile {
+            matches!(&since, Checkpoint::Git { tree: Some(seen), .. } if *seen == tree);
+        let is_other = !is_same_tree && (!files.is_empty() || !self.is_judged());
+        (history == History::Same && is_other || !meddling.is_empty()).then_some(Meanwhile {
             tree,
             changes,
-            paths,
+            files,
+            leaks,
             meddling,
         })
+    }
+
+    /// Returns the paths that are named first, however much else was changed.
+    fn watched(&self) -> Vec<Pattern> {
+        let Recipe { protect, scope, .. } = &self.state.recipe;
+        protect.iter().chain(scope).cloned().collect()
     }
 
     fn is_document(&self, path: &str) -> bool {

@@ -11,7 +11,7 @@ use crate::event::{
     CheckedOut, Checkpoint, Landed, Meanwhile, Observation, Purpose, Recorded, TreeId,
 };
 use crate::gate::{Check, Gate, GateResult};
-use crate::handoff::{FileAction, FileTouched};
+use crate::handoff::FileTouched;
 use crate::ids::{IterationNumber, Role, TaskId};
 use crate::judge::{Feedback, Judgement};
 use crate::plan::PlanLook;
@@ -124,23 +124,23 @@ impl Iteration {
 
     /// Takes in what became of the work tree while the run stood still. If more was changed than the
     /// list, gates speak of it anew, and so does the judgement. The verdict of an agent was paid for,
-    /// and stays; so does what was refused before any gate. What somebody changes in a review is
+    /// and stays; so does what was refused before any gate. Whoever changed it, what may not change
+    /// may not: an agent's work may have ended the run for it. What somebody changes in a review is
     /// undone, as what the reviewer changes is.
     pub(super) fn look_again(&mut self, meanwhile: &Meanwhile, gates: &[Gate]) {
-        let is_work = !meanwhile.paths.is_empty();
+        let is_work = !meanwhile.files.is_empty();
         if let Some(seen) = self.observed.as_mut().and_then(|it| it.observation.as_mut()) {
             seen.tree = meanwhile.tree.clone();
-            let untold = meanwhile.meddling.iter().filter(|path| !seen.meddling.contains(path));
-            let untold: Vec<String> = untold.cloned().collect();
-            seen.meddling.extend(untold);
             if is_work {
                 seen.changes = meanwhile.changes;
             }
-            if self.role == Role::Review {
-                let action = FileAction::Modified;
-                let touched = |path: &String| FileTouched { path: path.clone(), action };
-                seen.files.extend(meanwhile.paths.iter().map(touched));
-            }
+            let new = |file: &&FileTouched| !seen.files.iter().any(|it| it.path == file.path);
+            let files: Vec<FileTouched> = meanwhile.files.iter().filter(new).cloned().collect();
+            seen.files.extend(files);
+            seen.leaks.extend(meanwhile.leaks.iter().cloned());
+            let untold = meanwhile.meddling.iter().filter(|path| !seen.meddling.contains(path));
+            let untold: Vec<String> = untold.cloned().collect();
+            seen.meddling.extend(untold);
         }
         if !is_work {
             return;

@@ -68,7 +68,7 @@ impl Observer {
             let task = watched.task.as_ref().and_then(|id| self.list.as_ref()?.task(id));
             task.is_some_and(|task| task.description.contains(path))
         };
-        for path in changed.iter().filter(|path| !path.starts_with(BY_HAND)) {
+        for path in &changed {
             let is_protected = recipe.protect.iter().any(|it| it.matches(path));
             let is_outside =
                 !recipe.scope.is_empty() && !recipe.scope.iter().any(|it| it.matches(path));

@@ -46,6 +46,10 @@ pub(super) const CHEATS: &[Cheat] = &[
         name: "kills ralph and its guard",
         scene: Scene::Own(|stage| kills(stage, Victim::Both)),
     },
+    Cheat {
+        name: "kills ralph by code that a gate runs, and weakens protected tests",
+        scene: Scene::Own(kills_in_gate),
+    },
     Cheat { name: "stops ralph with a signal", scene: Scene::Own(stops) },
 ];
 
@@ -123,6 +127,43 @@ fn kills(stage: &Stage, victim: Victim) {
         stage.ralph(&["resume"]).expect_code(0);
     }
     stage.is_intact();
+}
+
+/// Code that ends ralph when a gate runs it, so that nobody looks at what it did meanwhile.
+fn kills_in_gate(stage: &Stage) {
+    stage.list();
+    // It is the uppermost of that name, if any can be seen.
+    let code = "[ -e tests/tried ] && exit 0; touch tests/tried; echo nothing > tests/one.txt; \
+        p=$$; ralph=0; while [ $p -gt 1 ]; do [ \"$(cat /proc/$p/comm)\" = ralph ] && ralph=$p; \
+        p=$(cut -d' ' -f4 /proc/$p/stat); done; [ $ralph -gt 2 ] && kill -9 $ralph; sleep 1; true\n";
+    stage.sealed.write("deed.sh", code);
+    stage.sealed.git(&["add", "-A"]);
+    stage.sealed.git(&["commit", "-qm", "Deed"]);
+    let command = "if [ $RALPH_ITERATION = 1 ]; then cp deed.sh a.txt; \
+        else echo 'expects much' > tests/one.txt; echo true > a.txt; fi";
+    let calls = json!([{ "do": [{ "run": { "command": command } }, super::handoff()] }]);
+    let settings = json!({
+        "review": { "enabled": false }, "baseline": "off", "protect": ["one.*"],
+        "guardrails": [{ "command": "sh ./a.txt" }]
+    });
+    stage.script(&calls, settings);
+    let end = stage.ralph(&["build"]);
+    let about = format!("{} ({}): {}", stage.name, stage.backend, end.stderr);
+    if stage.is_walled() {
+        assert_eq!(end.code, Some(0), "{about}");
+        assert!(Stage::said(&end).contains("protected paths were changed while it ran"), "{about}");
+    } else {
+        assert_eq!(end.code, None, "{about}");
+        let end = stage.ralph(&["resume"]).expect_code(0);
+        assert!(
+            Stage::said(&end).contains("These paths are protected and were"),
+            "{about}{}",
+            end.stderr
+        );
+    }
+    let history = stage.sealed.git(&["log", "-p", "--", "tests/one.txt"]);
+    assert!(!history.contains("nothing"), "{about}{history}");
+    assert_eq!(stage.sealed.read("tests/one.txt"), "expects much\n", "{about}");
 }
 
 /// An agent that stops its parent. Nothing is lost: whoever lets it go on finds the run going on.
