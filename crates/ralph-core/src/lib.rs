@@ -40,6 +40,7 @@ pub mod memory;
 pub mod nearest;
 pub mod notice;
 pub mod outcome;
+pub mod plain;
 pub mod plan;
 pub mod planted;
 pub mod ports;

@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::recipe::AgentKind;
 
-use crate::agents::{self, Belongings, Returned};
 use crate::bounded;
 use crate::store::atomic;
 use beneath::Directory;
+use ralph_agents::{self as agents, Belongings, Returned};
 use refresh::Doubt;
 
 /// Logins are some kilobytes.

@@ -23,10 +23,6 @@ use ralph_core::secret;
 use ralph_core::text::{Excerpt, Truncate};
 use ralph_core::units::Millis;
 
-use crate::agents::{
-    self, Answer, Call, CallContext, Evidence, IdleWatch, Input, Privilege, Shown, SystemPrompt,
-    Talk, Told, Translator, Walls, Weight,
-};
 use crate::bounded;
 use crate::clock;
 use crate::confined::{Confined, Room};
@@ -38,6 +34,10 @@ use crate::process::{
 use crate::store::RunDir;
 use crate::store::embedded::Embedded;
 use crate::store::raw::{RawReader, RawWriter};
+use ralph_agents::{
+    self as agents, Answer, Call, CallContext, Evidence, IdleWatch, Input, Privilege, Shown,
+    SystemPrompt, Talk, Told, Translator, Walls, Weight,
+};
 
 /// A result may be followed by a few lines and a second turn; an agent that stays longer than
 /// this has forgotten to leave.

@@ -12,12 +12,12 @@ use ralph_core::recipe::Origin;
 use ralph_core::report::REFUSED_CONNECTION;
 
 use crate::agent_state::{self, Prepared};
-use crate::agents::{self, CallContext};
 use crate::environment::{self, Child, Variables};
 use crate::process::{Space, Spawn};
 use crate::sandbox::proxy::Proxy;
 use crate::sandbox::{Handed, Launcher, not_started};
 use crate::sim;
+use ralph_agents::{self as agents, CallContext};
 
 /// What keeps the agents of a run from the rest of the machine.
 #[derive(Debug, Clone)]

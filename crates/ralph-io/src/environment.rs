@@ -11,7 +11,7 @@ use globset::{Glob, GlobSetBuilder};
 use ralph_core::recipe::AgentKind;
 use ralph_core::sandbox::Credentials;
 
-use crate::agents;
+use ralph_agents as agents;
 
 /// Variables as the system has them: neither names nor values need to be text.
 pub type Variables = Vec<(OsString, OsString)>;

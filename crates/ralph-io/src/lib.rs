@@ -4,7 +4,6 @@
 //! which are the core's, and printing, which is `ralph-ui`'s.
 
 pub mod agent_state;
-pub mod agents;
 pub mod awake;
 pub mod bounded;
 pub mod caller;
@@ -21,7 +20,6 @@ pub mod hooks;
 pub mod http;
 pub mod mask;
 pub mod notify;
-pub mod plain;
 pub mod process;
 pub mod sandbox;
 pub mod sim;

@@ -4,14 +4,15 @@
 
 use std::ffi::OsString;
 
+use ralph_agents as agents;
 use ralph_core::active::Active;
 use ralph_core::ids::RunId;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::{AgentChoice, Recipe};
+use ralph_io::clock;
 use ralph_io::hooks::canary;
 use ralph_io::process::RUN_ID_VARIABLE;
 use ralph_io::store::active::{self, ACTIVE_VARIABLE};
-use ralph_io::{agents, clock};
 
 use crate::complaint::Complaint;
 use crate::desk::Desk;

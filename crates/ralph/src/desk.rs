@@ -6,12 +6,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ralph_agents as agents;
 use ralph_core::ids::{RunId, TaskId};
 use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Ui, VcsError};
 use ralph_core::recipe::Recipe;
 use ralph_core::units::Millis;
-use ralph_io::agents;
 use ralph_io::clock;
 use ralph_io::environment::Variables;
 use ralph_io::git::{Git, PutBack, Repository, Taken};

@@ -5,8 +5,8 @@
 
 use std::path::PathBuf;
 
+use ralph_agents as agents;
 use ralph_core::recipe::{AgentChoice, AgentKind, CommitPolicy, Origin, Recipe};
-use ralph_io::agents;
 use ralph_io::process::Watch;
 use ralph_io::versions::{Place, Versions, cache_directory};
 

@@ -5,13 +5,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use ralph_agents as agents;
 use ralph_core::glob::Pattern;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::{AgentKind, Recipe};
 use ralph_core::sandbox::model_hosts::model_hosts;
 use ralph_core::sandbox::reach::{Misread, Reach};
 use ralph_core::sandbox::{Backend, Credentials, NetworkMode, Policy, Wanted};
-use ralph_io::agents;
 use ralph_io::confined::Confined;
 use ralph_io::environment::{self, Child, Variables};
 use ralph_io::git::Repository;

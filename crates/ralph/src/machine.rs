@@ -3,9 +3,9 @@
 //!
 //! Not here: agents, and how findings look.
 
+use ralph_agents as agents;
 use ralph_core::recipe::AgentChoice;
 use ralph_core::version::Version;
-use ralph_io::agents;
 use ralph_io::awake::Awake;
 use ralph_io::git::Discovery;
 use ralph_io::process::Watch;

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use ralph_agents as agents;
 use ralph_core::child::NotStarted;
 use ralph_core::gate::Check;
 use ralph_core::glob::Pattern;
@@ -15,7 +16,6 @@ use ralph_core::ports::VcsError;
 use ralph_core::prompt::role::{PRD, PROJECT_PROMPT, RolePrompt};
 use ralph_core::prompt::run::RunPrompt;
 use ralph_core::recipe::{AgentChoice, AgentKind, Origin, Recipe};
-use ralph_io::agents;
 use ralph_io::git::{Discovery, Repository};
 use ralph_io::process::{self, Limits, Spawn, Stdin, Watch};
 use ralph_io::store::files::read_prompt;

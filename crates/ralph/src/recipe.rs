@@ -406,7 +406,7 @@ fn choice(
             .hint("`ralph init` finds one that is installed; --agent or `agent.command` names another")
             .hint("`ralph demo` shows the loop without an agent"));
     };
-    let kind = match (chosen.kind, ralph_io::agents::kind_of(&command)) {
+    let kind = match (chosen.kind, ralph_agents::kind_of(&command)) {
         (Some(kind), _) => core_kind(kind),
         // Filters make something of any command's output.
         (None, AgentKind::Text) if !chosen.filters().is_empty() => AgentKind::Custom,
@@ -454,7 +454,7 @@ fn choice(
         max_turns: loaded.is_set("maxTurns").then_some(settings.max_turns),
         mcp_config: servers.map(PathBuf::from),
         system_prompt: chosen.system_prompt_file.map(PathBuf::from),
-        capabilities: ralph_io::agents::capabilities(kind, None),
+        capabilities: ralph_agents::capabilities(kind, None),
         selectors,
         ..AgentChoice::new(kind, command)
     })

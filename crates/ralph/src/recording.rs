@@ -8,13 +8,13 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ralph_agents::{self as agents, Translator};
 use ralph_core::checklist::Checklist;
 use ralph_core::event::{Event, Recorded};
 use ralph_core::ids::{IterationNumber, RunId};
 use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::Request;
 use ralph_core::run::RunState;
-use ralph_io::agents::{self, Translator};
 use ralph_io::environment::Variables;
 use ralph_io::mask::Masker;
 use ralph_io::process::{Line, Lines, Stage, Watch};

@@ -4,10 +4,10 @@
 
 use std::ffi::OsString;
 
+use ralph_agents::program_kind;
 use ralph_core::recipe::{AgentChoice, Recipe};
 use ralph_core::secret::{MASK, known};
 use ralph_io::agent_state;
-use ralph_io::agents::program_kind;
 use ralph_io::mask::Masker;
 
 use crate::complaint::Complaint;

@@ -18,11 +18,11 @@ use ralph_core::vacuous::TestCount;
 
 use super::log::{LARGEST_LOG, Log};
 use crate::mask::{MaskStream, Masker};
-use crate::plain::Plain;
 use crate::process::{Chunk, Heard, Limits, Space, Spawn, Stdin, Watch, supervise_telling};
 use crate::sandbox::Launcher;
 use crate::store::Layout;
 use crate::store::layout::PROJECT_DIRECTORY;
+use ralph_core::plain::Plain;
 
 /// Runs the inner shell with both streams in one pipe, which alone keeps them in order. The
 /// command stays an argument, so that the shell's messages name its own lines.

@@ -12,9 +12,9 @@ use ralph_core::text::Excerpt;
 use ralph_core::units::Millis;
 
 use crate::environment::Variables;
-use crate::plain::Plain;
 use crate::process::{Captured, Chunk, Heard, Limits, Spawn, Stdin, Watch, capture, supervise};
 use crate::sandbox::Launcher;
+use ralph_core::plain::Plain;
 
 /// Hooks run test suites, pushes wait for servers, huge repositories are slow; what takes
 /// longer than this hangs.

@@ -263,9 +263,8 @@ mod tests {
     use ralph_core::recipe::AgentKind;
 
     use super::*;
-    use crate::agents::limit_words::reset_time;
-    use crate::agents::recorded;
-    use crate::agents::tests::request;
+    use ralph_agents::limit_words::reset_time;
+    use ralph_agents::rehearsal::{self, request};
 
     fn millis(moment: &str) -> Timestamp {
         Timestamp(moment.parse::<jiff::Timestamp>().expect("a moment").as_millisecond())
@@ -280,7 +279,7 @@ mod tests {
         let stream: Vec<String> = lines.iter().map(Value::to_string).collect();
         let request = request(AgentKind::Codex, &[], "Do it.");
         let ending = Ending::Exited { code: 1 };
-        let reply = recorded::read(&request, &stream.join("\n"), "", ending, now).1;
+        let reply = rehearsal::read(&request, &stream.join("\n"), "", ending, now).1;
         let failure = reply.failure.expect("a limit is no success");
         assert!(failure.words.ends_with(&format!("{words} Sorry.")), "{}", failure.words);
         let resets_at = Some(millis(read));

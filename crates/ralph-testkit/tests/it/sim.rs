@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use ralph_agents as agents;
 use ralph_core::event::Purpose;
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_core::ports::Request;
 use ralph_core::reading::{Reading, ResultStatus};
 use ralph_core::recipe::{AgentChoice, AgentKind};
 use ralph_core::units::Millis;
-use ralph_io::agents;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::json;
 use tempfile::TempDir;

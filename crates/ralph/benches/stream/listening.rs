@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::hint::black_box;
 use std::path::Path;
 
+use ralph_agents as agents;
 use ralph_core::event::Purpose;
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_core::ports::Request;
@@ -11,7 +12,6 @@ use ralph_core::reading::{AgentEvent, Reading};
 use ralph_core::recipe::{AgentChoice, AgentKind};
 use ralph_core::text::{Excerpt, Truncate};
 use ralph_core::units::Millis;
-use ralph_io::agents;
 use ralph_io::process::{Line, Lines};
 
 use crate::samples::Sample;

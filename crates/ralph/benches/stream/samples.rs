@@ -166,7 +166,7 @@ fn output(seed: usize, lines: usize) -> String {
 }
 
 fn recorded(directory: &str, names: &[&str]) -> String {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ralph-io/tests/data");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ralph-agents/tests/data");
     let read = |name: &&str| {
         fs::read_to_string(data.join(directory).join(format!("{name}.ndjson"))).expect("recorded")
     };
@@ -175,7 +175,7 @@ fn recorded(directory: &str, names: &[&str]) -> String {
 
 /// Returns every line of JSON that was recorded of an agent.
 pub(crate) fn all_recorded(agent: &str) -> Vec<u8> {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ralph-io/tests/data").join(agent);
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ralph-agents/tests/data").join(agent);
     let entries = |path: &Path| {
         let entries = fs::read_dir(path).expect("recorded").flatten().map(|entry| entry.path());
         let mut entries: Vec<PathBuf> = entries.collect();

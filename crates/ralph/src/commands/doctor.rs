@@ -8,11 +8,11 @@ mod isolation;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use ralph_agents::{self as agents, Login};
 use ralph_core::capability;
 use ralph_core::ids::Role;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::{AgentChoice, AgentKind};
-use ralph_io::agents::{self, Login};
 use ralph_io::clock;
 use ralph_io::process::Watch;
 use ralph_ui::checkup::{self, Detail, Finding, Health};

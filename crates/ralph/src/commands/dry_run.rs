@@ -1,5 +1,6 @@
 //! `--dry-run`: what a run would do, without doing it.
 
+use ralph_agents as agents;
 use ralph_core::capability;
 use ralph_core::choose::{self, Step};
 use ralph_core::gate::{Check, Severity};
@@ -11,7 +12,6 @@ use ralph_core::recipe::{
 };
 use ralph_core::scm;
 use ralph_core::task::TaskList;
-use ralph_io::agents;
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::{Layout, journal};

@@ -6,11 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ralph_agents::claude_plugins::{self, MARKETPLACE, Scope};
 use ralph_core::child::NotStarted;
 use ralph_core::ids::Role;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::AgentKind;
-use ralph_io::agents::claude_plugins::{self, MARKETPLACE, Scope};
 use ralph_io::process::{Limits, Spawn, Stdin, Watch, capture};
 use ralph_io::store::embedded::Ensured;
 use serde_json::{Value, json};

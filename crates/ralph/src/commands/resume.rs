@@ -96,7 +96,7 @@ fn changed(recipe: &Recipe, limits: &LimitArgs) -> Result<Option<Recipe>, Compla
     let others = changed.agents.values_mut().filter(is_same);
     for choice in others.chain([&mut changed.agent]) {
         if let Some(agent) = &limits.agent {
-            choice.kind = ralph_io::agents::kind_of(agent);
+            choice.kind = ralph_agents::kind_of(agent);
             choice.command.clone_from(agent);
             choice.flags.clear();
             choice.selectors = None;

@@ -9,12 +9,12 @@ use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ralph_agents as agents;
 use ralph_core::child::Ending;
 use ralph_core::ids::Role;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::AgentKind;
 use ralph_core::sandbox::{Backend, Credentials, NetworkMode, Policy, UnixSockets, Wanted};
-use ralph_io::agents;
 use ralph_io::environment::{self, Child, Variables};
 use ralph_io::process::{Chunk, Heard, Limits, Spawn, Stdin, Watch, supervise};
 use ralph_io::sandbox::{Cell, Handed, Launcher, Mount, Network, Tenant};

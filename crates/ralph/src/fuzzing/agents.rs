@@ -3,16 +3,14 @@
 use std::path::Path;
 
 use jiff::tz::TimeZone;
+use ralph_agents::{Evidence, check_filter, judge, limit_words, rehearsal, translator};
 use ralph_core::answer::Schema;
 use ralph_core::child::{ChildEnd, Ending};
-use ralph_core::event::Purpose;
 use ralph_core::failure::Failure;
-use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_core::ports::Request;
 use ralph_core::reading::{AgentEvent, Reading, UsageScope};
-use ralph_core::recipe::{AgentChoice, AgentKind, AgentOutput, Selectors, UsageSelectors};
-use ralph_core::units::{Millis, Timestamp};
-use ralph_io::agents::{Evidence, capabilities, check_filter, judge, limit_words, translator};
+use ralph_core::recipe::{AgentKind, AgentOutput, Selectors, UsageSelectors};
+use ralph_core::units::Timestamp;
 use ralph_io::process::{Line, Lines};
 
 use super::pieces::pieces;
@@ -38,7 +36,7 @@ pub(super) const TARGETS: &[Target] = &[
     stream!(
         "claude",
         |it| stream(AgentKind::Claude, it),
-        &["crates/ralph-io/tests/data/claude"],
+        &["crates/ralph-agents/tests/data/claude"],
         "\"system\"",
         "\"init\"",
         "\"assistant\"",
@@ -60,7 +58,7 @@ pub(super) const TARGETS: &[Target] = &[
     stream!(
         "codex",
         |it| stream(AgentKind::Codex, it),
-        &["crates/ralph-io/tests/data/codex"],
+        &["crates/ralph-agents/tests/data/codex"],
         "\"thread.started\"",
         "\"item.started\"",
         "\"item.completed\"",
@@ -77,7 +75,7 @@ pub(super) const TARGETS: &[Target] = &[
     stream!(
         "amp",
         |it| stream(AgentKind::Amp, it),
-        &["crates/ralph-io/tests/data/amp"],
+        &["crates/ralph-agents/tests/data/amp"],
         "\"system\"",
         "\"assistant\"",
         "\"result\"",
@@ -87,7 +85,7 @@ pub(super) const TARGETS: &[Target] = &[
     stream!(
         "cline",
         |it| stream(AgentKind::Cline, it),
-        &["crates/ralph-io/tests/data/cline"],
+        &["crates/ralph-agents/tests/data/cline"],
         "\"say\"",
         "\"ask\"",
         "\"api_req_started\"",
@@ -97,7 +95,7 @@ pub(super) const TARGETS: &[Target] = &[
     stream!(
         "gemini",
         |it| stream(AgentKind::Gemini, it),
-        &["crates/ralph-io/tests/data/gemini"],
+        &["crates/ralph-agents/tests/data/gemini"],
         "\"init\"",
         "\"message\"",
         "\"tool_result\"",
@@ -110,7 +108,7 @@ pub(super) const TARGETS: &[Target] = &[
     stream!(
         "opencode",
         |it| stream(AgentKind::Opencode, it),
-        &["crates/ralph-io/tests/data/opencode"],
+        &["crates/ralph-agents/tests/data/opencode"],
         "\"step_start\"",
         "\"step_finish\"",
         "\"part\":",
@@ -120,7 +118,7 @@ pub(super) const TARGETS: &[Target] = &[
     stream!(
         "copilot",
         |it| stream(AgentKind::Copilot, it),
-        &["crates/ralph-io/tests/data/copilot"],
+        &["crates/ralph-agents/tests/data/copilot"],
         "\"assistant.message\"",
         "\"tool.execution_start\"",
         "\"data\":",
@@ -129,7 +127,7 @@ pub(super) const TARGETS: &[Target] = &[
     stream!(
         "qwen",
         |it| stream(AgentKind::Qwen, it),
-        &["crates/ralph-io/tests/data/qwen"],
+        &["crates/ralph-agents/tests/data/qwen"],
         "\"system\"",
         "\"assistant\"",
         "\"result\"",
@@ -138,7 +136,7 @@ pub(super) const TARGETS: &[Target] = &[
     stream!(
         "pi",
         |it| stream(AgentKind::Pi, it),
-        &["crates/ralph-io/tests/data/pi"],
+        &["crates/ralph-agents/tests/data/pi"],
         "\"message_update\"",
         "\"message_end\"",
         "\"tool_execution_start\"",
@@ -147,7 +145,7 @@ pub(super) const TARGETS: &[Target] = &[
     stream!(
         "acp",
         |it| stream(AgentKind::Acp, it),
-        &["crates/ralph-io/tests/data/acp"],
+        &["crates/ralph-agents/tests/data/acp"],
         "\"jsonrpc\":\"2.0\"",
         "\"method\":",
         "\"params\":",
@@ -253,24 +251,9 @@ pub(super) const TARGETS: &[Target] = &[
 const NOW: Timestamp = Timestamp(1_794_703_710_000);
 
 fn request(kind: AgentKind) -> Request {
-    Request {
-        run: RunId("20261114-231500-k3f9".to_owned()),
-        iteration: IterationNumber(3),
-        ask: AskNumber(1),
-        role: Role::Prompt,
-        purpose: Purpose::Work,
-        agent: AgentChoice {
-            capabilities: capabilities(kind, None),
-            ..AgentChoice::new(kind, kind.name())
-        },
-        prompt: "Do it. Then print <promise>COMPLETE</promise>.".to_owned(),
-        soft_limit: Millis::from_mins(1),
-        hard_limit: Millis::from_mins(2),
-        idle_limit: Millis::from_mins(1),
-        cost_left: None,
-        task: None,
-        schema: Some(Schema::new(serde_json::json!({"type": "object"}))),
-    }
+    let prompt = "Do it. Then print <promise>COMPLETE</promise>.";
+    let schema = Some(Schema::new(serde_json::json!({"type": "object"})));
+    Request { schema, ..rehearsal::request(kind, &[], prompt) }
 }
 
 fn stream(kind: AgentKind, bytes: &[u8]) {

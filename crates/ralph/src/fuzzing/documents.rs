@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ralph_agents::mcp_servers;
 use ralph_core::answer;
 use ralph_core::checklist::Checklist;
 use ralph_core::checks::{self, Tree};
@@ -17,7 +18,6 @@ use ralph_core::review;
 use ralph_core::task::{Task, TaskChange, TaskStatus};
 use ralph_core::template;
 use ralph_core::text::without_comments;
-use ralph_io::agents::mcp_servers;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::graph::GraphFile;
 use serde_json::Value;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use ralph_core::glob::{Pattern, is_in_scope};
 use ralph_core::guard::{Policy, Protected, Surroundings, ToolCall, lexical, look};
+use ralph_core::plain::Plain;
 use ralph_core::sandbox::addresses::{Range, effective, nearby};
 use ralph_core::sandbox::hosts::{Host, HostPattern, read_authority};
 use ralph_core::secret::{MASK, is_secret_name, known, masked_words};
@@ -15,7 +16,6 @@ use ralph_core::text;
 use ralph_core::vacuous::TestCount;
 use ralph_core::version::Version;
 use ralph_io::mask::Masker;
-use ralph_io::plain::Plain;
 use ralph_ui::safe;
 use serde_json::json;
 

@@ -109,7 +109,7 @@ fn check_agent(agent: &Agent, path: &JsonPath, findings: &mut Vec<Finding>) {
         findings.push(finding(path.key("env").key(name), message));
     }
     for (key, filter) in agent.filters() {
-        if let Err(error) = ralph_io::agents::check_filter(filter) {
+        if let Err(error) = ralph_agents::check_filter(filter) {
             let path = key.split('.').fold(path.clone(), |path, key| path.key(key));
             findings.push(finding(path, error.to_string()));
         }

@@ -248,7 +248,7 @@ fn a_terminal_that_is_stopped_does_not_hold_the_agent_up() {
 /// What an agent that was told to leave may say is no answer, whatever it calls itself.
 #[test]
 fn a_success_that_is_claimed_on_the_way_out_is_none() {
-    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../ralph-io/tests/data");
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../ralph-agents/tests/data");
     let pi = fs::read_to_string(format!("{data}/pi/0.73.1/text-complete.ndjson")).expect("data");
     for (name, lines) in [
         ("claude", vec![INIT, SAID, RESULT]),

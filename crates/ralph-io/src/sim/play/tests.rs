@@ -9,9 +9,8 @@ use serde_json::json;
 
 use super::super::scenario::Dialect;
 use super::*;
-use crate::agents::recorded;
-use crate::agents::tests::request;
-use crate::agents::{self, Weight};
+use ralph_agents::rehearsal::{self, request};
+use ralph_agents::{self as agents, Weight};
 
 mod shapes;
 mod steps;
@@ -33,7 +32,7 @@ fn play_back_to(
 ) -> (Reply, Vec<Weight>) {
     let (output, ending) = output_of(dialect, "the prompt", answers, script);
     let request = request(kind_of(dialect), &[], "the prompt");
-    let (heard, reply) = recorded::read(&request, &output, "", ending, Timestamp(0));
+    let (heard, reply) = rehearsal::read(&request, &output, "", ending, Timestamp(0));
     (reply, heard.iter().map(|heard| heard.weight).collect())
 }
 
@@ -181,7 +180,7 @@ fn a_structured_answer_can_be_the_last_message() {
         let (output, ending) = output_of(dialect, "the prompt", "", script);
         let mut request = request(kind_of(dialect), &[], "the prompt");
         request.schema = Some(Schema::new(json!({"type": "object"})));
-        let reply = recorded::read(&request, &output, "", ending, Timestamp(0)).1;
+        let reply = rehearsal::read(&request, &output, "", ending, Timestamp(0)).1;
         assert_eq!(reply.structured, Some(json!({"approved": true})), "{dialect:?}");
         assert_eq!((reply.signal, reply.failure), (None, None), "{dialect:?}");
     }
@@ -229,7 +228,7 @@ fn a_repeated_prompt_is_no_claim() {
             assert!(dialect != Dialect::Amp || begins_with_it, "{output}");
             assert!(dialect == Dialect::Amp || is_scripted || !begins_with_it, "{output}");
             let request = request(kind_of(dialect), &[], prompt);
-            let reply = recorded::read(&request, &output, "", ending, Timestamp(0)).1;
+            let reply = rehearsal::read(&request, &output, "", ending, Timestamp(0)).1;
             assert_eq!(reply.signal.as_deref(), signal, "{dialect:?} {script}");
         }
     }

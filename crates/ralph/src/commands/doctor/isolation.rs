@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
+use ralph_agents as agents;
 use ralph_core::ids::Role;
 use ralph_core::sandbox::Backend;
-use ralph_io::agents;
 use ralph_io::process::Watch;
 use ralph_io::sandbox::{Chosen, Finding, Surroundings, choose, look};
 use ralph_ui::checkup::{self, Detail, Health};

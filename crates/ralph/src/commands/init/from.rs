@@ -7,10 +7,10 @@ mod sources;
 
 use std::path::Path;
 
+use ralph_agents as agents;
 use ralph_core::checklist::Mark;
 use ralph_core::foreign::{directs_a_loop, fix_plan};
 use ralph_core::recipe::AgentKind;
-use ralph_io::agents;
 use ralph_io::formats::TaskFile;
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 //!
 //! Not here: how a kind of agent is called and read. Its adapter knows that.
 
+use ralph_agents::{asking_for_text, kind_of, without_call};
 use ralph_core::recipe::{AgentKind, Origin};
-use ralph_io::agents::{asking_for_text, kind_of, without_call};
 
 use super::jq::filter_in;
 use crate::settings::words::split_words;

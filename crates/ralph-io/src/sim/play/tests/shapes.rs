@@ -82,7 +82,8 @@ fn kinds_in(stream: &str, kinds: &mut Kinds) {
 }
 
 fn recorded_kinds(directory: &str) -> Kinds {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(directory);
+    let directory =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../ralph-agents/tests/data").join(directory);
     let mut kinds = Kinds::new();
     for entry in std::fs::read_dir(&directory).expect("the recorded streams are there") {
         let path = entry.expect("it can be listed").path();

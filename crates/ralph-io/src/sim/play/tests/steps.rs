@@ -100,7 +100,7 @@ fn every_step_is_read_back() {
         for dialect in [Dialect::Amp, Dialect::Cline, Dialect::Codex] {
             let (output, ending) = output_of(dialect, "the prompt", "", script.clone());
             let request = request(kind_of(dialect), &[], "the prompt");
-            let (heard, reply) = recorded::read(&request, &output, "", ending, Timestamp(0));
+            let (heard, reply) = rehearsal::read(&request, &output, "", ending, Timestamp(0));
             let events: Vec<String> = heard
                 .iter()
                 .flat_map(|heard| &heard.events)

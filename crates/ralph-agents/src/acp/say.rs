@@ -1,0 +1,99 @@
+//! What is said to an agent: the call that greets it, and every message after that.
+//!
+//! Not here: when something is said (`talk`).
+
+use std::path::Path;
+
+use ralph_core::ports::Request;
+use ralph_core::recipe::Permissions;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::wire;
+use crate::call::{Call, IdleWatch, environment, split_flags};
+
+/// The version of the protocol.
+pub(super) const VERSION: u64 = 1;
+
+/// Returns how to call an agent. The prompt does not go in here: it follows when the agent has
+/// opened a session.
+pub(crate) fn call(request: &Request) -> Call {
+    Call {
+        program: request.agent.command.clone(),
+        args: split_flags(&request.agent.flags),
+        stdin: greeting(),
+        env_remove: request.agent.env_deny.clone(),
+        env: environment(request, &[]),
+        idle: IdleWatch::Watch,
+    }
+}
+
+/// The requests of ralph, by the ids that their answers carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    Greeting = 1,
+    Session = 2,
+    Prompt = 3,
+}
+
+fn greeting() -> Vec<u8> {
+    let capabilities =
+        json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false});
+    request(
+        Asked::Greeting,
+        "initialize",
+        &json!({
+            "protocolVersion": VERSION, "clientCapabilities": capabilities,
+            "clientInfo": {"name": "ralph", "version": env!("CARGO_PKG_VERSION")},
+        }),
+    )
+}
+
+/// Returns the request for a session in a directory, without MCP servers.
+pub(super) fn new_session(directory: &Path) -> Vec<u8> {
+    let params = json!({"cwd": directory.to_string_lossy(), "mcpServers": []});
+    request(Asked::Session, "session/new", &params)
+}
+
+/// Returns the request that gives the prompt.
+pub(super) fn prompt(session: &str, text: &str) -> Vec<u8> {
+    let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
+    request(Asked::Prompt, "session/prompt", &params)
+}
+
+/// Returns the answer to a request for permission: the widest option that the policy has.
+pub(super) fn permission(
+    id: &RawValue,
+    options: &[wire::PermissionOption],
+    permissions: Permissions,
+) -> Vec<u8> {
+    let kinds = match permissions {
+        Permissions::Skip => ["allow_always", "allow_once"],
+        Permissions::Ask => ["reject_once", "reject_always"],
+    };
+    let chosen = kinds
+        .into_iter()
+        .find_map(|kind| options.iter().find(|option| option.kind.as_deref() == Some(kind)))
+        .and_then(|option| option.id.as_deref());
+    let outcome = match chosen {
+        Some(id) => json!({"outcome": "selected", "optionId": id}),
+        None => json!({"outcome": "cancelled"}),
+    };
+    message(&json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}}))
+}
+
+/// Returns the answer to a request that ralph does not serve.
+pub(super) fn refusal(id: &RawValue, method: &str) -> Vec<u8> {
+    let words = format!("ralph does not offer {method}");
+    message(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": words}}))
+}
+
+fn request(asked: Asked, method: &str, params: &Value) -> Vec<u8> {
+    message(&json!({"jsonrpc": "2.0", "id": asked as u8, "method": method, "params": params}))
+}
+
+fn message(body: &Value) -> Vec<u8> {
+    let mut bytes = body.to_string().into_bytes();
+    bytes.push(b'\n');
+    bytes
+}

@@ -1,0 +1,214 @@
+//! Tool calls: announced, started, told of in pieces, ended.
+//!
+//! Some agents announce a call before they know its input, some only when they ask for
+//! permission, some only when it has ended. Each becomes one start and one end. Not here: what a
+//! tool call does to the words before it (`updates`).
+
+use std::collections::VecDeque;
+
+use ralph_core::reading::{AgentEvent, Speaker, TodoItem, TodoState, ToolOutcome};
+use ralph_core::text::glance;
+use serde_json::value::RawValue;
+
+use super::wire;
+use crate::fields::Text;
+use crate::json_events::{GLANCE_CHARS, output};
+
+/// No agent has more calls open at once; a faulty one must not fill the memory.
+const MOST_CALLS: usize = 256;
+
+/// A change of more files than this is a flood.
+const MOST_FILES: usize = 100;
+
+/// A plan longer than this is no plan but a flood.
+const MOST_ITEMS: usize = 500;
+
+/// How much of a command's output is kept until its end. More is not shown.
+const MOST_OUTPUT_BYTES: usize = 64 << 10;
+
+/// The tool calls of a turn, the latest last.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    calls: VecDeque<Call>,
+}
+
+/// What is known of a tool call.
+#[derive(Debug, Default)]
+struct Call {
+    id: String,
+    stage: Stage,
+    name: Option<String>,
+    title: Option<String>,
+    kind: Option<String>,
+    input: Option<String>,
+    has_input: bool,
+    output: String,
+    changed: Vec<String>,
+    location: Option<String>,
+    items: Option<Vec<TodoItem>>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Announced,
+    Started,
+    Ended,
+}
+
+impl Tools {
+    /// Takes in news of a call.
+    pub(super) fn hear(&mut self, news: &wire::ToolCall<'_>) -> Vec<AgentEvent> {
+        let mut events = Vec::new();
+        let Some(call) = self.call(news.id.as_deref().unwrap_or_default()) else {
+            return events;
+        };
+        call.learn(news);
+        let status = news.status.as_deref();
+        let is_over = matches!(status, Some("completed" | "failed"));
+        // An input that is there and says nothing is still on its way.
+        let is_vague = status == Some("pending") && call.has_input && call.input.is_none();
+        if call.stage == Stage::Announced && (is_over || !is_vague) {
+            call.stage = Stage::Started;
+            events.push(call.started());
+        }
+        if is_over {
+            call.stage = Stage::Ended;
+            events.extend(call.ended(news));
+        }
+        events
+    }
+
+    /// Returns the call with an id, new or known; none if it has ended.
+    fn call(&mut self, id: &str) -> Option<&mut Call> {
+        let known = self.calls.iter().rposition(|call| call.id == id);
+        let at = known.unwrap_or_else(|| {
+            if self.calls.len() == MOST_CALLS {
+                self.calls.pop_front();
+            }
+            self.calls.push_back(Call { id: id.to_owned(), ..Call::default() });
+            self.calls.len() - 1
+        });
+        self.calls.get_mut(at).filter(|call| call.stage != Stage::Ended)
+    }
+}
+
+impl Call {
+    fn learn(&mut self, news: &wire::ToolCall<'_>) {
+        let input: wire::RawInput<'_> = wire::read(news.raw_input);
+        let telling = [&input.command, &input.pattern, &input.query, &input.path, &input.url];
+        let telling = telling.into_iter().flatten().next().map(|text| text.0.to_string());
+        self.input = telling.or(self.input.take());
+        self.has_input |= news.raw_input.is_some();
+        self.items = input.todos.map(items).or(self.items.take());
+        let named = news.name.clone();
+        let named = named.or_else(|| news.meta.as_ref().and_then(|meta| meta.tool_name.clone()));
+        // Beside an input the first title is the tool's name; alone it is what the tool does.
+        let is_name = |title: &String| {
+            let is_word = title.chars().all(|it| it.is_alphanumeric() || it == '_');
+            self.has_input && is_word && !title.is_empty()
+        };
+        let named = named.or_else(|| news.title.clone().filter(is_name));
+        self.name = self.name.take().or(named);
+        self.title = news.title.clone().or(self.title.take());
+        self.kind = news.kind.clone().or(self.kind.take());
+        let place = news.locations.iter().flatten().find_map(|place| place.path.clone());
+        self.location = place.or(self.location.take());
+        for content in news.content.iter().flatten() {
+            let is_new = |path: &&String| !self.changed.contains(path);
+            if content.kind.as_deref() == Some("diff")
+                && let Some(path) = content.path.as_ref().filter(is_new)
+                && self.changed.len() < MOST_FILES
+            {
+                self.changed.push(path.clone());
+            }
+        }
+        let piece = news.meta.as_ref().and_then(|meta| meta.terminal_output_delta.as_ref());
+        if let Some(piece) = piece.and_then(|piece| piece.data.as_ref())
+            && self.output.len() < MOST_OUTPUT_BYTES
+        {
+            self.output.push_str(&piece.0);
+        }
+    }
+
+    fn started(&self) -> AgentEvent {
+        let name = self.name.as_ref().or(self.kind.as_ref()).map_or("tool", String::as_str);
+        let files = (!self.changed.is_empty()).then(|| self.changed.join(", "));
+        let title = || self.title.clone().filter(|title| title != name);
+        let summary = self.input.clone().or(files).or_else(title);
+        AgentEvent::ToolStarted {
+            id: self.id.clone(),
+            name: glance(name, GLANCE_CHARS),
+            summary: glance(&summary.unwrap_or_default(), GLANCE_CHARS),
+            speaker: Speaker::Agent,
+        }
+    }
+
+    fn ended(&mut self, news: &wire::ToolCall<'_>) -> Vec<AgentEvent> {
+        let returned: wire::RawOutput<'_> = wire::read(news.raw_output);
+        let is_ok = news.status.as_deref() == Some("completed") && exit_code(news, &returned) == 0;
+        let outcome = if is_ok { ToolOutcome::Ok } else { ToolOutcome::Error };
+        let shown = shown(news)
+            .or_else(|| (!self.output.is_empty()).then(|| std::mem::take(&mut self.output)))
+            .or_else(|| text_of(&returned, news.raw_output));
+        let mut events = vec![AgentEvent::ToolEnded {
+            id: self.id.clone(),
+            outcome,
+            output: output(&shown.unwrap_or_default()),
+        }];
+        if is_ok {
+            let is_edit = self.kind.as_deref() == Some("edit") && self.changed.is_empty();
+            self.changed.extend(self.location.take().filter(|_| is_edit));
+            let changed = std::mem::take(&mut self.changed);
+            events.extend(changed.into_iter().map(|path| AgentEvent::FileChanged { path }));
+            events.extend(self.items.take().map(|items| AgentEvent::Todo { items }));
+        }
+        events
+    }
+}
+
+/// Returns the exit code of a command, wherever this agent puts it; 0 if it does not say.
+fn exit_code(news: &wire::ToolCall<'_>, returned: &wire::RawOutput<'_>) -> i64 {
+    let terminal = news.meta.as_ref().and_then(|meta| meta.terminal_exit.as_ref());
+    let mut parts = returned.contents.iter().flatten();
+    terminal
+        .and_then(|exit| exit.exit_code)
+        .or(returned.exit_code)
+        .or_else(|| returned.metadata.as_ref()?.exit)
+        .or_else(|| parts.find_map(|part| part.exit_code))
+        .unwrap_or(0)
+}
+
+/// Returns the text that the agent means to be shown.
+fn shown(news: &wire::ToolCall<'_>) -> Option<String> {
+    let texts: Vec<&str> = news
+        .content
+        .iter()
+        .flatten()
+        .filter_map(|content| Some(content.content.as_ref()?.text.as_ref()?.0.as_ref()))
+        .collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+fn text_of(returned: &wire::RawOutput<'_>, raw: Option<&RawValue>) -> Option<String> {
+    let known = [&returned.output, &returned.content, &returned.message, &returned.error];
+    let known = known.into_iter().flatten().next().map(|text| text.0.to_string());
+    known.or_else(|| {
+        let alone: Text<'_> = serde_json::from_str(raw?.get()).ok()?;
+        Some(alone.0.into_owned())
+    })
+}
+
+/// Reads a plan or a to-do list; what was canceled is no longer on it.
+pub(super) fn items(entries: Vec<wire::Entry>) -> Vec<TodoItem> {
+    let item = |entry: wire::Entry| {
+        let state = match entry.status.as_deref() {
+            Some("cancelled") => return None,
+            Some("completed") => TodoState::Done,
+            Some("in_progress") => TodoState::Active,
+            Some(_) | None => TodoState::Pending,
+        };
+        Some(TodoItem { text: entry.content?, state })
+    };
+    entries.into_iter().take(MOST_ITEMS).filter_map(item).collect()
+}

@@ -1,0 +1,78 @@
+//! How Amp is called: flags first, `-x` last, prompt on stdin.
+//!
+//! Not here: instructions beside the prompt. Amp reads them from `AGENTS.md` only.
+
+use ralph_core::failure::{Failure, FailureClass};
+use ralph_core::ports::Request;
+use ralph_core::recipe::Permissions;
+use ralph_core::secret::is_secret_name;
+use serde_json::{Map, Value, json};
+
+use crate::call::{Call, CallContext, IdleWatch, argument, deliver, environment, has_flag};
+use crate::mcp::{McpServer, McpTransport};
+
+/// Returns how to call Amp.
+pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
+    let delivery = deliver(request, context)?;
+    let user = delivery.flags;
+    let mut args = Vec::new();
+    if !has_flag(&user, &["--stream-json"]) {
+        args.push("--stream-json".to_owned());
+    }
+    match request.agent.permissions {
+        // No longer in its help, but still the only flag for it.
+        Permissions::Skip if !has_flag(&user, &["--dangerously-allow-all"]) => {
+            args.push("--dangerously-allow-all".to_owned());
+        }
+        Permissions::Skip | Permissions::Ask => {}
+    }
+    // Amp has modes instead of models.
+    if let Some(mode) = &request.agent.model
+        && !has_flag(&user, &["-m", "--mode"])
+    {
+        args.extend(["-m".to_owned(), mode.clone()]);
+    }
+    if !context.mcp_servers.is_empty() && !has_flag(&user, &["--mcp-config"]) {
+        let servers = argument(&as_text(&context.mcp_servers)?, "the list of MCP servers")?;
+        args.extend(["--mcp-config".to_owned(), servers]);
+    }
+    // The message follows `-x` directly, so a bare one must stand last.
+    let is_executed = has_flag(&user, &["-x", "--execute"]);
+    args.extend(user);
+    if !is_executed {
+        args.push("-x".to_owned());
+    }
+    Ok(Call {
+        program: request.agent.command.clone(),
+        args,
+        stdin: delivery.stdin,
+        env_remove: request.agent.env_deny.clone(),
+        env: environment(request, &[]),
+        idle: IdleWatch::Watch,
+    })
+}
+
+/// Returns servers as Amp takes them: as an argument, not as a file. Anybody on the machine can
+/// read arguments, so nothing secret may be among them.
+fn as_text(servers: &[McpServer]) -> Result<String, Failure> {
+    let mut entries = Map::new();
+    for server in servers {
+        let (entry, hidden) = match &server.transport {
+            McpTransport::Stdio { command, args, env } => {
+                (json!({ "command": command, "args": args, "env": env }), env)
+            }
+            McpTransport::Remote { url, headers } => {
+                (json!({ "url": url, "headers": headers }), headers)
+            }
+        };
+        if let Some(name) = hidden.keys().find(|name| is_secret_name(name)) {
+            let server = &server.name;
+            let words =
+                format!("`{name}` of the MCP server `{server}` would be visible to anybody");
+            return Err(Failure::new(FailureClass::BadCall, words)
+                .with_hint("put this server into the settings file of Amp instead"));
+        }
+        entries.insert(server.name.clone(), entry);
+    }
+    Ok(Value::from(entries).to_string())
+}

@@ -1,0 +1,261 @@
+//! Streams after Amp's description, its real errors, calls, and streams it should not write.
+
+use expect_test::{expect, expect_file};
+use proptest::prelude::*;
+use ralph_core::child::{Ending, Force, Limit, NotStarted};
+use ralph_core::failure::FailureClass;
+use ralph_core::reading::Reply;
+use ralph_core::recipe::{AgentKind, AgentOutput, Permissions};
+use ralph_core::units::Timestamp;
+
+use crate::tests::recorded::{Recorded, exit, show};
+
+const AMP: Recorded = Recorded {
+    kind: AgentKind::Amp,
+    version: "0.0.1790142911",
+    streams: &[
+        ("echo-only", exit(0)),
+        ("error", exit(1)),
+        ("subagent", exit(0)),
+        ("text-complete", exit(0)),
+        ("thinking", exit(0)),
+        ("tools-todo", exit(0)),
+    ],
+};
+
+fn reply(stream: &str, ending: Ending) -> Reply {
+    AMP.read(stream, "", ending).1
+}
+
+#[test]
+fn every_recorded_stream_is_read() {
+    expect_file!["../../tests/data/amp/0.0.1790142911/readings.txt"].assert_eq(&AMP.readings());
+}
+
+fn answer(text: &str) -> String {
+    format!(r#"{{"type":"result","subtype":"success","is_error":false,"result":"{text}"}}"#)
+}
+
+fn failed(words: &str) -> String {
+    format!(
+        r#"{{"type":"result","subtype":"error_during_execution","is_error":true,"error":"{words}"}}"#
+    )
+}
+
+fn said(words: &str) -> String {
+    format!(
+        r#"{{"type":"assistant","message":{{"content":[{{"type":"text","text":"{words}"}}]}},"parent_tool_use_id":null}}"#
+    )
+}
+
+fn asked(words: &str) -> String {
+    said(words).replacen("assistant", "user", 1)
+}
+
+const TOOL: &str = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t","name":"Bash","input":{"cmd":"ls"}}]}}"#;
+
+#[test]
+fn each_kind_of_error_has_its_class() {
+    for (words, class) in [
+        ("Out of credits. Add credits to continue.", FailureClass::NotLoggedIn),
+        ("API request failed: 401", FailureClass::NotLoggedIn),
+        (
+            "Rate limit reached, resets in 1h",
+            FailureClass::RateLimited { resets_at: Some(Timestamp(1_794_707_310_000)) },
+        ),
+        ("Overloaded", FailureClass::Overloaded),
+        ("The context window is full", FailureClass::ContextExceeded),
+        ("something new", FailureClass::Crashed),
+    ] {
+        AMP.check(&failed(words), "", exit(1), Some(class.clone()));
+        AMP.check(&failed(words), "", exit(0), Some(class));
+    }
+    let turns = failed("x").replace("error_during_execution", "error_max_turns");
+    AMP.check(&turns, "", exit(1), Some(FailureClass::TurnLimit));
+}
+
+#[test]
+fn a_success_needs_every_sign_of_it() {
+    let force = Force::Terminated;
+    let success = answer("Fine.");
+    AMP.check(&success, "", exit(0), None);
+    AMP.check(&success, "", Ending::Lingered { force }, None);
+    AMP.check(&success, "", exit(1), Some(FailureClass::Crashed));
+    AMP.check(&success, "", Ending::Signalled { signal: 9 }, Some(FailureClass::Crashed));
+    AMP.check(&success, "", Ending::Interrupted { force }, Some(FailureClass::Interrupted));
+    AMP.check(&answer(""), "", exit(0), Some(FailureClass::Empty));
+    AMP.check(&success.replace("false", "true"), "", exit(0), Some(FailureClass::Crashed));
+    AMP.check(&said("Fine."), "", exit(0), Some(FailureClass::Malformed));
+    AMP.check(&format!("{success}\n{TOOL}"), "", exit(0), Some(FailureClass::Malformed));
+    AMP.check("", "", exit(0), Some(FailureClass::Malformed));
+    AMP.check("", "boom", exit(1), Some(FailureClass::Crashed));
+    let idle = Ending::TimedOut { limit: Limit::Idle, force };
+    AMP.check(&said("Fine."), "", idle, Some(FailureClass::IdleTimeout));
+    let program = "amp".to_owned();
+    let missing = Ending::NotStarted { reason: NotStarted::NotFound { program } };
+    AMP.check("", "", missing, Some(FailureClass::NotInstalled));
+}
+
+#[test]
+fn real_errors_are_known() {
+    for (name, class) in [
+        ("no-message", FailureClass::BadCall),
+        ("unknown-flag", FailureClass::BadCall),
+        ("server-404", FailureClass::Crashed),
+    ] {
+        AMP.check("", &AMP.file(&format!("{name}.stderr.txt")), exit(1), Some(class));
+    }
+    // It would wait for a login for ever: it counts as ended, and as not logged in.
+    let stdout = AMP.file("no-api-key.stdout.txt");
+    let force = Force::Terminated;
+    let (all, reply) = AMP.read(&stdout, "", Ending::Lingered { force });
+    expect![[r#"
+        no-api-key (ended after its last result)
+          lines   F......
+          event   notice "No API key found. Starting login flow..."
+          event   result Failed("No API key found. Starting login flow...") None None
+          event   unparsed "If your browser does not open automatically, visit:"
+          event   unparsed "http://127.0.0.1:4010/auth/cli-login?authToken=…"
+          event   unparsed "When prompted, paste your code here:"
+          text    ""
+          signal  None
+          tools   0, 0 failed; 3 unparsed; session None; model None
+          usage   0 in, 0 out, 0 read, 0 written; None
+          failure NotLoggedIn: No API key found. Starting login flow...
+          hint    Some("set AMP_API_KEY, or run `amp login`; without credit, add some")
+    "#]]
+    .assert_eq(&show("no-api-key", &all, &reply));
+    let idle = Ending::TimedOut { limit: Limit::Idle, force };
+    AMP.check(&stdout, "", idle, Some(FailureClass::NotLoggedIn));
+}
+
+#[test]
+fn only_the_answer_of_a_successful_turn_completes() {
+    let tag = "<promise>DONE</promise>";
+    let signal = |lines: &[String]| reply(&lines.join("\n"), exit(0)).signal;
+    let done = Some("DONE".to_owned());
+    assert_eq!(signal(&[said(tag), answer(tag)]), done);
+    assert_eq!(signal(&[answer(tag)]), done);
+    assert_eq!(signal(&[asked(tag), answer("Fine.")]), None);
+    assert_eq!(signal(&[asked(tag), said("No."), asked(tag), answer("No.")]), None);
+    assert_eq!(
+        signal(&[asked("Go."), said(tag), asked("Really?"), said("No."), answer("No.")]),
+        None
+    );
+    // What somebody replied to is no answer, whether the prompt was repeated before or not.
+    assert_eq!(signal(&[asked("Go."), said(tag), asked("Really?"), answer(tag)]), None);
+    assert_eq!(signal(&[said(tag), asked("Really?"), answer(tag)]), None);
+    assert_eq!(signal(&[said(tag), said("Not yet."), answer("Not yet.")]), None);
+    assert_eq!(signal(&[said(tag), answer("Not yet.")]), None);
+    assert_eq!(signal(&[said(tag), TOOL.to_owned(), answer("")]), None);
+    assert_eq!(signal(&[said(tag), TOOL.to_owned(), answer(tag)]), None);
+    assert_eq!(signal(&[said(tag), failed(tag)]), None);
+    let subagent = said(tag).replace("null", "\"t\"");
+    assert_eq!(signal(&[subagent, answer("Fine.")]), None);
+    let halves = said("<promise>DO").replace("}]}", r#"},{"type":"text","text":"NE</promise>"}]}"#);
+    assert_eq!(signal(&[halves, answer(tag)]), done);
+}
+
+#[test]
+fn use_is_added_up_and_a_greater_total_wins() {
+    let spent = |words: &str| {
+        said(words).replace("}]}", r#"}],"usage":{"input_tokens":100,"output_tokens":10}}"#)
+    };
+    let total = |input: u64| {
+        answer("b").replace("\"b\"", &format!(r#""b","usage":{{"input_tokens":{input}}}"#))
+    };
+    for (last, tokens) in [(answer("b"), 220), (total(90), 220), (total(1_000), 1_000)] {
+        let found = reply(&[spent("a"), spent("b"), last].join("\n"), exit(0));
+        assert_eq!((found.usage.tokens().0, found.unparsed), (tokens, 0));
+    }
+}
+
+#[test]
+fn a_bad_line_costs_only_itself() {
+    let odd = [
+        "not json",
+        r#"{"type":"assistant","mess"#,
+        "[1,2]",
+        r#"{"type":"novelty"}"#,
+        r#"{"type":"system","subtype":"novelty"}"#,
+        r#"{"type":"assistant","message":7}"#,
+        r#"{"type":"assistant","message":{"content":[{"type":"novelty"}]}}"#,
+        r#"{"no":"type"}"#,
+    ];
+    let odd_result = r#"{"type":"result","subtype":"success","is_error":"no","result":"Fine.","usage":7,"error":[]}"#;
+    let stream = [&odd[..], &[odd_result, ""]].concat().join("\n");
+    let found = reply(&stream, exit(0));
+    assert_eq!((found.unparsed, found.failure, found.text.as_str()), (8, None, "Fine."));
+    for name in ["text-complete", "tools-todo"] {
+        let whole = AMP.stream(name);
+        assert_eq!(reply(&whole.replace('\n', ""), exit(0)), reply(&whole, exit(0)), "{name}");
+    }
+}
+
+#[test]
+fn the_usual_call() {
+    AMP.check_call(
+        |request, _| request.agent.output = AgentOutput::Text,
+        expect![[r#"
+            amp --stream-json --dangerously-allow-all -x
+            stdin "Do it.", idle Watch
+            without []
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+}
+
+#[test]
+fn a_call_with_a_mode_that_asks_first() {
+    AMP.check_call(
+        |request, _| {
+            request.agent.model = Some("high".to_owned());
+            request.agent.permissions = Permissions::Ask;
+            request.agent.flags = vec!["--settings-file a b".to_owned()];
+            request.agent.env_deny = vec!["AWS_*".to_owned()];
+        },
+        expect![[r#"
+            amp --stream-json -m high --settings-file "a b" -x
+            stdin "Do it.", idle Watch
+            without ["AWS_*"]
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+}
+
+#[test]
+fn a_flag_of_the_users_wins() {
+    AMP.check_call(
+        |request, _| {
+            request.agent.model = Some("high".to_owned());
+            request.agent.flags =
+                ["--mode low", "--dangerously-allow-all", "-x {prompt}"].map(str::to_owned).into();
+        },
+        expect![[r#"
+            amp --stream-json --mode low --dangerously-allow-all -x "Do it."
+            stdin "", idle Watch
+            without []
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_line_makes_a_translator_panic(
+        stream in 0usize..100,
+        cut in 0usize..1_000,
+        other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
+    ) {
+        let _ = AMP.read(&AMP.mutilated(stream, cut, &other), &other, exit(1));
+    }
+}

@@ -1,0 +1,35 @@
+//! What belongs to Claude Code on a user's machine.
+//!
+//! Credentials of Amazon and Google are not among the variables: where they are needed,
+//! `sandbox.env` names them.
+
+use crate::belongings::{Belongings, Credential, Place};
+
+/// What belongs to Claude Code.
+pub(crate) const BELONGINGS: Belongings = Belongings {
+    login: &[
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CODE_USE_BEDROCK",
+        "CLAUDE_CODE_USE_VERTEX",
+    ],
+    variables: &[
+        "ANTHROPIC_*",
+        "CLAUDE_CODE_*",
+        "AWS_BEARER_TOKEN_BEDROCK",
+        "AWS_REGION",
+        "CLOUD_ML_REGION",
+        "API_TIMEOUT_MS",
+        "DISABLE_TELEMETRY",
+        "DISABLE_AUTOUPDATER",
+        "MAX_THINKING_TOKENS",
+        "BASH_DEFAULT_TIMEOUT_MS",
+        "BASH_MAX_TIMEOUT_MS",
+    ],
+    place: Place { variable: "CLAUDE_CONFIG_DIR", default: ".claude", inside: "" },
+    credentials: &[Credential::tokens(".credentials.json")],
+    apart: &[],
+    chosen_by: None,
+    needed: None,
+};

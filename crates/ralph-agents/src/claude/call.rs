@@ -1,0 +1,206 @@
+//! How Claude Code is called: flags, environment, prompt on stdin.
+//!
+//! Not here: which flags a version knows. What it can do is in the request, and what it then
+//! still does not know it names on stderr.
+
+use ralph_core::active::session_id;
+use ralph_core::capability::{SchemaOutput, Support};
+use ralph_core::failure::Failure;
+use ralph_core::ports::Request;
+use ralph_core::recipe::{AgentChoice, AgentOutput, Permissions};
+use ralph_core::units::UsdMicros;
+
+use crate::call::{
+    Call, CallContext, IdleWatch, Privilege, argument, deliver, environment, has_flag, split_flags,
+};
+
+/// Marks of a session that ralph itself may run in. A child that sees them takes itself for a
+/// part of that session. Not all of `CLAUDE*`: the login, the provider and the configuration
+/// directory are the user's, and an agent without them is not logged in.
+const SESSION_MARKS: [&str; 9] = [
+    "CLAUDECODE",
+    "CLAUDE_PID",
+    "CLAUDE_PROJECT_DIR",
+    "CLAUDE_ENV_FILE",
+    "CLAUDE_PLUGIN_*",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_SESSION*",
+    "CLAUDE_CODE_SSE_PORT",
+    "CLAUDE_CODE_CHILD*",
+];
+
+/// Tools that keep a run open after its result, waiting for a time or an event that may never
+/// come. They are taken away by name; a list of the allowed ones would take away what a version
+/// adds, and searching the web with it.
+const LINGERING_TOOLS: &str = "ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger";
+
+/// Flags of the user's that say which session it is.
+const OTHER_SESSIONS: [&str; 5] = ["--resume", "-r", "--continue", "-c", "--from-pr"];
+
+/// Settings of the user's that switch hooks off would switch off ralph's as well.
+const HOOKS_ON: &str = r#"{"disableAllHooks":false}"#;
+
+/// A project's `.mcp.json` is started unasked without these.
+const NO_SERVERS: &str = r#"{"mcpServers":{}}"#;
+
+/// Returns how to call Claude Code.
+pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
+    let delivery = deliver(request, context)?;
+    let user = delivery.flags;
+    let mut args = Flags { args: Vec::new(), user: &user };
+    args.add(&["-p", "--print"], None);
+    let output = output(request);
+    match request.agent.output {
+        AgentOutput::Events => {
+            args.add(&["--output-format"], Some("stream-json"));
+            args.add(&["--verbose"], None);
+        }
+        AgentOutput::Text => args.add(&["--output-format"], Some("text")),
+    }
+    match request.agent.permissions {
+        Permissions::Skip if !has_flag(&user, &["--permission-mode"]) => {
+            args.add(&["--dangerously-skip-permissions"], None);
+        }
+        Permissions::Skip | Permissions::Ask => {}
+    }
+    // An agent that writes project settings would switch off our hooks in mid-run.
+    args.add(&["--setting-sources"], Some("user"));
+    args.add(&["--strict-mcp-config"], None);
+    let servers = context.mcp_config.as_ref().map(|path| path.to_string_lossy());
+    args.add(&["--mcp-config"], Some(servers.as_deref().unwrap_or(NO_SERVERS)));
+    if !has_flag(&user, &["--tools"]) {
+        args.add(&["--disallowedTools", "--disallowed-tools"], Some(LINGERING_TOOLS));
+    }
+    if let Some(model) = &request.agent.model {
+        args.add(&["--model"], Some(model));
+    }
+    if let Some(model) = &request.agent.fallback_model {
+        args.add(&["--fallback-model"], Some(model));
+    }
+    // `--max-turns 0` means no limit at all.
+    if let Some(turns) = request.agent.max_turns.filter(|turns| *turns > 0) {
+        args.add(&["--max-turns"], Some(&turns.to_string()));
+    }
+    let can = request.agent.capabilities;
+    if let (Some(left), Support::Yes) = (request.cost_left, can.cost_limit) {
+        args.add(&["--max-budget-usd"], Some(&dollars(left)));
+    }
+    if let (Some(system), Support::Yes) = (&context.system_prompt, can.system_prompt) {
+        args.add(&["--append-system-prompt-file"], Some(&system.file.to_string_lossy()));
+    }
+    if let (Some(schema), SchemaOutput::Enforced) = (&request.schema, can.schema) {
+        // A path is refused; only the schema itself will do.
+        args.add(&["--json-schema"], Some(&argument(&schema.to_string(), "the schema")?));
+    }
+    if let Some(plugin) = context.plugin.as_ref().filter(|_| takes_plugin(&request.agent)) {
+        args.add(&["--settings"], Some(HOOKS_ON));
+        // Beside those of the user's: the flag may be given several times.
+        args.args.extend(["--plugin-dir".to_owned(), plugin.to_string_lossy().into_owned()]);
+        if shows_hooks(request) {
+            args.add(&["--include-hook-events"], None);
+        }
+        // By it a hook tells ralph's session from others. One that goes on has its own.
+        if !has_flag(&user, &OTHER_SESSIONS) {
+            let session = session_id(&request.run, request.iteration, request.ask);
+            args.add(&["--session-id"], Some(&session));
+        }
+    }
+    let mut args = args.args;
+    args.extend(user);
+    Ok(Call {
+        program: request.agent.command.clone(),
+        args,
+        stdin: delivery.stdin,
+        env_remove: SESSION_MARKS
+            .iter()
+            .map(|&mark| mark.to_owned())
+            .chain(request.agent.env_deny.clone())
+            .collect(),
+        env: environment(
+            request,
+            &variables(request, context, &context.self_exe.to_string_lossy()),
+        ),
+        idle: match output {
+            AgentOutput::Events => IdleWatch::Watch,
+            AgentOutput::Text => IdleWatch::Off,
+        },
+    })
+}
+
+/// Returns what the CLI will print: a format among the user's flags wins over the settings.
+///
+/// The `json` format is the last line of the stream, and is read like it.
+pub(crate) fn output(request: &Request) -> AgentOutput {
+    let flags = split_flags(&request.agent.flags);
+    let format = flags.iter().enumerate().rev().find_map(|(at, flag)| {
+        let value = flag.strip_prefix("--output-format")?;
+        value.strip_prefix('=').or_else(|| flags.get(at + 1).map(String::as_str))
+    });
+    match format {
+        Some("text") => AgentOutput::Text,
+        Some(_) => AgentOutput::Events,
+        None => request.agent.output,
+    }
+}
+
+/// Returns whether a call hands over ralph's plugin. A user who wants a bare CLI gets one.
+pub(crate) fn takes_plugin(agent: &AgentChoice) -> bool {
+    let is_bare = has_flag(&split_flags(&agent.flags), &["--bare", "--safe-mode"]);
+    agent.capabilities.plugin.is_there() && !is_bare
+}
+
+/// Returns whether the stream of a call tells of hooks. The other formats have no place for them.
+fn shows_hooks(request: &Request) -> bool {
+    let is_users = has_flag(&split_flags(&request.agent.flags), &["--output-format"]);
+    request.agent.output == AgentOutput::Events && !is_users
+}
+
+fn variables<'a>(
+    request: &Request,
+    context: &CallContext,
+    exe: &'a str,
+) -> Vec<(&'static str, &'a str)> {
+    let mut variables = vec![
+        // The hooks are answered by the very binary that drives the run.
+        ("RALPH_EXE", exe),
+        ("DISABLE_AUTOUPDATER", "1"),
+        // One result, and no shell that outlives it.
+        ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
+        // A fresh context must not read what the last one noted for itself.
+        ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
+    ];
+    match (context.privilege, request.agent.permissions) {
+        // As root it refuses to skip permissions otherwise.
+        (Privilege::Root, Permissions::Skip) => variables.push(("IS_SANDBOX", "1")),
+        (Privilege::Root, Permissions::Ask) | (Privilege::User, _) => {}
+    }
+    if context.mcp_config.is_some() {
+        // Else the model sees only the names of MCP tools.
+        variables.push(("ENABLE_TOOL_SEARCH", "false"));
+    }
+    variables
+}
+
+/// Collects our flags, but for those that the user gives as well: the user's stand last and win.
+struct Flags<'a> {
+    args: Vec<String>,
+    user: &'a [String],
+}
+
+impl Flags<'_> {
+    /// Adds the first of some names for one flag, unless the user gives any of them.
+    fn add(&mut self, names: &[&str], value: Option<&str>) {
+        if has_flag(self.user, names) {
+            return;
+        }
+        self.args.extend(names.first().map(|&name| name.to_owned()));
+        self.args.extend(value.map(str::to_owned));
+    }
+}
+
+/// Writes an amount for `--max-budget-usd`, which must be more than zero.
+fn dollars(amount: UsdMicros) -> String {
+    let micros = amount.0.max(1);
+    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,320 @@
+//! Why a call to Claude Code brought no answer.
+//!
+//! Success is a result line without an error flag, with the terminal reason `completed`, and an
+//! exit that agrees; neither the subtype nor the exit code is enough. Words are searched only in
+//! the error text of a call that failed, never in what the agent said or read.
+
+use std::fmt;
+
+use ralph_core::child::{Ending, Limit};
+use ralph_core::failure::{Failure, FailureClass};
+use ralph_core::reading::RateLimitStatus;
+
+use super::translate::{ClaudeTranslator, Turn};
+use super::wire;
+use crate::text::TextTranslator;
+use crate::translator::Evidence;
+use crate::{ending, error_words, limit_words};
+
+/// How to get the program.
+pub(crate) const INSTALL_HINT: &str =
+    "install Claude Code (`npm install -g @anthropic-ai/claude-code`), or set `agent.command`";
+
+/// What a failed result says about itself.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    /// What happened, in the CLI's own words.
+    pub(super) words: String,
+    reason: String,
+    api: ApiError,
+}
+
+/// What is known of an API error.
+#[derive(Debug, Default)]
+struct ApiError {
+    status: Option<u16>,
+    /// `usage_limit_reached`, `max_output_tokens`.
+    kind: Option<String>,
+    /// `rate_limit`, `overloaded`, `authentication_failed` and so on.
+    word: Option<String>,
+}
+
+/// The reason given to a turn that never began. The CLI calls it a success.
+const NEVER_BEGAN: &str = "never_began";
+
+impl Trouble {
+    /// Returns what is wrong with a result; none if it is a success.
+    pub(super) fn of(line: &wire::ResultLine, word: Option<String>) -> Option<Self> {
+        let subtype = line.subtype.as_deref().unwrap_or_default();
+        let is_error = line.is_error.unwrap_or(subtype != "success");
+        let reason = match line.terminal_reason.as_deref() {
+            Some(reason) => reason,
+            None if line.num_turns == Some(0) => NEVER_BEGAN,
+            None if subtype == "success" => "completed",
+            None => subtype,
+        };
+        if !is_error && reason == "completed" {
+            return None;
+        }
+        let errors = || line.errors.as_ref().map(|errors| errors.join("; "));
+        let words = match (subtype, line.result.clone().or_else(errors)) {
+            ("error_during_execution", Some(detail)) => format!("{reason}: {detail}"),
+            (_, Some(words)) if !words.trim().is_empty() => words,
+            (_, Some(_) | None) => format!("the turn ended with `{reason}`"),
+        };
+        let api = ApiError { status: line.api_error_status, kind: line.api_error.clone(), word };
+        Some(Self { words, reason: reason.to_owned(), api })
+    }
+
+    fn failure(&self, evidence: &Evidence<'_>) -> Failure {
+        let class = match self.reason.as_str() {
+            "max_turns" | "error_max_turns" | "budget_exhausted" | "error_max_budget_usd" => {
+                FailureClass::TurnLimit
+            }
+            // A hook of the user's ended the turn: asking again would end the same way.
+            "hook_stopped" | "stop_hook_prevented" | "tool_deferred" => FailureClass::TurnLimit,
+            "structured_output_retry_exhausted" | "error_max_structured_output_retries" => {
+                FailureClass::Malformed
+            }
+            "prompt_too_long" | "blocking_limit" | "rapid_refill_breaker" | "image_error" => {
+                FailureClass::ContextExceeded
+            }
+            "aborted_streaming" | "aborted_tools" | "error_during_execution" => {
+                FailureClass::Crashed
+            }
+            NEVER_BEGAN => {
+                return Failure::new(FailureClass::BadCall, &self.words)
+                    .with_hint("a hook of your Claude settings refused the prompt");
+            }
+            _ => self
+                .api
+                .class()
+                .or_else(|| class_of_words(&self.words))
+                .unwrap_or(FailureClass::Crashed),
+        };
+        finish(class, &self.words, evidence)
+    }
+}
+
+impl ApiError {
+    fn class(&self) -> Option<FailureClass> {
+        let kind = self.kind.as_deref().unwrap_or_default();
+        let word = self.word.as_deref().unwrap_or_default();
+        match (kind, word, self.status) {
+            ("usage_limit_reached", ..) | (_, "rate_limit", _) | (.., Some(429)) => {
+                Some(FailureClass::RateLimited { resets_at: None })
+            }
+            ("max_output_tokens", ..) | (_, "max_output_tokens", _) => {
+                Some(FailureClass::TurnLimit)
+            }
+            (
+                _,
+                "authentication_failed"
+                | "oauth_org_not_allowed"
+                | "account_on_hold"
+                | "verification_required"
+                | "billing_error"
+                | "cloud_credential_error",
+                _,
+            )
+            | (.., Some(401..=403)) => Some(FailureClass::NotLoggedIn),
+            (_, "model_not_found", _) | (.., Some(404)) => Some(FailureClass::BadCall),
+            (.., Some(413)) => Some(FailureClass::ContextExceeded),
+            (_, "overloaded" | "server_error", _) | (.., Some(408 | 500..=599)) => {
+                Some(FailureClass::Overloaded)
+            }
+            // 400 and what has no status is told apart by its words.
+            _ => None,
+        }
+    }
+}
+
+/// A request that the CLI is repeating.
+#[derive(Debug)]
+pub(super) struct Retrying {
+    attempt: Option<u32>,
+    of: Option<u32>,
+    api: ApiError,
+}
+
+impl Retrying {
+    pub(super) fn of(line: &wire::System) -> Self {
+        Self {
+            attempt: line.attempt,
+            of: line.max_retries,
+            api: ApiError { status: line.error_status, kind: None, word: line.error.clone() },
+        }
+    }
+}
+
+impl fmt::Display for Retrying {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("API error")?;
+        if let Some(status) = self.api.status {
+            write!(f, " {status}")?;
+        }
+        if let Some(word) = self.api.word.as_deref().filter(|word| *word != "unknown") {
+            write!(f, " ({word})")?;
+        }
+        match (self.attempt, self.of) {
+            (Some(attempt), Some(of)) => write!(f, ", retry {attempt} of {of}"),
+            (Some(_) | None, _) => f.write_str(", retrying"),
+        }
+    }
+}
+
+impl ClaudeTranslator {
+    pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        let ending = &evidence.end.ending;
+        match (&self.turn, ending) {
+            (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
+                ending::imposed(ending, INSTALL_HINT)
+            }
+            (Turn::Failed(trouble), _) => Some(trouble.failure(evidence)),
+            // The answer had come; what kept the process is not the answer's fault.
+            (
+                Turn::Succeeded,
+                Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
+            ) => {
+                let is_empty = evidence.reading.is_silent() && !self.has_words;
+                is_empty.then(|| Failure::new(FailureClass::Empty, "it said nothing"))
+            }
+            (Turn::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => {
+                Some(ending::crashed(ending, &ending::last_lines(evidence.stderr_tail)))
+            }
+            (Turn::Open, Ending::TimedOut { limit, .. }) => match (limit, &self.retrying) {
+                (Limit::Idle, Some(retrying)) => {
+                    let class = retrying.api.class().unwrap_or(FailureClass::Overloaded);
+                    Some(finish(class, &retrying.to_string(), evidence))
+                }
+                (Limit::Idle | Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk, _) => {
+                    ending::imposed(ending, INSTALL_HINT)
+                }
+            },
+            (Turn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
+                let words = ending::last_lines(evidence.stderr_tail);
+                let words = if words.is_empty() { "it gave no result".to_owned() } else { words };
+                Some(Failure::new(FailureClass::Malformed, words))
+            }
+            (Turn::Open, Ending::Exited { .. } | Ending::Signalled { .. }) => {
+                // Bad flags and files are told on stderr only.
+                Some(of_words(&ending::last_lines(evidence.stderr_tail), evidence))
+            }
+        }
+    }
+}
+
+/// Judges an exit by the words it came with.
+fn of_words(words: &str, evidence: &Evidence<'_>) -> Failure {
+    match class_of_words(words) {
+        Some(class) => finish(class, words, evidence),
+        None => ending::crashed(&evidence.end.ending, words),
+    }
+}
+
+/// Judges a call for plain text, where errors are on stdout like the answer.
+pub(crate) fn judge_text(translator: &TextTranslator, evidence: &Evidence<'_>) -> Option<Failure> {
+    let ending = &evidence.end.ending;
+    if let Some(failure) = ending::imposed(ending, INSTALL_HINT) {
+        return Some(failure);
+    }
+    let said = evidence.reading.text();
+    if !ending.is_success() {
+        let words = ending::last_words(evidence.stderr_tail, evidence.stdout_tail);
+        return Some(of_words(&words, evidence));
+    }
+    // An interrupt from outside exits with 0.
+    if said.trim() == "Execution error" {
+        return Some(Failure::new(FailureClass::Crashed, said.trim()));
+    }
+    translator.judge(evidence)
+}
+
+/// Adds what a class needs: the reset of a limit, and how to mend what asking again cannot.
+fn finish(class: FailureClass, words: &str, evidence: &Evidence<'_>) -> Failure {
+    if class == FailureClass::NotLoggedIn {
+        return Failure::new(class, words).with_hint(login_hint(words));
+    }
+    if let FailureClass::RateLimited { .. } = class {
+        let told = match evidence.reading.rate_limit() {
+            Some((RateLimitStatus::Rejected, resets_at)) => resets_at,
+            Some((RateLimitStatus::Allowed | RateLimitStatus::Warning, _)) | None => None,
+        };
+        let said = || limit_words::reset_time(words, evidence.now, evidence.zone);
+        let resets_at = told.or_else(said);
+        return Failure::new(FailureClass::RateLimited { resets_at }, words);
+    }
+    Failure::new(class, words)
+}
+
+fn login_hint(words: &str) -> &'static str {
+    let words = words.to_lowercase();
+    if words.contains("credit") || words.contains("billing") {
+        "add credit to the account, or log in with a subscription"
+    } else if words.contains("api key") {
+        "check ANTHROPIC_API_KEY, or unset it and run `claude` once to log in"
+    } else {
+        "run `claude` once and log in, or check ANTHROPIC_API_KEY"
+    }
+}
+
+/// Error texts, in lower case, where no field says more.
+const WORDS: [(FailureClass, &[&str]); 5] = [
+    (
+        FailureClass::ContextExceeded,
+        &["prompt is too long", "context window", "exceed context limit", "request too large"],
+    ),
+    (
+        FailureClass::NotLoggedIn,
+        &[
+            "credit balance",
+            "invalid api key",
+            "/login",
+            "not logged in",
+            "authentication_error",
+            "oauth token",
+            "failed to authenticate",
+        ],
+    ),
+    (FailureClass::TurnLimit, &["maximum number of turns", "max turns", "maximum budget"]),
+    (
+        FailureClass::BadCall,
+        &[
+            "unknown option",
+            "unknown command",
+            "argument missing",
+            "is invalid",
+            "root/sudo privileges",
+            "not valid json",
+            "requires --verbose",
+            "issue with the selected model",
+            "invalid mcp configuration",
+            "mcp config",
+            "already in use",
+            "no conversation found",
+            "input must be provided",
+            "settings file not found",
+        ],
+    ),
+    (
+        FailureClass::Overloaded,
+        &[
+            "overloaded",
+            "internal server error",
+            "api error: 5",
+            "connection error",
+            "unable to connect",
+            "connection reset",
+            "fetch failed",
+            "econnre",
+            "enotfound",
+            "etimedout",
+            "timed out",
+            "network",
+        ],
+    ),
+];
+
+fn class_of_words(words: &str) -> Option<FailureClass> {
+    error_words::class_in(&WORDS, words)
+}

@@ -1,0 +1,471 @@
+//! Claude Code's stream of events, line by line.
+//!
+//! Known progress lines show nothing. A system line of an unknown kind is shown if it has words;
+//! a line of an unknown type, or one that is no JSON, is `Unparsed`. Not here: what a failed
+//! result means, see `failure`.
+
+use std::collections::BTreeMap;
+
+use ralph_core::ids::RunId;
+use ralph_core::reading::{
+    AgentEvent, RateLimitStatus, ResultStatus, Speaker, TextForm, ToolOutcome, Usage, UsageScope,
+};
+use ralph_core::text::excerpt_of;
+use ralph_core::text::glance;
+use ralph_core::units::{Timestamp, Tokens, UsdMicros};
+use serde::de::IgnoredAny;
+
+use super::failure::{Retrying, Trouble};
+use super::glued::pieces;
+use super::hooks::Hooks;
+use super::todo::{Change, TodoList};
+use super::wire;
+use crate::fields;
+use crate::pieces::{Piece, read_pieces};
+use crate::translator::{Heard, Weight, bounded};
+
+/// How much of a tool's output an event carries. The whole is in the stored stream.
+const OUTPUT_CHARS: usize = 10_000;
+
+/// How much of a tool's input, and of the CLI's own words, is worth a line.
+const GLANCE_CHARS: usize = 200;
+
+/// More open tool calls than this are a broken stream, not parallel work.
+const MOST_OPEN_CALLS: usize = 1_000;
+
+/// More servers than this are not named.
+const MOST_SERVERS: usize = 10;
+
+/// The tool that carries a structured answer. It is how the CLI asks for one, and no work of the
+/// agent's: what was said before it are still its last words.
+const STRUCTURED_OUTPUT: &str = "StructuredOutput";
+
+/// Translates the stream of one call.
+#[derive(Debug, Default)]
+pub(crate) struct ClaudeTranslator {
+    /// How the last turn stands.
+    pub(super) turn: Turn,
+    /// Whether the agent has said something since its last tool call.
+    pub(super) has_words: bool,
+    /// The retry that nothing useful has followed yet.
+    pub(super) retrying: Option<Retrying>,
+    /// The message whose text may go on.
+    open_text: Option<String>,
+    open_calls: BTreeMap<String, OpenCall>,
+    todo: TodoList,
+    limit: Option<(RateLimitStatus, Option<Timestamp>)>,
+    /// The error word of the last synthetic message; the result does not repeat it.
+    error: Option<String>,
+    hooks: Hooks,
+    /// MCP servers that did not come up.
+    servers_down: Vec<String>,
+}
+
+/// How a turn stands.
+#[derive(Debug, Default)]
+pub(super) enum Turn {
+    /// No result has come since it began.
+    #[default]
+    Open,
+    /// It ended well, by its own account.
+    Succeeded,
+    /// It did not.
+    Failed(Box<Trouble>),
+}
+
+#[derive(Debug)]
+struct OpenCall {
+    name: String,
+    path: Option<String>,
+    change: Option<Change>,
+}
+
+impl ClaudeTranslator {
+    /// Returns a translator for a call in this run.
+    pub(crate) fn of(run: &RunId) -> Self {
+        Self { hooks: Hooks::of(&run.0), ..Self::default() }
+    }
+
+    /// Returns why ralph's hooks did not run, where a session began without them.
+    pub(crate) fn missing_hooks(&self) -> Option<&str> {
+        self.hooks.missing()
+    }
+
+    /// Returns the MCP servers that did not come up, with how they stand.
+    pub(crate) fn servers_down(&self) -> &[String] {
+        &self.servers_down
+    }
+
+    pub(crate) fn line(&mut self, line: &str) -> Heard {
+        let all = match self.whole_line(line.trim()) {
+            Some(heard) => heard,
+            None => read_pieces(pieces(&fields::mended(line)), |piece| match piece {
+                Piece::Object(text) => self.object(&text).unwrap_or_else(|| Heard::unparsed(&text)),
+                Piece::Garbage(text) => Heard::unparsed(text),
+            }),
+        };
+        if all.weight != Weight::Noise {
+            self.retrying = None;
+        }
+        all
+    }
+
+    /// Reads a line in one pass, if it is one whole object of the usual kinds.
+    fn whole_line(&mut self, line: &str) -> Option<Heard> {
+        self.known(fields::kind_in_front(line)?, line)
+    }
+
+    fn object(&mut self, text: &str) -> Option<Heard> {
+        let head: wire::Head<'_> = serde_json::from_str(text).ok()?;
+        self.known(&head.kind?.0, text)
+    }
+
+    /// Reads a text as a line of this kind; none if the kind is unknown or the text is not such
+    /// a line.
+    fn known(&mut self, kind: &str, text: &str) -> Option<Heard> {
+        let heard = match kind {
+            "system" => self.system(&serde_json::from_str(text).ok()?),
+            "assistant" => self.assistant(serde_json::from_str(text).ok()?),
+            "user" => self.user(&serde_json::from_str(text).ok()?),
+            "result" => self.result(serde_json::from_str(text).ok()?),
+            "rate_limit_event" => {
+                let event: wire::RateLimitEvent = serde_json::from_str(text).ok()?;
+                Heard::of(self.rate_limit(&event.rate_limit_info))
+            }
+            // Pieces of an answer that comes whole as well: life, but nothing to show.
+            "stream_event" => {
+                serde_json::from_str::<IgnoredAny>(text).ok()?;
+                Heard::nothing(Weight::Useful)
+            }
+            "control_request"
+            | "control_response"
+            | "control_cancel_request"
+            | "keep_alive"
+            | "tool_progress"
+            | "tool_use_summary"
+            | "auth_status"
+            | "prompt_suggestion" => {
+                serde_json::from_str::<IgnoredAny>(text).ok()?;
+                Heard::nothing(Weight::Noise)
+            }
+            _ => return None,
+        };
+        Some(heard)
+    }
+
+    fn system(&mut self, line: &wire::System) -> Heard {
+        match line.subtype.as_deref().unwrap_or_default() {
+            "init" => {
+                self.turn = Turn::Open;
+                self.hooks.begin(line);
+                self.servers_down = servers_down(line);
+                Heard::of(session(line))
+            }
+            "api_retry" => {
+                let retrying = Retrying::of(line);
+                let events = vec![notice(retrying.to_string())];
+                self.retrying = Some(retrying);
+                Heard::of(events)
+            }
+            "model_fallback" => Heard::of(vec![
+                AgentEvent::Session { id: None, model: line.fallback_model.clone(), version: None },
+                notice(words_of(line).unwrap_or_else(|| "switched to the fallback model".into())),
+            ]),
+            "compact_boundary" => {
+                Heard { events: vec![notice("the context was compacted")], weight: Weight::Useful }
+            }
+            // The model thinks, or a subagent or a long command gets on.
+            "thinking_tokens" | "task_started" | "task_progress" | "task_updated"
+            | "task_notification" => Heard::nothing(Weight::Useful),
+            "hook_response" => {
+                self.hooks.answered(line);
+                Heard::nothing(Weight::Noise)
+            }
+            // The agent is told why it may not stop, which is shown.
+            "notification" if line.key.as_deref() == Some("stop-hook-error") => {
+                Heard::nothing(Weight::Noise)
+            }
+            "status"
+            | "hook_started"
+            | "hook_progress"
+            | "command_lifecycle"
+            | "background_tasks_changed" => Heard::nothing(Weight::Noise),
+            _ => Heard::of(words_of(line).map(notice).into_iter().collect()),
+        }
+    }
+
+    fn assistant(&mut self, mut said: wire::Said<'_>) -> Heard {
+        let is_synthetic =
+            said.message.model.as_ref().is_some_and(|model| model.0 == "<synthetic>")
+                || said.is_api_error_message == Some(true);
+        if is_synthetic {
+            return Heard::of(self.synthetic(said));
+        }
+        self.turn = Turn::Open;
+        let speaker = speaker_of(&said);
+        let wire::Content { blocks, lost } = std::mem::take(&mut said.message.content);
+        let mut events = Vec::new();
+        for block in blocks {
+            self.block(block, speaker, &said, &mut events);
+        }
+        if lost > 0 {
+            events.push(AgentEvent::Unparsed { line: format!("{lost} blocks of a message") });
+        }
+        // Blocks that show nothing, such as thinking that is kept secret, are still progress.
+        Heard { events, weight: Weight::Useful }
+    }
+
+    fn block(
+        &mut self,
+        block: wire::Block<'_>,
+        speaker: Speaker,
+        said: &wire::Said<'_>,
+        events: &mut Vec<AgentEvent>,
+    ) {
+        match block.kind.0.as_ref() {
+            "text" => {
+                let text = block.text.unwrap_or_default().0.into_owned();
+                if !text.is_empty() {
+                    events.push(self.text(text, speaker, said.message.id.as_deref()));
+                }
+            }
+            "thinking" => {
+                let text = block.thinking.unwrap_or_default().0.into_owned();
+                if !text.is_empty() {
+                    events.push(AgentEvent::Reasoning { text });
+                }
+            }
+            "redacted_thinking" => {}
+            "tool_use" | "server_tool_use" | "mcp_tool_use" => {
+                events.extend(self.tool_started(&block, speaker));
+            }
+            kind if kind.ends_with("tool_result") => {
+                events.extend(self.tool_ended(&block, said));
+            }
+            kind => events.push(AgentEvent::Unparsed { line: format!("a block `{kind}`") }),
+        }
+    }
+
+    fn text(&mut self, text: String, speaker: Speaker, message: Option<&str>) -> AgentEvent {
+        let form = match speaker {
+            Speaker::Subagent => TextForm::Message,
+            Speaker::Agent => {
+                self.has_words |= !text.trim().is_empty();
+                let goes_on = message.is_some() && self.open_text.as_deref() == message;
+                self.open_text = message.map(str::to_owned);
+                if goes_on { TextForm::Delta } else { TextForm::Message }
+            }
+        };
+        AgentEvent::Text { text, speaker, form }
+    }
+
+    fn tool_started(&mut self, block: &wire::Block<'_>, speaker: Speaker) -> Option<AgentEvent> {
+        let id = block.id.clone().unwrap_or_default();
+        let name = block.name.clone().unwrap_or_default();
+        let raw = block.input.map_or("{}", serde_json::value::RawValue::get);
+        let input: wire::Input<'_> = serde_json::from_str(raw).unwrap_or_default();
+        let path = match name.as_str() {
+            "Edit" | "Write" | "MultiEdit" => input.file_path.as_ref(),
+            "NotebookEdit" => input.notebook_path.as_ref(),
+            _ => None,
+        };
+        if self.open_calls.len() >= MOST_OPEN_CALLS {
+            self.open_calls.clear();
+        }
+        let change = match speaker {
+            Speaker::Agent => Change::of(&name, &input),
+            Speaker::Subagent => None,
+        };
+        let path = path.map(|path| path.0.to_string());
+        self.open_calls.insert(id.clone(), OpenCall { name: name.clone(), path, change });
+        if name == STRUCTURED_OUTPUT {
+            return None;
+        }
+        if speaker == Speaker::Agent {
+            self.open_text = None;
+            self.has_words = false;
+        }
+        Some(AgentEvent::ToolStarted { id, name, summary: summary(&input, raw), speaker })
+    }
+
+    fn tool_ended(&mut self, block: &wire::Block<'_>, said: &wire::Said<'_>) -> Vec<AgentEvent> {
+        let id = block.tool_use_id.clone().unwrap_or_default();
+        let outcome =
+            if block.is_error == Some(true) { ToolOutcome::Error } else { ToolOutcome::Ok };
+        let output = excerpt_of(&block.output(), OUTPUT_CHARS);
+        let call = self.open_calls.remove(&id);
+        match (call.as_ref().map(|call| call.name.as_str()), outcome) {
+            (Some(STRUCTURED_OUTPUT), ToolOutcome::Error) => return vec![notice(output)],
+            (Some(STRUCTURED_OUTPUT), ToolOutcome::Ok) => return Vec::new(),
+            (Some(_) | None, _) => {}
+        }
+        let mut events = vec![AgentEvent::ToolEnded { id, outcome, output }];
+        if outcome == ToolOutcome::Error {
+            return events;
+        }
+        let details = said.tool_use_result.as_ref();
+        let (path, change) = call.map_or((None, None), |call| (call.path, call.change));
+        let changed = details.and_then(|it| it.bash_edit.as_ref()).map(|it| &it.changed_files);
+        let paths = path.into_iter().chain(changed.into_iter().flatten().cloned());
+        events.extend(paths.map(|path| AgentEvent::FileChanged { path }));
+        let items = change.and_then(|change| self.todo.apply(change, details));
+        events.extend(items.map(|items| AgentEvent::Todo { items }));
+        events
+    }
+
+    /// Reads tool results, and the CLI's own words to the model.
+    fn user(&mut self, said: &wire::Said<'_>) -> Heard {
+        let mut events = Vec::new();
+        for block in &said.message.content.blocks {
+            if block.kind.0.ends_with("tool_result") {
+                self.turn = Turn::Open;
+                events.extend(self.tool_ended(block, said));
+            } else if let (Some(text), Speaker::Agent) = (&block.text, speaker_of(said)) {
+                events.push(notice(glance(&text.0, GLANCE_CHARS)));
+            }
+        }
+        Heard::of(events)
+    }
+
+    /// Reads an API error that the CLI dresses up as a message.
+    fn synthetic(&mut self, said: wire::Said<'_>) -> Vec<AgentEvent> {
+        self.error = said.error;
+        let limit = said.api_error_params.as_ref().and_then(|it| it.rate_limit_info.as_ref());
+        let mut events = limit.map_or_else(Vec::new, |limit| self.rate_limit(limit));
+        let texts = said.message.content.blocks.into_iter().filter_map(|block| block.text);
+        events.extend(texts.map(|text| notice(text.0)));
+        events
+    }
+
+    /// Tells of a limit, once: the error message repeats what the event said.
+    fn rate_limit(&mut self, info: &wire::RateLimitInfo) -> Vec<AgentEvent> {
+        let status = match info.status.as_deref() {
+            Some("rejected") => RateLimitStatus::Rejected,
+            Some("allowed_warning") => RateLimitStatus::Warning,
+            Some(_) | None => RateLimitStatus::Allowed,
+        };
+        let resets_at = info.resets_at.map(Timestamp::from_seconds);
+        if self.limit.replace((status, resets_at)) == Some((status, resets_at)) {
+            return Vec::new();
+        }
+        vec![AgentEvent::RateLimit { status, resets_at }]
+    }
+
+    fn result(&mut self, line: wire::ResultLine) -> Heard {
+        let mut events = vec![AgentEvent::Usage { usage: usage(&line), scope: UsageScope::Total }];
+        let trouble = Trouble::of(&line, self.error.take());
+        let (status, text) = match &trouble {
+            Some(trouble) => (ResultStatus::Failed(trouble.words.clone()), None),
+            None => (ResultStatus::Success, line.result),
+        };
+        // A structured answer is repeated as text, which would be searched for a tag.
+        let text = text.filter(|_| line.structured_output.is_none());
+        if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+            // The CLI takes nothing of what was said for the answer: a hook has refused it.
+            events.push(AgentEvent::Text {
+                text: String::new(),
+                speaker: Speaker::Agent,
+                form: TextForm::Message,
+            });
+        }
+        events.push(AgentEvent::Result { status, text, structured: line.structured_output });
+        self.open_text = None;
+        self.turn = match trouble {
+            Some(trouble) => Turn::Failed(Box::new(trouble)),
+            None => Turn::Succeeded,
+        };
+        Heard { events, weight: Weight::Final }
+    }
+}
+
+fn notice(text: impl AsRef<str>) -> AgentEvent {
+    AgentEvent::Notice { text: bounded(text.as_ref()) }
+}
+
+fn speaker_of(said: &wire::Said<'_>) -> Speaker {
+    match said.parent_tool_use_id {
+        Some(_) => Speaker::Subagent,
+        None => Speaker::Agent,
+    }
+}
+
+fn words_of(line: &wire::System) -> Option<String> {
+    [&line.content, &line.text, &line.message]
+        .into_iter()
+        .flatten()
+        .find(|text| !text.trim().is_empty())
+        .map(|text| match &line.tool_name {
+            Some(tool) => format!("{tool}: {}", glance(text, GLANCE_CHARS)),
+            None => text.clone(),
+        })
+}
+
+/// Returns the MCP servers that did not come up. One that is `pending` may still come up.
+fn servers_down(line: &wire::System) -> Vec<String> {
+    let servers = line.mcp_servers.iter().flatten();
+    let down = servers.filter_map(|server| match server.status.as_deref()? {
+        status @ ("failed" | "needs-auth") => {
+            Some(format!("`{}` ({status})", server.name.as_deref().unwrap_or("?")))
+        }
+        _ => None,
+    });
+    down.take(MOST_SERVERS).collect()
+}
+
+/// Returns the session, and what of it did not come up: neither fails the run by itself.
+fn session(line: &wire::System) -> Vec<AgentEvent> {
+    let mut events = vec![AgentEvent::Session {
+        id: line.session_id.clone(),
+        model: line.model.clone(),
+        version: line.claude_code_version.clone(),
+    }];
+    for server in line.mcp_servers.iter().flatten() {
+        if let Some(status @ ("failed" | "pending" | "needs-auth")) = server.status.as_deref() {
+            let name = server.name.as_deref().unwrap_or("?");
+            events.push(notice(format!("MCP server `{name}`: {status}")));
+        }
+    }
+    for error in line.plugin_errors.iter().flatten() {
+        let name = error.plugin.as_deref().unwrap_or("?");
+        let message = error.message.as_deref().unwrap_or("not loaded");
+        events.push(notice(format!("plugin `{name}`: {message}")));
+    }
+    events
+}
+
+/// Returns what tells people most about a tool's input.
+fn summary(input: &wire::Input<'_>, raw: &str) -> String {
+    let telling = [
+        &input.command,
+        &input.file_path,
+        &input.notebook_path,
+        &input.pattern,
+        &input.query,
+        &input.url,
+        &input.skill,
+        &input.subject,
+        &input.description,
+    ];
+    let text = telling.into_iter().flatten().next().map_or(raw, |text| text.0.as_ref());
+    glance(if text == "{}" { "" } else { text }, GLANCE_CHARS)
+}
+
+/// Adds up the models, which include subagents; the turn's own figures do not.
+fn usage(line: &wire::ResultLine) -> Usage {
+    let cost = line.total_cost_usd.map(UsdMicros::from_dollars);
+    let models = line.model_usage.iter().flatten().map(|(_, model)| Usage {
+        input: Tokens(model.input_tokens),
+        output: Tokens(model.output_tokens),
+        cache_read: Tokens(model.cache_read_input_tokens),
+        cache_write: Tokens(model.cache_creation_input_tokens),
+        cost: None,
+    });
+    let turn = line.usage.as_ref().map_or_else(Usage::default, |turn| Usage {
+        input: Tokens(turn.input_tokens),
+        output: Tokens(turn.output_tokens),
+        cache_read: Tokens(turn.cache_read_input_tokens),
+        cache_write: Tokens(turn.cache_creation_input_tokens),
+        cost: None,
+    });
+    Usage { cost, ..models.reduce(Usage::plus).unwrap_or(turn) }
+}

@@ -1,0 +1,64 @@
+//! How Cline is called: flags, then the prompt as an argument, because `--json` wants one.
+//!
+//! Not here: `--yolo`. It is another mode, in which a model that simply answers is asked again
+//! without end; approving everything is the default without it.
+
+use ralph_core::failure::Failure;
+use ralph_core::ports::Request;
+use ralph_core::recipe::Permissions;
+
+use crate::call::{Call, CallContext, IdleWatch, deliver, environment, has_flag};
+
+/// The longest prompt in an argument. Linux allows 128 KiB for one.
+const LONGEST_ARGUMENT: usize = 100_000;
+
+/// The argument where the prompt cannot be one. Cline joins what it reads to it.
+const SEE_STDIN: &str = "Do what the following text asks.";
+
+/// Returns how to call Cline.
+pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
+    let delivery = deliver(request, context)?;
+    let user = delivery.flags;
+    let mut args = Vec::new();
+    if !has_flag(&user, &["--json"]) {
+        args.push("--json".to_owned());
+    }
+    match request.agent.permissions {
+        Permissions::Ask if !has_flag(&user, &["--auto-approve"]) => {
+            args.extend(["--auto-approve", "false"].map(str::to_owned));
+        }
+        Permissions::Ask | Permissions::Skip => {}
+    }
+    if let Some(model) = &request.agent.model
+        && !has_flag(&user, &["-m", "--model"])
+    {
+        args.extend(["-m".to_owned(), model.clone()]);
+    }
+    args.extend(user);
+    let mut stdin = delivery.stdin;
+    if !stdin.is_empty() {
+        if is_argument(&request.prompt) {
+            args.push(request.prompt.clone());
+            stdin.clear();
+        } else {
+            args.push(SEE_STDIN.to_owned());
+        }
+    }
+    Ok(Call {
+        program: request.agent.command.clone(),
+        args,
+        stdin,
+        env_remove: request.agent.env_deny.clone(),
+        env: environment(request, &[]),
+        idle: IdleWatch::Watch,
+    })
+}
+
+/// Returns whether Cline takes a prompt for one. A single word is a command to it, and a dash
+/// begins a flag.
+fn is_argument(prompt: &str) -> bool {
+    prompt.len() <= LONGEST_ARGUMENT
+        && prompt.trim().contains(' ')
+        && !prompt.trim_start().starts_with('-')
+        && !prompt.contains('\0')
+}

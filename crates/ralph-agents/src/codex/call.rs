@@ -1,0 +1,212 @@
+//! How Codex is called: `codex exec`, flags, prompt on stdin.
+//!
+//! Everything that has no flag is a key of its configuration. Not here: limits of turns or money,
+//! which it does not have.
+
+use ralph_core::capability::SchemaOutput;
+use ralph_core::failure::Failure;
+use ralph_core::ports::Request;
+use ralph_core::recipe::{AgentOutput, Permissions};
+use ralph_core::secret::is_secret_name;
+
+use crate::call::{
+    Call, CallContext, IdleWatch, Walls, argument, deliver, environment, has_flag, split_flags,
+};
+use crate::mcp::McpTransport;
+use crate::retired;
+
+/// Without it Codex waits for a network without end. A key, not `--disable`: a version that does
+/// not know the key ignores it.
+const BOUNDED_RETRIES: &str = "features.unbounded_connection_retries";
+
+/// Its sandbox leaves `.git` alone, unless it is named.
+const WRITABLE: &str = "sandbox_workspace_write.writable_roots";
+
+/// Codex without a sandbox of its own, which does not work in one of ralph's.
+const BYPASS: &str = "--dangerously-bypass-approvals-and-sandbox";
+
+/// The user's ways to say what Codex may do. Without any of them nothing can be written, and the
+/// agent claims to have written it.
+const AUTONOMY: [&str; 5] = ["--sandbox", BYPASS, "--yolo", "--approve-for-me", "--full-auto"];
+
+/// Returns how to call Codex.
+pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
+    let delivery = deliver(request, context)?;
+    let user = retired::replaced(&request.agent, delivery.flags);
+    let mut args = vec!["exec".to_owned()];
+    let output = output(request);
+    match output {
+        // A flag given twice is a usage error.
+        AgentOutput::Events if !has_flag(&user, &JSON) => args.push("--json".to_owned()),
+        AgentOutput::Events => {}
+        // The file is written only when the turn is complete, so that it tells success.
+        AgentOutput::Text => {
+            let file = context.answer_file.to_string_lossy().into_owned();
+            args.extend(["-o".to_owned(), file]);
+        }
+    }
+    match (request.agent.permissions, context.walls) {
+        (Permissions::Skip, _) if has_autonomy(&user) => {}
+        (Permissions::Skip, Walls::None) => {
+            args.extend(["-s", "workspace-write"].map(str::to_owned));
+        }
+        (Permissions::Skip, Walls::Ours) => args.push(BYPASS.to_owned()),
+        (Permissions::Ask, _) => {}
+    }
+    if !request.agent.writable.is_empty() && context.walls == Walls::None && !sets(&user, WRITABLE)
+    {
+        let roots = request.agent.writable.iter().map(|path| toml(&path.to_string_lossy()));
+        let roots = roots.collect::<Vec<_>>().join(",");
+        args.extend(["-c".to_owned(), format!("{WRITABLE}=[{roots}]")]);
+    }
+    if !sets(&user, BOUNDED_RETRIES) {
+        args.extend(["-c".to_owned(), format!("{BOUNDED_RETRIES}=false")]);
+    }
+    if let Some(model) = &request.agent.model
+        && !has_flag(&user, &["--model"])
+        && !has_short(&user, "-m")
+        && !sets(&user, "model")
+    {
+        args.extend(["-m".to_owned(), model.clone()]);
+    }
+    if let (Some(_), SchemaOutput::Unchecked) = (&request.schema, request.agent.capabilities.schema)
+        && !has_flag(&user, &["--output-schema"])
+    {
+        let file = context.schema_file.to_string_lossy().into_owned();
+        args.extend(["--output-schema".to_owned(), file]);
+    }
+    let mut variables = Vec::new();
+    for (key, value) in configuration(context, &mut variables)? {
+        if !sets(&user, &key) {
+            args.extend(["-c".to_owned(), format!("{key}={value}")]);
+        }
+    }
+    // `--image` takes every word behind it, also the `-`; without one stdin is the prompt, too.
+    let has_image = has_flag(&user, &["--image"]) || has_short(&user, "-i");
+    args.extend(user);
+    // Where the user's flags hold the prompt, stdin is empty, and `-` would be a second prompt.
+    if !delivery.stdin.is_empty() && !has_image {
+        args.push("-".to_owned());
+    }
+    Ok(Call {
+        program: request.agent.command.clone(),
+        args,
+        stdin: delivery.stdin,
+        env_remove: request.agent.env_deny.clone(),
+        env: environment(
+            request,
+            &variables.iter().map(|(name, value)| (name.as_str(), *value)).collect::<Vec<_>>(),
+        ),
+        idle: match output {
+            AgentOutput::Events => IdleWatch::Watch,
+            AgentOutput::Text => IdleWatch::Off,
+        },
+    })
+}
+
+/// The names of the flag for events.
+const JSON: [&str; 2] = ["--json", "--experimental-json"];
+
+/// The names of the flag for a file with the answer. A user who wants one gets the events.
+const ANSWER: [&str; 2] = ["-o", "--output-last-message"];
+
+/// Returns what the CLI will print: the user's flags win over the settings.
+pub(crate) fn output(request: &Request) -> AgentOutput {
+    let flags = split_flags(&request.agent.flags);
+    if has_flag(&flags, &JSON) || has_flag(&flags, &ANSWER) {
+        return AgentOutput::Events;
+    }
+    request.agent.output
+}
+
+/// Returns keys of the configuration with their values in TOML: instructions and MCP servers.
+///
+/// What may be secret goes into the environment, since anybody on the machine can read arguments.
+fn configuration<'a>(
+    context: &'a CallContext,
+    variables: &mut Vec<(String, &'a str)>,
+) -> Result<Vec<(String, String)>, Failure> {
+    let mut keys = Vec::new();
+    if let Some(system) = &context.system_prompt {
+        let text = argument(&toml(&system.text), "the system prompt")?;
+        keys.push(("developer_instructions".to_owned(), text));
+    }
+    for server in &context.mcp_servers {
+        let lead = format!("mcp_servers.{}", key_of(&server.name));
+        match &server.transport {
+            McpTransport::Stdio { command, args, env } => {
+                let (secret, plain): (Vec<_>, Vec<_>) =
+                    env.iter().partition(|(name, _)| is_secret_name(name));
+                keys.push((format!("{lead}.command"), toml(command)));
+                keys.push((format!("{lead}.args"), list(args.iter())));
+                if !plain.is_empty() {
+                    let table = plain.into_iter().map(|(name, value)| (name, value.as_str()));
+                    keys.push((format!("{lead}.env"), inline_table(table)));
+                }
+                if !secret.is_empty() {
+                    let names = secret.iter().map(|(name, _)| *name);
+                    keys.push((format!("{lead}.env_vars"), list(names)));
+                    variables.extend(
+                        secret.into_iter().map(|(name, value)| (name.clone(), value.as_str())),
+                    );
+                }
+            }
+            McpTransport::Remote { url, headers } => {
+                keys.push((format!("{lead}.url"), toml(url)));
+                let mut names = Vec::new();
+                for (header, value) in headers {
+                    let name = format!("RALPH_MCP_HEADER_{}", variables.len());
+                    variables.push((name.clone(), value));
+                    names.push((header, name));
+                }
+                if !names.is_empty() {
+                    let table = names.iter().map(|(header, name)| (*header, name.as_str()));
+                    keys.push((format!("{lead}.env_http_headers"), inline_table(table)));
+                }
+            }
+        }
+    }
+    Ok(keys)
+}
+
+/// Returns a name that can be part of a dotted key; Codex takes no other names for servers.
+fn key_of(name: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
+    name.chars().map(|it| if is_plain(it) { it } else { '_' }).collect()
+}
+
+/// Returns a text in TOML. JSON's strings are TOML's, but for one character.
+fn toml(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+fn list<'a>(items: impl Iterator<Item = &'a String>) -> String {
+    format!("[{}]", items.map(|item| toml(item)).collect::<Vec<_>>().join(","))
+}
+
+fn inline_table<'a>(entries: impl Iterator<Item = (&'a String, &'a str)>) -> String {
+    let entry = |(name, value): (&String, &str)| format!("{}={}", toml(name), toml(value));
+    format!("{{{}}}", entries.map(entry).collect::<Vec<_>>().join(","))
+}
+
+fn has_autonomy(user: &[String]) -> bool {
+    has_flag(user, &AUTONOMY) || has_short(user, "-s") || sets(user, "sandbox_mode")
+}
+
+/// Returns whether the user's flags give a short flag, with its value behind it or joined to it.
+fn has_short(user: &[String], name: &str) -> bool {
+    user.iter().any(|flag| flag.starts_with(name))
+}
+
+/// Returns whether the user's flags set a key of the configuration: `-c key=value` in any of its
+/// spellings.
+fn sets(user: &[String], key: &str) -> bool {
+    user.iter().any(|flag| {
+        let setting = ["--config=", "-c="]
+            .iter()
+            .find_map(|name| flag.strip_prefix(name))
+            .or_else(|| flag.strip_prefix("-c"))
+            .unwrap_or(flag);
+        setting.split_once('=').is_some_and(|(name, _)| name.trim() == key)
+    })
+}

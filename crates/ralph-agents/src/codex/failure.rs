@@ -1,0 +1,202 @@
+//! Why a call to Codex brought no answer.
+//!
+//! Success is a completed turn and an exit that agrees. Words are searched only in the message
+//! of a failed turn and, where no turn ended, in the end of stderr; never in what the agent said
+//! or read.
+
+use ralph_core::child::{Ending, Limit};
+use ralph_core::failure::{Failure, FailureClass};
+
+use super::translate::{CodexTranslator, Turn};
+use crate::ending;
+use crate::limit_words;
+use crate::translator::{Evidence, bounded};
+
+/// How to get the program.
+pub(crate) const INSTALL_HINT: &str =
+    "install Codex (`npm install -g @openai/codex`), or set `agent.command`";
+
+/// The exit code of a usage error.
+pub(super) const USAGE: i32 = 2;
+
+impl CodexTranslator {
+    pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        let ending = &evidence.end.ending;
+        match (&self.turn, ending) {
+            (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
+                ending::imposed(ending, INSTALL_HINT)
+            }
+            (Turn::Failed(words), _) => {
+                let class = class_of(words, evidence).unwrap_or(FailureClass::Crashed);
+                Some(with_hint(class, words))
+            }
+            // The answer had come; what kept the process is not the answer's fault.
+            (
+                Turn::Completed,
+                Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
+            ) => evidence
+                .reading
+                .is_silent()
+                .then(|| Failure::new(FailureClass::Empty, "it said nothing")),
+            (Turn::Completed, Ending::Exited { .. } | Ending::Signalled { .. }) => {
+                Some(ending::crashed(ending, &ending::last_lines(evidence.stderr_tail)))
+            }
+            (Turn::Open, Ending::TimedOut { limit, .. }) => match (limit, &self.error) {
+                // Silence while it reconnects is the network's or the server's.
+                (Limit::Idle, Some(words)) => {
+                    let class = class_of(words, evidence).unwrap_or(FailureClass::Overloaded);
+                    Some(with_hint(class, words))
+                }
+                (Limit::Idle | Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk, _) => {
+                    ending::imposed(ending, INSTALL_HINT)
+                }
+            },
+            (Turn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
+                let words = self.last_words(evidence);
+                let words =
+                    if words.is_empty() { "its turn did not end".to_owned() } else { words };
+                Some(Failure::new(FailureClass::Malformed, words))
+            }
+            (Turn::Open, Ending::Exited { code: USAGE }) => {
+                let words = ending::last_lines(evidence.stderr_tail);
+                let words = if words.is_empty() { ending.to_string() } else { words };
+                Some(with_hint(FailureClass::BadCall, &words))
+            }
+            (Turn::Open, Ending::Exited { .. }) => {
+                let words = self.last_words(evidence);
+                Some(match class_of(&words, evidence) {
+                    Some(class) => with_hint(class, &words),
+                    None => ending::crashed(ending, &words),
+                })
+            }
+            (Turn::Open, Ending::Signalled { .. }) => {
+                Some(ending::crashed(ending, &self.last_words(evidence)))
+            }
+        }
+    }
+
+    /// Returns the error that nothing followed, else the end of stderr.
+    fn last_words(&self, evidence: &Evidence<'_>) -> String {
+        let on_stderr = || ending::last_lines(evidence.stderr_tail);
+        self.error.as_deref().map_or_else(on_stderr, bounded)
+    }
+}
+
+/// Returns the class that an error's words speak of.
+pub(super) fn class_of(words: &str, evidence: &Evidence<'_>) -> Option<FailureClass> {
+    let limited = || FailureClass::RateLimited {
+        resets_at: limit_words::reset_time(words, evidence.now, evidence.zone),
+    };
+    let lower = words.to_lowercase();
+    match status_of(&lower) {
+        Some(401..=403) => return Some(FailureClass::NotLoggedIn),
+        Some(404) => return Some(FailureClass::BadCall),
+        Some(413) => return Some(FailureClass::ContextExceeded),
+        Some(429) => return Some(limited()),
+        Some(408 | 500..=599) => return Some(FailureClass::Overloaded),
+        Some(_) | None => {}
+    }
+    let known = |class: &FailureClass, known: &[&str]| {
+        known.iter().any(|known| lower.contains(known)).then(|| class.clone())
+    };
+    let first = BEFORE_LIMITS.iter().find_map(|(class, words)| known(class, words));
+    first
+        .or_else(|| limit_words::is_limit(words).then(limited))
+        .or_else(|| AFTER_LIMITS.iter().find_map(|(class, words)| known(class, words)))
+}
+
+/// Reads the status of an HTTP error: `unexpected status 401 Unauthorized`, `last status: 429`.
+fn status_of(lower: &str) -> Option<u16> {
+    ["unexpected status ", "last status: "].iter().find_map(|lead| {
+        let (_, rest) = lower.split_once(lead)?;
+        rest.get(..3)?.parse().ok()
+    })
+}
+
+/// Error texts, in lower case, that are no limits although they may sound like one: no waiting
+/// helps an account without credit.
+const BEFORE_LIMITS: [(FailureClass, &[&str]); 3] = [
+    (FailureClass::ContextExceeded, &["context window", "context_length_exceeded"]),
+    (FailureClass::TurnLimit, &["reason: max_output_tokens"]),
+    (
+        FailureClass::NotLoggedIn,
+        &[
+            "quota exceeded. check your plan",
+            "out of credits",
+            "spend cap",
+            "to use codex with your chatgpt plan",
+        ],
+    ),
+];
+
+/// The other error texts, in lower case.
+const AFTER_LIMITS: [(FailureClass, &[&str]); 3] = [
+    (FailureClass::NotLoggedIn, &["not logged in", "access token could not be refreshed"]),
+    (
+        FailureClass::BadCall,
+        &[
+            "not inside a trusted directory",
+            "no prompt provided",
+            "unexpected argument",
+            "invalid value",
+            "error loading config",
+            "unknown feature flag",
+            "does not exist or you do not have access",
+            "model is not supported",
+        ],
+    ),
+    (
+        FailureClass::Overloaded,
+        &[
+            "at capacity",
+            "high demand",
+            "overloaded",
+            "stream disconnected",
+            "connection failed",
+            "error sending request",
+            "reconnecting",
+        ],
+    ),
+];
+
+/// Adds how to mend what asking again cannot.
+pub(super) fn with_hint(class: FailureClass, words: &str) -> Failure {
+    let lower = words.to_lowercase();
+    let has = |known: &str| lower.contains(known);
+    let hint = match class {
+        FailureClass::NotLoggedIn if has("quota") || has("credits") || has("spend cap") => {
+            Some("add credit to the account or raise its cap, or log in with another one")
+        }
+        FailureClass::NotLoggedIn if has("chatgpt plan") => {
+            Some("this plan has no Codex: upgrade it, or log in with an API key")
+        }
+        FailureClass::NotLoggedIn => {
+            Some("run `codex login`, or check the key that Codex is set up with")
+        }
+        FailureClass::BadCall if has("trusted directory") => {
+            Some("run `git init`, or add `--skip-git-repo-check` to `agent.flags`")
+        }
+        FailureClass::BadCall if has("--full-auto") => {
+            Some("Codex has no `--full-auto` any more: use `-s workspace-write`")
+        }
+        FailureClass::BadCall if has("model") => Some("check `agent.model`"),
+        FailureClass::BadCall
+        | FailureClass::Crashed
+        | FailureClass::Malformed
+        | FailureClass::Empty
+        | FailureClass::HardTimeout
+        | FailureClass::Overran
+        | FailureClass::IdleTimeout
+        | FailureClass::TurnLimit
+        | FailureClass::RateLimited { .. }
+        | FailureClass::Overloaded
+        | FailureClass::NotInstalled
+        | FailureClass::ContextExceeded
+        | FailureClass::Interrupted => None,
+    };
+    let failure = Failure::new(class, bounded(words));
+    match hint {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}

@@ -1,0 +1,499 @@
+//! Recorded streams, calls, and streams that no agent should write.
+#![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
+
+use std::path::Path;
+
+use expect_test::{expect, expect_file};
+use proptest::prelude::*;
+use ralph_core::answer::Schema;
+use ralph_core::child::{Ending, Force, Limit, NotStarted};
+use ralph_core::failure::FailureClass;
+use ralph_core::ports::Request;
+use ralph_core::reading::AgentEvent;
+use ralph_core::recipe::{AgentKind, AgentOutput, Permissions};
+use ralph_core::units::Timestamp;
+
+use crate::Heard;
+use crate::call::tests::context;
+use crate::rehearsal;
+use crate::rehearsal::request;
+use crate::tests::recorded::{NOW, Recorded, exit, signal};
+
+const CODEX: Recorded = Recorded {
+    kind: AgentKind::Codex,
+    version: "0.166.0",
+    streams: &[
+        ("api-error-401", exit(1)),
+        ("code-mode", exit(0)),
+        ("context-window", exit(1)),
+        ("interrupted-sigint", exit(1)),
+        ("interrupted-sigterm", signal(15)),
+        ("max-output-tokens", exit(1)),
+        ("mcp", exit(0)),
+        ("network-wait", signal(9)),
+        ("output-schema", exit(0)),
+        ("output-schema-ignored", exit(0)),
+        ("overloaded", exit(1)),
+        ("quota", exit(1)),
+        ("rate-limit-429", exit(1)),
+        ("rate-limit-stream", exit(1)),
+        ("read-only-sandbox", exit(0)),
+        ("reconnect-then-success", exit(0)),
+        ("resume-first", exit(0)),
+        ("resume-second", exit(0)),
+        ("stop-hook-blocked-once", exit(0)),
+        ("stream-drop", exit(1)),
+        ("text-complete", exit(0)),
+        ("todo-list", exit(0)),
+        ("tools", exit(0)),
+        ("unknown-model-notice", exit(0)),
+        ("usage-limit", exit(1)),
+        ("usage-limit-other-day", exit(1)),
+        ("workspace-write", exit(0)),
+    ],
+};
+
+#[test]
+fn every_recorded_stream_is_read() {
+    expect_file!["../../tests/data/codex/0.166.0/readings.txt"].assert_eq(&CODEX.readings());
+}
+
+fn failed(message: &str) -> String {
+    format!(r#"{{"type":"turn.failed","error":{{"message":"{message}"}}}}"#)
+}
+
+fn error(message: &str) -> String {
+    format!(r#"{{"type":"error","message":"{message}"}}"#)
+}
+
+fn said(text: &str) -> String {
+    format!(
+        r#"{{"type":"item.completed","item":{{"id":"i","type":"agent_message","text":"{text}"}}}}"#
+    )
+}
+
+const COMPLETED: &str = r#"{"type":"turn.completed","usage":{"input_tokens":1}}"#;
+
+fn success() -> String {
+    format!("{}\n{COMPLETED}", said("Fine."))
+}
+
+#[test]
+fn each_kind_of_failed_turn_has_its_class() {
+    let limit =
+        |millis: Option<i64>| FailureClass::RateLimited { resets_at: millis.map(Timestamp) };
+    for (message, class) in [
+        ("unexpected status 403 Forbidden: no, url: x", FailureClass::NotLoggedIn),
+        ("unexpected status 404 Not Found: the model x, url: x", FailureClass::BadCall),
+        ("unexpected status 500 Internal Server Error: x", FailureClass::Overloaded),
+        ("exceeded retry limit, last status: 503 Service Unavailable", FailureClass::Overloaded),
+        ("unexpected status 413 Payload Too Large: x", FailureClass::ContextExceeded),
+        ("unexpected status 400 Bad Request: odd", FailureClass::Crashed),
+        ("We’re currently experiencing high demand, sorry", FailureClass::Overloaded),
+        ("Connection failed: error sending request", FailureClass::Overloaded),
+        ("Your workspace is out of credits.", FailureClass::NotLoggedIn),
+        ("You hit your spend cap set by the owner.", FailureClass::NotLoggedIn),
+        ("To use Codex with your ChatGPT plan, upgrade to Plus: x", FailureClass::NotLoggedIn),
+        ("You've hit your usage limit. Try again later.", limit(None)),
+        (
+            "You've hit your usage limit for x. Switch to another model now, or try again at 5:20 AM.",
+            limit(Some(1_794_720_000_000)),
+        ),
+        ("something new", FailureClass::Crashed),
+    ] {
+        CODEX.check(&failed(message), "", exit(1), Some(class.clone()));
+        // The exit code adds nothing.
+        CODEX.check(&failed(message), "", exit(0), Some(class.clone()));
+        // The reason may stand in the line before only.
+        let stream = format!("{}\n{}", error(message), r#"{"type":"turn.failed"}"#);
+        CODEX.check(&stream, "", exit(1), Some(class));
+    }
+}
+
+#[test]
+fn a_success_needs_every_sign_of_it() {
+    let success = success();
+    CODEX.check(&success, "", exit(0), None);
+    CODEX.check(&success, "", Ending::Lingered { force: Force::Killed }, None);
+    CODEX.check(&success, "", exit(1), Some(FailureClass::Crashed));
+    CODEX.check(&success, "", signal(9), Some(FailureClass::Crashed));
+    CODEX.check(COMPLETED, "", exit(0), Some(FailureClass::Empty));
+    CODEX.check(&said("Fine."), "", exit(0), Some(FailureClass::Malformed));
+    CODEX.check("", "", exit(0), Some(FailureClass::Malformed));
+    CODEX.check("", "boom", exit(101), Some(FailureClass::Crashed));
+    // What comes after the end of a turn belongs to another one.
+    CODEX.check(
+        &format!("{success}\n{}", said("More.")),
+        "",
+        exit(0),
+        Some(FailureClass::Malformed),
+    );
+    let again = format!("{success}\n{}", r#"{"type":"turn.started"}"#);
+    CODEX.check(&again, "", exit(0), Some(FailureClass::Malformed));
+    // An error behind the answer takes nothing back.
+    let reply = CODEX.read(&format!("{success}\n{}", error("late")), "", exit(0)).1;
+    assert_eq!((reply.text.as_str(), reply.failure), ("Fine.", None));
+}
+
+#[test]
+fn ralphs_own_doing_has_its_own_class() {
+    let force = Force::Terminated;
+    let hard = Ending::TimedOut { limit: Limit::Hard, force };
+    let idle = Ending::TimedOut { limit: Limit::Idle, force };
+    let interrupted = Ending::Interrupted { force };
+    CODEX.check("", "", hard.clone(), Some(FailureClass::HardTimeout));
+    CODEX.check("", "", idle.clone(), Some(FailureClass::IdleTimeout));
+    CODEX.check(&success(), "", hard, None);
+    CODEX.check(&success(), "", interrupted.clone(), Some(FailureClass::Interrupted));
+    CODEX.check(
+        &CODEX.stream("interrupted-sigint"),
+        "",
+        interrupted,
+        Some(FailureClass::Interrupted),
+    );
+    let reason = NotStarted::NotFound { program: "codex".to_owned() };
+    CODEX.check("", "", Ending::NotStarted { reason }, Some(FailureClass::NotInstalled));
+    // Silence while it reconnects is not the agent's.
+    let waiting = CODEX.stream("network-wait");
+    CODEX.check(&waiting, "", idle.clone(), Some(FailureClass::Overloaded));
+    CODEX.check(
+        &format!("{waiting}\n{}", said("Back.")),
+        "",
+        idle,
+        Some(FailureClass::IdleTimeout),
+    );
+}
+
+#[test]
+fn a_bad_call_is_told_on_stderr() {
+    for (stderr, code, class, hint) in [
+        (&*CODEX.file("full-auto-removed.stderr.txt"), 2, FailureClass::BadCall, "workspace-write"),
+        (
+            &*CODEX.file("not-a-git-repo.stderr.txt"),
+            1,
+            FailureClass::BadCall,
+            "skip-git-repo-check",
+        ),
+        ("error: unexpected argument '--x' found", 2, FailureClass::BadCall, "does not take `--x`"),
+        ("No prompt provided via stdin.", 1, FailureClass::BadCall, ""),
+        ("", 2, FailureClass::BadCall, ""),
+        ("thread 'main' panicked", 101, FailureClass::Crashed, ""),
+    ] {
+        let found = CODEX.read("", stderr, exit(code)).1.failure.expect("it is no success");
+        assert_eq!(found.class, class, "{stderr}");
+        assert!(!found.words.is_empty(), "{stderr}");
+        assert!(found.hint.unwrap_or_default().contains(hint), "{stderr}");
+    }
+}
+
+#[test]
+fn only_the_last_words_of_a_completed_turn_count() {
+    let tag = said("<promise>DONE</promise>");
+    let tool = r#"{"type":"item.completed","item":{"id":"t","type":"command_execution","command":"x","exit_code":0,"status":"completed"}}"#;
+    let todo = r#"{"type":"item.updated","item":{"id":"l","type":"todo_list","items":[]}}"#;
+    let reasoning = r#"{"type":"item.completed","item":{"id":"r","type":"reasoning","text":"<promise>DONE</promise>"}}"#;
+    let notice =
+        r#"{"type":"item.completed","item":{"id":"e","type":"error","message":"deprecated"}}"#;
+    let later = said("Not yet.");
+    let cut = error("Reconnecting... 1/5 (stream disconnected)");
+    for (lines, expect) in [
+        (vec![&*tag], Some("DONE")),
+        (vec![&*tag, notice], Some("DONE")),
+        (vec![&*tag, reasoning], Some("DONE")),
+        (vec![&*tag, &*later], None),
+        (vec![&*tag, tool], None),
+        (vec![&*tag, todo], None),
+        (vec![&*tag, &*cut], None),
+        (vec![&*tag, &*cut, &*later], None),
+        (vec![&*tag, &*cut, &*tag], Some("DONE")),
+        (vec![reasoning, &*later], None),
+    ] {
+        let stream = format!("{}\n{COMPLETED}", lines.join("\n"));
+        assert_eq!(CODEX.read(&stream, "", exit(0)).1.signal.as_deref(), expect, "{stream}");
+        let stream = format!("{}\n{}", lines.join("\n"), failed("x"));
+        assert_eq!(CODEX.read(&stream, "", exit(1)).1.signal, None, "{stream}");
+    }
+}
+
+#[test]
+fn words_of_a_limit_in_the_work_are_no_limit() {
+    let talk = said("You've hit your usage limit, try again at 3:00 PM.");
+    CODEX.check(&format!("{talk}\n{COMPLETED}"), "", exit(0), None);
+    CODEX.check(&talk, "", exit(1), Some(FailureClass::Crashed));
+}
+
+#[test]
+fn a_bad_line_costs_only_itself() {
+    let odd = [
+        "not json",
+        "{\"type\":\"item.completed\",\"it",
+        "[1,2]",
+        "\u{fffd}\u{fffd}",
+        r#"{"type":"novelty"}"#,
+        r#"{"no":"type"}"#,
+        r#"{"type":"item.completed","item":7}"#,
+        r#"{"type":"item.completed","item":{"type":"novelty"}}"#,
+        r#"{"type":"error"}"#,
+    ];
+    let lines = format!("{}\n{}", odd.join("\n"), success());
+    let reply = CODEX.read(&lines, "", exit(0)).1;
+    assert_eq!((reply.unparsed, reply.failure, reply.text.as_str()), (9, None, "Fine."));
+    let whole = CODEX.read(&CODEX.stream("tools"), "", exit(0)).1;
+    assert_eq!(CODEX.read(&CODEX.stream("tools").replace('\n', ""), "", exit(0)).1, whole);
+    let reply =
+        CODEX.read(&format!("WARN x {}", CODEX.stream("tools").replace('\n', "")), "", exit(0)).1;
+    assert_eq!((reply.unparsed, reply.signal), (1, whole.signal));
+    // A field of another type than ever before is left out, not the line.
+    let odd = r#"{"type":"item.completed","item":{"id":7,"type":"mcp_tool_call","server":1,"tool":[],"result":"x","error":0,"status":{}}}"#;
+    let usage = r#"{"type":"turn.completed","usage":{"input_tokens":-1,"output_tokens":"x"}}"#;
+    let reply = CODEX.read(&format!("{odd}\n{}\n{usage}", said("Fine.")), "", exit(0)).1;
+    assert_eq!((reply.unparsed, reply.tools, reply.failure), (0, 1, None));
+}
+
+#[test]
+fn a_line_of_many_megabytes_is_read() {
+    let long = "x".repeat(16 << 20);
+    let lines = format!("{}\n{COMPLETED}", said(&format!("{long}<promise>DONE</promise>")));
+    assert_eq!(CODEX.read(&lines, "", exit(0)).1.signal.as_deref(), Some("DONE"));
+    let long = "x".repeat(1 << 20);
+    let tool = format!(
+        r#"{{"type":"item.completed","item":{{"id":"t","type":"command_execution","command":"{long}","aggregated_output":"{long}","exit_code":0,"status":"completed"}}}}"#
+    );
+    for line in [tool, format!("{{\"type\":\"{long}"), error(&long), failed(&long)] {
+        let heard = CODEX.read(&line, "", exit(1)).0;
+        let size: usize = heard.iter().flat_map(|it| &it.events).map(size_of).sum();
+        assert!(size < 30_000, "{size}");
+    }
+}
+
+fn size_of(event: &AgentEvent) -> usize {
+    serde_json::to_string(event).expect("events can be written").len()
+}
+
+#[test]
+fn the_history_is_opened_to_an_agent_that_commits() {
+    let writable = |request: &mut Request| {
+        request.agent.writable = vec!["/p/.git".into(), "/main/\".git".into()];
+    };
+    for (flags, is_there) in [
+        (vec![], true),
+        (vec!["-s", "workspace-write"], true),
+        (vec!["-c", "sandbox_workspace_write.writable_roots=[]"], false),
+    ] {
+        let mut request = request(AgentKind::Codex, &flags, "Do it.");
+        writable(&mut request);
+        let call = crate::call(&request, &context()).expect("a small prompt fits");
+        let expect = r#"sandbox_workspace_write.writable_roots=["/p/.git","/main/\".git"]"#;
+        assert_eq!(call.args.contains(&expect.to_owned()), is_there, "{:?}", call.args);
+    }
+}
+
+#[test]
+fn the_usual_call() {
+    CODEX.check_call(
+        |_, _| {},
+        expect![[r#"
+        codex exec --json -s workspace-write -c features.unbounded_connection_retries=false -
+        stdin "Do it.", idle Watch
+        without []
+        RALPH_ASK=1
+        RALPH_ITERATION=3
+        RALPH_ROLE=prompt
+        RALPH_RUN_ID=20261114-231500-k3f9
+    "#]],
+    );
+}
+
+#[test]
+fn everything_that_can_be_asked_for() {
+    CODEX.check_call(
+        |request, _| {
+            request.agent.model = Some("gpt-5.5".to_owned());
+            request.agent.env_deny = vec!["AWS_*".to_owned()];
+            request.agent.env.insert("CODEX_HOME".to_owned(), "/state/codex".to_owned());
+            request.agent.flags = vec!["--skip-git-repo-check".to_owned()];
+        },
+        expect![[r#"
+            codex exec --json -s workspace-write -c features.unbounded_connection_retries=false -m gpt-5.5 --skip-git-repo-check -
+            stdin "Do it.", idle Watch
+            without ["AWS_*"]
+            CODEX_HOME=/state/codex
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+}
+
+#[test]
+fn plain_text_is_a_file() {
+    CODEX.check_call(
+        |request, _| request.agent.output = AgentOutput::Text,
+        expect![[r#"
+        codex exec -o /state/answer.md -s workspace-write -c features.unbounded_connection_retries=false -
+        stdin "Do it.", idle Off
+        without []
+        RALPH_ASK=1
+        RALPH_ITERATION=3
+        RALPH_ROLE=prompt
+        RALPH_RUN_ID=20261114-231500-k3f9
+    "#]],
+    );
+    for flag in ["--json", "-o x"] {
+        let mut request = request(AgentKind::Codex, &[flag], "Do it.");
+        request.agent.output = AgentOutput::Text;
+        assert_eq!(crate::answer_file(&request, &context()), None, "{flag}");
+    }
+}
+
+#[test]
+fn without_its_file_plain_text_is_no_answer() {
+    #[track_caller]
+    fn check(answer: Option<&str>, stderr: &str, ending: Ending, expect: Option<FailureClass>) {
+        let mut request = request(AgentKind::Codex, &[], "Do it.");
+        request.agent.output = AgentOutput::Text;
+        let mut translator = crate::translator(&request, Path::new("/project"));
+        let mut reading = ralph_core::reading::Reading::default();
+        // What stands on stdout is the answer once more, and counts for nothing.
+        let stdout = "All done.\n<promise>COMPLETE</promise>";
+        let mut heard: Vec<Heard> = stdout.lines().map(|line| translator.line(line)).collect();
+        heard.extend(answer.map(|text| translator.answer(text.to_owned())));
+        heard.iter().flat_map(|heard| &heard.events).for_each(|event| reading.hear(event));
+        let end = ralph_core::child::ChildEnd {
+            ending,
+            ran: ralph_core::units::Millis::ZERO,
+            soft_limit: ralph_core::child::SoftLimit::Kept,
+            leftovers: ralph_core::child::Leftovers::default(),
+        };
+        let evidence = crate::Evidence {
+            reading: &reading,
+            end: &end,
+            stderr_tail: stderr,
+            stdout_tail: stdout,
+            now: NOW,
+            zone: &jiff::tz::TimeZone::UTC,
+        };
+        let failure = crate::judge(&translator, &request.agent, &evidence);
+        assert_eq!(failure.as_ref().map(|it| it.class.clone()), expect, "{stderr}");
+        let signal = reading.into_reply(end, failure).signal;
+        assert_eq!(signal.is_some(), answer.is_some() && expect.is_none());
+    }
+    let done = Some("All done.\n<promise>COMPLETE</promise>\n");
+    check(done, "work\ntokens used\n1,640", exit(0), None);
+    check(Some("\n"), "", exit(0), Some(FailureClass::Empty));
+    check(done, "", exit(1), Some(FailureClass::Crashed));
+    check(None, "work on error 429 pages", exit(0), Some(FailureClass::Malformed));
+    check(None, "codex\nI read about a usage limit.", exit(1), Some(FailureClass::Crashed));
+    let limit = "ERROR: You\u{2019}ve hit your usage limit. Try again later.";
+    check(None, limit, exit(1), Some(FailureClass::RateLimited { resets_at: None }));
+    check(
+        None,
+        "ERROR: unexpected status 401 Unauthorized: no, url: x",
+        exit(1),
+        Some(FailureClass::NotLoggedIn),
+    );
+    check(None, &CODEX.file("full-auto-removed.stderr.txt"), exit(2), Some(FailureClass::BadCall));
+    check(None, &CODEX.file("not-a-git-repo.stderr.txt"), exit(1), Some(FailureClass::BadCall));
+    check(None, "", signal(9), Some(FailureClass::Crashed));
+    let hard = Ending::TimedOut { limit: Limit::Hard, force: Force::Killed };
+    check(None, "", hard.clone(), Some(FailureClass::HardTimeout));
+    check(done, "", hard, None);
+}
+
+#[test]
+fn an_answer_of_a_schema_is_found_in_the_last_message() {
+    let mut request = request(AgentKind::Codex, &[], "Do it.");
+    request.schema = Some(Schema::new(serde_json::json!({ "type": "object" })));
+    let structured =
+        |name| rehearsal::read(&request, &CODEX.stream(name), "", exit(0), NOW).1.structured;
+    let expect = serde_json::json!({ "status": "done", "summary": "Everything is in place." });
+    assert_eq!(structured("output-schema"), Some(expect));
+    // Codex does not check what comes back.
+    assert_eq!(structured("output-schema-ignored"), None);
+}
+
+#[test]
+fn a_flag_that_is_gone_is_replaced() {
+    let mut request = request(AgentKind::Codex, &["--full-auto"], "Do it.");
+    let args = |request: &Request| {
+        crate::call(request, &context()).expect("a small prompt fits").args.join(" ")
+    };
+    let rest = "-c features.unbounded_connection_retries=false";
+    assert_eq!(args(&request), format!("exec --json {rest} -s workspace-write -"));
+    request.agent.version = Some(ralph_core::version::Version::new(0, 125, 0));
+    assert_eq!(args(&request), format!("exec --json {rest} --full-auto -"));
+}
+
+#[test]
+fn without_permission_codex_keeps_its_own_rules() {
+    CODEX.check_call(
+        |request, _| request.agent.permissions = Permissions::Ask,
+        expect![[r#"
+        codex exec --json -c features.unbounded_connection_retries=false -
+        stdin "Do it.", idle Watch
+        without []
+        RALPH_ASK=1
+        RALPH_ITERATION=3
+        RALPH_ROLE=prompt
+        RALPH_RUN_ID=20261114-231500-k3f9
+    "#]],
+    );
+}
+
+#[test]
+fn a_flag_of_the_users_wins() {
+    #[track_caller]
+    fn check(flags: &[&str], expect: &str) {
+        let mut request = request(AgentKind::Codex, flags, "Do it.");
+        request.agent.model = Some("m".to_owned());
+        let call = crate::call(&request, &context()).expect("a small prompt fits");
+        assert_eq!(call.args.join(" "), expect);
+    }
+    let retries = "-c features.unbounded_connection_retries";
+    check(&["--yolo"], &format!("exec --json {retries}=false -m m --yolo -"));
+    check(&["-s read-only"], &format!("exec --json {retries}=false -m m -s read-only -"));
+    check(
+        &["--sandbox=read-only", "--json", "--model", "n"],
+        &format!("exec {retries}=false --sandbox=read-only --json --model n -"),
+    );
+    check(
+        &["-c model=\"n\"", "-csandbox_mode=\"read-only\"", "--config=model_provider=\"x\""],
+        &format!(
+            "exec --json {retries}=false -c model=\"n\" -csandbox_mode=\"read-only\" --config=model_provider=\"x\" -"
+        ),
+    );
+    check(
+        &[&format!("{retries}=true")],
+        &format!("exec --json -s workspace-write -m m {retries}=true -"),
+    );
+    check(&["-sread-only", "-mn"], &format!("exec --json {retries}=false -sread-only -mn -"));
+    // It takes every word behind it for a file.
+    check(&["--yolo", "-i a.png"], &format!("exec --json {retries}=false -m m --yolo -i a.png"));
+    // A prompt in an argument leaves nothing for stdin.
+    check(&["{prompt}"], &format!("exec --json -s workspace-write {retries}=false -m m Do it."));
+}
+
+#[test]
+fn a_prompt_too_long_for_an_argument_is_a_bad_call() {
+    let long = "x".repeat(300_000);
+    let in_argument = request(AgentKind::Codex, &["{prompt}"], &long);
+    let failure = crate::call(&in_argument, &context()).expect_err("it does not fit");
+    assert_eq!(failure.class, FailureClass::BadCall);
+    let on_stdin = crate::call(&request(AgentKind::Codex, &[], &long), &context());
+    assert_eq!(on_stdin.expect("stdin takes it").stdin.len(), long.len());
+}
+
+proptest! {
+    #[test]
+    fn no_line_makes_a_translator_panic(
+        stream in 0usize..100,
+        cut in 0usize..600,
+        other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
+    ) {
+        let lines = CODEX.mutilated(stream, cut, &other);
+        for ending in [exit(0), exit(1), exit(2), signal(9)] {
+            let _ = CODEX.read(&lines, &other, ending);
+        }
+    }
+}

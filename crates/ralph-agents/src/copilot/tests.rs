@@ -1,0 +1,220 @@
+//! Recorded streams, calls, and streams that no agent should write.
+
+use expect_test::{expect, expect_file};
+use proptest::prelude::*;
+use ralph_core::child::{Ending, Force, NotStarted};
+use ralph_core::failure::FailureClass;
+use ralph_core::recipe::{AgentKind, Permissions};
+use ralph_core::units::Timestamp;
+
+use crate::tests::recorded::{IDLE, NOW, Recorded, exit, signal};
+
+const COPILOT: Recorded = Recorded {
+    kind: AgentKind::Copilot,
+    version: "1.0.102",
+    streams: &[
+        ("api-error-401", exit(1)),
+        ("interrupted-sigterm", signal(15)),
+        ("stop-hook-blocked-once", exit(0)),
+        ("stream-drop", exit(1)),
+        ("text-complete", exit(0)),
+        ("tools", exit(0)),
+    ],
+};
+
+#[test]
+fn every_recorded_stream_is_read() {
+    expect_file!["../../tests/data/copilot/1.0.102/readings.txt"].assert_eq(&COPILOT.readings());
+}
+
+const START: &str = r#"{"type":"assistant.turn_start","data":{"turnId":"0"}}"#;
+const DONE: &str = r#"{"type":"assistant.message","data":{"content":"<promise>DONE</promise>","toolRequests":[]}}"#;
+const NOTHING: &str = r#"{"type":"assistant.message","data":{"content":"","toolRequests":[]}}"#;
+const RESULT: &str = r#"{"type":"result","sessionId":"s","exitCode":0,"usage":{}}"#;
+const FAILED: &str = r#"{"type":"result","sessionId":"s","exitCode":1,"usage":{}}"#;
+
+fn delta(words: &str) -> String {
+    format!(r#"{{"type":"assistant.message_delta","data":{{"deltaContent":"{words}"}}}}"#)
+}
+
+fn error(status: &str, message: &str) -> String {
+    format!(
+        r#"{{"type":"session.error","data":{{"errorType":"query","message":"{message}","statusCode":{status}}}}}"#
+    )
+}
+
+#[track_caller]
+fn check(lines: &[&str], stderr: &str, ending: Ending, expect: Option<FailureClass>) {
+    COPILOT.check(&lines.join("\n"), stderr, ending, expect);
+}
+
+#[track_caller]
+fn check_signal(lines: &[&str], expect: Option<&str>) {
+    let reply = COPILOT.read(&lines.join("\n"), "", exit(0)).1;
+    assert_eq!(reply.signal.as_deref(), expect, "{lines:?}");
+}
+
+#[test]
+fn only_the_last_words_count() {
+    let (one, two) = (delta("<promise>DO"), delta("NE</promise>"));
+    let user = r#"{"type":"user.message","data":{"content":"<promise>DONE</promise>"}}"#;
+    let tool = r#"{"type":"tool.execution_start","data":{"toolCallId":"c","toolName":"bash","arguments":{}}}"#;
+    let failure = r#"{"type":"model.call_failure","data":{"statusCode":500,"errorMessage":"x"}}"#;
+    check_signal(&[START, &one, &two, DONE, RESULT], Some("DONE"));
+    check_signal(&[START, DONE, RESULT], Some("DONE"));
+    check_signal(&[START, &one, &two, RESULT], Some("DONE"));
+    // The whole message is right where the pieces are not.
+    check_signal(&[START, &one, &two, NOTHING, RESULT], None);
+    check_signal(&[user, START, &delta("Hm."), RESULT], None);
+    check_signal(&[user, START, DONE, user, START, NOTHING, RESULT], None);
+    check_signal(&[START, DONE, tool, START, NOTHING, RESULT], None);
+    check_signal(&[START, &one, &two, failure, NOTHING, RESULT], None);
+    check_signal(&[START, DONE, FAILED], None);
+    check_signal(&[START, DONE], None);
+    let sub = r#"{"type":"assistant.message","data":{"content":"<promise>DONE</promise>","parentToolCallId":"c"}}"#;
+    check_signal(&[START, tool, sub, &delta("Hm."), RESULT], None);
+}
+
+#[test]
+fn each_error_has_its_class() {
+    let limited = |resets_at| FailureClass::RateLimited { resets_at };
+    let in_an_hour = Timestamp(NOW.0 + 3_600_000);
+    for (line, class) in [
+        (error("401", "Authentication failed"), FailureClass::NotLoggedIn),
+        (error("402", "No quota"), FailureClass::NotLoggedIn),
+        (error("429", "Slow down"), limited(None)),
+        (
+            error("null", "You've hit your rate limit. Try again in 1 hour"),
+            limited(Some(in_an_hour)),
+        ),
+        (error("400", "maximum context length is 1"), FailureClass::ContextExceeded),
+        (error("503", "x"), FailureClass::Overloaded),
+        (error("null", "odd"), FailureClass::Crashed),
+    ] {
+        check(&[START, &line, FAILED], "", exit(1), Some(class.clone()));
+        // An exit that does not agree with the error changes nothing.
+        check(&[START, &line, RESULT], "", exit(0), Some(class));
+    }
+}
+
+#[test]
+fn a_success_needs_every_sign_of_it() {
+    let lines = [START, DONE, RESULT];
+    check(&lines, "", exit(0), None);
+    check(&lines, "", Ending::Lingered { force: Force::Killed }, None);
+    check(&lines, "", exit(1), Some(FailureClass::Crashed));
+    check(&[START, DONE, FAILED], "", exit(0), Some(FailureClass::Crashed));
+    check(&[START, DONE, r#"{"type":"result"}"#], "", exit(0), Some(FailureClass::Malformed));
+    check(&[START, NOTHING, RESULT], "", exit(0), Some(FailureClass::Empty));
+    check(&[START, DONE], "", exit(0), Some(FailureClass::Malformed));
+    check(&[START, DONE, RESULT, START], "", exit(0), Some(FailureClass::Malformed));
+    // A turn that recovers from an error.
+    check(&[START, &error("500", "x"), START, DONE, RESULT], "", exit(0), None);
+    let failure = r#"{"type":"model.call_failure","data":{"statusCode":429,"errorMessage":"x"}}"#;
+    check(&[START, failure], "", IDLE, Some(FailureClass::RateLimited { resets_at: None }));
+    check(&[START, failure, &delta("x")], "", IDLE, Some(FailureClass::IdleTimeout));
+}
+
+#[test]
+fn a_turn_that_was_broken_off_is_no_success_whatever_its_result_says() {
+    let abort = r#"{"type":"abort","data":{"reason":"user_initiated"}}"#;
+    let words = delta("<promise>DONE</promise>");
+    let lines = [START, &words, abort, RESULT];
+    check(&lines, "", IDLE, Some(FailureClass::IdleTimeout));
+    check(&lines, "", exit(0), Some(FailureClass::Malformed));
+    check(
+        &lines,
+        "",
+        Ending::Interrupted { force: Force::Terminated },
+        Some(FailureClass::Interrupted),
+    );
+    check_signal(&lines, None);
+    // What begins after it counts again.
+    check(&[START, &words, abort, START, DONE, RESULT], "", exit(0), None);
+}
+
+#[test]
+fn a_bad_call_is_told_on_stderr() {
+    check(&[], "error: unknown option '--frobnicate'", exit(1), Some(FailureClass::BadCall));
+    check(
+        &[],
+        "Error: No authentication information found.",
+        exit(1),
+        Some(FailureClass::NotLoggedIn),
+    );
+    check(&[], "TypeError: x", exit(1), Some(FailureClass::Crashed));
+    let program = "copilot".to_owned();
+    let missing = Ending::NotStarted { reason: NotStarted::NotFound { program } };
+    check(&[], "", missing, Some(FailureClass::NotInstalled));
+}
+
+#[test]
+fn broken_and_glued_lines_cost_only_themselves() {
+    let glued = format!("garbage {START}{DONE}");
+    let unknown = r#"{"type":"session.news","data":{}}"#;
+    let droppable = r#"{"type":"session.more_news","data":{},"ephemeral":true}"#;
+    let lines = [&glued, unknown, droppable, r#"{"type":"assi"#, "[1]", "", RESULT].join("\n");
+    let reply = COPILOT.read(&lines, "", exit(0)).1;
+    assert_eq!((reply.signal.as_deref(), reply.unparsed), (Some("DONE"), 4));
+    assert_eq!(reply.failure, None);
+}
+
+#[test]
+fn calls() {
+    COPILOT.check_call(
+        |_, _| {},
+        expect![[r#"
+            copilot --allow-all-tools --output-format json
+            stdin "Do it.", idle Watch
+            without []
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+    COPILOT.check_call(
+        |request, _| {
+            request.agent.flags = vec!["--allow-tool write".to_owned()];
+            request.agent.model = Some("gpt".to_owned());
+            request.agent.permissions = Permissions::Ask;
+            request.agent.env.insert("COPILOT_OFFLINE".to_owned(), "true".to_owned());
+        },
+        expect![[r#"
+            copilot --output-format json --model gpt --allow-tool write
+            stdin "Do it.", idle Watch
+            without []
+            COPILOT_OFFLINE=true
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+    COPILOT.check_call(
+        |request, _| {
+            request.agent.flags = vec!["--yolo".to_owned(), "--model=own".to_owned()];
+            request.agent.model = Some("gpt".to_owned());
+        },
+        expect![[r#"
+            copilot --output-format json --yolo --model=own
+            stdin "Do it.", idle Watch
+            without []
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_line_makes_a_translator_panic(
+        stream in 0usize..100,
+        cut in 0usize..2_000,
+        other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
+    ) {
+        let _ = COPILOT.read(&COPILOT.mutilated(stream, cut, &other), &other, exit(1));
+    }
+}

@@ -1,0 +1,26 @@
+//! What belongs to Gemini CLI on a user's machine.
+//!
+//! A login with Google is a file that it only looks at where a variable or its settings say so.
+
+use crate::belongings::{Belongings, Credential, Place};
+
+/// What belongs to Gemini CLI.
+pub(crate) const BELONGINGS: Belongings = Belongings {
+    login: &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"],
+    variables: &[
+        "GEMINI_MODEL",
+        "GOOGLE_GEMINI_BASE_URL",
+        "GOOGLE_VERTEX_BASE_URL",
+        "GOOGLE_CLOUD_PROJECT",
+        "GOOGLE_CLOUD_LOCATION",
+        "GOOGLE_GENAI_USE_GCA",
+    ],
+    place: Place { variable: "GEMINI_CLI_HOME", default: "", inside: ".gemini" },
+    credentials: &[
+        Credential::tokens("oauth_creds.json"),
+        Credential::settings("google_accounts.json"),
+    ],
+    apart: &[],
+    chosen_by: Some(("GOOGLE_GENAI_USE_GCA", "true")),
+    needed: None,
+};

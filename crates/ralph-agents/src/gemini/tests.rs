@@ -1,0 +1,301 @@
+//! Recorded streams, calls, and streams that Gemini CLI should not write.
+
+use expect_test::{expect, expect_file};
+use proptest::prelude::*;
+use ralph_core::child::{Ending, Force, Limit, NotStarted};
+use ralph_core::failure::FailureClass;
+use ralph_core::reading::Reply;
+use ralph_core::recipe::{AgentKind, Permissions};
+use ralph_core::units::Timestamp;
+
+use crate::call::tests::context;
+use crate::rehearsal::request;
+use crate::tests::recorded::{NOW, Recorded, exit};
+
+const GEMINI: Recorded = Recorded {
+    kind: AgentKind::Gemini,
+    version: "0.61.0",
+    streams: &[
+        ("api-key-invalid", exit(144)),
+        ("echo-only", exit(0)),
+        ("empty-response", exit(0)),
+        ("interrupted-sigint-pid", exit(0)),
+        ("interrupted-sigterm-group", exit(0)),
+        ("max-tokens", exit(0)),
+        ("max-turns", exit(53)),
+        ("quota-daily", exit(173)),
+        ("quota-minute-retry", exit(0)),
+        ("stop-hook-blocked-once", exit(0)),
+        ("stream-drop", exit(0)),
+        ("text-complete", exit(0)),
+        ("tools-todo", exit(0)),
+        ("without-yolo", exit(0)),
+    ],
+};
+
+fn stderr_of(name: &str) -> String {
+    GEMINI.file(&format!("{name}.stderr.txt"))
+}
+
+fn reply(stream: &str) -> Reply {
+    GEMINI.read(stream, "", exit(0)).1
+}
+
+#[test]
+fn every_recorded_stream_is_read() {
+    expect_file!["../../tests/data/gemini/0.61.0/readings.txt"].assert_eq(&GEMINI.readings());
+}
+
+const PROMPT: &str =
+    r#"{"type":"message","role":"user","content":"Print <promise>COMPLETE</promise>."}"#;
+const INIT: &str = r#"{"type":"init","session_id":"s","model":"m"}"#;
+const CLAIM: &str =
+    r#"{"type":"message","role":"assistant","content":"<promise>COMPLETE</promise>","delta":true}"#;
+const TOOL: &str = r#"{"type":"tool_use","tool_name":"read_file","tool_id":"t","parameters":{}}"#;
+const BLOCKED: &str =
+    r#"{"type":"error","severity":"warning","message":"Agent execution blocked: no."}"#;
+const WARNING: &str = r#"{"type":"error","severity":"warning","message":"Something is slow."}"#;
+const BROKE: &str = r#"{"type":"error","severity":"error","message":"It broke."}"#;
+const SUCCESS: &str = r#"{"type":"result","status":"success","stats":{"total_tokens":1}}"#;
+
+fn failed(kind: &str, message: &str) -> String {
+    let message = serde_json::to_string(message).expect("text can be written");
+    format!(
+        r#"{{"type":"result","status":"error","error":{{"type":"{kind}","message":{message}}}}}"#
+    )
+}
+
+#[test]
+fn only_the_last_words_of_a_success_count() {
+    let signal = |lines: &[&str]| reply(&lines.join("\n")).signal.is_some();
+    assert!(signal(&[INIT, PROMPT, CLAIM, SUCCESS]));
+    assert!(signal(&[INIT, PROMPT, CLAIM, WARNING, SUCCESS]));
+    assert!(!signal(&[INIT, PROMPT, SUCCESS]));
+    assert!(!signal(&[INIT, PROMPT, CLAIM]));
+    assert!(!signal(&[INIT, PROMPT, CLAIM, TOOL, SUCCESS]));
+    assert!(!signal(&[INIT, PROMPT, CLAIM, BLOCKED, SUCCESS]));
+    assert!(!signal(&[INIT, PROMPT, CLAIM, BROKE, SUCCESS]));
+    assert!(!signal(&[INIT, CLAIM, PROMPT, SUCCESS]));
+    let failed = failed("unknown", "no");
+    assert!(!signal(&[INIT, PROMPT, CLAIM, &failed]));
+    assert!(!signal(&[INIT, PROMPT, CLAIM, &failed, SUCCESS]));
+    // Whole messages do not go on from each other.
+    let halves = [CLAIM.replace("COMPLETE</promise>", ""), CLAIM.replace("<promise>", "")];
+    assert!(signal(&[&halves[0], &halves[1], SUCCESS]));
+    let whole = halves.map(|half| half.replace(r#","delta":true"#, ""));
+    assert!(!signal(&[&whole[0], &whole[1], SUCCESS]));
+}
+
+#[test]
+fn a_success_needs_every_sign_of_it() {
+    let said = format!("{CLAIM}\n{SUCCESS}");
+    let force = Force::Killed;
+    GEMINI.check(&said, "", exit(0), None);
+    GEMINI.check(&said, "", Ending::Lingered { force }, None);
+    GEMINI.check(&said, "", Ending::TimedOut { limit: Limit::Hard, force }, None);
+    GEMINI.check(&said, "", exit(1), Some(FailureClass::Crashed));
+    GEMINI.check(&said, "", Ending::Signalled { signal: 9 }, Some(FailureClass::Crashed));
+    GEMINI.check(&said, "", Ending::Interrupted { force }, Some(FailureClass::Interrupted));
+    GEMINI.check(SUCCESS, "", exit(0), Some(FailureClass::Empty));
+    GEMINI.check(CLAIM, "", exit(0), Some(FailureClass::Malformed));
+    GEMINI.check("", "", exit(0), Some(FailureClass::Malformed));
+    GEMINI.check("", "boom", exit(1), Some(FailureClass::Crashed));
+    GEMINI.check(&format!("{said}\n{CLAIM}"), "", exit(0), Some(FailureClass::Malformed));
+    let program = "gemini".to_owned();
+    let missing = Ending::NotStarted { reason: NotStarted::NotFound { program } };
+    let found = GEMINI.check("", "", missing, Some(FailureClass::NotInstalled)).expect("it failed");
+    assert!(found.hint.expect("there is a way").contains("@google/gemini-cli"));
+}
+
+#[test]
+fn each_kind_of_failure_has_its_class() {
+    let limit = |resets_at| Some(FailureClass::RateLimited { resets_at });
+    for (message, code, class) in [
+        ("[API Error: You have exhausted your daily quota on this model.]", 173, limit(None)),
+        ("[API Error: Please retry in 30s.]", 173, limit(Some(Timestamp(NOW.0 + 30_000)))),
+        ("[API Error: odd]", 244, Some(FailureClass::Overloaded)),
+        ("[API Error: odd]", 247, Some(FailureClass::Overloaded)),
+        ("[API Error: odd]", 145, Some(FailureClass::NotLoggedIn)),
+        ("[API Error: odd]", 148, Some(FailureClass::BadCall)),
+        ("[API Error: odd]", 144, Some(FailureClass::Crashed)),
+        ("[API Error: odd]", 255, Some(FailureClass::Crashed)),
+        (
+            r#"[API Error: {"error":{"code":503,"message":"odd"}}]"#,
+            1,
+            Some(FailureClass::Overloaded),
+        ),
+        (
+            "The input token count (9) exceeds the maximum number of tokens allowed (1).",
+            144,
+            Some(FailureClass::ContextExceeded),
+        ),
+    ] {
+        GEMINI.check(&failed("unknown", message), "", exit(code), class);
+    }
+    GEMINI.check(
+        &failed("FatalTurnLimitedError", "x"),
+        "",
+        exit(53),
+        Some(FailureClass::TurnLimit),
+    );
+    GEMINI.check(&format!("{CLAIM}\n{BROKE}"), "", exit(1), Some(FailureClass::Crashed));
+}
+
+#[test]
+fn what_stands_on_stderr_only_is_judged_as_well() {
+    let untrusted = stderr_of("untrusted-folder");
+    let found =
+        GEMINI.check("", &untrusted, exit(55), Some(FailureClass::BadCall)).expect("it failed");
+    assert!(found.words.starts_with("Gemini CLI is not running in a trusted"), "{found:?}");
+    assert!(found.hint.expect("there is a way").contains("--skip-trust"));
+    let no_input = stderr_of("no-input");
+    let found =
+        GEMINI.check("", &no_input, exit(42), Some(FailureClass::BadCall)).expect("it failed");
+    assert!(found.words.starts_with("No input provided"), "{found:?}");
+    GEMINI.check("", "Unknown argument: frobnicate", exit(1), Some(FailureClass::BadCall));
+    GEMINI.check("", "", exit(41), Some(FailureClass::NotLoggedIn));
+    GEMINI.check("", "", exit(54), Some(FailureClass::Crashed));
+    // A limit that was overcome explains no later end.
+    let retries = stderr_of("quota-minute-retry");
+    GEMINI.check(CLAIM, &retries, exit(1), Some(FailureClass::Crashed));
+    GEMINI.check(CLAIM, &retries, exit(0), Some(FailureClass::Malformed));
+    GEMINI.check(CLAIM, "fetch failed", exit(0), Some(FailureClass::Malformed));
+}
+
+#[test]
+fn silence_while_requests_are_repeated_is_the_servers() {
+    let idle = Ending::TimedOut { limit: Limit::Idle, force: Force::Killed };
+    let retries = stderr_of("quota-minute-retry");
+    let begun = format!("{INIT}\n{PROMPT}");
+    let limited = FailureClass::RateLimited { resets_at: None };
+    let found = GEMINI.check(&begun, &retries, idle.clone(), Some(limited)).expect("it failed");
+    assert!(found.words.starts_with("Attempt 2 failed"), "{found:?}");
+    let server = "Attempt 3 failed with status 503. Retrying after 20000ms...";
+    GEMINI.check(&begun, server, idle.clone(), Some(FailureClass::Overloaded));
+    // Not the server's: a tool that hangs, an answer that stopped, words behind the retry.
+    GEMINI.check(
+        &format!("{begun}\n{TOOL}"),
+        &retries,
+        idle.clone(),
+        Some(FailureClass::IdleTimeout),
+    );
+    GEMINI.check(
+        &format!("{begun}\n{CLAIM}"),
+        &retries,
+        idle.clone(),
+        Some(FailureClass::IdleTimeout),
+    );
+    let more = format!("{retries}\nsomething else");
+    GEMINI.check(&begun, &more, idle.clone(), Some(FailureClass::IdleTimeout));
+    GEMINI.check("", "", idle, Some(FailureClass::IdleTimeout));
+    let hard = Ending::TimedOut { limit: Limit::Hard, force: Force::Killed };
+    GEMINI.check(&begun, &retries, hard, Some(FailureClass::HardTimeout));
+}
+
+#[test]
+fn words_of_a_limit_in_the_work_are_no_limit() {
+    let talk = CLAIM.replace("<promise>COMPLETE</promise>", "Quota exceeded, retry in 3s.");
+    GEMINI.check(&format!("{talk}\n{SUCCESS}"), "", exit(0), None);
+    GEMINI.check(&talk, "", exit(1), Some(FailureClass::Crashed));
+}
+
+#[test]
+fn a_bad_line_costs_only_itself() {
+    let odd = [
+        "not json",
+        r#"{"type":"message","role":"assi"#,
+        "[1,2]",
+        "\u{fffd}\u{fffd}",
+        r#"{"type":"novelty"}"#,
+        r#"{"no":"type"}"#,
+        r#"{"type":"message","role":"narrator","content":"x"}"#,
+        r#"{"type":"message","role":7}"#,
+    ];
+    let stream = [&odd[..], &[CLAIM, SUCCESS, ""]].concat().join("\n");
+    let found = reply(&stream);
+    assert_eq!((found.unparsed, found.failure, found.signal.is_some()), (8, None, true));
+    let whole = reply(&GEMINI.stream("tools-todo"));
+    assert_eq!(reply(&GEMINI.stream("tools-todo").replace('\n', "")), whole);
+    let noisy = GEMINI.stream("tools-todo").replace('\n', "\ngarbage ");
+    let found = reply(&noisy);
+    assert_eq!((found.text, found.signal, found.tools), (whole.text, whole.signal, whole.tools));
+    // A field of another type than ever before is left out, not the line.
+    let odd = r#"{"type":"result","status":"success","stats":7,"error":[]}"#;
+    GEMINI.check(&format!("{CLAIM}\n{odd}"), "", exit(0), None);
+}
+
+#[test]
+fn the_usual_call() {
+    GEMINI.check_call(
+        |request, _| request.agent.model = Some("gemini-2.5-pro".to_owned()),
+        expect![[r#"
+        gemini -o stream-json --yolo --skip-trust -m gemini-2.5-pro
+        stdin "Do it.", idle Watch
+        without []
+        RALPH_ASK=1
+        RALPH_ITERATION=3
+        RALPH_ROLE=prompt
+        RALPH_RUN_ID=20261114-231500-k3f9
+    "#]],
+    );
+}
+
+#[test]
+fn a_flag_of_the_users_wins() {
+    GEMINI.check_call(
+        |request, _| {
+            request.agent.flags =
+                ["--model=x", "--approval-mode plan", "-o stream-json"].map(str::to_owned).to_vec();
+            request.agent.model = Some("gemini-2.5-pro".to_owned());
+            request.agent.env_deny = vec!["AWS_*".to_owned()];
+        },
+        expect![[r#"
+            gemini --skip-trust --model=x --approval-mode plan -o stream-json
+            stdin "Do it.", idle Watch
+            without ["AWS_*"]
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+}
+
+#[test]
+fn permissions_of_the_users_own() {
+    GEMINI.check_call(
+        |request, _| {
+            request.agent.permissions = Permissions::Ask;
+            request.agent.flags = vec!["-p".to_owned(), "{prompt}".to_owned()];
+        },
+        expect![[r#"
+            gemini -o stream-json -p "Do it."
+            stdin "", idle Watch
+            without []
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+}
+
+#[test]
+fn an_output_that_cannot_be_judged_is_refused() {
+    for flags in [&["-o text"][..], &["--output-format=json"], &["-o", "json"]] {
+        let request = request(AgentKind::Gemini, flags, "Do it.");
+        let refused = crate::call(&request, &context()).expect_err("it is refused");
+        assert_eq!(refused.class, FailureClass::BadCall, "{flags:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_line_makes_a_translator_panic(
+        stream in 0usize..100,
+        cut in 0usize..600,
+        other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
+    ) {
+        let _ = GEMINI.read(&GEMINI.mutilated(stream, cut, &other), &other, exit(1));
+    }
+}

@@ -1,0 +1,150 @@
+//! Tool calls of Gemini CLI and Qwen Code: what of an input tells people most, which file a call
+//! changes, and the to-do list.
+//!
+//! Not here: how a call is written on the wire.
+
+use std::collections::BTreeMap;
+
+use ralph_core::reading::{AgentEvent, Speaker, TodoItem, TodoState, ToolOutcome};
+use ralph_core::text::excerpt_of;
+use ralph_core::text::glance;
+use serde::Deserialize;
+
+use crate::fields::{Text, lenient};
+
+/// How much of a tool's output an event carries. The whole is in the stored stream.
+const OUTPUT_CHARS: usize = 10_000;
+
+/// How much of a tool's input is worth a line.
+const GLANCE_CHARS: usize = 200;
+
+/// More open tool calls than this are a broken stream, not parallel work.
+const MOST_OPEN_CALLS: usize = 1_000;
+
+/// A to-do list longer than this is no plan but a flood.
+const MOST_ITEMS: usize = 500;
+
+/// The tool calls that have not ended.
+#[derive(Debug, Default)]
+pub(super) struct ToolCalls(BTreeMap<String, OpenCall>);
+
+/// What a call will have done once it has succeeded.
+#[derive(Debug)]
+struct OpenCall {
+    path: Option<String>,
+    todo: Option<Vec<TodoItem>>,
+}
+
+impl ToolCalls {
+    /// Returns whether none is open.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Opens a call.
+    pub(super) fn started(
+        &mut self,
+        id: String,
+        name: String,
+        raw: &str,
+        speaker: Speaker,
+    ) -> AgentEvent {
+        let input: Input<'_> = serde_json::from_str(raw).unwrap_or_default();
+        if self.0.len() >= MOST_OPEN_CALLS {
+            self.0.clear();
+        }
+        let path = match name.as_str() {
+            "write_file" | "replace" | "edit" => input.file_path.as_ref(),
+            _ => None,
+        };
+        let path = path.map(|path| path.0.to_string());
+        let todo = match (name.as_str(), speaker) {
+            ("write_todos", Speaker::Agent) => input.todos.as_deref().map(items),
+            (_, Speaker::Agent | Speaker::Subagent) => None,
+        };
+        self.0.insert(id.clone(), OpenCall { path, todo });
+        AgentEvent::ToolStarted { id, name, summary: input.summary(raw), speaker }
+    }
+
+    /// Ends a call. What it was to do is told only if it succeeded.
+    pub(super) fn ended(
+        &mut self,
+        id: String,
+        outcome: ToolOutcome,
+        output: &str,
+    ) -> Vec<AgentEvent> {
+        let call = self.0.remove(&id);
+        let output = excerpt_of(output, OUTPUT_CHARS);
+        let mut events = vec![AgentEvent::ToolEnded { id, outcome, output }];
+        match (outcome, call) {
+            (ToolOutcome::Ok, Some(OpenCall { path, todo })) => {
+                events.extend(path.map(|path| AgentEvent::FileChanged { path }));
+                events.extend(todo.map(|items| AgentEvent::Todo { items }));
+            }
+            (ToolOutcome::Error, _) | (ToolOutcome::Ok, None) => {}
+        }
+        events
+    }
+}
+
+/// The fields of inputs that tell people most, and the to-do list.
+#[derive(Debug, Default, Deserialize)]
+struct Input<'a> {
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    command: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    file_path: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pattern: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    query: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    url: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    description: Option<Text<'a>>,
+    #[serde(default, deserialize_with = "lenient")]
+    todos: Option<Vec<Todo>>,
+}
+
+impl Input<'_> {
+    fn summary(&self, raw: &str) -> String {
+        let telling = [
+            &self.command,
+            &self.file_path,
+            &self.pattern,
+            &self.query,
+            &self.url,
+            &self.description,
+        ];
+        match (telling.into_iter().flatten().next(), &self.todos) {
+            (Some(text), _) => glance(&text.0, GLANCE_CHARS),
+            (None, Some(todos)) => format!("{} items", todos.len()),
+            (None, None) if raw == "{}" => String::new(),
+            (None, None) => glance(raw, GLANCE_CHARS),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Todo {
+    #[serde(default, deserialize_with = "lenient")]
+    description: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    status: Option<String>,
+}
+
+fn items(todos: &[Todo]) -> Vec<TodoItem> {
+    todos
+        .iter()
+        .filter(|todo| todo.status.as_deref() != Some("cancelled"))
+        .take(MOST_ITEMS)
+        .map(|todo| TodoItem {
+            text: todo.description.clone().unwrap_or_default(),
+            state: match todo.status.as_deref() {
+                Some("completed") => TodoState::Done,
+                Some("in_progress") => TodoState::Active,
+                Some(_) | None => TodoState::Pending,
+            },
+        })
+        .collect()
+}

@@ -1,0 +1,91 @@
+//! Gemini CLI's lines as they are on the wire, as far as they matter.
+//!
+//! A field that cannot be read is absent and does not cost the line. Not here: what the lines
+//! mean.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::fields::{Text, lenient};
+
+/// `init` lines.
+#[derive(Debug, Deserialize)]
+pub(super) struct Init {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) session_id: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) model: Option<String>,
+}
+
+/// `message` lines: the echo of the prompt, and pieces of the answer.
+#[derive(Debug, Deserialize)]
+pub(super) struct Message<'a> {
+    #[serde(borrow)]
+    pub(super) role: Text<'a>,
+    #[serde(borrow)]
+    pub(super) content: Text<'a>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) delta: Option<bool>,
+}
+
+/// `tool_use` lines.
+#[derive(Debug, Deserialize)]
+pub(super) struct ToolUse<'a> {
+    pub(super) tool_id: String,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) tool_name: Option<String>,
+    #[serde(borrow, default)]
+    pub(super) parameters: Option<&'a RawValue>,
+}
+
+/// `tool_result` lines.
+#[derive(Debug, Deserialize)]
+pub(super) struct ToolResult<'a> {
+    pub(super) tool_id: String,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub(super) status: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub(super) output: Option<Text<'a>>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) error: Option<Problem>,
+}
+
+/// `error` lines: warnings as well.
+#[derive(Debug, Deserialize)]
+pub(super) struct ErrorLine<'a> {
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub(super) severity: Option<Text<'a>>,
+    pub(super) message: String,
+}
+
+/// `result` lines.
+#[derive(Debug, Deserialize)]
+pub(super) struct ResultLine<'a> {
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub(super) status: Option<Text<'a>>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) error: Option<Problem>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) stats: Option<Stats>,
+}
+
+/// What went wrong.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Problem {
+    #[serde(default, rename = "type", deserialize_with = "lenient")]
+    pub(super) kind: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) message: Option<String>,
+}
+
+/// Figures of the whole process.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Stats {
+    pub(super) total_tokens: u64,
+    /// With what came from the cache.
+    pub(super) input_tokens: u64,
+    /// Without the thinking, which is only in the total.
+    pub(super) output_tokens: u64,
+    pub(super) cached: u64,
+}

@@ -1,0 +1,286 @@
+//! Usage limits in plain words: whether a text speaks of one, and when it says the limit resets.
+//!
+//! Agents give the reset as a number where they can; this is for those that only say it. Not
+//! here: deciding where to look. Only the last words of a failed call are ever given to it.
+
+use jiff::civil::{Date, Time};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp as Moment, ToSpan};
+use ralph_core::units::Timestamp;
+
+/// Openings of a limit, in lower case with plain apostrophes.
+const LIMIT_WORDS: [&str; 14] = [
+    "usage limit",
+    "rate limit",
+    "rate_limit",
+    "limit reached",
+    "session limit",
+    "weekly limit",
+    "hour limit",
+    "hit your limit",
+    "out of extra usage",
+    "out of usage",
+    "too many requests",
+    "quota exceeded",
+    "exhausted your",
+    "resource_exhausted",
+];
+
+/// Returns whether a text speaks of a usage or rate limit.
+pub fn is_limit(text: &str) -> bool {
+    let text = plain(text);
+    let has_hit = ["you've hit your", "you've reached your", "you hit your"]
+        .iter()
+        .any(|opening| text.contains(opening) && text.contains("limit"));
+    has_hit || LIMIT_WORDS.iter().any(|words| text.contains(words))
+}
+
+/// Words that a reset follows, and what form it takes.
+const LEADS: [(&str, Form); 12] = [
+    ("try again in ", Form::Span),
+    ("retry in ", Form::Span),
+    ("retry after ", Form::Span),
+    ("resets in ", Form::Span),
+    ("reset in ", Form::Span),
+    ("reset after ", Form::Span),
+    ("try again at ", Form::Moment),
+    ("resets at ", Form::Moment),
+    ("reset at ", Form::Moment),
+    ("resets on ", Form::Moment),
+    ("reset on ", Form::Moment),
+    ("resets ", Form::Moment),
+];
+
+#[derive(Clone, Copy)]
+enum Form {
+    Span,
+    Moment,
+}
+
+/// Returns when a limit resets, as far as the text says so.
+///
+/// A time of day belongs to the zone in brackets behind it, else to `zone`; one that is already
+/// past means tomorrow. A date without a year is the nearest one.
+pub fn reset_time(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+    if let Some(epoch) = epoch(text) {
+        return Some(epoch);
+    }
+    let now = Moment::from_millisecond(now.0).ok()?;
+    let text = plain(text);
+    LEADS.iter().find_map(|&(lead, form)| {
+        text.match_indices(lead).find_map(|(at, _)| {
+            let rest = &text[at + lead.len()..];
+            match form {
+                Form::Span => span(rest).and_then(|span| now.checked_add(span).ok()),
+                Form::Moment => moment(rest, now, zone),
+            }
+            .map(|instant| Timestamp(instant.as_millisecond()))
+        })
+    })
+}
+
+/// Lowers the case, and makes one space and one apostrophe of the many in use.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|character| match character {
+            '\u{2019}' | '\u{2018}' => '\'',
+            '\u{a0}' | '\u{202f}' | '\n' | '\t' => ' ',
+            other => other.to_ascii_lowercase(),
+        })
+        .collect()
+}
+
+/// Reads `|1794710902`, the form of old versions: seconds, or milliseconds with 13 digits.
+fn epoch(text: &str) -> Option<Timestamp> {
+    text.match_indices('|').find_map(|(at, _)| {
+        let digits: String =
+            text[at + 1..].trim_start().chars().take_while(char::is_ascii_digit).collect();
+        let number = digits.parse().ok()?;
+        match digits.len() {
+            10 => Some(Timestamp::from_seconds(number)),
+            13 => Some(Timestamp(number)),
+            _ => None,
+        }
+    })
+}
+
+/// Reads `1.5s`, `20 seconds`, `1h 30m`, `2 hours and 5 minutes`.
+fn span(text: &str) -> Option<SignedDuration> {
+    let mut words = Words(text);
+    let mut total = None;
+    loop {
+        if total.is_some() {
+            words.skip("and");
+        }
+        let mut next = Words(words.0);
+        let Some(factor) = next
+            .decimal()
+            .zip(next.letters())
+            .and_then(|(number, unit)| Some(number * seconds_of(unit)?))
+        else {
+            break;
+        };
+        total = Some(total.unwrap_or(0.0) + factor);
+        words = next;
+    }
+    SignedDuration::try_from_secs_f64(total?).ok()
+}
+
+fn seconds_of(unit: &str) -> Option<f64> {
+    match unit {
+        "ms" => Some(0.001),
+        "s" | "sec" | "secs" | "second" | "seconds" => Some(1.0),
+        "m" | "min" | "mins" | "minute" | "minutes" => Some(60.0),
+        "h" | "hr" | "hrs" | "hour" | "hours" => Some(3_600.0),
+        "d" | "day" | "days" => Some(86_400.0),
+        _ => None,
+    }
+}
+
+/// Reads `3pm`, `2:14am (UTC)`, `Nov 17, 7:47am (UTC)`, `Nov 18th, 2026 4:40 PM`, or a moment
+/// as machines write it.
+fn moment(text: &str, now: Moment, zone: &TimeZone) -> Option<Moment> {
+    let first = text.split([' ', ',']).next().unwrap_or_default();
+    if let Ok(instant) = first.trim_end_matches('.').to_ascii_uppercase().parse::<Moment>() {
+        return Some(instant);
+    }
+    let mut words = Words(text);
+    let date = words.date();
+    words.skip("at");
+    let time = words.time()?;
+    let named = words.in_brackets().and_then(|name| TimeZone::get(name).ok());
+    let zone = named.as_ref().unwrap_or(zone);
+    match date {
+        None => next_time(time, now, zone),
+        Some((month, day, Some(year))) => at(Date::new(year, month, day).ok()?, time, zone),
+        Some((month, day, None)) => {
+            let year = now.to_zoned(zone.clone()).year();
+            (year - 1..=year + 1)
+                .filter_map(|year| at(Date::new(year, month, day).ok()?, time, zone))
+                .min_by_key(|instant| instant.duration_since(now).abs())
+        }
+    }
+}
+
+/// A reset is named to the minute: the minute that has just begun is not yet past.
+const THIS_MINUTE: SignedDuration = SignedDuration::from_secs(60);
+
+/// Returns when the clock next shows a time; on the night it shows it twice, either one counts.
+fn next_time(time: Time, now: Moment, zone: &TimeZone) -> Option<Moment> {
+    let today = now.to_zoned(zone.clone()).date();
+    [today, today.checked_add(1.day()).ok()?]
+        .into_iter()
+        .flat_map(|day| {
+            let ambiguous = zone.to_ambiguous_zoned(day.to_datetime(time));
+            [ambiguous.clone().compatible().ok(), ambiguous.later().ok()]
+        })
+        .flatten()
+        .map(|zoned| zoned.timestamp())
+        .filter(|instant| now.duration_since(*instant) < THIS_MINUTE)
+        .min()
+}
+
+fn at(date: Date, time: Time, zone: &TimeZone) -> Option<Moment> {
+    Some(zone.to_ambiguous_zoned(date.to_datetime(time)).compatible().ok()?.timestamp())
+}
+
+/// A text that is read word by word.
+#[derive(Clone, Copy)]
+struct Words<'a>(&'a str);
+
+impl<'a> Words<'a> {
+    fn take(&mut self, is_part: impl Fn(char) -> bool) -> Option<&'a str> {
+        let text = self.0.trim_start();
+        let end = text.find(|character| !is_part(character)).unwrap_or(text.len());
+        if end == 0 {
+            return None;
+        }
+        self.0 = &text[end..];
+        Some(&text[..end])
+    }
+
+    fn letters(&mut self) -> Option<&'a str> {
+        self.take(|character| character.is_ascii_alphabetic())
+    }
+
+    fn number<N: std::str::FromStr>(&mut self) -> Option<N> {
+        self.take(|character| character.is_ascii_digit())?.parse().ok()
+    }
+
+    fn decimal(&mut self) -> Option<f64> {
+        self.take(|character| character.is_ascii_digit() || character == '.')?.parse().ok()
+    }
+
+    fn skip(&mut self, word: &str) {
+        let mut next = *self;
+        if next.letters() == Some(word) {
+            *self = next;
+        }
+    }
+
+    fn skip_sign(&mut self, sign: char) -> bool {
+        match self.0.trim_start().strip_prefix(sign) {
+            Some(rest) => {
+                self.0 = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Reads `nov 17,` or `nov 18th, 2026`; nothing is taken if it is no date.
+    fn date(&mut self) -> Option<(i8, i8, Option<i16>)> {
+        let mut next = *self;
+        let name = next.letters()?;
+        let month = MONTHS.iter().position(|month| name.starts_with(month))?;
+        let day: i8 = next.number()?;
+        if next.0.starts_with(|character: char| character.is_ascii_alphabetic()) {
+            next.letters();
+        }
+        next.skip_sign(',');
+        let mut year = None;
+        let mut ahead = next;
+        if let Some(digits) = ahead.take(|character| character.is_ascii_digit())
+            && digits.len() == 4
+        {
+            year = digits.parse().ok();
+            ahead.skip_sign(',');
+            next = ahead;
+        }
+        *self = next;
+        Some((i8::try_from(month).ok()? + 1, day, year))
+    }
+
+    /// Reads `3pm`, `2:14 am`, `17:20`. A bare number is no time.
+    fn time(&mut self) -> Option<Time> {
+        let hour: i8 = self.number()?;
+        let minute = if self.skip_sign(':') { Some(self.number::<i8>()?) } else { None };
+        if minute.is_some() && self.0.starts_with(':') {
+            self.skip_sign(':');
+            self.number::<i8>()?;
+        }
+        let mut next = *self;
+        let half = next.letters().filter(|letters| matches!(*letters, "am" | "pm"));
+        if half.is_some() {
+            *self = next;
+        }
+        let hour = match half {
+            Some("am") if (1..=12).contains(&hour) => hour % 12,
+            Some(_) if (1..=12).contains(&hour) => hour % 12 + 12,
+            None if minute.is_some() => hour,
+            Some(_) | None => return None,
+        };
+        Time::new(hour, minute.unwrap_or(0), 0, 0).ok()
+    }
+
+    fn in_brackets(&mut self) -> Option<&'a str> {
+        let rest = self.0.trim_start().strip_prefix('(')?;
+        Some(rest[..rest.find(')')?].trim())
+    }
+}
+
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! How `OpenCode` is called: `run` with its events, prompt on stdin.
+//!
+//! As an argument the prompt would arrive in quotation marks. MCP servers and instructions join
+//! its configuration through a variable, so that no file of the user's is touched. Not here: the
+//! provider and its key, which are the user's.
+
+use ralph_core::failure::Failure;
+use ralph_core::ports::Request;
+use ralph_core::recipe::Permissions;
+use serde_json::{Map, Value, json};
+
+use crate::call::{Call, CallContext, IdleWatch, deliver, environment};
+use crate::json_events::Flags;
+use crate::mcp::McpTransport;
+use crate::turn::Hints;
+
+/// How to get the program.
+pub(crate) const INSTALL_HINT: &str =
+    "install OpenCode (`npm install -g opencode-ai`), or set `agent.command`";
+
+/// What its user can do.
+pub(super) const HINTS: Hints = Hints {
+    install: INSTALL_HINT,
+    login: "run `opencode auth login`, or check the provider's key",
+    // At a usage limit and at server errors it asks again for ever, without a word.
+    silence: Some("OpenCode says nothing while it waits for a usage limit or a failing server"),
+};
+
+/// Returns how to call `OpenCode`.
+pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
+    let delivery = deliver(request, context)?;
+    let mut flags = Flags::new(&delivery.flags);
+    flags.add(&["--format"], Some("json"));
+    match request.agent.permissions {
+        Permissions::Skip => flags.add(&["--auto", "--yolo"], None),
+        Permissions::Ask => {}
+    }
+    if let Some(model) = &request.agent.model {
+        flags.add(&["-m", "--model"], Some(model));
+    }
+    let mut args = vec!["run".to_owned()];
+    args.extend(flags.with_users());
+    let joined = configuration(context).map(|text| (CONFIGURATION, text));
+    let mut variables = vec![("OPENCODE_DISABLE_AUTOUPDATE", "1")];
+    variables.extend(joined.iter().map(|(name, text)| (*name, text.as_str())));
+    Ok(Call {
+        program: request.agent.command.clone(),
+        args,
+        stdin: delivery.stdin,
+        env_remove: request.agent.env_deny.clone(),
+        env: environment(request, &variables),
+        idle: IdleWatch::Watch,
+    })
+}
+
+/// The variable with settings that join those of the user's files.
+const CONFIGURATION: &str = "OPENCODE_CONFIG_CONTENT";
+
+/// Returns what a call adds to the configuration, if anything.
+fn configuration(context: &CallContext) -> Option<String> {
+    let mut settings = Map::new();
+    if !context.mcp_servers.is_empty() {
+        let servers = context.mcp_servers.iter();
+        let servers: Map<String, Value> =
+            servers.map(|server| (server.name.clone(), entry(&server.transport))).collect();
+        settings.insert("mcp".to_owned(), servers.into());
+    }
+    if let Some(system) = &context.system_prompt {
+        settings.insert("instructions".to_owned(), json!([system.file.to_string_lossy()]));
+    }
+    (!settings.is_empty()).then(|| Value::from(settings).to_string())
+}
+
+fn entry(transport: &McpTransport) -> Value {
+    match transport {
+        McpTransport::Stdio { command, args, env } => {
+            let words: Vec<&String> = std::iter::once(command).chain(args).collect();
+            json!({ "type": "local", "command": words, "environment": env, "enabled": true })
+        }
+        McpTransport::Remote { url, headers } => {
+            json!({ "type": "remote", "url": url, "headers": headers, "enabled": true })
+        }
+    }
+}

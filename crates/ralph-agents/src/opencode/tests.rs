@@ -1,0 +1,213 @@
+//! Recorded streams, calls, and streams that no agent should write.
+
+use expect_test::{expect, expect_file};
+use proptest::prelude::*;
+use ralph_core::child::{Ending, Force, NotStarted};
+use ralph_core::failure::FailureClass;
+use ralph_core::recipe::{AgentKind, AgentOutput, Permissions};
+use ralph_core::units::Timestamp;
+
+use crate::tests::recorded::{IDLE, NOW, Recorded, exit, signal};
+
+const OPENCODE: Recorded = Recorded {
+    kind: AgentKind::Opencode,
+    version: "1.18.33",
+    streams: &[
+        ("api-error-401", exit(1)),
+        ("interrupted-sigint", signal(2)),
+        ("length", exit(0)),
+        ("prompt-as-argument", exit(0)),
+        ("rate-limit-silent", signal(9)),
+        ("stream-drop-loop", signal(9)),
+        ("text-complete", exit(0)),
+        ("thinking", exit(0)),
+        ("tools-todo", exit(0)),
+    ],
+};
+
+#[test]
+fn every_recorded_stream_is_read() {
+    expect_file!["../../tests/data/opencode/1.18.33/readings.txt"].assert_eq(&OPENCODE.readings());
+}
+
+const START: &str = r#"{"type":"step_start","sessionID":"s","part":{}}"#;
+
+fn text(words: &str) -> String {
+    format!(r#"{{"type":"text","sessionID":"s","part":{{"text":"{words}"}}}}"#)
+}
+
+fn finish(reason: &str) -> String {
+    format!(r#"{{"type":"step_finish","sessionID":"s","part":{{"reason":"{reason}"}}}}"#)
+}
+
+fn error(status: &str, message: &str, body: &str) -> String {
+    format!(
+        r#"{{"type":"error","sessionID":"s","error":{{"name":"APIError","data":{{"message":"{message}","statusCode":{status},"responseBody":"{body}"}}}}}}"#
+    )
+}
+
+#[track_caller]
+fn check(lines: &[&str], stderr: &str, ending: Ending, expect: Option<FailureClass>) {
+    OPENCODE.check(&lines.join("\n"), stderr, ending, expect);
+}
+
+#[track_caller]
+fn check_signal(lines: &[&str], expect: Option<&str>) {
+    let reply = OPENCODE.read(&lines.join("\n"), "", exit(0)).1;
+    assert_eq!(reply.signal.as_deref(), expect, "{lines:?}");
+}
+
+#[test]
+fn only_words_of_the_step_that_stops_count() {
+    let done = text("<promise>DONE</promise>");
+    let tool = r#"{"type":"tool_use","sessionID":"s","part":{"tool":"bash","callID":"c","state":{"status":"completed","input":{"command":"ls"}}}}"#;
+    let (stop, calls, cut) = (finish("stop"), finish("tool-calls"), finish("unknown"));
+    check_signal(&[START, &done, &stop], Some("DONE"));
+    check_signal(&[START, &text("<promise>DO"), &text("NE</promise>"), &stop], Some("DONE"));
+    check_signal(&[START, tool, &done, &calls, START, &stop], None);
+    check_signal(&[START, tool, &done, &calls, START, &text("Hm."), &stop], None);
+    check_signal(&[START, &done, &cut, START, &stop], None);
+    check_signal(&[START, &done, &finish("length"), START, &stop], None);
+    check_signal(&[START, &done, &error("500", "x", ""), &stop], None);
+    check_signal(&[START, &done, &finish("length")], None);
+    check_signal(&[START, &done], None);
+}
+
+#[test]
+fn each_error_has_its_class() {
+    let limited = |resets_at| FailureClass::RateLimited { resets_at };
+    let in_a_minute = Timestamp(NOW.0 + 60_000);
+    for (line, class) in [
+        (error("401", "Incorrect API key", ""), FailureClass::NotLoggedIn),
+        (error("403", "Forbidden", ""), FailureClass::NotLoggedIn),
+        (error("429", "Quota", "insufficient_quota"), FailureClass::NotLoggedIn),
+        (error("429", "Slow down", ""), limited(None)),
+        (error("429", "Try again in 60s", ""), limited(Some(in_a_minute))),
+        (error("404", "no such model", ""), FailureClass::BadCall),
+        (error("400", "Too long", "context_length_exceeded"), FailureClass::ContextExceeded),
+        (error("500", "boom", ""), FailureClass::Overloaded),
+        (error("null", "fetch failed", ""), FailureClass::Overloaded),
+        (error("null", "odd", ""), FailureClass::Crashed),
+    ] {
+        check(&[&line], "", exit(1), Some(class));
+    }
+}
+
+#[test]
+fn a_success_needs_every_sign_of_it() {
+    let (fine, stop) = (text("Fine."), finish("stop"));
+    let lines = [START, &fine, &stop];
+    check(&lines, "", exit(0), None);
+    check(&lines, "", Ending::Lingered { force: Force::Killed }, None);
+    check(&lines, "", exit(1), Some(FailureClass::Crashed));
+    check(&lines, "", signal(9), Some(FailureClass::Crashed));
+    check(&[START, &stop], "", exit(0), Some(FailureClass::Empty));
+    check(&[START, &fine], "", exit(0), Some(FailureClass::Malformed));
+    check(&[], "", exit(0), Some(FailureClass::Malformed));
+    check(&[START, &fine, &finish("length")], "", exit(0), Some(FailureClass::TurnLimit));
+    check(&[START, &fine, &finish("content-filter")], "", exit(0), Some(FailureClass::Crashed));
+    // A full context is compacted, and the turn goes on.
+    let full = error("400", "maximum context length", "");
+    check(&[&full, START, &fine, &stop], "", exit(0), None);
+    check(&[&full], "", IDLE, Some(FailureClass::ContextExceeded));
+}
+
+#[test]
+fn a_bad_call_is_told_on_stderr() {
+    let no_message = "\u{1b}[91m\u{1b}[1mError: \u{1b}[0mYou must provide a message or a command\n";
+    let found = OPENCODE.read("", no_message, exit(1)).1.failure.expect("exit 1");
+    assert_eq!(found.class, FailureClass::BadCall);
+    assert_eq!(found.words, "Error: You must provide a message or a command");
+    check(&[], "ProviderModelNotFoundError: x", exit(1), Some(FailureClass::BadCall));
+    check(&[], "TypeError: x", exit(1), Some(FailureClass::Crashed));
+    let program = "opencode".to_owned();
+    let missing = Ending::NotStarted { reason: NotStarted::NotFound { program } };
+    check(&[], "", missing, Some(FailureClass::NotInstalled));
+}
+
+#[test]
+fn silence_and_cut_streams_run_into_the_idle_limit() {
+    let found = OPENCODE.read("", "", IDLE).1.failure.expect("it was ended");
+    assert_eq!(found.class, FailureClass::IdleTimeout);
+    assert!(found.hint.expect("silence has a likely reason").contains("usage limit"));
+    let (said, cut) = (text("Nearly."), finish("unknown"));
+    let lines = [START, &said, &cut, START, &said];
+    check(&lines, "", IDLE, Some(FailureClass::Overloaded));
+    let (all, _) = OPENCODE.read(&lines.join("\n"), "", IDLE);
+    let weights: Vec<String> = all.iter().map(|heard| format!("{:?}", heard.weight)).collect();
+    assert_eq!(weights, ["Useful", "Useful", "Noise", "Noise", "Noise", "Noise"]);
+}
+
+#[test]
+fn broken_and_glued_lines_cost_only_themselves() {
+    let (done, stop) = (text("<promise>DONE</promise>"), finish("stop"));
+    let glued = format!("garbage {START}{done}");
+    let unknown = r#"{"type":"news","sessionID":"s"}"#;
+    let lines = [&glued, unknown, r#"{"type":"text","part":{"te"#, "[1]", "", &stop].join("\n");
+    let reply = OPENCODE.read(&lines, "", exit(0)).1;
+    assert_eq!((reply.signal.as_deref(), reply.unparsed), (Some("DONE"), 4));
+    assert_eq!(reply.failure, None);
+}
+
+#[test]
+fn calls() {
+    OPENCODE.check_call(
+        |_, _| {},
+        expect![[r#"
+            opencode run --format json --auto
+            stdin "Do it.", idle Watch
+            without []
+            OPENCODE_DISABLE_AUTOUPDATE=1
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+    OPENCODE.check_call(
+        |request, _| {
+            request.agent.flags = vec!["--agent build".to_owned()];
+            request.agent.model = Some("anthropic/claude".to_owned());
+            request.agent.permissions = Permissions::Ask;
+            request.agent.output = AgentOutput::Text;
+            request.agent.env_deny = vec!["SECRET_*".to_owned()];
+        },
+        expect![[r#"
+            opencode run --format json -m anthropic/claude --agent build
+            stdin "Do it.", idle Watch
+            without ["SECRET_*"]
+            OPENCODE_DISABLE_AUTOUPDATE=1
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+    OPENCODE.check_call(
+        |request, _| {
+            request.agent.flags = vec!["--model=x/y".to_owned(), "--yolo".to_owned()];
+            request.agent.model = Some("anthropic/claude".to_owned());
+        },
+        expect![[r#"
+            opencode run --format json --model=x/y --yolo
+            stdin "Do it.", idle Watch
+            without []
+            OPENCODE_DISABLE_AUTOUPDATE=1
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_line_makes_a_translator_panic(
+        stream in 0usize..100,
+        cut in 0usize..2_000,
+        other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
+    ) {
+        let _ = OPENCODE.read(&OPENCODE.mutilated(stream, cut, &other), &other, exit(1));
+    }
+}

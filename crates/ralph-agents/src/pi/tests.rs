@@ -1,0 +1,204 @@
+//! Recorded streams, calls, and streams that no agent should write.
+
+use expect_test::{expect, expect_file};
+use proptest::prelude::*;
+use ralph_core::child::{Ending, Force, NotStarted};
+use ralph_core::failure::FailureClass;
+use ralph_core::recipe::AgentKind;
+use ralph_core::units::Timestamp;
+
+use crate::tests::recorded::{IDLE, NOW, Recorded, exit};
+
+const PI: Recorded = Recorded {
+    kind: AgentKind::Pi,
+    version: "0.73.1",
+    streams: &[("api-error-401", exit(0)), ("text-complete", exit(0)), ("tools", exit(0))],
+};
+
+#[test]
+fn every_recorded_stream_is_read() {
+    expect_file!["../../tests/data/pi/0.73.1/readings.txt"].assert_eq(&PI.readings());
+}
+
+fn said(words: &str, stop: &str) -> String {
+    format!(
+        r#"{{"role":"assistant","content":[{{"type":"text","text":"{words}"}}],"stopReason":"{stop}"}}"#
+    )
+}
+
+fn start() -> String {
+    r#"{"type":"message_start","message":{"role":"assistant","content":[]}}"#.to_owned()
+}
+
+fn delta(words: &str) -> String {
+    format!(
+        r#"{{"type":"message_update","assistantMessageEvent":{{"type":"text_delta","delta":"{words}"}}}}"#
+    )
+}
+
+fn message(words: &str, stop: &str) -> String {
+    format!(r#"{{"type":"message_end","message":{}}}"#, said(words, stop))
+}
+
+fn end(words: &str, stop: &str) -> String {
+    format!(r#"{{"type":"agent_end","messages":[{}]}}"#, said(words, stop))
+}
+
+fn failed(error: &str) -> String {
+    format!(
+        r#"{{"type":"agent_end","messages":[{{"role":"assistant","content":[],"stopReason":"error","errorMessage":"{error}"}}]}}"#
+    )
+}
+
+const DONE: &str = "<promise>DONE</promise>";
+const TOOL: &str =
+    r#"{"type":"tool_execution_start","toolCallId":"c","toolName":"write","args":{"path":"a"}}"#;
+
+#[track_caller]
+fn check(lines: &[String], stderr: &str, ending: Ending, expect: Option<FailureClass>) {
+    PI.check(&lines.join("\n"), stderr, ending, expect);
+}
+
+#[track_caller]
+fn check_signal(lines: &[String], expect: Option<&str>) {
+    let reply = PI.read(&lines.join("\n"), "", exit(0)).1;
+    assert_eq!(reply.signal.as_deref(), expect, "{lines:?}");
+}
+
+#[test]
+fn only_the_last_words_count() {
+    let (one, two) = (delta("<promise>DO"), delta("NE</promise>"));
+    let whole = message(DONE, "stop");
+    check_signal(&[start(), one.clone(), two.clone(), whole, end(DONE, "stop")], Some("DONE"));
+    check_signal(&[start(), message(DONE, "stop"), end(DONE, "stop")], Some("DONE"));
+    // The whole turn is repeated at its end, which mends a line that was lost.
+    check_signal(&[end(DONE, "stop")], Some("DONE"));
+    check_signal(&[start(), one.clone(), two.clone(), end("", "error")], None);
+    let cut = [start(), one, two, message(DONE, "error"), start(), message("", "stop")];
+    check_signal(&[&cut[..], &[end("", "stop")]].concat(), None);
+    let before = [start(), message(DONE, "toolUse"), TOOL.to_owned(), start()];
+    check_signal(&[&before[..], &[message("", "stop"), end("", "stop")]].concat(), None);
+    let echo = format!(
+        r#"{{"type":"message_end","message":{{"role":"user","content":[{{"type":"text","text":"{DONE}"}}]}}}}"#
+    );
+    check_signal(&[echo, start(), message("Hm.", "stop"), end("Hm.", "stop")], None);
+    check_signal(&[start(), message(DONE, "stop")], None);
+    check_signal(&[start(), message(DONE, "length"), end(DONE, "length")], None);
+}
+
+#[test]
+fn each_error_has_its_class_although_it_exits_with_0() {
+    let limited = |resets_at| FailureClass::RateLimited { resets_at };
+    let in_a_minute = Timestamp(NOW.0 + 60_000);
+    for (line, class) in [
+        (failed("401 Incorrect API key provided: fake."), FailureClass::NotLoggedIn),
+        (failed("429 Slow down"), limited(None)),
+        (failed("429 Try again in 60s"), limited(Some(in_a_minute))),
+        (failed("400 maximum context length is 1"), FailureClass::ContextExceeded),
+        (failed("404 no such model"), FailureClass::BadCall),
+        (failed("503 x"), FailureClass::Overloaded),
+        (failed("Connection error."), FailureClass::Overloaded),
+        (failed("odd"), FailureClass::Crashed),
+        (end("", "length"), FailureClass::TurnLimit),
+        (end("", "aborted"), FailureClass::Crashed),
+        (r#"{"type":"agent_end","messages":[]}"#.to_owned(), FailureClass::Malformed),
+    ] {
+        check(&[line], "", exit(0), Some(class));
+    }
+}
+
+#[test]
+fn a_success_needs_every_sign_of_it() {
+    let lines = [start(), message("Fine.", "stop"), end("Fine.", "stop")];
+    check(&lines, "", exit(0), None);
+    check(&lines, "", Ending::Lingered { force: Force::Killed }, None);
+    check(&lines, "", exit(143), Some(FailureClass::Crashed));
+    check(&[end("", "stop")], "", exit(0), Some(FailureClass::Empty));
+    check(&lines[..2], "", exit(0), Some(FailureClass::Malformed));
+    check(&[], "", exit(0), Some(FailureClass::Malformed));
+    // A failed attempt is tried again.
+    let retry = r#"{"type":"auto_retry_start","errorMessage":"529 overloaded"}"#.to_owned();
+    let again = [failed("529 overloaded"), retry];
+    check(&[&again[..], &lines[..]].concat(), "", exit(0), None);
+    check(&again, "", IDLE, Some(FailureClass::Overloaded));
+    let weights = PI.read(&again.join("\n"), "", IDLE).0;
+    assert!(weights.iter().all(|heard| heard.weight == crate::Weight::Noise));
+}
+
+#[test]
+fn a_bad_call_is_told_on_stderr() {
+    check(&[], "Error: Unknown option: --frobnicate", exit(1), Some(FailureClass::BadCall));
+    check(&[], "No API key found for x.", exit(1), Some(FailureClass::NotLoggedIn));
+    check(&[], "TypeError: x", exit(1), Some(FailureClass::Crashed));
+    let program = "pi".to_owned();
+    let missing = Ending::NotStarted { reason: NotStarted::NotFound { program } };
+    check(&[], "", missing, Some(FailureClass::NotInstalled));
+}
+
+#[test]
+fn broken_and_glued_lines_cost_only_themselves() {
+    let glued = format!("garbage {}{}", start(), message(DONE, "stop"));
+    let unknown = r#"{"type":"news"}"#;
+    let end = end(DONE, "stop");
+    let lines = [&glued, unknown, r#"{"type":"mess"#, "[1]", "", &end].join("\n");
+    let reply = PI.read(&lines, "", exit(0)).1;
+    assert_eq!((reply.signal.as_deref(), reply.unparsed), (Some("DONE"), 4));
+    assert_eq!(reply.failure, None);
+}
+
+#[test]
+fn calls() {
+    PI.check_call(
+        |_, _| {},
+        expect![[r#"
+            pi -p --mode json
+            stdin "Do it.", idle Watch
+            without []
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+    PI.check_call(
+        |request, _| {
+            request.agent.flags = vec!["--no-session".to_owned()];
+            request.agent.model = Some("openrouter/some/model".to_owned());
+        },
+        expect![[r#"
+            pi -p --mode json --provider openrouter --model some/model --no-session
+            stdin "Do it.", idle Watch
+            without []
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+    PI.check_call(
+        |request, _| {
+            request.agent.flags = vec!["--provider fake".to_owned()];
+            request.agent.model = Some("some/model".to_owned());
+        },
+        expect![[r#"
+            pi -p --mode json --model some/model --provider fake
+            stdin "Do it.", idle Watch
+            without []
+            RALPH_ASK=1
+            RALPH_ITERATION=3
+            RALPH_ROLE=prompt
+            RALPH_RUN_ID=20261114-231500-k3f9
+        "#]],
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_line_makes_a_translator_panic(
+        stream in 0usize..100,
+        cut in 0usize..2_000,
+        other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
+    ) {
+        let _ = PI.read(&PI.mutilated(stream, cut, &other), &other, exit(1));
+    }
+}

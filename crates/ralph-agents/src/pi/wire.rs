@@ -1,0 +1,143 @@
+//! pi's lines as they are on the wire, as far as they matter.
+//!
+//! A field of an unexpected type must not cost the line: each one that cannot be read is simply
+//! absent. Each update repeats the whole message so far twice, which is skipped. Not here: what
+//! the lines mean.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::fields::{Text, lenient};
+
+/// `session`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Session {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) id: Option<String>,
+}
+
+/// `message_start` and `message_end`.
+#[derive(Debug, Deserialize)]
+pub(super) struct MessageLine<'a> {
+    #[serde(borrow)]
+    pub(super) message: Message<'a>,
+}
+
+/// `agent_end`.
+#[derive(Debug, Deserialize)]
+pub(super) struct AgentEnd<'a> {
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub(super) messages: Option<Vec<Message<'a>>>,
+}
+
+/// A message of anybody.
+#[derive(Debug, Deserialize)]
+pub(super) struct Message<'a> {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) role: Option<String>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub(super) content: Option<Vec<Block<'a>>>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) model: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) usage: Option<Usage>,
+    #[serde(rename = "stopReason", default, deserialize_with = "lenient")]
+    pub(super) stop: Option<String>,
+    #[serde(rename = "errorMessage", default, deserialize_with = "lenient")]
+    pub(super) error: Option<String>,
+}
+
+impl Message<'_> {
+    /// Returns whether the agent says it, and not the user or a tool.
+    pub(super) fn is_agents(&self) -> bool {
+        self.role.as_deref() == Some("assistant")
+    }
+
+    /// Returns all its words.
+    pub(super) fn text(&self) -> String {
+        self.content.iter().flatten().filter_map(|block| block.text.as_ref()).fold(
+            String::new(),
+            |mut all, text| {
+                all.push_str(&text.0);
+                all
+            },
+        )
+    }
+}
+
+/// A block of a message, or of what a tool returned.
+#[derive(Debug, Deserialize)]
+pub(super) struct Block<'a> {
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub(super) text: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub(super) thinking: Option<Text<'a>>,
+}
+
+/// The use of one message.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Usage {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) input: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) output: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) cache_read: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) cache_write: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) cost: Option<Cost>,
+}
+
+/// Money.
+#[derive(Debug, Deserialize)]
+pub(super) struct Cost {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) total: Option<f64>,
+}
+
+/// `message_update`.
+#[derive(Debug, Deserialize)]
+pub(super) struct UpdateLine<'a> {
+    #[serde(borrow, rename = "assistantMessageEvent")]
+    pub(super) update: Update<'a>,
+}
+
+/// A piece of the agent's message.
+#[derive(Debug, Deserialize)]
+pub(super) struct Update<'a> {
+    #[serde(borrow, rename = "type", default, deserialize_with = "lenient")]
+    pub(super) kind: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub(super) delta: Option<Text<'a>>,
+}
+
+/// `tool_execution_start` and `tool_execution_end`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Tool<'a> {
+    #[serde(rename = "toolCallId", default, deserialize_with = "lenient")]
+    pub(super) call: Option<String>,
+    #[serde(rename = "toolName", default, deserialize_with = "lenient")]
+    pub(super) name: Option<String>,
+    #[serde(borrow, default)]
+    pub(super) args: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub(super) result: Option<Returned<'a>>,
+    #[serde(rename = "isError", default, deserialize_with = "lenient")]
+    pub(super) is_error: Option<bool>,
+}
+
+/// What a tool returned.
+#[derive(Debug, Deserialize)]
+pub(super) struct Returned<'a> {
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub(super) content: Option<Vec<Block<'a>>>,
+}
+
+/// `auto_retry_start`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Retry {
+    #[serde(rename = "errorMessage", default, deserialize_with = "lenient")]
+    pub(super) error: Option<String>,
+}

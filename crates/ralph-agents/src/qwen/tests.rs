@@ -1,0 +1,162 @@
+//! Recorded streams, calls, and streams that Qwen Code should not write.
+
+use std::path::PathBuf;
+
+use expect_test::{expect, expect_file};
+use proptest::prelude::*;
+use ralph_core::child::{Ending, Force, Limit};
+use ralph_core::failure::FailureClass;
+use ralph_core::reading::Reply;
+use ralph_core::recipe::AgentKind;
+
+use crate::tests::recorded::{Recorded, exit};
+
+const QWEN: Recorded = Recorded {
+    kind: AgentKind::Qwen,
+    version: "0.24.4",
+    streams: &[
+        ("api-error-401", exit(1)),
+        ("stop-hook-blocked-once", exit(0)),
+        ("text-complete", exit(0)),
+        ("tools", exit(0)),
+    ],
+};
+
+#[test]
+fn every_recorded_stream_is_read() {
+    expect_file!["../../tests/data/qwen/0.24.4/readings.txt"].assert_eq(&QWEN.readings());
+}
+
+fn reply(stream: &str) -> Reply {
+    QWEN.read(stream, "", exit(0)).1
+}
+
+const SUCCESS: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"Fine."}"#;
+
+fn said(parent: &str, block: &str) -> String {
+    format!(
+        r#"{{"type":"assistant","parent_tool_use_id":{parent},"message":{{"id":"m","content":[{block}]}}}}"#
+    )
+}
+
+const CLAIM: &str = r#"{"type":"text","text":"<promise>COMPLETE</promise>"}"#;
+
+fn failed(subtype: &str, message: &str) -> String {
+    format!(
+        r#"{{"type":"result","subtype":"{subtype}","is_error":true,"error":{{"message":"{message}"}}}}"#
+    )
+}
+
+#[test]
+fn only_the_last_words_of_a_success_count() {
+    let signal = |lines: &[&str]| reply(&lines.join("\n")).signal.is_some();
+    let claim = said("null", CLAIM);
+    assert!(signal(&[&claim, SUCCESS]));
+    assert!(!signal(&[&claim]));
+    let tool = said("null", r#"{"type":"tool_use","id":"t","name":"edit","input":{}}"#);
+    assert!(!signal(&[&claim, &tool, SUCCESS]));
+    assert!(!signal(&[&said("\"t\"", CLAIM), SUCCESS]));
+    let thought = r#"{"type":"thinking","thinking":"<promise>COMPLETE</promise>"}"#;
+    assert!(!signal(&[&said("null", thought), SUCCESS]));
+    assert!(!signal(&[&claim, &SUCCESS.replace("Fine.", "")]));
+    let failed = failed("error_during_execution", "no");
+    assert!(!signal(&[&claim, &failed, SUCCESS]));
+    let echo = claim.replace("assistant", "user");
+    assert!(!signal(&[&echo, SUCCESS]));
+    let work = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"<promise>COMPLETE</promise>"}]}}"#;
+    assert!(!signal(&[work, SUCCESS]));
+}
+
+#[test]
+fn an_answer_of_a_schema_stands_in_the_result() {
+    let line = SUCCESS.replace(
+        r#""result":"Fine.""#,
+        r#""result":"{\"a\":\"<promise>COMPLETE</promise>\"}","structured_result":{"a":1}"#,
+    );
+    assert_ne!(line, SUCCESS);
+    let found = reply(&line);
+    assert_eq!((found.structured, found.signal), (Some(serde_json::json!({ "a": 1 })), None));
+    assert_eq!(found.failure, None);
+}
+
+#[test]
+fn each_ending_has_its_class() {
+    let limited = FailureClass::RateLimited { resets_at: None };
+    for (stream, code, class) in [
+        (SUCCESS.to_owned(), 0, None),
+        (SUCCESS.to_owned(), 1, Some(FailureClass::Crashed)),
+        (SUCCESS.replace("Fine.", ""), 0, Some(FailureClass::Empty)),
+        (SUCCESS.replace("false", "true"), 1, Some(FailureClass::Crashed)),
+        (String::new(), 0, Some(FailureClass::Malformed)),
+        (String::new(), 53, Some(FailureClass::TurnLimit)),
+        (String::new(), 1, Some(FailureClass::Crashed)),
+        (failed("error_during_execution", "[API Error: 429 Slow down.]"), 1, Some(limited)),
+        (failed("x", "[API Error: 500 Odd.]"), 1, Some(FailureClass::Overloaded)),
+        (failed("x", "[API Error: 404 Odd.]"), 1, Some(FailureClass::BadCall)),
+        (failed("x", "[API Error: 400 Odd.]"), 1, Some(FailureClass::Crashed)),
+        (failed("error_max_turns", "x"), 53, Some(FailureClass::TurnLimit)),
+    ] {
+        QWEN.check(&stream, "", exit(code), class);
+    }
+    QWEN.check("", "Unknown argument: frobnicate", exit(1), Some(FailureClass::BadCall));
+    let idle = Ending::TimedOut { limit: Limit::Idle, force: Force::Killed };
+    QWEN.check("", "", idle, Some(FailureClass::IdleTimeout));
+}
+
+#[test]
+fn a_bad_line_costs_only_itself() {
+    let odd = ["not json", r#"{"type":"assistant","mess"#, r#"{"type":"novelty"}"#, "[1]"];
+    let stream = [&odd[..], &[SUCCESS]].concat().join("\n");
+    let found = reply(&stream);
+    assert_eq!((found.unparsed, found.failure, found.text.as_str()), (4, None, "Fine."));
+    let whole = reply(&QWEN.stream("tools"));
+    assert_eq!(reply(&QWEN.stream("tools").replace('\n', "")), whole);
+}
+
+#[test]
+fn the_usual_call() {
+    QWEN.check_call(
+        |_, _| {},
+        expect![[r#"
+        qwen -o stream-json --yolo
+        stdin "Do it.", idle Watch
+        without []
+        QWEN_CODE_SUPPRESS_YOLO_WARNING=1
+        RALPH_ASK=1
+        RALPH_ITERATION=3
+        RALPH_ROLE=prompt
+        RALPH_RUN_ID=20261114-231500-k3f9
+    "#]],
+    );
+}
+
+#[test]
+fn everything_that_can_be_asked_for() {
+    QWEN.check_call(|request, context| {
+        request.agent.model = Some("qwen3".to_owned());
+        request.agent.fallback_model = Some("qwen2".to_owned());
+        request.agent.max_turns = Some(40);
+        request.agent.flags = vec!["--auth-type openai".to_owned(), "-y".to_owned()];
+        context.mcp_config = Some(PathBuf::from("/state/mcp.json"));
+    }, expect![[r#"
+        qwen -o stream-json -m qwen3 --fallback-model qwen2 --max-session-turns 40 --mcp-config /state/mcp.json --auth-type openai -y
+        stdin "Do it.", idle Watch
+        without []
+        QWEN_CODE_SUPPRESS_YOLO_WARNING=1
+        RALPH_ASK=1
+        RALPH_ITERATION=3
+        RALPH_ROLE=prompt
+        RALPH_RUN_ID=20261114-231500-k3f9
+    "#]]);
+}
+
+proptest! {
+    #[test]
+    fn no_line_makes_a_translator_panic(
+        stream in 0usize..100,
+        cut in 0usize..1_500,
+        other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
+    ) {
+        let _ = QWEN.read(&QWEN.mutilated(stream, cut, &other), &other, exit(1));
+    }
+}

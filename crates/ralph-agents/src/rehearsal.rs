@@ -1,0 +1,73 @@
+//! A call without an agent: a request, and a whole stream read as the port reads it. For tests and
+//! fuzzing.
+//!
+//! Not here: streams.
+
+use std::path::Path;
+
+use jiff::tz::TimeZone;
+use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
+use ralph_core::event::Purpose;
+use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_core::ports::Request;
+use ralph_core::reading::{Reading, Reply};
+use ralph_core::recipe::{AgentChoice, AgentKind};
+use ralph_core::units::{Millis, Timestamp};
+
+use super::{Evidence, Heard, capabilities, judge, translator};
+
+/// Returns a request as the loop makes them.
+pub fn request(kind: AgentKind, flags: &[&str], prompt: &str) -> Request {
+    Request {
+        run: RunId("20261114-231500-k3f9".to_owned()),
+        iteration: IterationNumber(3),
+        ask: AskNumber(1),
+        role: Role::Prompt,
+        purpose: Purpose::Work,
+        agent: AgentChoice {
+            flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
+            capabilities: capabilities(kind, None),
+            ..AgentChoice::new(kind, kind.name())
+        },
+        prompt: prompt.to_owned(),
+        soft_limit: Millis::from_mins(1),
+        hard_limit: Millis::from_mins(2),
+        idle_limit: Millis::from_mins(1),
+        cost_left: None,
+        task: None,
+        schema: None,
+    }
+}
+
+/// Reads a whole stream as the port does.
+pub fn read(
+    request: &Request,
+    stream: &str,
+    stderr: &str,
+    ending: Ending,
+    now: Timestamp,
+) -> (Vec<Heard>, Reply) {
+    let mut translator = translator(request, Path::new("/project"));
+    let mut reading = Reading::wanting(request.schema.as_deref());
+    let mut all: Vec<Heard> = stream.lines().map(|line| translator.line(line)).collect();
+    all.push(translator.finish());
+    for event in all.iter().flat_map(|heard| &heard.events) {
+        reading.hear(event);
+    }
+    let end = ChildEnd {
+        ending,
+        ran: Millis::ZERO,
+        soft_limit: SoftLimit::Kept,
+        leftovers: Leftovers::default(),
+    };
+    let evidence = Evidence {
+        reading: &reading,
+        end: &end,
+        stderr_tail: stderr,
+        stdout_tail: stream,
+        now,
+        zone: &TimeZone::UTC,
+    };
+    let failure = judge(&translator, &request.agent, &evidence);
+    (all, reading.into_reply(end, failure))
+}

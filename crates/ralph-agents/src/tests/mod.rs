@@ -1,0 +1,3 @@
+//! What the tests of the adapters share.
+
+pub(crate) mod recorded;

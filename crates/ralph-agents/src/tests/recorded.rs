@@ -1,0 +1,248 @@
+//! Recorded streams in tests: read as the port reads them, shown to people, and mutilated.
+//!
+//! Not here: the streams, which are in `tests/data`, and what is expected of them.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use expect_test::Expect;
+use ralph_core::child::{Ending, Force, Limit};
+use ralph_core::failure::{Failure, FailureClass};
+use ralph_core::ports::Request;
+use ralph_core::reading::{AgentEvent, Reply};
+use ralph_core::recipe::AgentKind;
+use ralph_core::units::Timestamp;
+
+use crate::call::tests::context;
+use crate::rehearsal::{read, request};
+use crate::{CallContext, Heard, Weight, call};
+
+/// 2026-11-15T00:48:30Z, shortly before or after most streams were recorded.
+pub(crate) const NOW: Timestamp = Timestamp(1_794_703_710_000);
+
+/// A call that was given up because nothing useful came.
+pub(crate) const IDLE: Ending = Ending::TimedOut { limit: Limit::Idle, force: Force::Terminated };
+
+pub(crate) const fn exit(code: i32) -> Ending {
+    Ending::Exited { code }
+}
+
+pub(crate) const fn signal(signal: i32) -> Ending {
+    Ending::Signalled { signal }
+}
+
+/// The recorded streams of one version of an agent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Recorded {
+    pub(crate) kind: AgentKind,
+    pub(crate) version: &'static str,
+    /// Each stream with how its process ended.
+    pub(crate) streams: &'static [(&'static str, Ending)],
+}
+
+impl Recorded {
+    pub(crate) fn directory(self) -> PathBuf {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+        data.join(self.kind.name()).join(self.version)
+    }
+
+    pub(crate) fn file(self, name: &str) -> String {
+        let path = self.directory().join(name);
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    pub(crate) fn stream(self, name: &str) -> String {
+        self.file(&format!("{name}.ndjson"))
+    }
+
+    /// Returns a reading of every stream, for people to check.
+    pub(crate) fn readings(self) -> String {
+        assert_eq!(count(&self.directory()), self.streams.len(), "every stream is in the table");
+        let mut shown = String::new();
+        for (name, ending) in self.streams {
+            let (all, reply) = self.read(&self.stream(name), "", ending.clone());
+            shown.push_str(&show(name, &all, &reply));
+        }
+        shown
+    }
+
+    /// Returns a request whose prompt holds a completion signal, which must not count.
+    pub(crate) fn request(self) -> Request {
+        request(self.kind, &[], "Do it. Then print <promise>COMPLETE</promise>.")
+    }
+
+    /// Reads a whole stream as the port does.
+    pub(crate) fn read(self, stream: &str, stderr: &str, ending: Ending) -> (Vec<Heard>, Reply) {
+        read(&self.request(), stream, stderr, ending, NOW)
+    }
+
+    /// Holds the class of a failure against what is expected, and returns the failure.
+    #[track_caller]
+    #[expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
+    pub(crate) fn check(
+        self,
+        stream: &str,
+        stderr: &str,
+        ending: Ending,
+        expect: Option<FailureClass>,
+    ) -> Option<Failure> {
+        let found = self.read(stream, stderr, ending).1.failure;
+        assert_eq!(found.as_ref().map(|it| it.class.clone()), expect, "{stream}\n{found:?}");
+        found
+    }
+
+    /// Holds the call for a small prompt against what is expected.
+    #[track_caller]
+    #[expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
+    pub(crate) fn check_call(
+        self,
+        change: impl FnOnce(&mut Request, &mut CallContext),
+        expect: Expect,
+    ) {
+        let mut request = request(self.kind, &[], "Do it.");
+        let mut context = context();
+        change(&mut request, &mut context);
+        expect.assert_eq(&show_call(&request, &context));
+    }
+
+    /// Returns the lines of one of the streams, cut, joined and with other values in them.
+    pub(crate) fn mutilated(self, stream: usize, cut: usize, other: &str) -> String {
+        let (name, _) = &self.streams[stream % self.streams.len()];
+        mutilated(&self.stream(name), cut, other)
+    }
+}
+
+/// Returns each line cut at one place, with something else put in, behind and in place of a value.
+pub(crate) fn mutilated(stream: &str, cut: usize, other: &str) -> String {
+    let mut lines = vec![other.to_owned()];
+    for line in stream.lines() {
+        let at = (0..=cut.min(line.len())).rev().find(|at| line.is_char_boundary(*at));
+        let (head, tail) = line.split_at(at.unwrap_or(0));
+        lines.extend([format!("{head}{other}{tail}"), format!("{head}{other}"), tail.to_owned()]);
+        lines.extend(with_other_value(line, cut, other));
+        lines.push(format!("{other}{line}{line}"));
+    }
+    lines.join("\n")
+}
+
+/// Returns an object with something else in place of the value of one field.
+fn with_other_value(line: &str, field: usize, other: &str) -> Option<String> {
+    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
+    let chosen = field % object.len().max(1);
+    let fields = object.iter().enumerate().map(|(at, (name, value))| {
+        if at == chosen { format!("{name:?}:{other}") } else { format!("{name:?}:{value}") }
+    });
+    Some(format!("{{{}}}", fields.collect::<Vec<String>>().join(",")))
+}
+
+/// Returns how many streams a directory has.
+pub(crate) fn count(directory: &Path) -> usize {
+    std::fs::read_dir(directory)
+        .expect("the recorded streams are there")
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().extension().is_some_and(|it| it == "ndjson"))
+        .count()
+}
+
+/// Shows what was read, for a snapshot.
+pub(crate) fn show(name: &str, all: &[Heard], reply: &Reply) -> String {
+    let letter = |heard: &Heard| match heard.weight {
+        Weight::Noise => '.',
+        Weight::Useful => 'u',
+        Weight::Final => 'F',
+    };
+    let weights: String = all.iter().map(letter).collect();
+    let mut shown = format!("{name} ({})\n  lines   {weights}\n", reply.end.ending);
+    for event in all.iter().flat_map(|heard| &heard.events) {
+        let _ = writeln!(shown, "  event   {}", show_event(event));
+    }
+    let _ = writeln!(shown, "  text    {:?}\n  signal  {:?}", reply.text, reply.signal);
+    if let Some(structured) = &reply.structured {
+        let _ = writeln!(shown, "  answer  {structured}");
+    }
+    let _ = writeln!(
+        shown,
+        "  tools   {}, {} failed; {} unparsed; session {:?}; model {:?}",
+        reply.tools, reply.tool_errors, reply.unparsed, reply.session, reply.model,
+    );
+    let usage = reply.usage;
+    let _ = writeln!(
+        shown,
+        "  usage   {} in, {} out, {} read, {} written; {:?}",
+        usage.input.0,
+        usage.output.0,
+        usage.cache_read.0,
+        usage.cache_write.0,
+        usage.cost.map(|cost| cost.0),
+    );
+    if let Some(failure) = &reply.failure {
+        let _ = writeln!(shown, "  failure {:?}: {}", failure.class, failure.words);
+        let _ = writeln!(shown, "  hint    {:?}", failure.hint);
+    }
+    shown
+}
+
+/// Shows an event in a line that begins with a word for it.
+pub(crate) fn show_event(event: &AgentEvent) -> String {
+    match event {
+        AgentEvent::Session { id, model, version } => {
+            format!("session {id:?} {model:?} {version:?}")
+        }
+        AgentEvent::Text { text, speaker, form } => {
+            format!("text {form:?} of {speaker:?} {}", brief(text))
+        }
+        AgentEvent::Reasoning { text } => format!("reasoning {}", brief(text)),
+        AgentEvent::ToolStarted { id, name, summary, speaker } => {
+            format!("tool {id} of {speaker:?}: {name} {}", brief(summary))
+        }
+        AgentEvent::ToolEnded { id, outcome, output } => {
+            format!("end {id} {outcome:?} {}", brief(output))
+        }
+        AgentEvent::Todo { items } => {
+            let items: Vec<String> =
+                items.iter().map(|item| format!("{:?} {}", item.state, item.text)).collect();
+            format!("todo {}", items.join(", "))
+        }
+        AgentEvent::FileChanged { path } => format!("file {path}"),
+        AgentEvent::Usage { usage, scope } => format!(
+            "usage {scope:?} {} in, {} out, {} read, {} written, {:?}",
+            usage.input.0,
+            usage.output.0,
+            usage.cache_read.0,
+            usage.cache_write.0,
+            usage.cost.map(|cost| cost.0)
+        ),
+        AgentEvent::RateLimit { status, resets_at } => format!("limit {status:?} {resets_at:?}"),
+        AgentEvent::Notice { text } => format!("notice {}", brief(text)),
+        AgentEvent::Result { status, text, structured } => {
+            let answer = structured.as_ref().map(ToString::to_string);
+            format!("result {status:?} {text:?} {answer:?}")
+        }
+        AgentEvent::Unparsed { line } => format!("unparsed {}", brief(line)),
+    }
+}
+
+/// Quotes a text, of which the end is seldom told apart by a reader.
+fn brief(text: &str) -> String {
+    let head: String = text.chars().take(160).collect();
+    let cut = if head.len() < text.len() { "…" } else { "" };
+    format!("{head:?}{cut}")
+}
+
+/// Shows a call, for a snapshot; arguments that are more than a word are quoted.
+pub(crate) fn show_call(request: &Request, context: &CallContext) -> String {
+    let call = call(request, context).expect("a small prompt fits anywhere");
+    let mut shown = call.program;
+    for arg in &call.args {
+        let is_word = !arg.is_empty() && !arg.contains(char::is_whitespace);
+        let quoted = if is_word { arg.clone() } else { format!("{arg:?}") };
+        let _ = write!(shown, " {quoted}");
+    }
+    let stdin = String::from_utf8_lossy(&call.stdin);
+    let _ = writeln!(shown, "\nstdin {stdin:?}, idle {:?}", call.idle);
+    let _ = writeln!(shown, "without {:?}", call.env_remove);
+    for (name, value) in call.env {
+        let _ = writeln!(shown, "{name}={value}");
+    }
+    shown
+}
