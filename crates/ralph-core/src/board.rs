@@ -186,8 +186,12 @@ impl Board {
 
     /// Takes over a list that was edited.
     pub(crate) fn take_over(&mut self, list: TaskList) {
-        self.logs.retain(|id, _| list.task(id).is_some());
         let status = |id: &TaskId| list.task(id).map(|task| task.status);
+        let is_revived = |id: &TaskId| {
+            let had_failed = self.list.task(id).is_some_and(|it| it.status == TaskStatus::Failed);
+            had_failed && status(id) == Some(TaskStatus::Pending)
+        };
+        self.logs.retain(|id, _| status(id).is_some() && !is_revived(id));
         self.given_up.retain(|id, _| status(id) == Some(TaskStatus::Failed));
         self.list = list;
         self.file = FileState::Behind;

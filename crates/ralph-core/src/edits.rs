@@ -3,7 +3,8 @@
 //! A person may edit the list during a run, and so may an agent, and nobody can tell which of
 //! the two it was. So what a person would want to do is taken over, and what would let an agent
 //! get away with something is put back: how far tasks are, what reviews said, and the words of
-//! the task being worked on are ralph's for the time of the run. Not here: finding the change.
+//! the task being worked on are ralph's for the time of the run. When it has ended in order, the
+//! next edits are a person's. Not here: finding the change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,18 +58,85 @@ pub fn merge(known: &TaskList, found: &TaskList, current: Option<&TaskId>) -> Me
             tasks.insert(at.min(tasks.len()), ours.clone());
         }
     }
+    checked(known, found, Merged { list: TaskList { tasks, ..known.clone() }, taken, put_back })
+}
+
+/// How far the work on the task is that a run was cut off at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open<'a> {
+    /// Its agent is about to be asked, or asked again.
+    ToAsk(&'a TaskId),
+    /// Its agent has answered; what it did is being checked.
+    Answered(&'a TaskId),
+}
+
+/// Merges what a person made of the list, while nobody of the run was there. How far tasks are is
+/// theirs to say, but for the one that is open: its work is not over.
+pub fn of_person(known: &TaskList, found: &TaskList, open: Option<Open<'_>>) -> Merged {
+    let Some(Open::ToAsk(current) | Open::Answered(current)) = open else {
+        return of_person_between(known, found, None);
+    };
+    let mut found = found.clone();
+    let mut put_back = Vec::new();
+    let ours = known.task(current);
+    match (ours, found.tasks.iter_mut().find(|task| task.id == *current)) {
+        (Some(ours), Some(theirs)) => {
+            let mut taken = Vec::new();
+            // Words that come before the agent is asked are what it is asked.
+            let worked_on = matches!(open, Some(Open::Answered(_))).then_some(current);
+            *theirs = edited(ours, theirs, worked_on, &mut taken, &mut put_back);
+        }
+        (Some(ours), None) => {
+            put_back.push(format!("task `{current}` was removed, but it is being worked on"));
+            let at = known.tasks.iter().position(|task| task.id == *current).unwrap_or(0);
+            found.tasks.insert(at.min(found.tasks.len()), ours.clone());
+        }
+        (None, _) => {}
+    }
+    let mut merged = of_person_between(known, &found, Some(current));
+    put_back.append(&mut merged.put_back);
+    Merged { put_back, ..merged }
+}
+
+fn of_person_between(known: &TaskList, found: &TaskList, current: Option<&TaskId>) -> Merged {
+    let mut merged = Merged { list: known.clone(), taken: Vec::new(), put_back: Vec::new() };
+    merged.list.tasks.clear();
+    for task in &found.tasks {
+        let Some(ours) = known.task(&task.id) else {
+            merged.taken.push(format!("task `{}` is new", task.id));
+            merged.list.tasks.push(begun_anew(task, &mut merged.put_back));
+            continue;
+        };
+        // Nobody is at work on it.
+        let is_begun = task.status == TaskStatus::InProgress && current != Some(&task.id);
+        let status = if is_begun { ours.status } else { task.status };
+        let theirs = Task { status, ..task.clone() };
+        if theirs.status != ours.status {
+            merged.taken.push(format!("task `{}` is {} now", task.id, theirs.status));
+        }
+        if (Task { status: ours.status, ..theirs.clone() }) != *ours {
+            merged.taken.push(format!("what task `{}` says was changed", task.id));
+        }
+        merged.list.tasks.push(theirs);
+    }
+    let gone = known.tasks.iter().filter(|ours| found.task(&ours.id).is_none());
+    merged.taken.extend(gone.map(|ours| format!("task `{}` was removed", ours.id)));
+    checked(known, found, merged)
+}
+
+/// Takes a merged list only if it is no worse than the one that ralph knows.
+fn checked(known: &TaskList, found: &TaskList, mut merged: Merged) -> Merged {
     if known.terms() != found.terms() {
-        put_back.push(
+        merged.put_back.push(
             "branch, limits and checks of the list stay as they were when the run began".to_owned(),
         );
     }
-    let list = TaskList { tasks, ..known.clone() };
-    let problems = list.validate();
+    let problems = merged.list.validate();
     if problems.len() > known.validate().len() {
         let said = problems.iter().map(|it| format!("task `{}` {}", it.id, it.fault));
-        return Merged { list: known.clone(), taken: Vec::new(), put_back: said.collect() };
+        return Merged { put_back: said.collect(), ..Merged::unchanged(known) };
     }
-    Merged { list, taken, put_back }
+    merged
 }
 
 /// Returns the changes that make one list of another.
@@ -286,6 +354,56 @@ mod tests {
         assert_eq!(check(|tasks| drop(tasks.remove(0)), 0, 1), known());
         let list = check(|tasks| tasks.push(task("new", TaskStatus::Done)), 1, 1);
         assert_eq!(list.tasks[3].status, TaskStatus::Pending);
+    }
+
+    #[track_caller]
+    fn check_person(
+        open: Option<Open<'_>>,
+        change: impl FnOnce(&mut Vec<Task>),
+        said: (usize, usize),
+    ) -> TaskList {
+        let mut found = known();
+        change(&mut found.tasks);
+        let merged = of_person(&known(), &found, open);
+        assert_eq!((merged.taken.len(), merged.put_back.len()), said, "{merged:?}");
+        merged.list
+    }
+
+    #[test]
+    fn a_person_says_how_far_tasks_are() {
+        let now = TaskId("now".into());
+        for open in [None, Some(Open::ToAsk(&now)), Some(Open::Answered(&now))] {
+            let skip = |tasks: &mut Vec<Task>| tasks[2].status = TaskStatus::Skipped;
+            assert_eq!(check_person(open, skip, (1, 0)).tasks[2].status, TaskStatus::Skipped);
+            let again = |tasks: &mut Vec<Task>| tasks[0].status = TaskStatus::Pending;
+            assert_eq!(check_person(open, again, (1, 0)).tasks[0].status, TaskStatus::Pending);
+            let begun = |tasks: &mut Vec<Task>| tasks[2].status = TaskStatus::InProgress;
+            assert_eq!(check_person(open, begun, (0, 0)), known());
+            let gone = |tasks: &mut Vec<Task>| drop(tasks.remove(0));
+            assert_eq!(check_person(open, gone, (1, 0)).tasks.len(), 2);
+            let words = |tasks: &mut Vec<Task>| tasks[0].title = "other".into();
+            assert_eq!(check_person(open, words, (1, 0)).tasks[0].title, "other");
+            let wrong = |tasks: &mut Vec<Task>| tasks[2].depends_on = vec![TaskId("no".into())];
+            assert_eq!(check_person(open, wrong, (0, 1)), known());
+            assert_eq!(check_person(open, |_| (), (0, 0)), known());
+        }
+    }
+
+    #[test]
+    fn a_person_says_what_an_agent_is_asked_until_it_has_answered() {
+        let now = TaskId("now".into());
+        let words = |tasks: &mut Vec<Task>| tasks[1].description = "better".into();
+        let list = check_person(Some(Open::ToAsk(&now)), words, (1, 0));
+        assert_eq!(
+            (list.tasks[1].description.as_str(), list.tasks[1].status.name()),
+            ("better", "in_progress")
+        );
+        assert_eq!(check_person(Some(Open::Answered(&now)), words, (0, 1)), known());
+        for open in [Open::ToAsk(&now), Open::Answered(&now)] {
+            let done = |tasks: &mut Vec<Task>| tasks[1].status = TaskStatus::Done;
+            assert_eq!(check_person(Some(open), done, (0, 1)), known());
+            assert_eq!(check_person(Some(open), |tasks| drop(tasks.remove(1)), (0, 1)), known());
+        }
     }
 
     #[test]

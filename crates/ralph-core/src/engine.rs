@@ -20,7 +20,8 @@ use std::path::PathBuf;
 use crate::capability;
 use crate::choose::{self, Step};
 use crate::event::{
-    Checkpoint, Event, JOURNAL_VERSION, Landed, Recorded, TreeId, UNCOMMITTED_FILES, WaitReason,
+    CheckedOut, Checkpoint, Event, JOURNAL_VERSION, Landed, Recorded, TreeId, UNCOMMITTED_FILES,
+    WaitReason,
 };
 use crate::ids::{IterationNumber, RunId};
 use crate::outcome::Outcome;
@@ -64,6 +65,24 @@ pub enum EngineError {
     /// The journal could not be written: without it nothing may be done.
     #[error("the journal cannot be written")]
     Journal(#[from] StoreError),
+    /// Protected paths were changed after the end of the run: by a person then, who is to decide
+    /// before anybody is paid for an attempt that could not pass.
+    #[error("protected paths were changed since the run ended: {}", paths.join(", "))]
+    Protected {
+        /// Which.
+        paths: Vec<String>,
+        /// The tree in which they are as they were.
+        left: TreeId,
+    },
+    /// Commits were made or others checked out after the end of the run: by a person then, whose
+    /// history is no agent's to be put back.
+    #[error("when the run ended, {left} was checked out, and now it is {now}")]
+    Moved {
+        /// What was checked out at the end.
+        left: CheckedOut,
+        /// What is now.
+        now: CheckedOut,
+    },
     /// An event did not fit the state; a fault of ralph's own.
     #[error("the journal contradicts itself")]
     Fold(#[from] FoldError),
@@ -134,7 +153,9 @@ impl<'a> Engine<'a> {
     ) -> Result<Self, EngineError> {
         let mut engine = Self::new(state, ports);
         engine.is_unsure = true;
+        engine.everything_is_as_left()?;
         let is_changed = recipe.is_some();
+        let is_persons = engine.edits_are_a_persons();
         let meanwhile = engine.changed_meanwhile();
         let files = meanwhile.as_ref().map_or(&[][..], |it| &it.files);
         let paths = files.iter().map(|file| file.path.as_str()).take(UNCOMMITTED_FILES);
@@ -146,6 +167,9 @@ impl<'a> Engine<'a> {
         engine.record(Event::RunResumed { version, recipe: recipe.map(Box::new), meanwhile })?;
         if let Some(text) = text {
             engine.warn(text)?;
+        }
+        if is_persons {
+            engine.take_over_edits()?;
         }
         engine.hear_old_wishes()?;
         if is_changed {
@@ -194,7 +218,8 @@ impl<'a> Engine<'a> {
     fn finish(&mut self, outcome: Outcome) -> Result<Outcome, EngineError> {
         self.leave_list_right()?;
         self.leave_plan_right()?;
-        self.record(Event::RunEnded { outcome: outcome.clone() })?;
+        let left = self.left_behind();
+        self.record(Event::RunEnded { outcome: outcome.clone(), left })?;
         self.publish(ViewKind::State)?;
         Ok(outcome)
     }
@@ -361,11 +386,7 @@ impl<'a> Engine<'a> {
     }
 
     fn mark(&self) -> Mark {
-        Mark {
-            run: self.state.run.clone(),
-            iteration: IterationNumber(self.state.iterations),
-            task: self.current(|current| current.task.clone()).flatten(),
-        }
+        self.state.mark()
     }
 
     fn current<T>(&self, look: impl FnOnce(&crate::run::Iteration) -> T) -> Option<T> {

@@ -2,6 +2,7 @@
 //!
 //! Not here: what follows from an event. That is the fold in `run`.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -202,7 +203,21 @@ pub enum Event {
     RunEnded {
         /// How.
         outcome: Outcome,
+        /// What it left, where anything is known of that. What comes to it afterwards is a person's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        left: Option<Box<Left>>,
     },
+}
+
+/// What a run left when it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// The state of the repository, where there is work that has not landed yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<Checkpoint>,
+    /// Whether the task file said what the run knew.
+    #[serde(default)]
+    pub is_listed: bool,
 }
 
 /// What the answer of an agent is for.
@@ -224,6 +239,25 @@ pub struct CheckedOut {
     pub head: Option<CommitId>,
     /// The full name of the branch; none if HEAD is detached.
     pub branch: Option<String>,
+}
+
+impl CheckedOut {
+    /// Returns the name of the branch as people write it.
+    pub fn short_branch(&self) -> Option<&str> {
+        self.branch.as_deref().map(|name| name.strip_prefix("refs/heads/").unwrap_or(name))
+    }
+}
+
+/// Such as `main at 1f2e3d4`.
+impl fmt::Display for CheckedOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.short_branch(), &self.head) {
+            (Some(branch), Some(head)) => write!(f, "{branch} at {}", head.short()),
+            (Some(branch), None) => write!(f, "{branch} without a commit"),
+            (None, Some(head)) => write!(f, "{} without a branch", head.short()),
+            (None, None) => f.write_str("nothing"),
+        }
+    }
 }
 
 /// What became of the work tree and of the history since work began that is not landed yet.
@@ -310,6 +344,13 @@ pub struct TreeId(pub String);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CommitId(pub String);
+
+impl CommitId {
+    /// Returns the beginning, as people know it.
+    pub fn short(&self) -> &str {
+        self.0.get(..7).unwrap_or(&self.0)
+    }
+}
 
 /// The state that an iteration starts from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -154,7 +154,7 @@ impl News {
 /// Returns the notice that an event is worth, if it is. `state` is the one that follows from it.
 pub fn notice(policy: &NoticePolicy, recorded: &Recorded, state: &RunState) -> Option<Notice> {
     let news = match &recorded.event {
-        Event::RunEnded { outcome } => ended(recorded.seq, outcome)?,
+        Event::RunEnded { outcome, .. } => ended(recorded.seq, outcome)?,
         Event::Judged { judgement } => judged(judgement, state)?,
         Event::Waiting { until, reason: WaitReason::UsageLimit } => {
             waiting(policy, recorded.at, *until, state)?

@@ -2,7 +2,7 @@
 //!
 //! A second implementation of each lives in the test kit. Not here: any implementation.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::active::Active;
 use crate::amend::Amended;
@@ -133,6 +133,9 @@ pub trait Vcs {
     /// index. Without a repository there is nothing to note.
     fn survey(&mut self) -> Result<Option<Survey>, VcsError>;
 
+    /// Notes these documents as they are, and everything else as it is committed.
+    fn survey_of(&mut self, documents: &[PathBuf]) -> Result<Option<Survey>, VcsError>;
+
     /// Looks at what became of the work tree and of the history since a checkpoint. Nothing
     /// without a repository. Paths that are watched are named before all others, so that no
     /// number of other changes can hide them.
@@ -141,6 +144,18 @@ pub trait Vcs {
         since: &Checkpoint,
         watched: &[Pattern],
     ) -> Result<Option<Observation>, VcsError>;
+
+    /// Looks at the same, and answers for nobody: what was done to git's own files is told by
+    /// [`Vcs::observe`]. No files where the tree is no longer known.
+    fn changed_since(
+        &mut self,
+        since: &Checkpoint,
+        watched: &[Pattern],
+    ) -> Result<Option<Observation>, VcsError>;
+
+    /// Notes everything in the work tree for the last time, when the run is about to end: quickly, also
+    /// if the user wants everything to stop. Nothing where that cannot be done.
+    fn last_look(&mut self) -> Option<Survey>;
 
     /// Keeps the tree of a checkpoint within reach, in place of the one that was held before: somebody
     /// is asked for words only, and who cleans the repository meanwhile must not take away what is

@@ -365,9 +365,13 @@ impl TaskWork {
     /// Returns whether a path, from the project directory, is the task file or the notes beside
     /// it: what an agent that keeps the list writes beside its work.
     pub fn is_document(&self, project: &Path, path: &str) -> bool {
+        let is_it = |file: &PathBuf| file.strip_prefix(project).unwrap_or(file) == Path::new(path);
+        self.documents().iter().any(is_it)
+    }
+
+    /// Returns the task file and the notes beside it.
+    pub fn documents(&self) -> [PathBuf; 2] {
         [self.file.clone(), self.file.with_file_name(PROGRESS)]
-            .iter()
-            .any(|file| file.strip_prefix(project).unwrap_or(file) == Path::new(path))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::board::{Board, Turn};
 use crate::context::Calibration;
 use crate::control::{self, Control};
 use crate::event::{
-    Checkpoint, Event, History, Landed, Observation, Purpose, Recorded, TreeId, WaitReason,
+    Checkpoint, Event, History, Landed, Left, Observation, Purpose, Recorded, TreeId, WaitReason,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::gate::{GateResult, GateStatus};
@@ -103,6 +103,9 @@ pub struct RunState {
     pub control: Control,
     /// How the run ended the last time, if it is not running.
     pub outcome: Option<Outcome>,
+    /// What it left then.
+    #[serde(default)]
+    pub left: Option<Box<Left>>,
 }
 
 /// What the gates said before any agent was paid.
@@ -201,6 +204,7 @@ impl RunState {
             waiting_since: None,
             control: Control::default(),
             outcome: None,
+            left: None,
         })
     }
 
@@ -272,7 +276,9 @@ impl RunState {
             }
             Event::Warned { .. } => self.totals.warnings += 1,
             Event::IterationEnded { .. } => self.close(recorded.at),
-            Event::RunEnded { outcome } => self.outcome = Some(outcome.clone()),
+            Event::RunEnded { outcome, left } => {
+                (self.outcome, self.left) = (Some(outcome.clone()), left.clone());
+            }
             Event::Checkpointed { .. }
             | Event::Asked { .. }
             | Event::Replied { .. }

@@ -159,7 +159,9 @@ impl Telemetry {
                 ended.extend(self.cut_off(state));
                 self.begin(recorded.at, state);
             }
-            Event::RunEnded { outcome } => ended.extend(self.finish(recorded.at, outcome, state)),
+            Event::RunEnded { outcome, .. } => {
+                ended.extend(self.finish(recorded.at, outcome, state));
+            }
             Event::IterationStarted { iteration, role, task } => {
                 self.iteration = Some(OpenIteration {
                     open: self.open(recorded.at, &["iteration", &iteration.0.to_string()]),

@@ -32,6 +32,7 @@ pub mod report;
 pub mod safe;
 pub mod serve;
 pub mod session;
+pub mod size;
 pub mod status;
 mod stream;
 pub mod style;

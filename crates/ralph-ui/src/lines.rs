@@ -104,7 +104,9 @@ impl Lines {
                 wishes::tell(page, &recorded.event);
             }
             Event::Warned { text } => warn(page, text),
-            Event::RunEnded { outcome } => crate::ending::tell(page, outcome, recorded.at, state),
+            Event::RunEnded { outcome, .. } => {
+                crate::ending::tell(page, outcome, recorded.at, state);
+            }
         }
     }
 
@@ -139,7 +141,7 @@ fn tell_quietly<W: Write>(page: &mut Page<W>, recorded: &Recorded, state: &RunSt
         Event::Wished { .. } | Event::Paused | Event::TaskSkipped { .. } => {
             wishes::tell(page, &recorded.event);
         }
-        Event::RunEnded { outcome } => crate::ending::tell_briefly(page, outcome),
+        Event::RunEnded { outcome, .. } => crate::ending::tell_briefly(page, outcome),
         Event::RunStarted { .. }
         | Event::RunResumed { .. }
         | Event::IterationStarted { .. }

@@ -363,7 +363,7 @@ impl<W: Write> Ui for SessionLog<W> {
                 }
             }
             Event::IterationEnded { .. } => self.end(at),
-            Event::RunEnded { outcome } => self.summarize(outcome, at),
+            Event::RunEnded { outcome, .. } => self.summarize(outcome, at),
             Event::RunResumed { .. } => self.resume(state, at),
             Event::RunStarted { .. }
             | Event::Checkpointed { .. }

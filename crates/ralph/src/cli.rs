@@ -2,6 +2,7 @@
 //!
 //! Not here: what a command does, and settings that come from files.
 
+mod clean;
 mod context;
 pub(crate) mod control;
 mod guidance;
@@ -21,6 +22,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use ralph_core::prompt::role::RolePrompt;
 use ralph_core::prompt::run::RunPrompt;
 
+pub(crate) use clean::CleanArgs;
 pub(crate) use context::ContextArgs;
 pub(crate) use guidance::{CompletionsArgs, HelpArgs, ManArgs, explained, whole};
 pub(crate) use init::{InitArgs, WorkflowChoice};
@@ -31,9 +33,9 @@ pub(crate) use trust::TrustArgs;
 pub(crate) use tui::TuiArgs;
 
 use texts::{
-    ARCHIVING, BUILDING, COMPLETING, DOCTOR_CODES, EXIT_CODES, GOING_ON, LOOKING_BACK, NOTIFYING,
-    NOTING, PAUSING, PLANNING, PLUGIN_CODES, RESUMING, RUNNING, SCAFFOLD, SERVING, STOPPING,
-    TEMPLATES, TOPICS, TRUSTING,
+    ARCHIVING, BUILDING, CLEANING, COMPLETING, DOCTOR_CODES, EXIT_CODES, GOING_ON, LOOKING_BACK,
+    NOTIFYING, NOTING, PAUSING, PLANNING, PLUGIN_CODES, RESUMING, RUNNING, SCAFFOLD, SERVING,
+    STOPPING, TEMPLATES, TOPICS, TRUSTING,
 };
 
 /// The whole command line.
@@ -152,6 +154,9 @@ pub(crate) enum Command {
     /// Put a task list and its documents away, and begin with fresh ones.
     #[command(after_help = ARCHIVING)]
     Archive(ArchiveArgs),
+    /// Remove what old runs of this directory have left: journals, streams, logs and refs.
+    #[command(after_help = CLEANING)]
+    Clean(CleanArgs),
     /// Look at agents, git and this machine, and say how to mend what is wrong.
     #[command(after_help = DOCTOR_CODES)]
     Doctor(DoctorArgs),

@@ -7,10 +7,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ralph_agents as agents;
+use ralph_core::engine::EngineError;
 use ralph_core::ids::{RunId, TaskId};
 use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Ui, VcsError};
 use ralph_core::recipe::Recipe;
+use ralph_core::run::RunState;
 use ralph_core::units::Millis;
 use ralph_io::clock;
 use ralph_io::environment::Variables;
@@ -30,13 +32,14 @@ use ralph_ui::writer::NonBlocking;
 
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
+use crate::dead_run::{self, Moved};
 use crate::documents::{DIRECTORY, DOCUMENTS};
 use crate::full_screen;
 use crate::project::{Project, complain_of_layout};
 use crate::recipe::{self, SPECS_DIR};
 use crate::recording;
 use crate::screen::{self, Screen};
-use crate::session::Incomplete;
+use crate::session::{self, Incomplete};
 use crate::settings::Loaded;
 use crate::settings::types::sections::LogLevel;
 
@@ -395,23 +398,15 @@ impl Desk {
         Ok(news)
     }
 
-    /// Moves away the locks of a git that died with the run, and says which.
-    pub(crate) fn free_repository(&self, run: &RunId) -> Vec<String> {
-        let files = self.layout.run(run);
-        let last_heard = std::fs::metadata(files.journal()).and_then(|journal| journal.modified());
-        let (Some(repository), Ok(since)) = (&self.repository, last_heard) else {
-            return Vec::new();
-        };
-        let locks = repository.set_stale_locks_aside(since, files.path());
-        locks
-            .iter()
-            .map(|lock| {
-                format!(
-                    "git was cut off with the run; its lock `{}` was moved away",
-                    lock.display()
-                )
-            })
-            .collect()
+    /// Moves away the locks of a git that died with the run, and says which. A history that went on
+    /// without the run is a person's.
+    pub(crate) fn free_repository(&self, state: &RunState) -> Result<Vec<String>, Complaint> {
+        let Some(repository) = &self.repository else { return Ok(Vec::new()) };
+        let files = self.layout.run(&state.run);
+        if let Some(Moved { left, now }) = dead_run::moved_since(repository, &files, state)? {
+            return Err(session::complaint(&EngineError::Moved { left, now }));
+        }
+        Ok(dead_run::free_locks(repository, &files))
     }
 
     /// Returns the repository as a run uses it.

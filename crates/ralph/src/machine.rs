@@ -10,13 +10,19 @@ use ralph_io::awake::Awake;
 use ralph_io::git::Discovery;
 use ralph_io::process::Watch;
 use ralph_io::store::layout::try_writing;
+use ralph_io::store::{clutter, runs};
 use ralph_io::versions::{Place, Versions};
 use ralph_ui::checkup::{Detail, Finding, Health};
+use ralph_ui::size::Bytes;
 use serde_json::{Value, json};
 
 use crate::plugin;
 use crate::project::Project;
 use crate::settings::Loaded;
+
+/// From so many bytes or runs on, it is said how to get rid of old ones.
+const MUCH: u64 = 1_000_000_000;
+const MANY: usize = 100;
 
 /// One thing of the machine.
 pub(crate) struct Check {
@@ -68,7 +74,10 @@ impl Check {
 
 /// Looks at the machine.
 pub(crate) fn look(project: &Project, loaded: &Loaded) -> Vec<Check> {
-    vec![git(project), repository(project), state(project, loaded), sleep(project, loaded)]
+    let mut checks = vec![git(project), repository(project), state(project, loaded)];
+    checks.extend(runs(project, loaded));
+    checks.push(sleep(project, loaded));
+    checks
 }
 
 fn git(project: &Project) -> Check {
@@ -113,6 +122,21 @@ fn state(project: &Project, loaded: &Loaded) -> Check {
                 .hint("make it writable, or name another place as `stateDir`")
         }
     }
+}
+
+/// Tells how much the runs of this directory have left, if there were any.
+fn runs(project: &Project, loaded: &Loaded) -> Option<Check> {
+    let layout = project.layout(loaded).ok()?;
+    let count = runs::runs(layout.state()).len();
+    let bytes = clutter::size(&layout.runs());
+    let title = match count {
+        0 => return None,
+        1 => format!("1 run takes {}", Bytes(bytes)),
+        _ => format!("{count} runs take {}", Bytes(bytes)),
+    };
+    let check = Check::new("runs", Health::Good, title);
+    let is_much = bytes >= MUCH || count >= MANY;
+    Some(if is_much { check.hint("`ralph clean` removes old ones") } else { check })
 }
 
 fn sleep(project: &Project, loaded: &Loaded) -> Check {

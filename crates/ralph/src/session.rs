@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::active::Active;
 use ralph_core::engine::{Engine, EngineError, Start};
+use ralph_core::event::CheckedOut;
 use ralph_core::ids::RunId;
 use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Ports, Ui, Vcs};
@@ -28,6 +29,7 @@ use ralph_io::store::draft::Draft;
 use ralph_io::store::{Journal, RunStore, journal, run_id};
 use ralph_ui::view::Fanout;
 
+use crate::calls;
 use crate::canary;
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
@@ -195,7 +197,7 @@ pub(crate) fn resume(
     process::sweep_run(&run.0);
     let mut warnings = match &state.outcome {
         Some(_) => Vec::new(),
-        None => desk.free_repository(run),
+        None => desk.free_repository(&state)?,
     };
     warnings.extend(isolation.warnings.clone());
     let journey = Journey {
@@ -407,8 +409,52 @@ fn connect(
         clock: &mut clock,
         ui: &mut ui,
     };
-    engine(ports, &telling).map_err(|error| {
-        Complaint::of(ExitStatus::Incomplete, &error)
-            .hint("nothing is lost: `ralph resume` goes on once the journal can be written")
-    })
+    engine(ports, &telling).map_err(|error| complaint(&error))
+}
+
+/// Returns what a person is told whose run cannot go on.
+pub(crate) fn complaint(error: &EngineError) -> Complaint {
+    match error {
+        EngineError::Journal(_) | EngineError::Fold(_) => {
+            Complaint::of(ExitStatus::Incomplete, error)
+                .hint("nothing is lost: `ralph resume` goes on once the journal can be written")
+        }
+        EngineError::Moved { left, now } => moved(error, left, now),
+        EngineError::Protected { paths, left } => Complaint::of(ExitStatus::BadInput, error)
+            .hint("the run goes on with what it began with, settings and gates included")
+            .hint(format!(
+                "`git restore --source={} -- {}` puts back what was there; keep a copy of yours, and move away what is new",
+                left.0,
+                calls::quoted(paths)
+            ))
+            .hint("or begin a new run, which takes them as they are"),
+    }
+}
+
+/// Says how a person and a run come to terms about the history.
+fn moved(error: &EngineError, left: &CheckedOut, now: &CheckedOut) -> Complaint {
+    let mut complaint = Complaint::of(ExitStatus::BadInput, error)
+        .hint("the run has work that has not landed, and would take your commits for its agent's");
+    match (left.short_branch(), &left.head) {
+        (Some(branch), _) if left.branch != now.branch => {
+            let branch = calls::quoted(&[branch.to_owned()]);
+            let hint = format!("`git switch {branch}` goes back, and the run can go on");
+            complaint = complaint.hint(hint);
+        }
+        (Some(_), Some(head)) => {
+            let head = &head.0;
+            complaint = complaint
+                .hint(format!("`git log -p {head}..` shows what came since"))
+                .hint(format!(
+                    "`git reset --soft {head}` makes it a part of that work, and the run can go on"
+                ));
+        }
+        (None, Some(head)) => {
+            complaint = complaint.hint(format!("`git switch --detach {}` goes back", head.0));
+        }
+        (_, None) => {}
+    }
+    complaint.hint(
+        "or begin a new run, which starts from what is there; `--include-dirty` takes along what is not committed",
+    )
 }

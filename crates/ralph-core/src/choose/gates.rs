@@ -155,17 +155,31 @@ pub(crate) fn forbidden(
     current: &Iteration,
     observation: &Observation,
 ) -> Vec<String> {
-    let task = current
-        .task
-        .as_ref()
-        .and_then(|id| state.board.as_ref().and_then(|board| board.list.task(id)));
-    let is_named = |path: &str| task.is_some_and(|task| task.speaks_of(path));
     let recipe = &state.recipe;
-    let is_protected = |path: &str| {
+    let is_forbidden = |path: &str| {
         recipe.protect.iter().any(|it| it.matches(path)) || !glob::is_in_scope(&recipe.scope, path)
     };
     let paths = observation.files.iter().map(|file| file.path.as_str());
-    paths.filter(|path| is_protected(path) && !is_named(path)).map(str::to_owned).collect()
+    unnamed(state, Some(current), paths.filter(|path| is_forbidden(path)))
+}
+
+/// Returns which of the paths that changed are protected, unless the task at hand speaks of them.
+pub(crate) fn protected(state: &RunState, changed: &[String]) -> Vec<String> {
+    let is_protected = |path: &&str| state.recipe.protect.iter().any(|it| it.matches(path));
+    let paths = changed.iter().map(String::as_str).filter(is_protected);
+    unnamed(state, state.current.as_ref(), paths)
+}
+
+fn unnamed<'a>(
+    state: &RunState,
+    current: Option<&Iteration>,
+    paths: impl Iterator<Item = &'a str>,
+) -> Vec<String> {
+    let task = current
+        .and_then(|current| current.task.as_ref())
+        .and_then(|id| state.board.as_ref().and_then(|board| board.list.task(id)));
+    let is_named = |path: &str| task.is_some_and(|task| task.speaks_of(path));
+    paths.filter(|path| !is_named(path)).map(str::to_owned).collect()
 }
 
 /// Returns the result of a gate that is taken as passed.

@@ -1,11 +1,15 @@
 //! Checking what an agent left: looking at it, running gates on it, hearing the verdict of an
 //! agent about it.
 
+use std::path::PathBuf;
+
 use super::{Engine, EngineError, Trouble, ViewKind};
 use crate::asking::AskingEnd;
 use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use crate::choose;
-use crate::event::{Changes, Checkpoint, Event, History, Landed, Meanwhile, Purpose, meddled};
+use crate::event::{
+    Changes, CheckedOut, Checkpoint, Event, History, Landed, Left, Meanwhile, Purpose, meddled,
+};
 use crate::gate::{GateResult, GateStatus, Severity};
 use crate::glob::Pattern;
 use crate::ids::{IterationNumber, Role};
@@ -96,6 +100,46 @@ impl Engine<'_> {
         })
     }
 
+    /// Returns what whoever goes on with the run can compare with what is there then.
+    pub(super) fn left_behind(&mut self) -> Option<Box<Left>> {
+        let repository = self.state_that_has_not_landed();
+        let is_listed = self.is_listed();
+        (repository.is_some() || is_listed).then(|| Box::new(Left { repository, is_listed }))
+    }
+
+    /// Returns the state of the repository, if there is work that has not landed. If git cannot tell,
+    /// nobody can say later what came to it.
+    fn state_that_has_not_landed(&mut self) -> Option<Checkpoint> {
+        match &self.state.base {
+            Some(Checkpoint::Git { .. }) => {
+                let Survey { tree, checked_out, .. } = self.ports.vcs.last_look()?;
+                let CheckedOut { head, branch } = checked_out?;
+                Some(Checkpoint::Git { head, branch, tree: Some(tree) })
+            }
+            Some(Checkpoint::None) | None => None,
+        }
+    }
+
+    /// Makes sure that nobody has changed what is protected since the run ended, or a history that is
+    /// ralph's to keep. An agent cannot have done it, and would be blamed for it.
+    pub(super) fn everything_is_as_left(&mut self) -> Result<(), EngineError> {
+        let left = self.state.left.as_ref().and_then(|left| left.repository.clone());
+        let (Some(_), Some(left)) = (&self.state.outcome, left) else { return Ok(()) };
+        // Without an answer it is judged with the work, as after a death.
+        let now = self.ports.vcs.changed_since(&left, &self.watched());
+        let Checkpoint::Git { head, branch, tree } = left else { return Ok(()) };
+        let Some(now) = now.ok().flatten() else { return Ok(()) };
+        let paths: Vec<String> = now.files.into_iter().map(|file| file.path).collect();
+        let paths = choose::protected(&self.state, &paths);
+        match (now.checked_out, tree) {
+            (Some(other), _) if self.is_out_of_order(now.history) => {
+                Err(EngineError::Moved { left: CheckedOut { head, branch }, now: other })
+            }
+            (_, Some(left)) if !paths.is_empty() => Err(EngineError::Protected { paths, left }),
+            (_, _) => Ok(()),
+        }
+    }
+
     /// Returns the paths that are named first, however much else was changed.
     fn watched(&self) -> Vec<Pattern> {
         let Recipe { protect, scope, .. } = &self.state.recipe;
@@ -168,9 +212,11 @@ impl Engine<'_> {
     /// was looked at did so unseen, a gate most likely: it goes back.
     pub(super) fn survey(&mut self) -> Result<(), Trouble> {
         let behind = self.behind.take();
-        let mut survey = match self.seen_already().or(behind) {
-            Some(survey) => Some(survey),
-            None => self.ports.vcs.survey()?,
+        let documents = self.documents_alone();
+        let mut survey = match (&documents, self.seen_already().or(behind)) {
+            (Some(documents), _) => self.ports.vcs.survey_of(documents)?,
+            (None, Some(survey)) => Some(survey),
+            (None, None) => self.ports.vcs.survey()?,
         };
         if let Some(before) = self.moved(survey.as_ref()) {
             let kept = self.ports.vcs.put_history_back(&self.mark(), &before)?;
@@ -180,7 +226,10 @@ impl Engine<'_> {
                     "the branch moved after the agent had ended, while gates ran: the history was put back{place}"
                 ),
             })?;
-            survey = self.ports.vcs.survey()?;
+            survey = match &documents {
+                Some(documents) => self.ports.vcs.survey_of(documents)?,
+                None => self.ports.vcs.survey()?,
+            };
         }
         // Without git's word on it there may well be something to commit.
         let changes = survey.as_ref().map_or(Changes::Some, |survey| survey.changes);
@@ -188,6 +237,15 @@ impl Engine<'_> {
             survey.map_or((None, None), |survey| (Some(survey.tree), survey.checked_out));
         self.record(Event::Landed { landed: Landed::Surveyed { tree, changes, checked_out } })?;
         Ok(())
+    }
+
+    /// Returns the documents that alone are committed: what a review says of the work is in them, and
+    /// no gate has looked at anything else that may lie there.
+    fn documents_alone(&self) -> Option<Vec<PathBuf>> {
+        let is_review = self.current(|current| current.role == Role::Review) == Some(true);
+        let is_ralphs = self.state.recipe.landing.commit == CommitPolicy::Ralph;
+        let work = self.state.recipe.task_work().filter(|_| is_review && is_ralphs)?;
+        Some(work.documents().into())
     }
 
     /// Returns what a survey would say, if nothing has happened to the work tree since it was

@@ -5,16 +5,16 @@ use crate::asking::AskingEnd;
 use crate::attempt::{self, Record};
 use crate::choose;
 use crate::claim::Claim;
-use crate::edits;
+use crate::edits::{self, Merged, Open};
 use crate::event::{Checkpoint, Event, Landed};
 use crate::judge::Verdict;
 use crate::ports::{ListOrder, Look, Moment, ShelveOrder, TasksFound, View};
 use crate::recipe::TaskWork;
 use crate::rules::Turn;
-use crate::run::Stands;
+use crate::run::{RunState, Stands};
 use crate::settle::{self, FailedAttempt};
 use crate::shelf;
-use crate::task::TaskStatus;
+use crate::task::{TaskList, TaskStatus};
 
 /// The file that explains a shelved branch.
 pub(super) const DIAGNOSTICS: &str = "ralph-failure.md";
@@ -71,23 +71,68 @@ impl Engine<'_> {
         let current = self.state.current.as_ref().and_then(|current| current.task.as_ref());
         let found = self.ports.store.look_at_tasks(&work.file, &board.list, look);
         self.look = Look::Outside;
-        let (list, remarks) = match found {
-            TasksFound::Same => return Ok(false),
+        match found {
+            TasksFound::Same => Ok(false),
             TasksFound::Edited(found) => {
                 let merged = edits::merge(&board.list, &found, current);
-                let taken = merged.taken.iter().map(|it| format!("the task list was edited: {it}"));
-                let back = merged
-                    .put_back
-                    .iter()
-                    .map(|it| format!("the task list was edited, and this was put back: {it}"));
-                (merged.list, taken.chain(back).collect())
+                self.record_edits(merged)
             }
-            TasksFound::Broken { message } => (
-                board.list.clone(),
-                vec![format!("the task list was damaged and is written anew: {message}")],
-            ),
-        };
-        let has_changed = list != board.list;
+            TasksFound::Broken { message } => {
+                let remark = format!("the task list was damaged and is written anew: {message}");
+                self.record_list(board.list.clone(), vec![remark])
+            }
+        }
+    }
+
+    /// Returns whether the task file says what the list says.
+    pub(super) fn is_listed(&mut self) -> bool {
+        let (Some(work), Some(board)) = (self.work(), &self.state.board) else { return false };
+        let found = self.ports.store.look_at_tasks(&work.file, &board.list, Look::Content);
+        found == TasksFound::Same
+    }
+
+    /// Returns whether nobody but a person can have edited the task file: the run had ended, and left it
+    /// right.
+    pub(super) fn edits_are_a_persons(&self) -> bool {
+        let RunState { outcome, left, .. } = &self.state;
+        outcome.is_some() && left.as_ref().is_some_and(|left| left.is_listed)
+    }
+
+    /// Takes over what a person made of the task list while the run stood still.
+    pub(super) fn take_over_edits(&mut self) -> Result<(), EngineError> {
+        let (Some(work), Some(board)) = (self.work(), &self.state.board) else { return Ok(()) };
+        let open = self.state.current.as_ref().and_then(|current| {
+            let is_answered = matches!(current.work.end, Some(AskingEnd::Answered(_)));
+            let open = if is_answered { Open::Answered } else { Open::ToAsk };
+            current.task.as_ref().map(open)
+        });
+        // What an agent that keeps the list has done to it is known already, and lands later.
+        if self.state.recipe.is_kept_by_agent() && matches!(open, Some(Open::Answered(_))) {
+            return Ok(());
+        }
+        match self.ports.store.look_at_tasks(&work.file, &board.list, Look::Content) {
+            TasksFound::Edited(found) => {
+                let merged = edits::of_person(&board.list, &found, open);
+                self.record_edits(merged).map(drop)
+            }
+            // What cannot be read is told with the next look.
+            TasksFound::Same | TasksFound::Broken { .. } => Ok(()),
+        }
+    }
+
+    /// Records the list that an edit comes to, and writes it. Returns whether it is another one.
+    fn record_edits(
+        &mut self,
+        Merged { list, taken, put_back }: Merged,
+    ) -> Result<bool, EngineError> {
+        let taken = taken.iter().map(|it| format!("the task list was edited: {it}"));
+        let back = put_back.iter();
+        let back = back.map(|it| format!("the task list was edited, and this was put back: {it}"));
+        self.record_list(list, taken.chain(back).collect())
+    }
+
+    fn record_list(&mut self, list: TaskList, remarks: Vec<String>) -> Result<bool, EngineError> {
+        let has_changed = self.state.board.as_ref().is_none_or(|board| board.list != list);
         self.record(Event::TasksRead { list: Box::new(list), remarks })?;
         self.write_tasks()?;
         Ok(has_changed)

@@ -74,7 +74,7 @@ fn check(last: Event, expect: &str) {
 }
 
 fn ended_by(outcome: Outcome) -> Event {
-    Event::RunEnded { outcome }
+    Event::RunEnded { outcome, left: None }
 }
 
 fn attempt(next: Escalation, gives_up: Option<GiveUp>) -> Event {

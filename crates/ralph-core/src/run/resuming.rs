@@ -3,7 +3,9 @@
 use super::{Asking, AskingEnd, Iteration, RunState};
 use crate::event::{Checkpoint, Landed, Meanwhile};
 use crate::gate::Gate;
+use crate::ids::IterationNumber;
 use crate::judge::Landing;
+use crate::ports::Mark;
 use crate::recipe::Recipe;
 use crate::scm;
 
@@ -42,6 +44,19 @@ impl RunState {
         }
     }
 
+    /// Returns what the commit under way is marked with, if ralph does not know of its end.
+    pub fn commit_under_way(&self) -> Option<Mark> {
+        let current = self.current.as_ref()?;
+        let is_to_land = current.judgement.as_ref()?.landing == Landing::Commit;
+        (is_to_land && !current.is_committed()).then(|| self.mark())
+    }
+
+    /// Returns what everything that is done to git in this iteration is marked with.
+    pub(crate) fn mark(&self) -> Mark {
+        let task = self.current.as_ref().and_then(|current| current.task.clone());
+        Mark { run: self.run.clone(), iteration: IterationNumber(self.iterations), task }
+    }
+
     /// Returns the state in which the agent left everything, as far as it was looked at.
     pub(crate) fn as_seen(&self) -> Option<Checkpoint> {
         self.seen_in(self.current.as_ref()?)
@@ -78,4 +93,66 @@ impl RunState {
 
 fn gate<'a>(recipe: &'a Recipe, name: &str) -> Option<&'a Gate> {
     recipe.gates.iter().find(|gate| gate.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::choose::{self, tests::recipe};
+    use crate::event::{Event, Recorded};
+    use crate::gate::{GateKind, GateResult, GateStatus, Severity};
+    use crate::ids::{Role, RunId};
+    use crate::units::{Millis, Timestamp};
+
+    /// Returns which gates have spoken when a run goes on with this recipe after both had.
+    fn spoken(changed: Recipe) -> Vec<String> {
+        let passed = |gate: &Gate| {
+            let result = choose::reused(gate, Severity::Hard);
+            Event::GateChecked { result: GateResult { status: GateStatus::Passed, ..result } }
+        };
+        let before = with_gates(["one", "two"]);
+        let mut events = vec![
+            Event::RunStarted {
+                journal: 1,
+                version: "0".into(),
+                run: RunId("r".into()),
+                project: "/p".into(),
+                recipe: Box::new(before.clone()),
+            },
+            Event::IterationStarted {
+                iteration: IterationNumber(1),
+                role: Role::Prompt,
+                task: None,
+            },
+        ];
+        events.extend(before.gates.iter().map(passed));
+        let recipe = Some(Box::new(changed));
+        events.push(Event::RunResumed { version: "0".into(), recipe, meanwhile: None });
+        let recorded = events.into_iter().zip(1..).map(|(event, seq)| Recorded {
+            seq,
+            at: Timestamp(1_000),
+            ran: Millis(0),
+            event,
+        });
+        let state = RunState::fold(&recorded.collect::<Vec<_>>()).expect("the events fit");
+        let current = state.current.expect("it is under way");
+        current.gates.into_iter().map(|result| result.gate).collect()
+    }
+
+    fn with_gates(commands: [&str; 2]) -> Recipe {
+        let gates = commands.into_iter().zip(["first", "second"]);
+        let gates = gates.map(|(command, name)| Gate {
+            name: name.to_owned(),
+            ..Gate::command(GateKind::Test, command)
+        });
+        Recipe { gates: gates.collect(), ..recipe() }
+    }
+
+    #[test]
+    fn a_gate_that_became_another_has_not_spoken() {
+        assert_eq!(spoken(with_gates(["one", "two"])), ["first", "second"]);
+        assert_eq!(spoken(with_gates(["other", "two"])), ["second"]);
+        assert_eq!(spoken(with_gates(["one", "other"])), ["first"]);
+        assert_eq!(spoken(Recipe { gates: Vec::new(), ..recipe() }), [""; 0]);
+    }
 }

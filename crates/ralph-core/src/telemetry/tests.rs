@@ -128,7 +128,7 @@ fn whole() -> Vec<Event> {
         gate(GateStatus::Failed),
         Event::IterationEnded { iteration: IterationNumber(1) },
         Event::Waiting { until: Timestamp(9_000), reason: WaitReason::UsageLimit },
-        Event::RunEnded { outcome: Outcome::Complete },
+        Event::RunEnded { outcome: Outcome::Complete, left: None },
     ]
 }
 
@@ -154,9 +154,9 @@ fn a_run_that_was_cut_off_goes_on_with_its_trace() {
     let resumed = || Event::RunResumed { version: "0".into(), recipe: None, meanwhile: None };
     let mut events = vec![started(), begun(), asked(), resumed(), replied()];
     events.push(Event::IterationEnded { iteration: IterationNumber(1) });
-    events.push(Event::RunEnded { outcome: Outcome::Interrupted });
+    events.push(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
     events.push(resumed());
-    events.push(Event::RunEnded { outcome: Outcome::Complete });
+    events.push(Event::RunEnded { outcome: Outcome::Complete, left: None });
     let (spans, _) = told(events);
     expect_test::expect![[r#"
         ralph run in -, 1000-3000, Error("cut off")

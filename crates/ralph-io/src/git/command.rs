@@ -20,6 +20,9 @@ use ralph_core::plain::Plain;
 /// longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// The same when the user wants everything to stop.
+const PARTING: Duration = Duration::from_secs(5);
+
 /// A list of a million changed files fits; more is not a list of changes.
 const LARGEST_OUTPUT: usize = 256 * 1024 * 1024;
 
@@ -144,6 +147,8 @@ impl<'a> Call<'a> {
             .env("LC_ALL", "C")
             // A commit is what it is, not what somebody put in its place.
             .env("GIT_NO_REPLACE_OBJECTS", "1")
+            // A look at a submodule takes no lock that a death would leave in it.
+            .env("GIT_OPTIONAL_LOCKS", "0")
     }
 
     /// Returns a command of the user's: with hooks, in the user's language.
@@ -268,6 +273,11 @@ impl Commands {
     /// Returns the same with less patience.
     pub(super) fn within(self, patience: Duration) -> Self {
         Self { patience, ..self }
+    }
+
+    /// Returns the same for a last look: the user wants everything to stop, and does not wait long.
+    pub(super) fn parting(self) -> Self {
+        Self { watch: Watch::detached(), ..self }.within(PARTING)
     }
 
     /// Returns the same, started in another way.

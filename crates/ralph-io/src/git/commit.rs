@@ -90,10 +90,7 @@ impl Git {
     ) -> Result<CommitResult, VcsError> {
         let head = self.repository.head()?;
         let now = self.shadow.survey(&self.repository)?;
-        let places: Vec<Vec<u8>> =
-            paths.iter().filter_map(|path| self.repository.path_from_top(path)).collect();
-        let is_one = |path: &[u8]| places.iter().any(|place| is_within(path, place));
-        let tree = self.tree_with(&head.tree, is_one, &now)?;
+        let tree = self.only(&self.places(paths), &head.tree, &now)?;
         if tree == head.tree {
             return Ok(CommitResult::Nothing);
         }
@@ -104,6 +101,27 @@ impl Git {
         let mark = Mark { run: RunId("archive".into()), iteration: IterationNumber(0), task: None };
         let now = self.repository.head()?;
         self.land(&mark, &head.tree, &now)
+    }
+
+    /// Returns where files and directories are in a tree.
+    pub(super) fn places(&self, paths: &[PathBuf]) -> Vec<Vec<u8>> {
+        paths.iter().filter_map(|path| self.repository.path_from_top(path)).collect()
+    }
+
+    /// Returns a tree in which only these places are as they are now.
+    pub(super) fn only(
+        &self,
+        places: &[Vec<u8>],
+        tree: &str,
+        now: &str,
+    ) -> Result<String, VcsError> {
+        let is_one = |path: &[u8]| places.iter().any(|place| is_within(path, place));
+        let changes =
+            if tree == now { Vec::new() } else { self.repository.diff_trees(tree, now)? };
+        if changes.iter().all(|change| is_one(&change.path)) {
+            return Ok(now.to_owned());
+        }
+        self.tree_with(tree, is_one, now)
     }
 
     /// Runs `git commit`; returns what a hook said that refused it.
@@ -204,6 +222,18 @@ impl Git {
         fs::write(&path, format!("{parent}\n{}\n", head.tree)).map_err(|error| VcsError {
             message: format!("cannot write `{}`: {error}", path.display()),
         })
+    }
+
+    /// Brings a commit of this mark to its end that a run had made when it died, and returns it with
+    /// its subject. Nothing if it had not come to that.
+    pub fn finish_commit(&mut self, mark: &Mark) -> Result<Option<(CommitId, String)>, VcsError> {
+        self.mend_own_files();
+        let head = self.repository.head()?;
+        let Some(before) = self.made_before(mark, &head)? else { return Ok(None) };
+        let CommitResult::Made(commit) = self.land(mark, &before, &head)? else { return Ok(None) };
+        let args = ["log", "-1", "--no-show-signature", "--format=%B", &commit.0];
+        let message = self.repository.commands.line(self.repository.git(&args))?;
+        Ok(Some((commit, message.lines().next().unwrap_or_default().to_owned())))
     }
 
     /// Returns the tree before the commit of this mark, if that commit is what is checked out.

@@ -41,7 +41,7 @@ impl Repository {
     /// about, and what is inside submodules.
     pub fn dirty(&self) -> Result<Vec<Dirty>, VcsError> {
         let call = self
-            .git(&["--no-optional-locks", "status", "--porcelain=v2", "-z"])
+            .git(&["status", "--porcelain=v2", "-z"])
             .args(["--untracked-files=all", "--ignore-submodules=dirty", "--no-renames", "--"])
             .args(self.all_but_runtime_files());
         let mut dirty: Vec<Dirty> =

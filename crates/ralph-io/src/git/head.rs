@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use ralph_core::event::{CheckedOut, CommitId};
 use ralph_core::ports::VcsError;
@@ -24,6 +25,9 @@ pub(super) struct Head {
     /// The commit's tree, or the empty one.
     pub(super) tree: String,
 }
+
+/// So many of the last changes of what is checked out are looked at.
+const MOST_NOTES: &str = "--max-count=1000";
 
 /// What says all of it.
 const HEAD_WORDS: [&str; 5] = ["rev-parse", "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD"];
@@ -54,6 +58,10 @@ impl Head {
     }
 }
 
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |it| it.as_secs())
+}
+
 impl Repository {
     /// Looks at what is checked out. A head that was seen before costs no process.
     pub(super) fn head(&self) -> Result<Head, VcsError> {
@@ -66,6 +74,36 @@ impl Repository {
         let head = self.ask_for_head()?;
         *self.seen.borrow_mut() = Some(head.clone());
         Ok(head)
+    }
+
+    /// Returns what is checked out.
+    pub fn checked_out(&self) -> Result<CheckedOut, VcsError> {
+        Ok(self.head()?.checked_out())
+    }
+
+    /// Returns what was checked out at a time, and what is now, if git has noted a change in between. A
+    /// note that is of the future is nobody's: who writes one can write anything.
+    pub fn checked_out_since(
+        &self,
+        since: SystemTime,
+    ) -> Result<Option<(Option<CommitId>, CheckedOut)>, VcsError> {
+        let now = self.checked_out()?;
+        let words = ["log", "--walk-reflogs", "--no-show-signature", "--date=unix", MOST_NOTES];
+        let call = self.git(&words).args(["--format=%gd %H", "HEAD", "--"]);
+        // A branch without a commit has no notes.
+        let Ok(notes) = self.commands.line(call) else { return Ok(None) };
+        let mut notes = notes.lines().filter_map(|line| {
+            let (when, commit) = line.strip_prefix("HEAD@{")?.split_once("} ")?;
+            Some((when.parse::<u64>().ok()?, CommitId(commit.to_owned())))
+        });
+        let meanwhile = seconds(since) + 1..=seconds(SystemTime::now());
+        match notes.next() {
+            Some((when, _)) if meanwhile.contains(&when) => {
+                let before = notes.find(|(when, _)| !meanwhile.contains(when));
+                Ok(Some((before.map(|(_, commit)| commit), now)))
+            }
+            Some(_) | None => Ok(None),
+        }
     }
 
     /// Reads the branch and its commit where they are plain files. Packed refs, other formats

@@ -54,8 +54,24 @@ impl Vcs for NoRepository {
         Ok(None)
     }
 
+    fn survey_of(&mut self, _: &[PathBuf]) -> Result<Option<Survey>, VcsError> {
+        Ok(None)
+    }
+
     fn observe(&mut self, _: &Checkpoint, _: &[Pattern]) -> Result<Option<Observation>, VcsError> {
         Ok(None)
+    }
+
+    fn changed_since(
+        &mut self,
+        _: &Checkpoint,
+        _: &[Pattern],
+    ) -> Result<Option<Observation>, VcsError> {
+        Ok(None)
+    }
+
+    fn last_look(&mut self) -> Option<Survey> {
+        None
     }
 
     fn hold(&mut self, _: &Mark, _: &Checkpoint) {}

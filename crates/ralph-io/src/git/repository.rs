@@ -29,7 +29,7 @@ pub struct Repository {
     /// The file that ralph itself keeps in the work tree, from the top.
     own: Option<Vec<u8>>,
     /// Files and directories with the documents that a run is about, from the top.
-    documents: Vec<Vec<u8>>,
+    pub(super) documents: Vec<Vec<u8>>,
     sparse: Sparse,
     /// The head that was seen last; what a commit's tree is never changes.
     pub(super) seen: RefCell<Option<Head>>,

@@ -56,7 +56,7 @@ impl Git {
         // What cannot be made is complained of by whoever writes there first.
         let _ = private_directories(&scratch);
         let shadow = Shadow::in_directory(&scratch);
-        let locks = repository.locks();
+        let locks = repository.locks(&directory);
         Self {
             repository,
             directory,
@@ -223,6 +223,17 @@ impl Vcs for Git {
         Ok(Some(Survey { tree: TreeId(tree), changes, checked_out }))
     }
 
+    fn survey_of(&mut self, documents: &[PathBuf]) -> Result<Option<Survey>, VcsError> {
+        let Some(survey) = self.survey()? else { return Ok(None) };
+        let head = self.repository.head()?;
+        let mut places = self.places(documents);
+        // What the run is about becomes part of its first commit, whatever that is for.
+        places.extend(self.repository.documents.iter().cloned());
+        let tree = self.only(&places, &head.tree, &survey.tree.0)?;
+        let changes = if tree == head.tree { Changes::None } else { Changes::Some };
+        Ok(Some(Survey { tree: TreeId(tree), changes, ..survey }))
+    }
+
     fn observe(
         &mut self,
         since: &Checkpoint,
@@ -232,6 +243,30 @@ impl Vcs for Git {
         let seen = self.observe_since(since, watched)?;
         let meddling = self.take_meddling();
         Ok(seen.map(|seen| Observation { meddling, ..seen }))
+    }
+
+    fn changed_since(
+        &mut self,
+        since: &Checkpoint,
+        watched: &[Pattern],
+    ) -> Result<Option<Observation>, VcsError> {
+        let Checkpoint::Git { head, branch, tree } = since else { return Ok(None) };
+        if let Some(TreeId(tree)) = tree
+            && self.repository.resolve(&format!("{tree}^{{tree}}"))?.is_some()
+        {
+            return self.observe_since(since, watched);
+        }
+        let (head, branch) = (head.clone(), branch.clone());
+        let seen = self.observe_since(&Checkpoint::Git { head, branch, tree: None }, watched)?;
+        Ok(seen.map(|seen| Observation { files: Vec::new(), ..seen }))
+    }
+
+    fn last_look(&mut self) -> Option<Survey> {
+        let parting = self.repository.commands.clone().parting();
+        let usual = std::mem::replace(&mut self.repository.commands, parting);
+        let seen = self.survey();
+        self.repository.commands = usual;
+        seen.ok()?
     }
 
     fn hold(&mut self, mark: &Mark, to: &Checkpoint) {

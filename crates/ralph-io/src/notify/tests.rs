@@ -29,7 +29,7 @@ fn events() -> Vec<(Recorded, RunState)> {
         project: "/projects/tulip-granite-9931".into(),
         recipe: Box::new(Recipe::new(Work::Prompt(PromptSource::Text("p".into())), agent)),
     };
-    let ended = Event::RunEnded { outcome: Outcome::Complete };
+    let ended = Event::RunEnded { outcome: Outcome::Complete, left: None };
     let recorded = |event, seq| Recorded { seq, at: Timestamp(0), ran: Millis(0), event };
     let (first, last) = (recorded(started, 1), recorded(ended, 2));
     let before = RunState::begin(&first).expect("it begins");

@@ -3,16 +3,16 @@
 //! Not here: ending any of them.
 
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 
-/// Returns whether a program of this name is running somewhere below a directory, as far as the
-/// system shows. Where it shows nothing, the answer is yes: the careful one.
-pub fn is_running_in(program: &str, directory: &Path) -> bool {
+/// Returns whether a program of this name is running somewhere below one of these
+/// directories, as far as the system shows. Where it shows nothing, the answer is yes: the careful one.
+pub fn is_running_in(program: &str, directories: &[PathBuf]) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return true };
     processes.flatten().map(|entry| entry.path()).any(|process| {
         let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
-        name.trim() == program
-            && fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(directory))
+        let is_there = |cwd: PathBuf| directories.iter().any(|it| cwd.starts_with(it));
+        name.trim() == program && fs::read_link(process.join("cwd")).is_ok_and(is_there)
     })
 }
 
@@ -32,8 +32,9 @@ mod tests {
     fn a_process_is_found_by_its_name_and_place() {
         let here = std::env::current_dir().expect("a directory");
         let own = fs::read_to_string("/proc/self/comm").expect("a name");
-        assert!(is_running_in(own.trim(), &here));
-        assert!(!is_running_in("no such program", &here));
-        assert!(!is_running_in(own.trim(), Path::new("/nowhere")));
+        let nowhere = PathBuf::from("/nowhere");
+        assert!(is_running_in(own.trim(), &[nowhere.clone(), here.clone()]));
+        assert!(!is_running_in("no such program", &[here]));
+        assert!(!is_running_in(own.trim(), &[nowhere]));
     }
 }

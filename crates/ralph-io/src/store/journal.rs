@@ -107,7 +107,10 @@ impl Journal {
         let refused = |source| refused("open", path, source);
         let file = OpenOptions::new().append(true).open(path).map_err(refused)?;
         if reading.torn.is_some() {
+            let last_heard = file.metadata().and_then(|it| it.modified());
             file.set_len(reading.good).and_then(|()| file.sync_data()).map_err(refused)?;
+            // When the run was last heard of stays to be seen.
+            let _ = last_heard.and_then(|it| file.set_modified(it));
         }
         Ok(Self { file, path: path.to_owned(), length: reading.good })
     }

@@ -2,11 +2,12 @@
 //!
 //! Not here: what the files hold.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use ralph_core::ids::{AskNumber, IterationNumber, RunId};
 use serde::{Deserialize, Serialize};
@@ -227,6 +228,17 @@ impl RunDir {
     /// Returns the copy of the task file as ralph last saw it well.
     pub fn tasks(&self) -> PathBuf {
         self.path().join("tasks.json")
+    }
+
+    /// Returns when the run was last heard of: in its journal, or from an agent.
+    pub fn last_heard(&self) -> Option<SystemTime> {
+        let is_of_run = |name: &OsStr| {
+            let path = Path::new(name);
+            path == Path::new("journal.jsonl") || path.extension() == Some(OsStr::new("zst"))
+        };
+        let entries = fs::read_dir(&self.path).ok()?.flatten();
+        let entries = entries.filter(|entry| is_of_run(&entry.file_name()));
+        entries.filter_map(|entry| entry.metadata().ok()?.modified().ok()).max()
     }
 
     /// Returns the raw stream of a call to an agent.

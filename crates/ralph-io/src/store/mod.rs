@@ -6,6 +6,7 @@
 
 pub mod active;
 pub mod atomic;
+pub mod clutter;
 pub mod draft;
 pub mod embedded;
 pub mod files;

@@ -122,7 +122,7 @@ fn last_events(bytes: &[u8]) -> Option<Last> {
                         Event::IterationStarted { iteration, .. }
                         | Event::IterationEnded { iteration },
                     ) => last.iteration = Some(iteration),
-                    Ok(Event::RunEnded { outcome }) => last.outcome = Some(outcome),
+                    Ok(Event::RunEnded { outcome, .. }) => last.outcome = Some(outcome),
                     Ok(_) | Err(_) => {}
                 }
             }

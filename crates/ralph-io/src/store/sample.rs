@@ -31,7 +31,7 @@ pub(super) fn events() -> Vec<Recorded> {
         .into_iter()
         .chain(iteration(1))
         .chain(iteration(2))
-        .chain([Event::RunEnded { outcome: Outcome::Complete }])
+        .chain([Event::RunEnded { outcome: Outcome::Complete, left: None }])
         .zip(1_u64..)
         .map(|(event, seq)| Recorded {
             seq,

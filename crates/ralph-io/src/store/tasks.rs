@@ -132,8 +132,7 @@ impl RunStore {
             }
             Origin::Others | Origin::Edited => (order.all_changes(file.list()), false),
         };
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let backup = self.place(&[], &format!("{name}.bak"))?;
+        let backup = self.place(&[], &backup_name(path))?;
         self.origin = Origin::Others;
         let file = file.change_on_disk(&changes, &backup).map_err(|error| refused(&error))?;
         // A copy that could not be made is made with the next change.
@@ -270,6 +269,11 @@ fn restore(project: &Path, place: &Path, run: &RunDir, aside: Option<&Path>) -> 
     }
 }
 
+/// Returns what the former content of a task file is called in the directory for ralph's own files.
+fn backup_name(path: &Path) -> String {
+    format!("{}.bak", path.file_name().unwrap_or_default().to_string_lossy())
+}
+
 /// Puts the task file right that a run left behind when it died: what its agent may have made of
 /// the list is no fact. Returns what was put back.
 pub fn put_right(layout: &Layout, state: &RunState) -> Result<Vec<String>, TasksError> {
@@ -298,7 +302,7 @@ pub fn put_right(layout: &Layout, state: &RunState) -> Result<Vec<String>, Tasks
         is_restored = true;
     }
     // What is wrong with a file that cannot be restored is told when it is opened.
-    let Ok(mut file) = read else { return Ok(remarks) };
+    let Ok(file) = read else { return Ok(remarks) };
     let current = state.current.as_ref().and_then(|current| current.task.as_ref());
     let merged = match state.list_ahead().filter(|ahead| ahead.list == *file.list()) {
         // What a landing wrote is nobody's edit, and holds if it got as far as its commit.
@@ -308,8 +312,9 @@ pub fn put_right(layout: &Layout, state: &RunState) -> Result<Vec<String>, Tasks
     };
     let changes = edits::changes(file.list(), &merged.list);
     if !changes.is_empty() {
-        file.apply(&changes).map_err(|error| cannot(&error))?;
-        file.write().map_err(|error| cannot(&error))?;
+        let directory = layout.project_directory(&[]).map_err(|error| cannot(&error))?;
+        let backup = directory.join(backup_name(&work.file));
+        file.change_on_disk(&changes, &backup).map_err(|error| cannot(&error))?;
     }
     // What was restored is as ralph left it long ago, and nobody's doing.
     if !is_restored {

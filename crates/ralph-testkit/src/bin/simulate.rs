@@ -113,11 +113,12 @@ fn worker(
     is_over: &AtomicBool,
     sums: &Mutex<Sums>,
 ) {
-    while !is_over.load(Ordering::Relaxed) {
+    let goes_on = || {
+        !is_over.load(Ordering::Relaxed) && wanted.time.is_none_or(|time| begun.elapsed() <= time)
+    };
+    while goes_on() {
         let number = next.fetch_add(1, Ordering::Relaxed);
-        if wanted.time.is_some_and(|time| begun.elapsed() > time)
-            || wanted.runs.is_some_and(|most| number >= most)
-        {
+        if wanted.runs.is_some_and(|most| number >= most) {
             break;
         }
         let seed = wanted.from.wrapping_add(number);
@@ -127,7 +128,7 @@ fn worker(
                 let report = check(&plan);
                 (1, report.played, plan, report)
             }
-            Kind::Sweep => match sweep(&plan) {
+            Kind::Sweep => match sweep(&plan, goes_on) {
                 (Some((deadly, report)), deaths) => (deaths + 1, deaths + 1, deadly, report),
                 (None, deaths) => {
                     let report = run(&plan);

@@ -196,10 +196,9 @@ fn faults(dice: &mut Dice) -> Vec<Fault> {
             let kind = dice.pick(FaultKind::ALL);
             let is_of_journal =
                 matches!(kind, FaultKind::JournalIsFull | FaultKind::JournalFailsLate);
-            // A person may have been at it before any start but the first.
-            let is_first = kind == FaultKind::EditedByHand;
             let at = dice.between(1, if is_of_journal { 60 } else { 5 });
-            let at = if is_first { 1 } else { at };
+            // Few runs are gone on with more than once.
+            let at = if kind == FaultKind::EditedByHand { 1 } else { at };
             Fault { kind, at }
         })
         .collect()

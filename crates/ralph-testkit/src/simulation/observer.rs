@@ -169,7 +169,7 @@ impl Observer {
         self.see_landed(recorded, world);
         self.see_failed(recorded, &recipe, world);
         self.see_list(recorded, &recipe, world);
-        if let Event::RunEnded { outcome } = &recorded.event {
+        if let Event::RunEnded { outcome, .. } = &recorded.event {
             self.see_end(outcome, &recipe, world);
         }
         if matches!(recorded.event, Event::IterationEnded { .. }) {

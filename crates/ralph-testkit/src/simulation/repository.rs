@@ -142,6 +142,22 @@ impl Repository {
         self.trees.len() - 1
     }
 
+    /// Returns the tree in which only these paths are as they are in the work tree, and whether it
+    /// differs from the one that is checked out.
+    pub fn only(&mut self, is_one: impl Fn(&str) -> bool) -> (usize, Changes) {
+        let head = self.head_tree();
+        let mut tree: Tree = (*head).clone();
+        tree.retain(|path, _| !is_one(path));
+        let ones = self.work.iter().filter(|(path, _)| is_one(path));
+        tree.extend(ones.map(|(path, content)| (path.clone(), content.clone())));
+        let changes = if tree == *head { Changes::None } else { Changes::Some };
+        let at = self.trees.iter().rposition(|it| **it == tree).unwrap_or_else(|| {
+            self.trees.push(Rc::new(tree));
+            self.trees.len() - 1
+        });
+        (at, changes)
+    }
+
     /// Returns a tree by its number.
     pub fn tree(&self, number: usize) -> Rc<Tree> {
         self.trees.get(number).cloned().unwrap_or_default()

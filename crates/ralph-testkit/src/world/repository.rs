@@ -1,5 +1,7 @@
 //! The repository of a small world: a work tree that is one text, and commits that are a list.
 
+use std::path::PathBuf;
+
 use ralph_core::event::{Changes, CheckedOut, Checkpoint, CommitId, History, TreeId};
 use ralph_core::glob::Pattern;
 use ralph_core::handoff::{FileAction, FileTouched};
@@ -57,6 +59,22 @@ impl Vcs for Shared {
             changes: if is_clean { Changes::None } else { Changes::Some },
             checked_out: Some(world.checked_out()),
         }))
+    }
+
+    fn survey_of(&mut self, _documents: &[PathBuf]) -> Result<Option<Survey>, VcsError> {
+        self.survey()
+    }
+
+    fn changed_since(
+        &mut self,
+        since: &Checkpoint,
+        watched: &[Pattern],
+    ) -> Result<Option<Observation>, VcsError> {
+        self.observe(since, watched)
+    }
+
+    fn last_look(&mut self) -> Option<Survey> {
+        self.survey().ok()?
     }
 
     fn hold(&mut self, _mark: &Mark, _to: &Checkpoint) {

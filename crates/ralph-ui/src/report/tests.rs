@@ -248,7 +248,7 @@ pub(crate) fn night_report() -> Report {
     journal.tell(Event::Warned { text: "the disk is nearly full".into() });
     let failed = vec![TaskId("T2".into()), TaskId("T3".into())];
     let outcome = Outcome::TasksLeft { failed, waiting: Vec::new() };
-    journal.tell(Event::RunEnded { outcome });
+    journal.tell(Event::RunEnded { outcome, left: None });
     journal.report
 }
 

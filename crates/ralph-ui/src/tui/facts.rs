@@ -279,7 +279,7 @@ impl Facts {
             Event::Waiting { until, reason } => {
                 Standing::Waiting { until: *until, reason: *reason }
             }
-            Event::RunEnded { outcome } => Standing::Ended { how: named(&outcome.to_string()) },
+            Event::RunEnded { outcome, .. } => Standing::Ended { how: named(&outcome.to_string()) },
             Event::Paused => Standing::Paused { since: recorded.at },
             // Neither ends a wait; what does is told by the next step.
             Event::Warned { .. } | Event::Wished { .. } => return,

@@ -63,6 +63,11 @@ pub(super) const ARCHIVING: &str = "\
 prd.md, tasks.json and progress.txt go to ralph-archive/<date>-<branch or label>/, with a summary of
 what became of the tasks. Archive and fresh documents are committed, and nothing else.";
 
+pub(super) const CLEANING: &str = "\
+Commits, branches and your files stay, and so does a run for which changes are set aside. What a
+run took away and kept stays under refs/ralph/kept/, unless --kept is given. A run that is removed
+cannot be resumed or reported any more.";
+
 pub(super) const SCAFFOLD: &str = "\
 Without --yes, --workflow or --from it asks on a terminal, and writes only after the last answer.
 Otherwise it asks nothing: the agent is the first one that is installed, and the gates are what the

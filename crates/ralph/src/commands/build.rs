@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use super::{dry_run, run, specs};
 use crate::cli::{BuildArgs, CommonArgs};
 use crate::complaint::Complaint;
-use crate::dead_run;
 use crate::desk::{ShelfPlan, Shelved};
 use crate::equip::{Asking, equipped};
 use crate::project::Project;
@@ -33,7 +32,7 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
         return Ok(ExitStatus::Complete);
     }
     let project = Project::open(common)?;
-    let mut loaded = run::load(&project, &args.start, flags(args)?)?;
+    let loaded = run::load(&project, &args.start, flags(args)?)?;
     match (Basis::of(&project, &loaded), of_tasks(args)) {
         (Basis::Specs, Some(flag)) if args.plan.is_none() => {
             return Err(Complaint::input(format!(
@@ -45,9 +44,6 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
         (Basis::Specs | Basis::Unknown, None) => {
             return specs::main(common, &project, loaded, &args.start, PlanPart::Follows);
         }
-    }
-    if !args.start.dry_run {
-        loaded.warnings.extend(dead_run::put_right(&project, &loaded)?);
     }
     let file = task_file::open(&project, &loaded.settings, args.plan.as_deref())?;
     if file.list().tasks.is_empty() {

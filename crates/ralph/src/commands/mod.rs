@@ -2,6 +2,7 @@
 
 mod archive;
 mod build;
+mod clean;
 mod completions;
 mod context;
 mod control;
@@ -96,6 +97,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Sim { scenario }) => sim(&scenario),
         Some(Command::Connect { host, port }) => finish(&cli.common, network::connect(&host, port)),
         Some(Command::Archive(args)) => finish(&cli.common, archive::main(&cli.common, &args)),
+        Some(Command::Clean(args)) => finish(&cli.common, clean::main(&cli.common, &args)),
         Some(Command::Help(args)) => finish(&cli.common, help::main(&cli.common, &args)),
         Some(Command::Completions(args)) => finish(&cli.common, completions::main(&args)),
         Some(Command::Man(args)) => finish(&cli.common, man::main(&cli.common, &args)),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::dry_run;
 use crate::cli::{CommonArgs, LimitArgs, RunArgs, StartArgs};
 use crate::complaint::Complaint;
+use crate::dead_run;
 use crate::desk::DirtyPlan;
 use crate::equip::{Asking, equipped};
 use crate::preview;
@@ -70,10 +71,24 @@ const OF_ONE_PROGRAM: [&str; 8] = [
     "agent.sessionFilter",
 ];
 
+/// Reads the settings for a run that begins, with the flags on top. What a run that died has left is
+/// put right before anything else is read.
+pub(super) fn load(
+    project: &Project,
+    args: &StartArgs,
+    flags: Vec<FlagValue>,
+) -> Result<Loaded, Complaint> {
+    let mut loaded = settings(project, args, flags)?;
+    if !args.dry_run {
+        loaded.warnings.extend(dead_run::put_right(project, &loaded)?);
+    }
+    Ok(loaded)
+}
+
 /// Reads the settings, with the flags on top. Another agent than the one of the settings is
 /// another program: the flags, the model, the kind and the filters there mean nothing to it. Where
 /// the settings name no program, they are meant for the one of the flag.
-pub(super) fn load(
+fn settings(
     project: &Project,
     args: &StartArgs,
     mut flags: Vec<FlagValue>,

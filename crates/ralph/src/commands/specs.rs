@@ -14,7 +14,6 @@ use ralph_io::store::plan;
 use super::{dry_run, run};
 use crate::cli::{CommonArgs, StartArgs};
 use crate::complaint::Complaint;
-use crate::dead_run;
 use crate::documents::{self, OVERVIEW};
 use crate::equip::{Asking, equipped};
 use crate::project::Project;
@@ -30,9 +29,6 @@ pub(super) fn main(
     start: &StartArgs,
     part: PlanPart,
 ) -> Result<ExitStatus, Complaint> {
-    if !start.dry_run {
-        loaded.warnings.extend(dead_run::put_right(project, &loaded)?);
-    }
     match part {
         PlanPart::Makes => {}
         PlanPart::Follows => plan_is_there(project)?,

@@ -10,6 +10,7 @@ mod browser;
 mod build;
 mod cheats;
 mod claude;
+mod clean;
 mod compaction;
 mod control;
 mod custom;

@@ -30,20 +30,22 @@ fn work(sealed: &Sealed) {
 
 #[test]
 fn the_locks_of_a_git_that_died_with_the_run_are_moved_away() {
-    let sealed = repository();
-    work(&sealed);
-    let running = sealed.start(&["run", "-p", "base"]);
-    wait_until("the first commit is due", || {
-        sealed.events().iter().any(|event| event["role"] == "message")
-    });
-    running.signal(Signal::KILL);
-    running.wait();
-    assert_eq!(sealed.survivors(), [""; 0]);
-    for lock in ["HEAD.lock", "index.lock", "refs/heads/main.lock"] {
-        fs::write(sealed.project().join(".git").join(lock), "").expect("written");
+    for next in [&["resume"][..], &["run", "-p", "base", "--include-dirty"]] {
+        let sealed = repository();
+        work(&sealed);
+        let running = sealed.start(&["run", "-p", "base"]);
+        wait_until("the first commit is due", || {
+            sealed.events().iter().any(|event| event["role"] == "message")
+        });
+        running.signal(Signal::KILL);
+        running.wait();
+        assert_eq!(sealed.survivors(), [""; 0]);
+        for lock in ["HEAD.lock", "index.lock", "refs/heads/main.lock"] {
+            fs::write(sealed.project().join(".git").join(lock), "").expect("written");
+        }
+        sealed.ralph(next).expect_code(0).expect_stderr("git was cut off with the run");
+        assert_eq!(sealed.subjects().len(), 5, "{next:?}");
     }
-    sealed.ralph(&["resume"]).expect_code(0).expect_stderr("git was cut off with the run");
-    assert_eq!(sealed.subjects().len(), 5);
 }
 
 /// A git that kills whoever started it, once, when the agent's configuration is gone again.

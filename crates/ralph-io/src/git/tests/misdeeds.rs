@@ -370,16 +370,6 @@ fn a_head_that_is_gone_or_garbled_is_written_again() {
 }
 
 #[test]
-fn a_lock_from_before_the_checkpoint_stays() {
-    let world = World::new();
-    world.write(".git/index.lock", "");
-    let mut git = world.open();
-    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
-    git.observe(&checkpoint, &[]).expect("observed");
-    assert!(world.at(".git/index.lock").exists());
-}
-
-#[test]
 fn what_was_put_back_before_a_death_is_told_by_whoever_goes_on() {
     type Deed = fn(&World);
     let deeds: [(Deed, &str); 2] = [

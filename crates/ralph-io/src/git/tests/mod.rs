@@ -3,6 +3,7 @@
 mod commits;
 mod discovery;
 mod last_commits;
+mod locks;
 mod misdeeds;
 mod observations;
 mod random;
@@ -119,7 +120,8 @@ impl World {
         let hidden = ["GIT_INDEX_FILE", "GIT_LITERAL_PATHSPECS"];
         let spawn = Spawn {
             program: "git".into(),
-            args: args.iter().map(OsString::from).collect(),
+            // Housekeeping would go on by itself, with locks that come and go.
+            args: ["-c", "maintenance.auto=false"].iter().chain(args).map(OsString::from).collect(),
             cwd: directory.to_owned(),
             env: self
                 .env

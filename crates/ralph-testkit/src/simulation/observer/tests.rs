@@ -351,11 +351,11 @@ fn completion_that_nobody_claimed_is_found() {
         forged.answer(Role::Prompt, claims, Meant::Nothing);
         forged.gate(said, said == GateStatus::Passed);
         forged.end(Vec::new());
-        forged.tell(Event::RunEnded { outcome: Outcome::Complete });
+        forged.tell(Event::RunEnded { outcome: Outcome::Complete, left: None });
         forged.finds(Some(Invariant::Completion));
     }
     let mut open = Forged::new(&plan(Workflow::Tasks));
-    open.tell(Event::RunEnded { outcome: Outcome::Complete });
+    open.tell(Event::RunEnded { outcome: Outcome::Complete, left: None });
     open.finds(Some(Invariant::Completion));
 }
 
@@ -376,14 +376,14 @@ fn a_run_without_end_is_found() {
 fn what_is_lost_is_found() {
     let mut file = Forged::new(&plan(Workflow::Prompt));
     file.world.repository.work.remove("README.md");
-    file.tell(Event::RunEnded { outcome: Outcome::Interrupted });
+    file.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
     file.finds(Some(Invariant::NothingLost));
 
     let mut commit = Forged::new(&plan(Workflow::Prompt));
     let tree = commit.world.repository.now();
     commit.world.repository.commit(tree, "of an agent's", None);
     commit.world.repository.head = Some(0);
-    commit.tell(Event::RunEnded { outcome: Outcome::Interrupted });
+    commit.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
     commit.finds(Some(Invariant::NothingLost));
 
     for (is_there, found) in [(true, None), (false, Some(Invariant::NothingLost))] {
@@ -392,7 +392,7 @@ fn what_is_lost_is_found() {
         if is_there {
             edit.world.repository.work.insert("by-hand/1".into(), Content::text("bad1"));
         }
-        edit.tell(Event::RunEnded { outcome: Outcome::Interrupted });
+        edit.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
         edit.finds(found);
     }
 }

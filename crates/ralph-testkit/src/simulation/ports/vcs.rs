@@ -1,6 +1,7 @@
 //! The repository as the engine sees it.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use ralph_core::event::{CheckedOut, Checkpoint, Observation, TreeId};
 use ralph_core::glob::Pattern;
@@ -98,6 +99,26 @@ impl Vcs for Port {
         let tree = tree_id(world.repository.now());
         let checked_out = Some(checked_out(&world.repository));
         Ok(Some(Survey { tree, changes: world.repository.changes(), checked_out }))
+    }
+
+    fn survey_of(&mut self, documents: &[PathBuf]) -> Result<Option<Survey>, VcsError> {
+        let Some(survey) = self.survey()? else { return Ok(None) };
+        let mut world = self.world.borrow_mut();
+        let is_one = |path: &str| documents.iter().any(|it| it.ends_with(path));
+        let (tree, changes) = world.repository.only(is_one);
+        Ok(Some(Survey { tree: tree_id(tree), changes, ..survey }))
+    }
+
+    fn changed_since(
+        &mut self,
+        since: &Checkpoint,
+        watched: &[Pattern],
+    ) -> Result<Option<Observation>, VcsError> {
+        self.observe(since, watched)
+    }
+
+    fn last_look(&mut self) -> Option<Survey> {
+        self.survey().ok()?
     }
 
     fn observe(

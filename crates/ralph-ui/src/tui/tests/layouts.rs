@@ -168,7 +168,7 @@ fn a_wait_counts_down_and_an_end_is_said() {
         title(&mut rig),
         " usage limit: goes on at 23:45, in 28:50  implement T-002  run 20261114-231500-k"
     );
-    rig.tell(Event::RunEnded { outcome: Outcome::Interrupted });
+    rig.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
     assert_eq!(title(&mut rig), " ended: interrupted  implement T-002  run 20261114-231500-k3f9");
 }
 

@@ -171,7 +171,7 @@ fn scene() -> Scene {
 impl Scene {
     fn end(&mut self) {
         let last = self.told.last().expect("an event");
-        let event = Event::RunEnded { outcome: Outcome::Complete };
+        let event = Event::RunEnded { outcome: Outcome::Complete, left: None };
         let fact = Recorded { seq: last.seq + 1, event, ..last.clone() };
         self.state.apply(&fact).expect("it fits");
         self.view.tell(&fact, &self.state);

@@ -48,7 +48,7 @@ fn two_iterations(stage: &mut Stage) {
     stage.tell(Event::Landed { landed: Landed::Committed { commit, subject } });
     stage.tell(Event::Landed { landed: Landed::ScmRan { command: "git push".into() } });
     stage.pass(3).tell(Event::IterationEnded { iteration: IterationNumber(2) });
-    stage.tell(Event::RunEnded { outcome: Outcome::Complete });
+    stage.tell(Event::RunEnded { outcome: Outcome::Complete, left: None });
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_run_on_a_terminal_replaces_passing_lines() {
     let mut stage = Stage::new(&terminal());
     stage.begin(recipe()).iterate(1).ask(1, Role::Prompt).answer(1, "<promise>not yet</promise>");
     stage.check("lint", GateStatus::Passed, 0, "").judge();
-    stage.tell(Event::RunEnded { outcome: Outcome::Interrupted });
+    stage.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
     stage.shows(&expect![[r#"
         ^[36m▶^[0m ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
@@ -320,7 +320,10 @@ fn failures_of_the_agent_are_told_with_what_follows() {
     stage.fail(3, Failure::new(FailureClass::IdleTimeout, "silent for 10m")).judge();
     let login = Failure::new(FailureClass::NotLoggedIn, "Invalid API key")
         .with_hint("run `claude` once and log in");
-    stage.tell(Event::RunEnded { outcome: Outcome::AgentFailed { failure: login, asks: 3 } });
+    stage.tell(Event::RunEnded {
+        outcome: Outcome::AgentFailed { failure: login, asks: 3 },
+        left: None,
+    });
     stage.shows(&expect![[r#"
         ▶ ralph 0.1.0, run 20261114-231500-k3f9
           workflow prompt, agent claude (opus)
@@ -457,7 +460,7 @@ fn every_end_says_what_to_type_next() {
         let mut stage = Stage::new(&pipe());
         stage.begin(recipe());
         let header = stage.text().len();
-        stage.tell(Event::RunEnded { outcome });
+        stage.tell(Event::RunEnded { outcome, left: None });
         shown.push_str(&stage.text()[header..]);
     }
     expect![[r#"
@@ -535,7 +538,7 @@ fn an_interrupted_agent_did_not_fail() {
     stage.begin(recipe()).iterate(1).ask(1, Role::Prompt);
     let header = stage.text().len();
     stage.fail(1, Failure::new(FailureClass::Interrupted, "by the user"));
-    stage.tell(Event::RunEnded { outcome: Outcome::Interrupted });
+    stage.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
     stage.tell(Event::RunResumed { version: "0.2.0".into(), recipe: None, meanwhile: None });
     expect![[r#"
         [WARN] Interrupted (tools: 0, errors: 0, time: 2.5s)

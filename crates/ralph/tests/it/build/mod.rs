@@ -6,6 +6,8 @@ mod gates;
 mod keeper;
 mod lists;
 mod meddling;
+mod own_commits;
+mod own_edits;
 mod prompts;
 mod resume;
 mod review;

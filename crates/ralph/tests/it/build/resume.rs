@@ -5,7 +5,11 @@ use serde_json::json;
 
 use ralph_testkit::sealed::wait_until;
 
-use super::{assert_clean, assert_statuses, build, handoff, made, project, settings, task, worker};
+use super::{
+    assert_clean, assert_statuses, build, commit_all, handoff, made, plan, project, settings, task,
+    worker,
+};
+use crate::repository;
 
 #[test]
 fn a_kill_between_two_attempts_leaves_the_work_to_the_next() {
@@ -48,6 +52,48 @@ fn a_run_that_ends_before_its_commit_leaves_no_task_done() {
     }
 }
 
+/// A git that kills whoever started it, once, when a document says that something is done.
+fn deadly_git(document: &str) -> String {
+    format!(
+        r#"#!/bin/sh
+PATH=${{PATH#*:}}
+if test -e ../die && {document} | grep -q '"done"'; then
+    rm ../die
+    kill -KILL "$PPID"
+    exit 1
+fi
+exec git "$@"
+"#
+    )
+}
+
+#[test]
+fn a_run_that_dies_around_its_commit_leaves_to_the_next_what_is_so() {
+    let [resume, build_anew] = [&["resume"][..], &["build", "--include-dirty"]];
+    let (before, after) = ("cat plan.json", "git show HEAD:plan.json");
+    for (moment, next, landed, asked_by_last) in [
+        (before, resume, 0, 1),
+        (before, build_anew, 0, 2),
+        (after, resume, 1, 1),
+        (after, build_anew, 1, 0),
+    ] {
+        let sealed = project(&[task("a", &[])], &worker(), &settings(json!({})));
+        sealed.program("git", &deadly_git(moment));
+        std::fs::write(sealed.root().join("die"), "").expect("written");
+        let died = build(&sealed, &[]);
+        assert_eq!(died.code, None, "{}", died.stderr);
+        assert_statuses(&sealed, &[("a", "done")]);
+        assert_eq!(made(&sealed).len(), landed, "{moment}");
+        let went_on = sealed.ralph(next).expect_code(0);
+        // It was ralph that wrote it, and nobody who had no right to.
+        assert!(!went_on.stderr.contains("put back"), "{}", went_on.stderr);
+        assert_statuses(&sealed, &[("a", "done")]);
+        assert_eq!(made(&sealed).len(), 1, "{moment}, {next:?}");
+        assert_clean(&sealed);
+        assert_eq!(sealed.prompts().len(), asked_by_last, "{moment}, {next:?}");
+    }
+}
+
 #[test]
 fn what_was_changed_while_a_run_stood_still_passes_the_gates_too() {
     let calls = json!([{ "do": [
@@ -64,7 +110,7 @@ fn what_was_changed_while_a_run_stood_still_passes_the_gates_too() {
         let guardrails = json!([{ "command": first }, { "command": second }]);
         let further = json!({ "baseline": "off", "guardrails": guardrails });
         sealed.script(&calls, &settings(further));
-        super::commit_all(&sealed);
+        commit_all(&sealed);
         let mut running = sealed.start(&["build"]);
         wait_until("the second gate runs", || root.join("waits").exists());
         running.signal(Signal::INT);
@@ -90,4 +136,121 @@ fn what_was_changed_while_a_run_stood_still_passes_the_gates_too() {
         let history = sealed.git(&["log", "-p", "--", "a.txt"]);
         assert!(!history.contains("by hand"), "{history}");
     }
+}
+
+/// Who is at work when the person comes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum AtWork {
+    Agent,
+    Gate,
+}
+
+#[test]
+fn what_is_protected_and_was_changed_after_the_end_is_told_before_anybody_is_paid() {
+    for at_work in [AtWork::Agent, AtWork::Gate] {
+        let sealed = repository();
+        let root = sealed.root().to_owned();
+        let outside = |name: &str| root.join(name).display().to_string();
+        let waits = format!(
+            "touch {}; until test -e {}; do sleep 0.1; done",
+            outside("waits"),
+            outside("go")
+        );
+        let (agent, gate) = match at_work {
+            AtWork::Agent => (waits.as_str(), "true"),
+            AtWork::Gate => ("true", waits.as_str()),
+        };
+        let calls = json!([{ "do": [
+            { "run": { "command": format!("{agent}; echo done > a.txt") } },
+            handoff("Wrote it.")
+        ] }]);
+        let gates = |limit: &str| {
+            let gates = json!([{ "name": "slow", "command": gate, "hardTimeout": limit }]);
+            settings(json!({ "baseline": "off", "gates": gates }))
+        };
+        sealed.script(&calls, &gates("10m"));
+        sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
+        commit_all(&sealed);
+        let mut running = sealed.start(&["build"]);
+        wait_until("somebody is at work", || root.join("waits").exists());
+        running.signal(Signal::INT);
+        running.wait_for("shutting down");
+        running.signal(Signal::INT);
+        running.wait();
+        let (before, asked) = (sealed.read(".ralph/settings.json"), sealed.prompts().len());
+        std::fs::write(root.join("go"), "").expect("written");
+
+        // The most natural thing to do: mend the settings, and go on.
+        sealed.script(&calls, &gates("20m"));
+        let refused = sealed.ralph(&["resume"]).expect_code(2);
+        let refused = refused.expect_stderr("changed since the run ended: .ralph/settings.json");
+        assert_eq!(sealed.prompts().len(), asked, "{at_work:?}: nobody was asked");
+        assert!(sealed.read(".ralph/settings.json").contains("20m"), "it is as they left it");
+
+        // What it says to do does it.
+        let words = refused.stderr.split('`').find(|it| it.starts_with("git restore"));
+        let words: Vec<&str> = words.expect("a remedy").split_whitespace().skip(1).collect();
+        sealed.git(&words);
+        assert_eq!(sealed.read(".ralph/settings.json"), before);
+        sealed.ralph(&["resume"]).expect_code(0);
+        assert_statuses(&sealed, &[("a", "done")]);
+        assert_eq!(sealed.read("a.txt"), "done\n");
+        assert_clean(&sealed);
+    }
+}
+
+#[test]
+fn what_an_agent_did_to_git_before_the_end_is_told_after_a_resume() {
+    let sealed = repository();
+    let root = sealed.root().to_owned();
+    let waits = root.join("waits");
+    let first = format!(
+        "echo \"$RALPH_ITERATION\" > a.txt; test -e {0} && exit; git config core.hooksPath mine; touch {0}; sleep 60",
+        waits.display()
+    );
+    let calls = json!([{ "do": [{ "run": { "command": first } }, handoff("Wrote it.")] }]);
+    sealed.script(&calls, &settings(json!({ "baseline": "off" })));
+    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
+    commit_all(&sealed);
+    let mut running = sealed.start(&["build"]);
+    wait_until("the agent has meddled", || waits.exists());
+    running.signal(Signal::INT);
+    running.wait_for("shutting down");
+    running.signal(Signal::INT);
+    running.wait();
+    assert!(!sealed.read(".git/config").contains("mine"), "it was put back");
+    sealed.ralph(&["resume"]).expect_code(0);
+    let prompts = sealed.prompts();
+    let told = prompts.last().expect("a prompt");
+    assert!(told.contains("These files belong to git itself"), "{told}");
+    assert!(told.contains(".git/config"), "{told}");
+    assert_statuses(&sealed, &[("a", "done")]);
+}
+
+#[test]
+fn what_is_new_where_nothing_may_be_changed_is_told_too() {
+    let sealed = repository();
+    let command = "echo 1 > a.txt; test -e waits || { touch waits; sleep 60; }";
+    let calls = json!([{ "do": [{ "run": { "command": command } }, handoff("Wrote it.")] }]);
+    sealed.script(&calls, &settings(json!({ "baseline": "off", "protect": ["tests/**"] })));
+    sealed.write(".gitignore", "/waits\n");
+    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
+    commit_all(&sealed);
+    let mut running = sealed.start(&["build"]);
+    sealed.wait_for("waits");
+    running.signal(Signal::INT);
+    running.wait_for("shutting down");
+    running.signal(Signal::INT);
+    running.wait();
+    sealed.write("tests/new.txt", "by hand\n");
+    let asked = sealed.prompts().len();
+    let refused = sealed.ralph(&["resume"]).expect_code(2);
+    refused.expect_stderr("changed since the run ended: tests/new.txt");
+    assert_eq!(sealed.prompts().len(), asked, "nobody was asked");
+    assert_eq!(sealed.read("tests/new.txt"), "by hand\n");
+    // It says to move away what is new.
+    std::fs::remove_dir_all(sealed.project().join("tests")).expect("removed");
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done")]);
+    assert_clean(&sealed);
 }

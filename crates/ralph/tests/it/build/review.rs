@@ -155,3 +155,27 @@ fn a_review_that_contradicts_the_last_one_is_shown_as_such() {
     let shown = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains(said), "{shown}");
 }
+
+#[test]
+fn a_review_commits_nothing_that_no_gate_has_looked_at() {
+    let tasks = [task("a", &[]), task("b", &["a"])];
+    let gate = json!({ "guardrails": [{ "command": "! grep -q wrong by-hand.txt README.md" }] });
+    let sealed = project(&tasks, &reviewed(0), &gate);
+    build(&sealed, &["-m", "1"]).expect_code(1);
+    sealed.write("by-hand.txt", "mine\n");
+    sealed.write("README.md", "# Mine\n");
+    sealed.git(&["add", "README.md"]);
+    sealed.ralph(&["resume", "-m", "2", "--include-dirty"]).expect_code(1);
+    assert_eq!(sealed.git(&["show", "--name-only", "--format=", "HEAD"]), "plan.json\n");
+    let left = sealed.git(&["status", "--porcelain", "--", ":!.ralph"]);
+    let mut left: Vec<&str> = left.lines().map(|line| &line[3..]).collect();
+    left.sort_unstable();
+    assert_eq!(left, ["README.md", "by-hand.txt"]);
+
+    // It is part of the work that comes next, and of what its gates see.
+    sealed.ralph(&["resume", "-m", "4", "--include-dirty"]).expect_code(0);
+    let next = sealed.git(&["show", "--name-only", "--format=", "HEAD~1"]);
+    assert_eq!(next, "README.md\nb.txt\nby-hand.txt\nplan.json\n");
+    assert_eq!(sealed.git(&["show", "--name-only", "--format=", "HEAD"]), "plan.json\n");
+    assert_clean(&sealed);
+}

@@ -122,7 +122,7 @@ fn work_that_failed_and_stays_where_it_is_to_be_rolled_back_is_found() {
 
 #[test]
 fn a_plan_or_a_protected_file_that_is_gone_in_the_end_is_found() {
-    let over = || Event::RunEnded { outcome: Outcome::Interrupted };
+    let over = || Event::RunEnded { outcome: Outcome::Interrupted, left: None };
     let mut lost = Forged::new(&plan(Workflow::SpecsBuild));
     lost.world.plan_copy = lost.world.repository.work.remove(PLAN);
     lost.tell(over());

@@ -67,7 +67,7 @@ fn a_file_that_does_not_say_what_the_run_knows_is_found() {
     other.tasks[1].status = TaskStatus::Done;
     let other = Content::List(std::rc::Rc::new(other));
     forged.world.repository.work.insert(TASKS.into(), other);
-    forged.tell(Event::RunEnded { outcome: Outcome::Interrupted });
+    forged.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
     forged.finds_that(Invariant::Transitions, "the file does not say");
 
     let mut committed = Forged::new(&plan(Workflow::Tasks));

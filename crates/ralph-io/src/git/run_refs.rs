@@ -1,0 +1,61 @@
+//! The refs that runs have left: checkpoints, what was kept, what is set aside.
+//!
+//! Not here: making any of them.
+
+use ralph_core::ids::RunId;
+use ralph_core::ports::VcsError;
+
+use super::repository::Repository;
+
+/// Where the refs of all runs are.
+const RUNS: &str = "refs/ralph/";
+
+/// What a ref of a run is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunRefKind {
+    /// To go back to, as long as the run can go on.
+    Checkpoint,
+    /// What ralph took away from the work tree or the history.
+    Kept,
+    /// Changes that come back when the run ends.
+    SetAside,
+}
+
+/// A ref of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRef {
+    /// The run, perhaps of another work tree.
+    pub run: RunId,
+    /// What it is for.
+    pub kind: RunRefKind,
+    /// Its full name.
+    pub name: String,
+}
+
+impl Repository {
+    /// Returns the refs of all runs, those of other work trees included.
+    pub fn refs_of_runs(&self) -> Result<Vec<RunRef>, VcsError> {
+        let output =
+            self.commands.output(self.git(&["for-each-ref", "--format=%(refname)", RUNS]))?;
+        Ok(String::from_utf8_lossy(&output).lines().filter_map(read).collect())
+    }
+
+    /// Removes refs, all of them or none.
+    pub fn remove_refs(&self, refs: &[&RunRef]) -> Result<(), VcsError> {
+        let orders: String = refs.iter().flat_map(|it| ["delete ", &it.name, "\n"]).collect();
+        let call = self.git(&["update-ref", "--stdin"]);
+        self.commands.output(call.stdin(orders.into_bytes())).map(drop)
+    }
+}
+
+fn read(name: &str) -> Option<RunRef> {
+    let (kind, rest) = name.strip_prefix(RUNS)?.split_once('/')?;
+    let kind = match kind {
+        "checkpoints" | "asked" => RunRefKind::Checkpoint,
+        "kept" => RunRefKind::Kept,
+        "set-aside" => RunRefKind::SetAside,
+        _ => return None,
+    };
+    let run = rest.split('/').next().unwrap_or(rest);
+    Some(RunRef { run: RunId(run.to_owned()), kind, name: name.to_owned() })
+}

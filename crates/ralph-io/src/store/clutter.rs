@@ -1,0 +1,73 @@
+//! What old runs have left on the disk, and its removal.
+//!
+//! Not here: which runs are old, and refs of theirs.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+use ralph_core::ids::RunId;
+
+use super::layout::Layout;
+
+/// How the names of directories begin that are being removed.
+const GOING: &str = ".removing-";
+
+impl Layout {
+    /// Removes the directory of a run. A death on the way leaves nothing that looks like a run.
+    pub fn remove_run(&self, run: &RunId) -> io::Result<()> {
+        let going = self.state().join(format!("{GOING}{run}"));
+        fs::rename(self.run(run).path(), &going)?;
+        fs::remove_dir_all(&going)
+    }
+
+    /// Removes what is left of runs whose removal was cut off.
+    pub fn finish_removals(&self) {
+        for entry in fs::read_dir(self.state()).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(GOING) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+
+    /// Returns the logs of sessions in the project that were last written before a time, with
+    /// their sizes. What is no plain file is somebody else's.
+    pub fn old_session_logs(&self, before: SystemTime) -> Vec<(std::path::PathBuf, u64)> {
+        let logs = self.project_files().join("logs");
+        if !logs.symlink_metadata().is_ok_and(|it| it.is_dir()) {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for entry in fs::read_dir(logs).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let is_log = name.to_str().is_some_and(|it| {
+                it.strip_prefix("session-").is_some_and(|it| it.strip_suffix(".log").is_some())
+            });
+            let Ok(metadata) = entry.path().symlink_metadata() else { continue };
+            let is_old = metadata.modified().is_ok_and(|it| it < before);
+            if is_log && metadata.is_file() && is_old {
+                found.push((entry.path(), metadata.len()));
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+/// Returns how many bytes the files below a directory have. Links count for nothing.
+pub fn size(directory: &Path) -> u64 {
+    let mut total = 0_u64;
+    let mut places = vec![directory.to_owned()];
+    while let Some(place) = places.pop() {
+        for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.path().symlink_metadata() else { continue };
+            if metadata.is_dir() {
+                places.push(entry.path());
+            } else if metadata.is_file() {
+                total = total.saturating_add(metadata.len());
+            }
+        }
+    }
+    total
+}

@@ -1,0 +1,25 @@
+//! The command line of `ralph clean`.
+//!
+//! Not here: what it does.
+
+use clap::Args;
+
+/// Options of `clean`.
+#[derive(Debug, Args)]
+pub(crate) struct CleanArgs {
+    /// Remove runs that were last heard of so long ago, such as 12h or 90d.
+    #[arg(long, value_name = "SPAN", default_value = "30d")]
+    pub(crate) older_than: String,
+    /// Leave so many of the newest runs in any case.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) keep: usize,
+    /// Remove also what these runs took away and kept under refs/ralph/kept/.
+    #[arg(long)]
+    pub(crate) kept: bool,
+    /// Say what would be removed, and remove nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print facts as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,111 @@
+//! A person who edits the task list while a run stands still: after an end in order nobody else can have
+//! done it, and it counts.
+
+use ralph_testkit::sealed::{Sealed, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::own_commits::{Cut, cut_off};
+use super::{assert_statuses, build, commit_all, handoff, list, plan, settings, task};
+use crate::repository;
+
+const BETTER: &str = "Make a, and make it better.";
+
+/// Edits the list by hand.
+fn edit(sealed: &Sealed, change: impl FnOnce(&mut Vec<Value>)) {
+    let mut list = list(sealed);
+    change(list["tasks"].as_array_mut().expect("tasks"));
+    sealed.write("plan.json", &format!("{list:#}\n"));
+}
+
+fn description(sealed: &Sealed) -> Value {
+    list(sealed)["tasks"][0]["description"].clone()
+}
+
+#[test]
+fn an_agent_that_is_asked_again_is_asked_in_the_new_words() {
+    for keeper in ["ralph", "agent"] {
+        let further = json!({ "tasks": { "keeper": keeper }, "review": { "enabled": false } });
+        let sealed = cut_off(repository(), Cut::Interrupted, &["a", "b"], further);
+        edit(&sealed, |tasks| tasks[0]["description"] = json!(BETTER));
+        let ran = sealed.ralph(&["resume", "-m", "2"]);
+        let prompts = sealed.prompts();
+        assert!(!prompts[0].contains(BETTER));
+        assert!(prompts[1].contains(BETTER), "{keeper}: {}", prompts[1]);
+        assert_eq!(description(&sealed), json!(BETTER), "{keeper}");
+        let said: Vec<&str> = ran.stderr.split_whitespace().collect();
+        assert!(said.join(" ").contains("what task `a` says was changed"), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("put back"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn after_a_death_nobody_can_tell_whose_words_they_are() {
+    let sealed = cut_off(repository(), Cut::Killed, &["a", "b"], json!({}));
+    edit(&sealed, |tasks| tasks[0]["description"] = json!(BETTER));
+    sealed.ralph(&["resume"]).expect_code(0).expect_stderr("this was put back");
+    assert!(!sealed.prompts()[1].contains(BETTER));
+    assert_eq!(description(&sealed), json!("Make a."));
+}
+
+#[test]
+fn words_that_come_after_the_answer_are_not_taken_for_what_was_done() {
+    let sealed = repository();
+    let calls = json!([{ "do": [{ "run": { "command": "echo 1 > $RALPH_TASK.txt" } }, handoff("Wrote it.")] }]);
+    let gate = "test -e waits || { touch waits; sleep 60; }";
+    sealed.script(
+        &calls,
+        &settings(json!({ "baseline": "off", "guardrails": [{ "command": gate }] })),
+    );
+    sealed.write(".gitignore", "/waits\n");
+    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[]), task("b", &[])])));
+    commit_all(&sealed);
+    let mut running = sealed.start(&["build"]);
+    wait_until("the gate is at work", || sealed.project().join("waits").exists());
+    running.signal(Signal::INT);
+    running.wait_for("shutting down");
+    running.signal(Signal::INT);
+    running.wait();
+    edit(&sealed, |tasks| {
+        tasks[0]["description"] = json!(BETTER);
+        tasks[1]["description"] = json!("Make b another way.");
+    });
+    let ran = sealed.ralph(&["resume"]).expect_code(0);
+    let said: Vec<&str> = ran.stderr.split_whitespace().collect();
+    let said = said.join(" ");
+    assert!(said.contains("this was put back: what task `a` says was changed"), "{said}");
+    assert!(said.contains("the task list was edited: what task `b` says was changed"), "{said}");
+    assert_eq!(description(&sealed), json!("Make a."));
+    assert_statuses(&sealed, &[("a", "done"), ("b", "done")]);
+    let prompts = sealed.prompts();
+    assert!(prompts.last().expect("b").contains("another way"), "{prompts:?}");
+}
+
+#[test]
+fn how_far_tasks_are_is_for_a_person_to_say() {
+    let sealed = cut_off(repository(), Cut::Interrupted, &["a", "b"], json!({}));
+    sealed.ralph(&["tasks", "set-status", "b", "skipped"]).expect_code(0);
+    let ran = sealed.ralph(&["resume"]).expect_code(0);
+    assert!(ran.stderr.contains("task `b` is skipped now"), "{}", ran.stderr);
+    assert_statuses(&sealed, &[("a", "done"), ("b", "skipped")]);
+    assert_eq!(sealed.prompts().len(), 2, "both for a");
+}
+
+#[test]
+fn a_task_that_failed_is_tried_again_if_a_person_says_so() {
+    let sealed = repository();
+    let calls = json!([{ "do": [{ "run": { "command": "echo \"$RALPH_ITERATION\" > a.txt" } }, handoff("Wrote it.")] }]);
+    let further = json!({
+        "baseline": "off", "tasks": { "maxAttempts": 2 },
+        "guardrails": [{ "command": "test -e ../mended" }]
+    });
+    sealed.script(&calls, &settings(further));
+    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
+    commit_all(&sealed);
+    build(&sealed, &[]).expect_code(1);
+    assert_statuses(&sealed, &[("a", "failed")]);
+    std::fs::write(sealed.root().join("mended"), "").expect("written");
+    sealed.ralph(&["tasks", "set-status", "a", "pending"]).expect_code(0);
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done")]);
+}
