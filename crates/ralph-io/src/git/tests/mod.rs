@@ -11,6 +11,7 @@ mod rollbacks;
 mod shelves;
 mod sides;
 mod surveys;
+mod unfinished;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::sealed;
 
 /// How long a child may run here, and how much longer it is stopped.
-const LIMIT: &str = "2500ms";
-const LONGER: Duration = Duration::from_millis(3_200);
+const LIMIT: &str = "6s";
+const LONGER: Duration = Duration::from_millis(7_200);
 
 /// Whether a process is stopped.
 fn is_stopped(pid: &str) -> bool {
@@ -31,7 +31,7 @@ fn stop_and_go_on(sealed: &Sealed, running: &mut Running) {
     wait_until("what it started is stopped with it", || is_stopped(&pid));
     thread::sleep(LONGER);
     running.signal(Signal::CONT);
-    running.wait_for("Going on after a stop of 3.");
+    running.wait_for("Going on after a stop of ");
     wait_until("the child goes on", || !is_stopped(&pid));
     sealed.write("go-on", "");
 }
@@ -45,7 +45,7 @@ fn a_stop_during_a_call_counts_against_no_limit() {
         { "claim": "DONE" }
     ]);
     let limits = json!({ "implement": { "soft": "1s", "hard": LIMIT }, "idle": LIMIT });
-    let budget = json!({ "maxTime": "3s" });
+    let budget = json!({ "maxTime": "7s" });
     sealed.script(&json!([{ "do": deeds }]), &json!({ "timeouts": limits, "budget": budget }));
     let mut running = sealed.start(&["run", "-p", "base"]);
     stop_and_go_on(&sealed, &mut running);
@@ -68,11 +68,11 @@ fn a_stop_during_a_gate_counts_against_no_limit() {
     assert_eq!(sealed.survivors(), [""; 0]);
 }
 
-/// An agent that is refused once, by a limit that resets in two seconds.
+/// An agent that is refused once, by a limit that resets in five seconds.
 fn refused() -> Value {
     json!([
         { "when": { "ask": 1 }, "do": [
-            { "rateLimit": { "status": "rejected", "resets": { "in": 2 } } },
+            { "rateLimit": { "status": "rejected", "resets": { "in": 5 } } },
             { "result": { "error": { "class": "rateLimited", "words": "limit" } } }
         ] },
         { "do": [{ "claim": "DONE" }] }
@@ -88,13 +88,13 @@ fn a_wait_that_is_stopped_is_over_at_its_time_of_day() {
         running.wait_for("waiting until");
         running.signal(stop);
         wait_until("ralph is stopped", || is_stopped(&running.id().to_string()));
-        // The limit resets within two seconds, and a second is added to be sure.
-        thread::sleep(Duration::from_millis(3_200));
+        // The limit resets within five seconds, and a second is added to be sure.
+        thread::sleep(Duration::from_millis(6_200));
         running.signal(Signal::CONT);
         let goes_on = Instant::now();
         let end = running.wait().expect_code(0);
-        assert!(goes_on.elapsed() < Duration::from_secs(2), "it had waited long enough");
-        assert_eq!(end.stderr.contains("Going on after a stop of 3."), is_said, "{}", end.stderr);
+        assert!(goes_on.elapsed() < Duration::from_secs(4), "it had waited long enough");
+        assert_eq!(end.stderr.contains("Going on after a stop of "), is_said, "{}", end.stderr);
     }
 }
 
@@ -124,7 +124,7 @@ fn a_machine_that_stood_still_ends_no_call() {
     let deeds = json!([
         { "touch": "begun" }, { "waitFor": { "path": "go-on" } }, { "claim": "DONE" }
     ]);
-    let limits = json!({ "implement": { "soft": "2s", "hard": "3s" }, "idle": "3s" });
+    let limits = json!({ "implement": { "soft": "2s", "hard": LIMIT }, "idle": LIMIT });
     sealed.script(&json!([{ "do": deeds }]), &json!({ "timeouts": limits }));
     let running = sealed.start(&["run", "-p", "base"]);
     sealed.wait_for("begun");
@@ -133,7 +133,7 @@ fn a_machine_that_stood_still_ends_no_call() {
     for pid in &all {
         kill_process(*pid, Signal::STOP).expect("it is there");
     }
-    thread::sleep(Duration::from_millis(4_500));
+    thread::sleep(LONGER);
     for pid in &all {
         kill_process(*pid, Signal::CONT).expect("it is there");
     }
