@@ -83,6 +83,9 @@ pub enum EngineError {
         /// What is now.
         now: CheckedOut,
     },
+    /// git could not tell what is checked out, so nobody knows whose that is.
+    #[error("git cannot tell what is checked out: {0}")]
+    Git(VcsError),
     /// An event did not fit the state; a fault of ralph's own.
     #[error("the journal contradicts itself")]
     Fold(#[from] FoldError),
@@ -155,7 +158,10 @@ impl<'a> Engine<'a> {
         engine.is_unsure = true;
         engine.everything_is_as_left()?;
         let is_changed = recipe.is_some();
-        let is_persons = engine.edits_are_a_persons();
+        // Before it is written down that the run goes on: nobody but a person can have edited it so far.
+        if engine.edits_are_a_persons() {
+            engine.take_over_edits()?;
+        }
         let meanwhile = engine.changed_meanwhile();
         let files = meanwhile.as_ref().map_or(&[][..], |it| &it.files);
         let paths = files.iter().map(|file| file.path.as_str()).take(UNCOMMITTED_FILES);
@@ -167,9 +173,6 @@ impl<'a> Engine<'a> {
         engine.record(Event::RunResumed { version, recipe: recipe.map(Box::new), meanwhile })?;
         if let Some(text) = text {
             engine.warn(text)?;
-        }
-        if is_persons {
-            engine.take_over_edits()?;
         }
         engine.hear_old_wishes()?;
         if is_changed {

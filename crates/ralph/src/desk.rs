@@ -402,11 +402,21 @@ impl Desk {
     /// without the run is a person's.
     pub(crate) fn free_repository(&self, state: &RunState) -> Result<Vec<String>, Complaint> {
         let Some(repository) = &self.repository else { return Ok(Vec::new()) };
-        let files = self.layout.run(&state.run);
-        if let Some(Moved { left, now }) = dead_run::moved_since(repository, &files, state)? {
-            return Err(session::complaint(&EngineError::Moved { left, now }));
+        self.history_is_as_left(state)?;
+        Ok(dead_run::free_locks(repository, &self.layout.run(&state.run)))
+    }
+
+    /// Makes sure that no person has moved the history, if the run did not get to note where it was.
+    pub(crate) fn history_is_as_left(&self, state: &RunState) -> Result<(), Complaint> {
+        let is_noted = state.left.as_ref().is_some_and(|left| left.repository.is_some());
+        let (Some(repository), false) = (&self.repository, state.outcome.is_some() && is_noted)
+        else {
+            return Ok(());
+        };
+        match dead_run::moved_since(repository, &self.layout.run(&state.run), state)? {
+            Some(Moved { left, now }) => Err(session::complaint(&EngineError::Moved { left, now })),
+            None => Ok(()),
         }
-        Ok(dead_run::free_locks(repository, &files))
     }
 
     /// Returns the repository as a run uses it.

@@ -196,7 +196,10 @@ pub(crate) fn resume(
     // The warden has most likely done this already, when the run died.
     process::sweep_run(&run.0);
     let mut warnings = match &state.outcome {
-        Some(_) => Vec::new(),
+        Some(_) => {
+            desk.history_is_as_left(&state)?;
+            Vec::new()
+        }
         None => desk.free_repository(&state)?,
     };
     warnings.extend(isolation.warnings.clone());
@@ -419,6 +422,8 @@ pub(crate) fn complaint(error: &EngineError) -> Complaint {
             Complaint::of(ExitStatus::Incomplete, error)
                 .hint("nothing is lost: `ralph resume` goes on once the journal can be written")
         }
+        EngineError::Git(_) => Complaint::of(ExitStatus::GitFailed, error)
+            .hint("nothing is lost: `ralph resume` goes on once `git status` works here"),
         EngineError::Moved { left, now } => moved(error, left, now),
         EngineError::Protected { paths, left } => Complaint::of(ExitStatus::BadInput, error)
             .hint("the run goes on with what it began with, settings and gates included")

@@ -86,12 +86,12 @@ impl Engine<'_> {
     pub(super) fn changed_meanwhile(&mut self) -> Option<Meanwhile> {
         let since = self.state.under_check()?;
         let now = self.ports.vcs.observe(&since, &self.watched()).ok()??;
-        let Observation { tree, changes, mut files, history, leaks, meddling, .. } = now;
+        let Observation { tree, changes, mut files, leaks, meddling, .. } = now;
         files.retain(|file| !self.is_document(&file.path));
         let is_same_tree =
             matches!(&since, Checkpoint::Git { tree: Some(seen), .. } if *seen == tree);
         let is_other = !is_same_tree && (!files.is_empty() || !self.is_judged());
-        (history == History::Same && is_other || !meddling.is_empty()).then_some(Meanwhile {
+        (is_other || !meddling.is_empty()).then_some(Meanwhile {
             tree,
             changes,
             files,
@@ -125,10 +125,14 @@ impl Engine<'_> {
     pub(super) fn everything_is_as_left(&mut self) -> Result<(), EngineError> {
         let left = self.state.left.as_ref().and_then(|left| left.repository.clone());
         let (Some(_), Some(left)) = (&self.state.outcome, left) else { return Ok(()) };
-        // Without an answer it is judged with the work, as after a death.
         let now = self.ports.vcs.changed_since(&left, &self.watched());
         let Checkpoint::Git { head, branch, tree } = left else { return Ok(()) };
-        let Some(now) = now.ok().flatten() else { return Ok(()) };
+        let now = match now {
+            Ok(Some(now)) => now,
+            Ok(None) => return Ok(()),
+            // The tree may have been cleaned away. What is checked out has not.
+            Err(_) => return self.history_is_as_left(CheckedOut { head, branch }),
+        };
         let paths: Vec<String> = now.files.into_iter().map(|file| file.path).collect();
         let paths = choose::protected(&self.state, &paths);
         match (now.checked_out, tree) {
@@ -137,6 +141,16 @@ impl Engine<'_> {
             }
             (_, Some(left)) if !paths.is_empty() => Err(EngineError::Protected { paths, left }),
             (_, _) => Ok(()),
+        }
+    }
+
+    /// Makes sure that nobody has moved a history that is ralph's to keep, where no more can be told.
+    fn history_is_as_left(&mut self, left: CheckedOut) -> Result<(), EngineError> {
+        let survey = self.ports.vcs.survey().map_err(EngineError::Git)?;
+        let is_ralphs = self.state.recipe.landing.is_history_ralphs();
+        match survey.and_then(|survey| survey.checked_out) {
+            Some(now) if is_ralphs && now != left => Err(EngineError::Moved { left, now }),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -240,11 +254,16 @@ impl Engine<'_> {
     }
 
     /// Returns the documents that alone are committed: what a review says of the work is in them, and
-    /// no gate has looked at anything else that may lie there.
+    /// no gate has looked at anything else that may lie there. Where the agent commits, nothing else is
+    /// ralph's to commit.
     fn documents_alone(&self) -> Option<Vec<PathBuf>> {
         let is_review = self.current(|current| current.role == Role::Review) == Some(true);
-        let is_ralphs = self.state.recipe.landing.commit == CommitPolicy::Ralph;
-        let work = self.state.recipe.task_work().filter(|_| is_review && is_ralphs)?;
+        let is_alone = match self.state.recipe.landing.commit {
+            CommitPolicy::Ralph => is_review,
+            CommitPolicy::Agent => true,
+            CommitPolicy::Nobody | CommitPolicy::Scm(_) => false,
+        };
+        let work = self.state.recipe.task_work().filter(|_| is_alone)?;
         Some(work.documents().into())
     }
 

@@ -111,7 +111,22 @@ impl Engine<'_> {
             return Ok(());
         }
         match self.ports.store.look_at_tasks(&work.file, &board.list, Look::Content) {
-            TasksFound::Edited(found) => {
+            TasksFound::Edited(mut found) => {
+                // What was committed and is not over yet is in the file already, by ralph's own hand.
+                let ahead = self.state.list_ahead().filter(|ahead| ahead.stands == Stands::Yes);
+                let ahead = ahead.map(|ahead| ahead.list);
+                if ahead.as_ref() == Some(&*found) {
+                    return Ok(());
+                }
+                let current = self.state.current.as_ref().and_then(|it| it.task.as_ref());
+                for theirs in found.tasks.iter_mut().filter(|it| Some(&it.id) == current) {
+                    let settled = ahead.as_ref().and_then(|ahead| ahead.task(&theirs.id));
+                    if let (Some(ours), true) =
+                        (board.list.task(&theirs.id), settled == Some(theirs))
+                    {
+                        theirs.clone_from(ours);
+                    }
+                }
                 let merged = edits::of_person(&board.list, &found, open);
                 self.record_edits(merged).map(drop)
             }

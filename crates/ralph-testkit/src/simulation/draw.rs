@@ -197,8 +197,12 @@ fn faults(dice: &mut Dice) -> Vec<Fault> {
             let is_of_journal =
                 matches!(kind, FaultKind::JournalIsFull | FaultKind::JournalFailsLate);
             let at = dice.between(1, if is_of_journal { 60 } else { 5 });
+            let is_persons = matches!(
+                kind,
+                FaultKind::EditedByHand | FaultKind::ListEditedByHand | FaultKind::CommittedByHand
+            );
             // Few runs are gone on with more than once.
-            let at = if kind == FaultKind::EditedByHand { 1 } else { at };
+            let at = if is_persons { 1 } else { at };
             Fault { kind, at }
         })
         .collect()

@@ -119,7 +119,14 @@ fn process(port: &Port, engine: impl FnOnce() -> Result<Outcome, EngineError>) -
     match panic::catch_unwind(AssertUnwindSafe(engine)) {
         Ok(Ok(outcome)) => Process::Ended(outcome),
         Ok(Err(EngineError::Journal(_))) => Process::Died,
-        // Nobody in here changes what is protected, or commits, while a run stands still.
+        Ok(Err(EngineError::Moved { left, .. })) if port.world.borrow_mut().take_back(&left) => {
+            Process::Died
+        }
+        Ok(Err(EngineError::Git(_))) => {
+            port.world.borrow_mut().repair();
+            Process::Died
+        }
+        // Nobody in here changes what is protected while a run stands still.
         Ok(Err(
             error @ (EngineError::Fold(_)
             | EngineError::Protected { .. }
@@ -309,6 +316,8 @@ fn said(outcome: &Outcome) -> String {
     match outcome {
         Outcome::TasksLeft { failed, waiting } => format!("tasks left {failed:?} {waiting:?}"),
         Outcome::AgentFailed { failure, .. } => format!("agent failed {:?}", failure.class),
+        // Which of two failures of git's comes first depends on what is looked at again.
+        Outcome::GitFailed { message } if message.starts_with(GIT_FAILS) => GIT_FAILS.to_owned(),
         Outcome::GitFailed { message } => message.clone(),
         Outcome::Complete
         | Outcome::IterationsUsedUp { .. }

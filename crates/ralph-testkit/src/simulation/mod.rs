@@ -13,6 +13,7 @@ pub mod draw;
 pub mod drive;
 pub mod kept;
 pub mod observer;
+pub mod person;
 pub mod plan;
 pub mod ports;
 pub mod recipe;

@@ -4,10 +4,12 @@
 //! It has its own notion of what is right, and takes nothing from the parts of the engine that it
 //! checks: no judgement, no choice, no rules of review. It folds the journal as the engine does,
 //! to see that both come to the same. Commits and what may be lost are looked at in `commits`, the
-//! task list in `tasks`, what must come to an end in `bounds`, prompts in `prompts`.
+//! task list in `tasks`, what a person made of that in `person`, what must come to an end in `bounds`, prompts in
+//! `prompts`.
 
 mod bounds;
 mod commits;
+mod person;
 mod prompts;
 mod tasks;
 #[cfg(test)]
@@ -161,6 +163,7 @@ impl Observer {
         }
         let Some(recipe) = self.recipe.clone() else { return };
         count(recorded, world);
+        self.see_edits(recorded, world);
         self.see_asked(recorded, world);
         self.see_bounds(recorded, &recipe, world);
         self.note(recorded);

@@ -359,6 +359,10 @@ named! {
         TemplateIsBroken,
         /// A person changes a file before going on.
         EditedByHand,
+        /// A person edits the task list before going on.
+        ListEditedByHand,
+        /// A person commits something before going on.
+        CommittedByHand,
     }
 }
 

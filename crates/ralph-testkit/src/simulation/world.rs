@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ralph_core::control::{Asked, Found, Wish, WishId};
-use ralph_core::event::{Event, Landed, Purpose, Recorded};
+use ralph_core::event::{Purpose, Recorded};
 use ralph_core::ids::Role;
 use ralph_core::plan::PlanLook;
 use ralph_core::ports::Request;
@@ -18,6 +18,7 @@ use ralph_core::units::Timestamp;
 
 use super::deed::Meant;
 use super::dice::number_of;
+use super::person::EditedList;
 use super::plan::{Act, FaultKind, Plan, WishKind, Workflow};
 use super::recipe::{PLAN, PROTECTED, TASKS, list, task_id};
 use super::repository::{Content, Repository, Tree};
@@ -25,9 +26,6 @@ use super::tally::Tally;
 
 /// The first moment of every world.
 const BEGINNING: i64 = 1_700_000_000_000;
-
-/// Where a person changes files.
-pub const BY_HAND: &str = "by-hand/";
 
 /// A day.
 const DAY: i64 = 86_400_000;
@@ -88,6 +86,12 @@ pub struct World {
     pub meddled: bool,
     /// What a person last wrote.
     pub by_hand: Option<u32>,
+    /// What a person made of the task list, until the run goes on.
+    pub edited: Option<EditedList>,
+    /// What a person committed since the run ended.
+    pub committed: Option<usize>,
+    /// What persons committed and the run went on from.
+    pub persons: Vec<usize>,
     /// The list as this process last wrote it.
     pub left_list: Option<Rc<TaskList>>,
     /// Whether the task file could not be written at some time.
@@ -157,6 +161,9 @@ impl World {
             plan_copy: None,
             meddled: false,
             by_hand: None,
+            edited: None,
+            committed: None,
+            persons: Vec::new(),
             left_list: None,
             list_failed: false,
             plan_failed: false,
@@ -181,33 +188,14 @@ impl World {
 
     /// A person goes on with a run that has ended, after mending what was wrong.
     pub fn mend(&mut self) {
-        self.spent.append(&mut self.fired);
+        self.repair();
         self.stops = false;
-        let is_end = |it: &&Recorded| matches!(it.event, Event::RunEnded { .. });
-        let ends = u32::try_from(self.journal.iter().filter(is_end).count()).unwrap_or(u32::MAX);
-        if self.is_under_check() && self.happens(FaultKind::EditedByHand, ends) {
-            let text = format!("bad{} by hand", ends % 3);
-            self.repository.work.insert(format!("{BY_HAND}{ends}"), Content::text(text));
-            self.by_hand = Some(ends);
-        }
+        self.interfere();
     }
 
-    /// Returns whether a run ended with work that was looked at and has not landed. Where a gate
-    /// makes commits, or git says that it failed and did not, nobody can tell whether it has.
-    fn is_under_check(&self) -> bool {
-        let Plan { gates, faults, .. } = &self.plan;
-        if gates.iter().any(|gate| gate.commits)
-            || faults.iter().any(|fault| fault.kind == FaultKind::CommitFailsLate)
-        {
-            return false;
-        }
-        let is_over = |event: &Event| {
-            let is_committed = matches!(event, Event::Landed { landed: Landed::Committed { .. } });
-            is_committed || matches!(event, Event::IterationEnded { .. })
-        };
-        let last = self.journal.iter().rev().map(|recorded| &recorded.event);
-        let mut last = last.take_while(|event| !is_over(event));
-        last.any(|event| matches!(event, Event::Observed { .. }))
+    /// A person mends what has gone wrong.
+    pub fn repair(&mut self) {
+        self.spent.append(&mut self.fired);
     }
 
     /// Returns whether something goes wrong in an iteration, for as long as nobody mends it.

@@ -90,6 +90,13 @@ fn rare() -> Vec<Plan> {
         Plan { workflow: build, ..with(FaultKind::PlanIsReadOnly, Character::DeletesPlan) },
         with(FaultKind::HookRefuses, Character::Honest),
         Plan {
+            workflow: Workflow::PromptFile,
+            tasks: Vec::new(),
+            ..with(FaultKind::PromptIsMissing, Character::Honest)
+        },
+        Plan { resumes: 1, ..with(FaultKind::ListEditedByHand, Character::NotLoggedIn) },
+        Plan { resumes: 1, ..with(FaultKind::CommittedByHand, Character::NotLoggedIn) },
+        Plan {
             faults: [FaultKind::SurveyFails, FaultKind::EditedByHand]
                 .map(|kind| Fault { kind, at: 1 })
                 .into(),

@@ -6,10 +6,11 @@ use ralph_core::ids::Role;
 use ralph_core::recipe::{CommitPolicy, OnFailure, PROGRESS, Recipe};
 
 use super::{Invariant, Observer, Watched, are_green};
+use crate::simulation::person::{BY_HAND, PERSONS};
 use crate::simulation::plan::CommitMode;
 use crate::simulation::recipe::{PLAN, PROTECTED, TASKS};
 use crate::simulation::repository::{Commit, Content, Kept, Place, Repository, Tree, tree_number};
-use crate::simulation::world::{BY_HAND, World};
+use crate::simulation::world::World;
 
 /// Returns whether a path is ralph's own to write.
 fn is_document(world: &World, path: &str) -> bool {
@@ -137,6 +138,10 @@ impl Observer {
         {
             self.accuse(Invariant::NothingLost, "what a person wrote is nowhere");
         }
+        let history: Vec<usize> = world.repository.ancestors(world.repository.head).collect();
+        if world.persons.iter().any(|it| !history.contains(it)) {
+            self.accuse(Invariant::NothingLost, "what a person committed was taken apart");
+        }
         let lost =
             (0..world.repository.commits.len()).find(|at| !world.repository.is_reachable(*at));
         if let Some(lost) = lost {
@@ -163,8 +168,8 @@ impl Observer {
 /// Where ralph commits, nothing is below its commits but its own, and what was there before.
 fn is_all_by_ralph(at: usize, repository: &Repository) -> Result<(), String> {
     let is_theirs = |at: &usize| {
-        let Commit { mark, parent, .. } = &repository.commits[*at];
-        mark.is_none() && parent.is_some()
+        let Commit { mark, parent, message, .. } = &repository.commits[*at];
+        mark.is_none() && parent.is_some() && message != PERSONS
     };
     match repository.ancestors(Some(at)).find(is_theirs) {
         Some(theirs) => {

@@ -45,6 +45,8 @@ impl Observer {
             return self.first_read(&now, work);
         };
         let found = match &recorded.event {
+            // A person's edits are looked at once all of them are taken over.
+            Event::TasksRead { .. } if world.edited.is_some() => Ok(()),
             Event::TasksRead { .. } => edited(&before, &now, self.watched.as_ref()),
             Event::IterationStarted { task, .. } => begun(&before, &now, task.as_ref()),
             Event::TaskSkipped { task, .. } => skipped(&before, &now, task),
@@ -322,9 +324,12 @@ fn reviewed(old: &Task, new: &Task, role: Role, work: &TaskWork) -> Result<(), S
     let is_on = work.review != ReviewPolicy::Skip;
     let is_put_by = new.status == TaskStatus::Skipped || !is_on;
     let (before, after) = (old.review.status, new.review.status);
+    // Only a person makes something open of what was approved.
+    let is_reopened = before == S::Approved && old.status != TaskStatus::Done;
     let is_legal = match role {
         Role::Implement | Role::Fix => {
             matches!((before, after), (S::None | S::ChangesRequested, S::NeedsReview))
+                || is_reopened && after == S::NeedsReview
         }
         Role::Review => {
             matches!((before, after), (S::NeedsReview, S::Approved | S::ChangesRequested))
@@ -338,7 +343,8 @@ fn reviewed(old: &Task, new: &Task, role: Role, work: &TaskWork) -> Result<(), S
     if is_on && new.review.status == S::ChangesRequested && new.review.feedback.trim().is_empty() {
         return Err(format!("{id} is to be changed, and nobody says how"));
     }
-    if is_on && (new.review.status == S::Approved) != (new.status == TaskStatus::Done) {
+    let is_approved = after == S::Approved && !(is_reopened && before == after);
+    if is_on && is_approved != (new.status == TaskStatus::Done) {
         return Err(format!("{id} is {} and {}", new.status, new.review.status.name()));
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The one who looks on is shown what may not be, and sees it: a journal that is forged, or a
 //! world that does not fit it.
 
+mod edited;
 mod endless;
 mod landed;
 mod listed;
@@ -113,6 +114,13 @@ impl Forged {
         let recorded = Recorded { seq, at: Timestamp(0), ran: Millis(0), event };
         self.world.journal.push(recorded.clone());
         self.observer.see(&recorded, &mut self.world);
+    }
+
+    /// Tells that the run was interrupted, whatever the world looks like.
+    fn tell_end(&mut self) {
+        let before = self.observer.violations.len();
+        self.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
+        self.observer.violations.truncate(before);
     }
 
     fn begin(&mut self, iteration: u32, role: Role) {

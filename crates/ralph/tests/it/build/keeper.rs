@@ -399,6 +399,22 @@ fn ralph_keeps_the_list_of_an_agent_that_commits() {
 }
 
 #[test]
+fn what_a_gate_drops_is_not_committed_with_the_list() {
+    let committed = json!({ "do": [
+        { "run": { "command": "echo 1 > US-1.txt; git add -A; git commit -qm 'Make US-1'" } },
+        super::handoff("Wrote it.")
+    ] });
+    let settings = json!({
+        "tasks": { "keeper": "ralph" }, "commit": "agent", "review": { "enabled": false },
+        "baseline": "off", "guardrails": [{ "command": "echo dropped > dropped.txt" }]
+    });
+    let sealed = project(&["US-1"], &json!([committed]), settings);
+    build(&sealed, &[]).expect_code(0);
+    assert_eq!(made(&sealed), ["Make US-1", "ralph[1]: the list after US-1 — Story US-1"]);
+    assert_eq!(sealed.git(&["status", "--porcelain"]), "?? dropped.txt\n");
+}
+
+#[test]
 fn ralph_may_commit_what_the_agent_keeps() {
     let uncommitted = |deed: &str| deed.split("git ").next().unwrap_or_default().to_owned();
     let calls =

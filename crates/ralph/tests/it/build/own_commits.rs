@@ -156,6 +156,45 @@ fn what_looks_after_a_dead_run_does_not_forget_whose_commit_it_was() {
 }
 
 #[test]
+fn a_commit_is_a_persons_where_git_had_failed_to_the_end() {
+    let sealed = repository();
+    let work = "echo whole > $RALPH_TASK.txt";
+    let calls = json!([{ "do": [{ "run": { "command": work } }, handoff("Wrote it.")] }]);
+    let gate = "test -e ../done || { touch ../done; mv .git/objects ../objects; }";
+    let further = json!({ "baseline": "off", "guardrails": [{ "command": gate }] });
+    sealed.script(&calls, &settings(further));
+    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
+    commit_all(&sealed);
+    sealed.ralph(&["build"]).expect_code(5);
+    let objects = sealed.project().join(".git/objects");
+    fs::remove_dir_all(&objects).ok();
+    fs::rename(sealed.root().join("objects"), objects).expect("moved");
+    an_hour_ago(&sealed);
+    commit_own(&sealed);
+    let refused = assert_refused(&sealed);
+    follow(&sealed, &refused, "git reset --soft");
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done")]);
+    assert_eq!(sealed.git(&["show", "HEAD:mine.txt"]), "mine\n");
+    assert_clean(&sealed);
+}
+
+#[test]
+fn a_run_does_not_go_on_while_git_cannot_tell_what_is_checked_out() {
+    let sealed = cut_off(repository(), Cut::Interrupted, &["a"], json!({}));
+    let head = sealed.project().join(".git/refs/heads/main");
+    let commit = fs::read(&head).expect("readable");
+    fs::write(&head, "0123456789012345678901234567890123456789\n").expect("written");
+    let asked = sealed.prompts().len();
+    sealed.ralph(&["resume"]).expect_code(5);
+    assert_eq!(sealed.prompts().len(), asked, "nobody was asked");
+    fs::write(&head, commit).expect("written");
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done")]);
+    assert_eq!(sealed.subjects().len(), 3);
+}
+
+#[test]
 fn where_ralph_commits_nothing_a_person_commits_at_will() {
     for cut in [Cut::Interrupted, Cut::Killed] {
         let sealed = cut_off(repository(), cut, &["a"], json!({ "commit": "none" }));

@@ -109,3 +109,30 @@ fn a_task_that_failed_is_tried_again_if_a_person_says_so() {
     sealed.ralph(&["resume"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
 }
+
+#[test]
+fn what_ralph_wrote_itself_is_nobodys_edit() {
+    let message =
+        json!({ "when": { "role": "message" }, "do": [{ "text": "<response>Make a</response>" }] });
+    let work = json!({ "do": [{ "run": { "command": "echo 1 > a.txt" } }, handoff("Wrote it.")] });
+    let scm = json!({ "scm": { "command": "git", "tasks": ["commit", "push -q there main"] } });
+    let sealed = repository();
+    sealed.script(&json!([message, work]), &settings(scm));
+    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[]), task("b", &[])])));
+    commit_all(&sealed);
+    // It is committed, with the list, and cannot be pushed.
+    build(&sealed, &["--task", "a"]).expect_code(5);
+    assert_statuses(&sealed, &[("a", "done"), ("b", "pending")]);
+    let there = sealed.root().join("there");
+    sealed.git(&["init", "-q", "--bare", there.to_str().expect("text")]);
+    sealed.git(&["remote", "add", "there", there.to_str().expect("text")]);
+    edit(&sealed, |tasks| tasks[1]["description"] = json!("Make b another way."));
+    let ran = sealed.ralph(&["resume"]).expect_code(0);
+    let said: Vec<&str> = ran.stderr.split_whitespace().collect();
+    let said = said.join(" ");
+    assert!(said.contains("the task list was edited: what task `b` says was changed"), "{said}");
+    assert!(!said.contains("put back"), "{said}");
+    assert_statuses(&sealed, &[("a", "done"), ("b", "pending")]);
+    assert_eq!(list(&sealed)["tasks"][1]["description"], "Make b another way.");
+    assert_eq!(sealed.git(&["rev-parse", "there/main"]), sealed.git(&["rev-parse", "main"]));
+}

@@ -297,3 +297,15 @@ fn a_prompt_file_may_ask_for_a_branch() {
     assert_eq!(sealed.git(&["branch", "--show-current"]), "side\n");
     assert_eq!(sealed.subjects()[0], "Side");
 }
+
+#[test]
+fn what_a_gate_drops_is_nobodys_to_commit() {
+    let deeds = json!([check_items(), commit("Greet people"), complete()]);
+    let gate =
+        json!({ "guardrails": [{ "command": "echo dropped > dropped.txt" }], "baseline": "off" });
+    let sealed = planned(&always(deeds), &gate);
+    let end = sealed.ralph(&["build", "1"]);
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_eq!(sealed.subjects()[0], "Greet people", "{:?}", sealed.subjects());
+    assert_eq!(sealed.git(&["status", "--porcelain"]), "?? dropped.txt\n");
+}

@@ -1,0 +1,72 @@
+//! What a person did to the task list while a run stood still, and what becomes of that.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "most events are about something else")]
+
+use ralph_core::event::{Event, Purpose, Recorded};
+use ralph_core::task::{Task, TaskList, TaskStatus};
+
+use super::{Invariant, Observer, Watched};
+use crate::simulation::person::EditedList;
+use crate::simulation::world::World;
+
+impl Observer {
+    /// Looks whether the list is what a person made of it, once the run goes on.
+    pub(super) fn see_edits(&mut self, recorded: &Recorded, world: &mut World) {
+        match &recorded.event {
+            Event::RunResumed { .. }
+            | Event::TasksRead { .. }
+            | Event::TasksWritten
+            | Event::Warned { .. }
+            | Event::Wished { .. } => return,
+            _ => {}
+        }
+        let (Some(edited), Some(now)) = (world.edited.take(), &self.list) else { return };
+        let watched = self.watched.as_ref();
+        // An answer that is of no use is asked for again, in the words that there are now.
+        let is_asked_again = matches!(recorded.event, Event::Asked { purpose: Purpose::Work, .. });
+        let is_answered = !is_asked_again && watched.is_some_and(|it| it.answer.is_some());
+        let mut expected = expected(&edited, watched, is_answered);
+        // What is committed and not over yet is in the file, and in the list when it is over.
+        let settled = watched.filter(|it| it.committed).and_then(|it| it.task.as_ref());
+        for task in expected.tasks.iter_mut().filter(|it| Some(&it.id) == settled) {
+            task.clone_from(now.task(&task.id).unwrap_or(&task.clone()));
+        }
+        if now.tasks != expected.tasks && !world.list_failed {
+            let differs = |(one, other): &(&Task, &Task)| one != other;
+            let found = now.tasks.iter().zip(&expected.tasks).find(differs);
+            let said = format!("what a person made of the list was not taken over: {found:?}");
+            self.accuse(Invariant::NothingLost, said);
+        }
+    }
+}
+
+/// Returns what the list is once a person's edit is taken over: theirs, but for the task that is being
+/// worked on, and unless it cannot be worked with.
+fn expected(
+    EditedList { before, after }: &EditedList,
+    watched: Option<&Watched>,
+    is_answered: bool,
+) -> TaskList {
+    let current = watched.and_then(|watched| watched.task.as_ref());
+    let mut expected = TaskList::clone(after);
+    for task in &mut expected.tasks {
+        let Some(old) = before.task(&task.id) else { continue };
+        if current != Some(&task.id) {
+            // Nobody is at work on it.
+            if task.status == TaskStatus::InProgress {
+                task.status = old.status;
+            }
+        } else if is_answered {
+            *task = old.clone();
+        } else {
+            (task.status, task.attempts) = (old.status, old.attempts);
+            (task.review, task.notes) = (old.review.clone(), old.notes.clone());
+        }
+    }
+    let gone = current.filter(|id| expected.task(id).is_none());
+    if let Some(at) = gone.and_then(|id| before.tasks.iter().position(|task| task.id == *id)) {
+        expected.tasks.insert(at.min(expected.tasks.len()), before.tasks[at].clone());
+    }
+    let is_worse = expected.validate().len() > before.validate().len();
+    if is_worse { TaskList::clone(before) } else { expected }
+}

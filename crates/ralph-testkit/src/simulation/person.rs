@@ -1,0 +1,158 @@
+//! What a person does to the project while a run stands still, before going on with it.
+//!
+//! Not here: wishes, which reach a run that is under way.
+
+use std::rc::Rc;
+
+use ralph_core::event::{CheckedOut, Event, Landed, Left, Recorded};
+use ralph_core::task::{Task, TaskList, TaskStatus};
+
+use super::dice::number_of;
+use super::plan::{CommitMode, FaultKind, Plan, Workflow};
+use super::recipe::{TASKS, task_id};
+use super::repository::{Content, commit_number};
+use super::world::World;
+
+/// Where a person changes files.
+pub const BY_HAND: &str = "by-hand/";
+
+/// What a person says of a commit.
+pub const PERSONS: &str = "of a person's";
+
+/// The task list as a run left it, and as a person did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EditedList {
+    /// As it was.
+    pub before: Rc<TaskList>,
+    /// As it is.
+    pub after: Rc<TaskList>,
+}
+
+impl World {
+    /// Does to the project what the plan has a person do now.
+    pub(super) fn interfere(&mut self) {
+        let is_end = |it: &&Recorded| matches!(it.event, Event::RunEnded { .. });
+        let ends = u32::try_from(self.journal.iter().filter(is_end).count()).unwrap_or(u32::MAX);
+        if self.is_under_check() && self.happens(FaultKind::EditedByHand, ends) {
+            let text = format!("bad{} by hand", ends % 3);
+            self.repository.work.insert(format!("{BY_HAND}{ends}"), Content::text(text));
+            self.by_hand = Some(ends);
+        }
+        if let Some(list) = self.list_to_edit()
+            && self.happens(FaultKind::ListEditedByHand, ends)
+        {
+            let after = Rc::new(edited(&list, self.plan.seed_of(ends)));
+            self.repository.work.insert(TASKS.to_owned(), Content::List(Rc::clone(&after)));
+            self.edited = Some(EditedList { before: list, after });
+        }
+        if self.plan.commit == CommitMode::Ralph && self.happens(FaultKind::CommittedByHand, ends) {
+            let path = format!("{BY_HAND}committed-{ends}");
+            self.repository.work.insert(path.clone(), Content::text("good"));
+            let (tree, _) = self.repository.only(|it| it == path);
+            let made = self.repository.commit(tree, PERSONS, None);
+            self.committed = Some(made);
+            // Where git failed to the end, nobody knows what was checked out then.
+            let is_known = self.left().is_some_and(|left| left.repository.is_some());
+            self.persons.extend(is_known.then_some(made));
+        }
+    }
+
+    /// A person takes a commit back that a run will not go on with, and keeps it elsewhere. Returns
+    /// whether there was one.
+    pub fn take_back(&mut self, left: &CheckedOut) -> bool {
+        let Some(made) = self.committed.take() else { return false };
+        self.persons.retain(|it| *it != made);
+        self.tally.count("events commit taken back");
+        let repository = &mut self.repository;
+        let name = format!("refs/heads/persons-{}", repository.branches.len());
+        repository.branches.insert(name, repository.head);
+        repository.head = left.head.as_ref().and_then(commit_number);
+        true
+    }
+
+    /// Returns what the run noted of what it left.
+    fn left(&self) -> Option<&Left> {
+        let Event::RunEnded { left, .. } = &self.journal.last()?.event else { return None };
+        left.as_deref()
+    }
+
+    /// Returns whether git may say that it failed to commit, and did not.
+    fn may_git_lie(&self) -> bool {
+        self.plan.faults.iter().any(|fault| fault.kind == FaultKind::CommitFailsLate)
+    }
+
+    /// Returns whether a run ended with work that was looked at and has not landed. Where a gate
+    /// makes commits, or git lies, nobody can tell whether it has.
+    fn is_under_check(&self) -> bool {
+        if self.plan.gates.iter().any(|gate| gate.commits) || self.may_git_lie() {
+            return false;
+        }
+        let is_over = |event: &Event| {
+            let is_committed = matches!(event, Event::Landed { landed: Landed::Committed { .. } });
+            is_committed || matches!(event, Event::IterationEnded { .. })
+        };
+        let last = self.journal.iter().rev().map(|recorded| &recorded.event);
+        let mut last = last.take_while(|event| !is_over(event));
+        last.any(|event| matches!(event, Event::Observed { .. }))
+    }
+
+    /// Returns the task list if the run left it right. What an agent that keeps it has done to it may
+    /// be about to land.
+    fn list_to_edit(&self) -> Option<Rc<TaskList>> {
+        let latest = |is_it: fn(&Event) -> bool| {
+            self.journal.iter().rposition(|recorded| is_it(&recorded.event))
+        };
+        let begun = latest(|event| matches!(event, Event::IterationStarted { .. }));
+        let over = latest(|event| matches!(event, Event::IterationEnded { .. }));
+        let is_agents = self.plan.workflow == Workflow::Stories && begun > over;
+        match self.repository.work.get(TASKS) {
+            Some(Content::List(list))
+                if self.left()?.is_listed && !is_agents && !self.may_git_lie() =>
+            {
+                Some(Rc::clone(list))
+            }
+            Some(_) | None => None,
+        }
+    }
+}
+
+impl Plan {
+    /// Returns a number that is the same each time a plan is played.
+    fn seed_of(&self, ends: u32) -> u64 {
+        let salts = self.script.iter().map(|act| u64::from(act.salt));
+        number_of(&salts.chain([u64::from(ends)]).collect::<Vec<_>>())
+    }
+}
+
+/// Returns what a person makes of a list.
+fn edited(list: &TaskList, number: u64) -> TaskList {
+    let mut list = list.clone();
+    for number in [number, number_of(&[number])] {
+        let at = usize::try_from(number / 9).unwrap_or(0).checked_rem(list.tasks.len());
+        let Some(at) = at.filter(|_| number % 9 > 1) else {
+            let id = format!("by-hand-{}", list.tasks.len());
+            list.tasks.push(Task { description: "d".into(), ..Task::new(id, "by hand") });
+            continue;
+        };
+        let many = list.tasks.len();
+        let task = &mut list.tasks[at];
+        match number % 9 {
+            2 | 3 => task.status = turned(task.status),
+            4 => task.status = TaskStatus::Done,
+            5 => task.acceptance_criteria = vec!["as a person wants it".to_owned()],
+            6 => (task.attempts, task.notes) = (0, "noted by hand".to_owned()),
+            7 => task.depends_on = vec![task_id((at + 1) % many)],
+            _ => drop(list.tasks.remove(at)),
+        }
+    }
+    list
+}
+
+fn turned(status: TaskStatus) -> TaskStatus {
+    match status {
+        TaskStatus::Pending => TaskStatus::Skipped,
+        TaskStatus::InProgress | TaskStatus::Done | TaskStatus::Failed | TaskStatus::Skipped => {
+            TaskStatus::Pending
+        }
+    }
+}
