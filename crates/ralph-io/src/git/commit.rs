@@ -61,8 +61,13 @@ impl Git {
             1 => Housekeeping::IfDue,
             _ => Housekeeping::Later,
         };
-        let refused = self.run_commit(&order.command, &order.message, &trailers, housekeeping)?;
-        if let Some(output) = refused {
+        let ran = self.run_commit(&order.command, &order.message, &trailers, housekeeping);
+        if ran != Ok(None)
+            && let Some(made) = self.made_after_all(&order.mark)
+        {
+            return Ok(made);
+        }
+        if let Some(output) = ran? {
             return Ok(CommitResult::Refused { output });
         }
         // The usual case: nothing was staged, and the shadow is what is committed now.
@@ -178,6 +183,17 @@ impl Git {
                 Err(VcsError { message: format!("`git commit` could not be run: {message}") })
             }
         }
+    }
+
+    /// Returns a commit of this mark that was made although git did not say so: whoever ends it, or a hook
+    /// that comes later and takes too long, does not undo it.
+    fn made_after_all(&mut self, mark: &Mark) -> Option<CommitResult> {
+        self.parting(|git| {
+            let head = git.repository.head()?;
+            let before = git.made_before(mark, &head)?;
+            before.map(|before| git.land(mark, &before, &head)).transpose()
+        })
+        .ok()?
     }
 
     /// Returns whether nothing is staged, compared with what was committed before. An index that is

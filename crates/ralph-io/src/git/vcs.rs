@@ -71,6 +71,15 @@ impl Git {
         }
     }
 
+    /// Does something quickly, also if the user wants everything to stop.
+    pub(super) fn parting<T>(&mut self, does: impl FnOnce(&mut Self) -> T) -> T {
+        let parting = self.repository.commands.clone().parting();
+        let usual = std::mem::replace(&mut self.repository.commands, parting);
+        let done = does(self);
+        self.repository.commands = usual;
+        done
+    }
+
     /// Returns the repository as it was found.
     pub fn repository(&self) -> &Repository {
         &self.repository
@@ -262,11 +271,7 @@ impl Vcs for Git {
     }
 
     fn last_look(&mut self) -> Option<Survey> {
-        let parting = self.repository.commands.clone().parting();
-        let usual = std::mem::replace(&mut self.repository.commands, parting);
-        let seen = self.survey();
-        self.repository.commands = usual;
-        seen.ok()?
+        self.parting(Vcs::survey).ok()?
     }
 
     fn hold(&mut self, mark: &Mark, to: &Checkpoint) {

@@ -1,5 +1,6 @@
 //! What a git leaves locked that was killed outright.
 
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use super::*;
@@ -102,12 +103,16 @@ fn work_trees_share_some_locks_and_wait_for_each_other() {
 
     // Somebody's git is at work in the other work tree: the locks may be its own.
     let mut other = Command::new("git")
-        .args(["cat-file", "--batch"])
+        .args(["cat-file", "--batch-check"])
         .current_dir(world.top())
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .spawn()
         .expect("started");
+    // Until it answers, it may not even bear its name.
+    other.stdin.as_mut().expect("a pipe").write_all(b"nothing\n").expect("asked");
+    let mut answer = [0];
+    other.stdout.as_mut().expect("a pipe").read_exact(&mut answer).expect("answered");
     git.observe(&checkpoint, &[]).expect("observed");
     assert_eq!((there(&common, &SHARED), there(&own, &OWN)), (SHARED.to_vec(), OWN.to_vec()));
     drop(other.stdin.take());

@@ -93,3 +93,30 @@ fn a_commit_that_cannot_be_told_from_others_is_nobodys() {
     die_after_commit(&world);
     assert_eq!(world.open().finish_commit(&mark(2)), Ok(None));
 }
+
+#[test]
+fn a_commit_is_made_whatever_becomes_of_git_after_it() {
+    let opens: [fn(&World) -> Git; 2] = [World::open, World::open_in_one_breath];
+    for (open, hook) in opens.into_iter().zip(["kill -9 $PPID", "kill -15 $PPID; sleep 60"]) {
+        let world = World::new();
+        world.script(".git/hooks/post-commit", hook);
+        world.write("a.txt", "changed\n");
+        let mut git = open(&world);
+        let order = order_for(1, &mut git);
+        let commit = made(git.commit(&order));
+        assert_eq!(commit, world.git(&["rev-parse", "HEAD"]), "{hook}");
+        assert_eq!(world.git(&["log", "-1", "--format=%s"]), "ralph: work", "{hook}");
+        assert_eq!(world.git(&["status", "--porcelain"]), "", "{hook}");
+    }
+}
+
+#[test]
+fn a_commit_that_git_died_before_is_not_made() {
+    let world = World::new();
+    world.script(".git/hooks/pre-commit", "kill -9 $PPID");
+    world.write("a.txt", "changed\n");
+    let mut git = world.open();
+    let order = order_for(1, &mut git);
+    git.commit(&order).expect_err("git is gone");
+    assert_eq!(world.git(&["rev-list", "--count", "HEAD"]), "1");
+}

@@ -1,5 +1,7 @@
 //! A run over a list that is killed in the middle comes to the same end.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -252,5 +254,33 @@ fn what_is_new_where_nothing_may_be_changed_is_told_too() {
     std::fs::remove_dir_all(sealed.project().join("tests")).expect("removed");
     sealed.ralph(&["resume"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
+    assert_clean(&sealed);
+}
+
+#[test]
+fn a_run_that_is_stopped_behind_its_commit_knows_of_it() {
+    let sealed = repository();
+    let calls = json!([{ "do": [{ "run": { "command": "echo 1 > $RALPH_TASK.txt" } }, handoff("Wrote it.")] }]);
+    sealed.script(&calls, &settings(json!({ "baseline": "off" })));
+    sealed.write(".gitignore", "/waits\n");
+    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[]), task("b", &[])])));
+    commit_all(&sealed);
+    let hook = sealed.project().join(".git/hooks/post-commit");
+    std::fs::write(&hook, "#!/bin/sh\ntest -e waits || { touch waits; sleep 60; }\n")
+        .expect("written");
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("set");
+    let mut running = sealed.start(&["build"]);
+    wait_until("the hook is at work", || sealed.project().join("waits").exists());
+    running.signal(Signal::INT);
+    running.wait_for("shutting down");
+    running.signal(Signal::INT);
+    running.wait();
+    assert_statuses(&sealed, &[("a", "done"), ("b", "pending")]);
+    let first = sealed.git(&["rev-parse", "HEAD"]);
+    let ran = sealed.ralph(&["resume"]).expect_code(0);
+    assert!(!ran.stderr.contains("put back"), "{}", ran.stderr);
+    assert_eq!(sealed.git(&["rev-parse", "HEAD~1"]), first);
+    assert_eq!(made(&sealed), ["ralph[1]: a — The a", "ralph[2]: b — The b"]);
+    assert_eq!(sealed.git(&["for-each-ref", "refs/ralph/kept"]), "");
     assert_clean(&sealed);
 }
