@@ -84,7 +84,7 @@ pub(crate) fn moved_since(
     state: &RunState,
 ) -> Result<Option<Moved>, Complaint> {
     let (Some(Checkpoint::Git { head, branch, .. }), Some(last_heard)) =
-        (&state.base, files.last_heard())
+        (state.ground(), files.last_heard())
     else {
         return Ok(None);
     };
@@ -111,7 +111,7 @@ fn left_by(
     files: &RunDir,
     state: &RunState,
 ) -> Result<Option<Checkpoint>, Complaint> {
-    if !matches!(state.base, Some(Checkpoint::Git { .. })) {
+    if !matches!(state.ground(), Some(Checkpoint::Git { .. })) {
         return Ok(None);
     }
     let CheckedOut { head, branch } = match moved_since(repository, files, state)? {

@@ -5,7 +5,7 @@ use super::{Step, ask, give_up};
 use crate::asking::AskingEnd;
 use crate::board::FileState;
 use crate::event::{Changes, History, Landed, Purpose};
-use crate::gate::Severity;
+use crate::gate::{GateResult, Severity};
 use crate::ids::Role;
 use crate::judge::{Judgement, Landing, Verdict};
 use crate::outcome::Outcome;
@@ -39,6 +39,7 @@ pub(super) fn land(
         return Some(Step::Rollback);
     }
     match judgement.landing {
+        Landing::Keep if has_to_be_looked_behind(state, current) => Some(Step::Survey),
         Landing::Keep => write(state, current),
         Landing::Rollback => {
             let is_back = has(current, |it| matches!(it, Landed::RolledBack { .. }));
@@ -50,6 +51,16 @@ pub(super) fn land(
         }
         Landing::Commit => commit(state, current, moment),
     }
+}
+
+/// Returns whether code of a gate's may have moved a history that is ralph's, and nobody has looked. What
+/// moves it later, between two iterations, is a person's doing.
+fn has_to_be_looked_behind(state: &RunState, current: &Iteration) -> bool {
+    let is_run = |it: &GateResult| it.log.is_some();
+    state.recipe.landing.is_history_ralphs()
+        && current.observation().is_some()
+        && current.gates.iter().any(is_run)
+        && surveyed(current).is_none()
 }
 
 /// Returns whether a reviewer that keeps the task list changed nothing but that and its notes.

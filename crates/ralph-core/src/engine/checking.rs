@@ -110,7 +110,7 @@ impl Engine<'_> {
     /// Returns the state of the repository, if there is work that has not landed. If git cannot tell,
     /// nobody can say later what came to it.
     fn state_that_has_not_landed(&mut self) -> Option<Checkpoint> {
-        match &self.state.base {
+        match self.state.ground() {
             Some(Checkpoint::Git { .. }) => {
                 let Survey { tree, checked_out, .. } = self.ports.vcs.last_look()?;
                 let CheckedOut { head, branch } = checked_out?;

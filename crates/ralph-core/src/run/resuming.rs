@@ -51,6 +51,12 @@ impl RunState {
         (is_to_land && !current.is_committed()).then(|| self.mark())
     }
 
+    /// Returns the state that work began from which has not landed: of the task, or of the iteration where
+    /// there is nothing of a task any more.
+    pub fn ground(&self) -> Option<&Checkpoint> {
+        self.base.as_ref().or(self.current.as_ref()?.checkpoint.as_ref())
+    }
+
     /// Returns what everything that is done to git in this iteration is marked with.
     pub(crate) fn mark(&self) -> Mark {
         let task = self.current.as_ref().and_then(|current| current.task.clone());

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::{assert_clean, assert_statuses, build, handoff, made, project, settings, task, writes};
+use super::{assert_clean, assert_statuses, build, handoff, made, project, settings, task};
+use super::{worker, writes};
 
 fn committing(command: &str) -> serde_json::Value {
     json!([
@@ -117,4 +118,16 @@ fn a_hook_of_an_agents_never_runs_where_the_agent_words_the_commit() {
     sealed.ralph(&["run", "-p", "base"]).expect_code(0);
     assert!(!sealed.root().join("planted-ran").exists());
     assert_eq!(sealed.subjects()[0], "Add it");
+}
+
+#[test]
+fn commits_of_a_gate_that_fails_are_taken_back_too() {
+    let gate = "echo sneaked > sneaked.txt; git add sneaked.txt; git commit -qm Sneaked; false";
+    let with = settings(json!({ "baseline": "off", "guardrails": [{ "command": gate }] }));
+    let sealed = project(&[task("a", &[])], &worker(), &with);
+    let ended = build(&sealed, &["1"]).expect_code(1);
+    let said: Vec<&str> = ended.stderr.split_whitespace().collect();
+    assert!(said.join(" ").contains("the history was put back; kept on refs/ralph/kept/"));
+    assert_eq!(made(&sealed), [""; 0], "only what was there before is left");
+    assert_eq!(sealed.read("sneaked.txt"), "sneaked\n", "its files are told with the work");
 }
