@@ -326,7 +326,8 @@ impl<'a> Engine<'a> {
         let landed = if message.is_empty() {
             Landed::NothingToCommit
         } else {
-            let order = CommitOrder { mark: self.mark(), message, tree, command };
+            let order =
+                CommitOrder { mark: self.mark(), message, tree, on: self.surveyed_on(), command };
             match self.ports.vcs.commit(&order)? {
                 CommitResult::Made(commit) => Landed::Committed { commit, subject },
                 CommitResult::Nothing => Landed::NothingToCommit,
@@ -339,6 +340,23 @@ impl<'a> Engine<'a> {
 
     fn surveyed_tree(&self) -> Option<TreeId> {
         self.state.current.as_ref()?.landed.iter().find_map(Landed::surveyed).cloned()
+    }
+
+    /// Returns what was checked out when the tree was looked at that is committed now.
+    fn surveyed_on(&self) -> Option<CheckedOut> {
+        let landed = &self.state.current.as_ref()?.landed;
+        let has_run = landed.iter().any(|it| matches!(it, Landed::ScmRan { .. }));
+        landed.iter().filter(|_| !has_run).find_map(|landed| match landed {
+            Landed::Surveyed { checked_out, .. } => checked_out.clone(),
+            Landed::Heard { .. }
+            | Landed::Committed { .. }
+            | Landed::NothingToCommit
+            | Landed::CommitRefused { .. }
+            | Landed::ScmRan { .. }
+            | Landed::ListWritten
+            | Landed::Shelved { .. }
+            | Landed::RolledBack { .. } => None,
+        })
     }
 
     fn scm(&mut self, command: &str, words: &[String]) -> Result<(), Trouble> {

@@ -265,6 +265,9 @@ pub struct CommitOrder {
     pub message: String,
     /// The tree; none where the source-control program is not git.
     pub tree: Option<TreeId>,
+    /// What was checked out when that was looked at; none where commands of the user's may have changed
+    /// it. On top of anything else the tree would undo what others committed.
+    pub on: Option<CheckedOut>,
     /// The source-control program.
     pub command: String,
 }

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use ralph_core::event::{CommitId, TreeId};
+use ralph_core::event::{CheckedOut, CommitId, TreeId};
 use ralph_core::ids::{IterationNumber, RunId};
 use ralph_core::ports::{CommitOrder, CommitResult, Mark, VcsError};
 
@@ -39,6 +39,10 @@ impl Git {
         let head = self.repository.head()?;
         if let Some(before) = self.made_before(&order.mark, &head)? {
             return self.land(&order.mark, &before, &head);
+        }
+        let now = head.checked_out();
+        if let Some(then) = order.on.as_ref().filter(|then| **then != now) {
+            return Err(moved(then, &now));
         }
         let tree = match &order.tree {
             Some(TreeId(tree)) => tree.clone(),
@@ -272,6 +276,24 @@ impl Git {
 
     fn announcement(&self, mark: &Mark) -> PathBuf {
         self.directory.join(format!("commit-{}", mark.iteration))
+    }
+}
+
+/// Says that something else is checked out than what the work was looked at on.
+fn moved(then: &CheckedOut, now: &CheckedOut) -> VcsError {
+    let back = match (then.short_branch(), &then.head) {
+        (Some(branch), _) if then.branch != now.branch => {
+            format!("; `git switch {branch}` goes back")
+        }
+        (_, Some(CommitId(head))) => {
+            format!("; `git reset --soft {head}` makes what came since a part of the work")
+        }
+        (_, None) => String::new(),
+    };
+    VcsError {
+        message: format!(
+            "when the work was looked at, {then} was checked out, and now it is {now}{back}"
+        ),
     }
 }
 

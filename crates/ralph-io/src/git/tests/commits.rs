@@ -259,6 +259,7 @@ fn other_programs_commit_in_their_own_way() {
         mark: mark(1),
         message: "work".into(),
         tree: None,
+        on: None,
         command: world.at("hg").to_str().expect("text").into(),
     };
     made(git.commit(&order));
@@ -334,4 +335,31 @@ fn an_index_without_a_sum_does_not_become_the_users() {
         assert_eq!(world.git(&["diff", "--cached"]), "");
         assert_eq!(world.git(&["status", "--porcelain"]), "");
     }
+}
+
+#[test]
+fn what_others_committed_since_the_survey_is_not_undone() {
+    let world = World::new();
+    world.write("a.txt", "changed\n");
+    let mut git = world.open();
+    let order = order_for(1, &mut git);
+    let before = world.git(&["rev-parse", "HEAD"]);
+    world.write("mine.txt", "a person's\n");
+    world.git(&["add", "mine.txt"]);
+    world.git(&["commit", "--quiet", "-m", "mine", "--", "mine.txt"]);
+    let refused = git.commit(&order).expect_err("refused").message;
+    assert!(refused.contains(&format!("`git reset --soft {before}`")), "{refused}");
+    assert_eq!(world.git(&["log", "-1", "--format=%s"]), "mine");
+    // As a part of the work it is looked at, and committed with it.
+    world.git(&["reset", "--quiet", "--soft", &before]);
+    let order = order_for(1, &mut git);
+    made(git.commit(&order));
+    assert_eq!(world.git(&["show", "HEAD:mine.txt"]), "a person's");
+
+    world.write("a.txt", "changed again\n");
+    let order = order_for(2, &mut git);
+    world.git(&["switch", "--quiet", "-c", "other"]);
+    assert!(
+        git.commit(&order).expect_err("refused").message.contains("`git switch main` goes back")
+    );
 }

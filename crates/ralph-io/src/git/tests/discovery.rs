@@ -90,8 +90,13 @@ fn without_a_repository_there_is_nothing_to_note() {
     assert_eq!(none.checkpoint(&mark(1), Depth::Tree), Ok(Checkpoint::None));
     assert_eq!(none.survey(), Ok(None));
     assert_eq!(none.rollback(&mark(1), &Checkpoint::None), Ok(None));
-    let mut order =
-        CommitOrder { mark: mark(1), message: "m".into(), tree: None, command: "git".into() };
+    let mut order = CommitOrder {
+        mark: mark(1),
+        message: "m".into(),
+        tree: None,
+        on: None,
+        command: "git".into(),
+    };
     let error = none.commit(&order).expect_err("refused").to_string();
     assert!(error.contains("is not in a git repository"), "{error}");
     // Another program than git commits in its own way.

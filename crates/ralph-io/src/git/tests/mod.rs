@@ -270,6 +270,7 @@ fn order_for(iteration: u32, git: &mut Git) -> CommitOrder {
         mark: mark(iteration),
         message: "ralph: work".into(),
         tree: Some(survey.tree),
+        on: survey.checked_out,
         command: "git".into(),
     }
 }
