@@ -72,7 +72,13 @@ impl World {
 
     /// Returns what the run noted of what it left.
     fn left(&self) -> Option<&Left> {
-        let Event::RunEnded { left, .. } = &self.journal.last()?.event else { return None };
+        // That a view could not be written is told behind the end.
+        let mut last = self.journal.iter().rev().map(|recorded| &recorded.event);
+        let Event::RunEnded { left, .. } =
+            last.find(|event| !matches!(event, Event::Warned { .. }))?
+        else {
+            return None;
+        };
         left.as_deref()
     }
 
