@@ -222,14 +222,17 @@ impl TaskFile {
         let permissions = fs::metadata(&real).map_err(failed(&real))?.permissions();
         let scratch = backup.parent().unwrap_or(Path::new("."));
         // What is replaced becomes the backup itself, where both places are on one disk.
-        if atomic::link_in_place(&real, backup).is_err() {
-            let kept = fs::read(&real).and_then(|old| {
-                atomic::replace_by_way_of(scratch, backup, &old, permissions.clone())
-            });
-            kept.map_err(failed(backup))?;
+        let kept = atomic::link_in_place(&real, backup).or_else(|_| {
+            let old = fs::read(&real)?;
+            atomic::replace_by_way_of(scratch, backup, &old, permissions.clone()).map(|()| None)
+        });
+        let spare = kept.map_err(failed(backup))?;
+        let text = self.document.text.as_bytes();
+        match spare {
+            Some(spare) => atomic::replace_with_spare(spare, &real, text, permissions),
+            None => atomic::replace_by_way_of(scratch, &real, text, permissions),
         }
-        atomic::replace_by_way_of(scratch, &real, self.document.text.as_bytes(), permissions)
-            .map_err(failed(&real))?;
+        .map_err(failed(&real))?;
         self.before = None;
         self.signs = open(&self.path).ok().map(|(_, signs)| signs);
         Ok(())

@@ -2,12 +2,13 @@
 //!
 //! Not here: appending. That is the journal's way.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
+use tempfile::NamedTempFile;
 
 /// Replaces a file, for the owner only. A symbolic link at the path is replaced, not followed.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -37,8 +38,24 @@ pub fn replace_by_way_of(
     put(scratch, path, content, permissions).map(drop)
 }
 
+/// A file that nobody needs any more, and that another can be written over. To give a large one up
+/// and to make another takes disks longer than to write it.
+#[derive(Debug)]
+pub struct Spare(NamedTempFile);
+
+/// Replaces a file like [`replace_with`], with one that is written over a spare.
+pub fn replace_with_spare(
+    Spare(mut file): Spare,
+    path: &Path,
+    content: &[u8],
+    permissions: Permissions,
+) -> io::Result<()> {
+    file.write_all(content)?;
+    file.as_file().set_len(content.len().try_into().unwrap_or(u64::MAX))?;
+    settle(file, path, content, permissions).map(drop)
+}
+
 fn put(scratch: &Path, path: &Path, content: &[u8], permissions: Permissions) -> io::Result<File> {
-    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let mut temporary = tempfile::Builder::new()
         .prefix(&format!(".{name}."))
@@ -46,9 +63,20 @@ fn put(scratch: &Path, path: &Path, content: &[u8], permissions: Permissions) ->
         .permissions(PermissionsExt::from_mode(0o600))
         .tempfile_in(scratch)?;
     temporary.write_all(content)?;
-    temporary.as_file().set_permissions(permissions.clone())?;
-    temporary.as_file().sync_all()?;
-    match temporary.persist(path) {
+    settle(temporary, path, content, permissions)
+}
+
+/// Gives a file that was written its name.
+fn settle(
+    written: NamedTempFile,
+    path: &Path,
+    content: &[u8],
+    permissions: Permissions,
+) -> io::Result<File> {
+    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    written.as_file().set_permissions(permissions.clone())?;
+    written.as_file().sync_all()?;
+    match written.persist(path) {
         Ok(file) => sync_directory(directory).map(|()| file),
         Err(refused) if refused.error.kind() == io::ErrorKind::CrossesDevices => {
             put(directory, path, content, permissions)
@@ -72,35 +100,40 @@ pub fn replace_in_passing(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// Makes a second name of a file, in place of what has that name. To be used where the first name is
-/// about to be given to another file: the content is kept without being written again.
-pub fn link_in_place(file: &Path, name: &Path) -> io::Result<()> {
+/// about to be given to another file: the content is kept without being written again. Returns what had
+/// the name, where that is a large file and has no other: whoever still reads it may find it changed.
+pub fn link_in_place(file: &Path, name: &Path) -> io::Result<Option<Spare>> {
     let directory = name.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let temporary = tempfile::Builder::new()
         .prefix(".link.")
         .suffix(".tmp")
         .make_in(directory, |path| std::fs::hard_link(file, path))?;
     let temporary = temporary.into_temp_path();
-    let old = hold(name);
+    let spare = set_aside(directory, name);
     std::fs::rename(&temporary, name)?;
-    if let Some(old) = old {
-        // Without a thread it is closed here.
-        let _ = std::thread::Builder::new().spawn(move || drop(old));
-    }
     // Where both are names of one file already, nothing was renamed; then this one is removed.
     drop(temporary);
-    sync_directory(directory)
+    // What is written over it must not be found under the name that it had.
+    sync_directory(directory)?;
+    Ok(spare)
 }
 
-/// What is larger takes longer to be given up than a thread takes to start.
+/// What is smaller is given up, and made, in no time.
 const LARGE: u64 = 256 * 1024;
 
-/// Opens a large file that is about to lose its name: it is given up when it is closed, so that
-/// nobody need wait for that.
-fn hold(path: &Path) -> Option<File> {
-    // Whatever lies there is not waited for.
+/// Takes its name from a large file that nobody knows by another.
+fn set_aside(directory: &Path, name: &Path) -> Option<Spare> {
+    let is_fit = |about: &Metadata| about.is_file() && about.len() > LARGE && about.nlink() == 1;
+    std::fs::symlink_metadata(name).ok().filter(is_fit)?;
+    // Whatever lies there meanwhile is not followed, nor waited for.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
-    file.metadata().is_ok_and(|about| about.is_file() && about.len() > LARGE).then_some(file)
+    let open = |path: &Path| {
+        std::fs::rename(name, path)?;
+        OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
+    };
+    let named = tempfile::Builder::new().prefix(".spare.").suffix(".tmp").make_in(directory, open);
+    let file = named.ok()?;
+    file.as_file().metadata().is_ok_and(|about| is_fit(&about)).then_some(Spare(file))
 }
 
 /// Makes the names in a directory durable.
@@ -134,7 +167,7 @@ mod tests {
         for (old, new) in [("old", "new"), ("new", "newer")] {
             fs::write(&path, old).expect("a file");
             for _ in 0..2 {
-                link_in_place(&path, &name).expect("kept");
+                assert!(link_in_place(&path, &name).expect("kept").is_none(), "it is small");
             }
             replace(&path, new.as_bytes()).expect("replaced");
             assert_eq!(fs::read_to_string(&name).expect("readable"), old);
@@ -143,6 +176,48 @@ mod tests {
         assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 2);
         link_in_place(&directory.path().join("nothing"), &name).expect_err("nothing to keep");
         assert_eq!(fs::read_to_string(&name).expect("readable"), "new");
+    }
+
+    #[test]
+    fn large_files_take_turns() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, name) = (directory.path().join("list.json"), directory.path().join("list.bak"));
+        let permissions = || Permissions::from_mode(0o640);
+        let text = |number: usize| "0123456789"[..=number].repeat(100_000 - number * 5_000);
+        let inode = |path: &Path| fs::metadata(path).expect("there").ino();
+        fs::write(&path, text(3)).expect("a file");
+        let mut seen = vec![inode(&path)];
+        for number in [4, 5, 6, 5, 4] {
+            let before = fs::read_to_string(&path).expect("readable");
+            let spare = link_in_place(&path, &name).expect("kept");
+            match spare {
+                Some(spare) => {
+                    replace_with_spare(spare, &path, text(number).as_bytes(), permissions())
+                }
+                None => replace_with(&path, text(number).as_bytes(), permissions()),
+            }
+            .expect("replaced");
+            seen.push(inode(&path));
+            assert!(fs::read_to_string(&path).expect("readable") == text(number));
+            assert!(fs::read_to_string(&name).expect("readable") == before);
+            let mode = fs::metadata(&path).expect("there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o640);
+            assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 2);
+        }
+        assert_eq!(seen[2..], seen[..4]);
+        assert_ne!(seen[0], seen[1]);
+
+        // What somebody else has a name for, or a link to it, is not written over.
+        let (twin, target) = (directory.path().join("twin"), directory.path().join("target"));
+        fs::hard_link(&name, &twin).expect("a second name");
+        let kept = fs::read_to_string(&twin).expect("readable");
+        assert!(link_in_place(&path, &name).expect("kept").is_none());
+        assert!(fs::read_to_string(&twin).expect("readable") == kept);
+        fs::write(&target, text(2)).expect("a file");
+        fs::remove_file(&name).expect("removed");
+        std::os::unix::fs::symlink(&target, &name).expect("a link");
+        assert!(link_in_place(&path, &name).expect("kept").is_none());
+        assert!(fs::read_to_string(&target).expect("readable") == text(2));
     }
 
     #[test]
