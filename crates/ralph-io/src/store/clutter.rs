@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use ralph_core::ids::RunId;
@@ -32,27 +32,41 @@ impl Layout {
     }
 
     /// Returns the logs of sessions in the project that were last written before a time, with
-    /// their sizes. What is no plain file is somebody else's.
-    pub fn old_session_logs(&self, before: SystemTime) -> Vec<(std::path::PathBuf, u64)> {
-        let logs = self.project_files().join("logs");
-        if !logs.symlink_metadata().is_ok_and(|it| it.is_dir()) {
-            return Vec::new();
-        }
-        let mut found = Vec::new();
-        for entry in fs::read_dir(logs).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let is_log = name.to_str().is_some_and(|it| {
-                it.strip_prefix("session-").is_some_and(|it| it.strip_suffix(".log").is_some())
-            });
-            let Ok(metadata) = entry.path().symlink_metadata() else { continue };
-            let is_old = metadata.modified().is_ok_and(|it| it < before);
-            if is_log && metadata.is_file() && is_old {
-                found.push((entry.path(), metadata.len()));
-            }
-        }
-        found.sort();
-        found
+    /// their sizes.
+    pub fn old_session_logs(&self, before: SystemTime) -> Vec<(PathBuf, u64)> {
+        old_files(&self.project_files().join("logs"), ("session-", ".log"), before)
     }
+
+    /// Returns the files that a sudden end has left half-written, like [`Self::old_session_logs`].
+    pub fn old_halves(&self, before: SystemTime) -> Vec<(PathBuf, u64)> {
+        let project = self.project_files();
+        let places = [self.state().to_owned(), project.join("handoffs"), project];
+        places.iter().flat_map(|place| old_files(place, (".", ".tmp"), before)).collect()
+    }
+}
+
+/// Returns the files of a directory whose names begin and end so. What is no plain file is somebody
+/// else's.
+fn old_files(
+    directory: &Path,
+    (lead, end): (&str, &str),
+    before: SystemTime,
+) -> Vec<(PathBuf, u64)> {
+    if !directory.symlink_metadata().is_ok_and(|it| it.is_dir()) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let rest = name.to_str().and_then(|it| it.strip_prefix(lead)?.strip_suffix(end));
+        let Ok(metadata) = entry.path().symlink_metadata() else { continue };
+        let is_old = metadata.modified().is_ok_and(|it| it < before);
+        if rest.is_some() && metadata.is_file() && is_old {
+            found.push((entry.path(), metadata.len()));
+        }
+    }
+    found.sort();
+    found
 }
 
 /// Returns how many bytes the files below a directory have. Links count for nothing.

@@ -4,6 +4,7 @@
 //! again. Not here: commits, branches and the project's files, which stay.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use ralph_core::ids::RunId;
@@ -62,7 +63,8 @@ pub(crate) fn main(common: &CommonArgs, args: &CleanArgs) -> Result<ExitStatus, 
 struct Clutter {
     runs: Vec<Old>,
     refs: Vec<RunRef>,
-    logs: Vec<(std::path::PathBuf, u64)>,
+    logs: Vec<(PathBuf, u64)>,
+    halves: Vec<(PathBuf, u64)>,
     /// Refs that keep what these runs took away, and stay.
     kept: usize,
     /// How many runs stay because they are new.
@@ -90,6 +92,7 @@ impl Clutter {
             runs: Vec::new(),
             refs: Vec::new(),
             logs: layout.old_session_logs(before),
+            halves: layout.old_halves(before),
             kept: 0,
             new: 0,
             waited_for: Vec::new(),
@@ -120,7 +123,7 @@ impl Clutter {
         if refs.is_empty() { Ok(()) } else { repository.remove_refs(&refs).map_err(trouble) }
     }
 
-    /// Removes directories and logs, and returns what could not be.
+    /// Removes directories and files, and returns what could not be.
     fn remove_files(&self, layout: &Layout) -> Vec<String> {
         let mut failed = Vec::new();
         for Old { run, .. } in &self.runs {
@@ -128,17 +131,21 @@ impl Clutter {
                 failed.push(format!("run {}: {error}", run.id));
             }
         }
-        for (log, _) in &self.logs {
-            if let Err(error) = fs::remove_file(log) {
-                failed.push(format!("{}: {error}", log.display()));
+        for (file, _) in self.files() {
+            if let Err(error) = fs::remove_file(file) {
+                failed.push(format!("{}: {error}", file.display()));
             }
         }
         failed
     }
 
+    fn files(&self) -> impl Iterator<Item = &(PathBuf, u64)> {
+        self.logs.iter().chain(&self.halves)
+    }
+
     fn bytes(&self) -> u64 {
         let runs = self.runs.iter().map(|old| old.bytes);
-        runs.chain(self.logs.iter().map(|(_, bytes)| *bytes)).sum()
+        runs.chain(self.files().map(|(_, bytes)| *bytes)).sum()
     }
 
     fn facts(&self, args: &CleanArgs) -> Value {
@@ -153,6 +160,7 @@ impl Clutter {
             "runs": self.runs.iter().map(run).collect::<Vec<_>>(),
             "refs": self.refs.len(),
             "logs": self.logs.len(),
+            "halfWritten": self.halves.len(),
             "bytes": self.bytes(),
             "left": { "new": self.new, "setAside": self.waited_for, "keptRefs": self.kept }
         })
@@ -165,7 +173,12 @@ impl Clutter {
             let iterations = counted(run.iterations as usize, "iteration");
             text.push_str(&format!("{}  {iterations}, {how}, {}\n", run.id, Bytes(*bytes)));
         }
-        let what = [(self.runs.len(), "run"), (self.refs.len(), "ref"), (self.logs.len(), "log")];
+        let what = [
+            (self.runs.len(), "run"),
+            (self.refs.len(), "ref"),
+            (self.logs.len(), "log"),
+            (self.halves.len(), "half-written file"),
+        ];
         let what: Vec<String> = what
             .into_iter()
             .filter(|(count, _)| *count > 0)

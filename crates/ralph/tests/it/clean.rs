@@ -170,8 +170,19 @@ fn what_a_removal_left_and_old_logs_go_too() {
         fs::write(logs.join(name), "said\n").expect("written");
         make_old(&logs.join(name), days);
     }
+    let files = sealed.project().join(".ralph");
+    let halves =
+        [files.join(".plan.json.a.tmp"), files.join("handoffs/.a.tmp"), state.join(".b.tmp")];
+    let others = [files.join(".plan.json.b.tmp"), files.join("mine.tmp")];
+    fs::create_dir_all(files.join("handoffs")).expect("made");
+    for path in halves.iter().chain(&others) {
+        fs::write(path, "[").expect("written");
+        make_old(path, if path == &others[0] { 1 } else { 31 });
+    }
     let told = clean(&sealed, &[]).expect_code(0).stdout;
-    assert!(told.contains("Removed: 1 log; 5 B."), "{told}");
+    assert!(told.contains("Removed: 1 log, 3 half-written files; 8 B."), "{told}");
+    assert!(!halves.iter().any(|path| path.exists()));
+    assert!(others.iter().all(|path| path.exists()));
     assert!(!half.exists());
     assert!(!logs.join("session-a.log").exists());
     assert!(logs.join("session-b.log").exists() && logs.join("mine.log").exists());

@@ -137,7 +137,8 @@ fn task(id: &str) -> Value {
     })
 }
 
-/// Three tasks with reviews, an agent as a gate and compactions; one task fails and is shelved.
+/// Three tasks with reviews, an agent as a gate and compactions; one task fails and is shelved, another
+/// one is skipped.
 pub(super) fn a_task_list_that_ralph_keeps() -> Scene {
     fn make() -> Sealed {
         let sealed = lived_in();
@@ -165,7 +166,11 @@ pub(super) fn a_task_list_that_ralph_keeps() -> Scene {
             "memory": { "everyIterations": 2 }
         });
         sealed.script(&calls, &settings);
-        let list = json!({ "project": "p", "tasks": [task("a"), task("b"), task("c")] });
+        // Large lists are written in a way of their own.
+        let mut left_out = task("d");
+        left_out["status"] = "skipped".into();
+        left_out["description"] = "Too much to say. ".repeat(20_000).into();
+        let list = json!({ "project": "p", "tasks": [task("a"), task("b"), task("c"), left_out] });
         sealed.write("plan.json", &format!("{list:#}\n"));
         sealed.write("progress.txt", "# Progress\n");
         commit_all(&sealed, "List");
