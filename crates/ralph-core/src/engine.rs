@@ -346,17 +346,8 @@ impl<'a> Engine<'a> {
     fn surveyed_on(&self) -> Option<CheckedOut> {
         let landed = &self.state.current.as_ref()?.landed;
         let has_run = landed.iter().any(|it| matches!(it, Landed::ScmRan { .. }));
-        landed.iter().filter(|_| !has_run).find_map(|landed| match landed {
-            Landed::Surveyed { checked_out, .. } => checked_out.clone(),
-            Landed::Heard { .. }
-            | Landed::Committed { .. }
-            | Landed::NothingToCommit
-            | Landed::CommitRefused { .. }
-            | Landed::ScmRan { .. }
-            | Landed::ListWritten
-            | Landed::Shelved { .. }
-            | Landed::RolledBack { .. } => None,
-        })
+        let on = landed.iter().find_map(Landed::surveyed_on).cloned();
+        on.filter(|_| !has_run)
     }
 
     fn scm(&mut self, command: &str, words: &[String]) -> Result<(), Trouble> {

@@ -431,6 +431,12 @@ impl Landed {
         tree.as_ref()
     }
 
+    /// Returns what was checked out when the tree was noted that passed.
+    pub fn surveyed_on(&self) -> Option<&CheckedOut> {
+        let Self::Surveyed { checked_out, .. } = self else { return None };
+        checked_out.as_ref()
+    }
+
     /// Returns the commit that this made.
     pub fn commit(&self) -> Option<&CommitId> {
         let Self::Committed { commit, .. } = self else { return None };

@@ -177,16 +177,9 @@ fn is_of_commit(landed: &Landed) -> bool {
 }
 
 fn surveyed(current: &Iteration) -> Option<Changes> {
-    current.landed.iter().find_map(|landed| match landed {
-        Landed::Surveyed { changes, .. } => Some(*changes),
-        Landed::Heard { .. }
-        | Landed::Committed { .. }
-        | Landed::NothingToCommit
-        | Landed::CommitRefused { .. }
-        | Landed::ScmRan { .. }
-        | Landed::ListWritten
-        | Landed::Shelved { .. }
-        | Landed::RolledBack { .. } => None,
+    current.landed.iter().find_map(|landed| {
+        let Landed::Surveyed { changes, .. } = landed else { return None };
+        Some(*changes)
     })
 }
 

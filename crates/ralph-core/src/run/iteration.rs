@@ -177,20 +177,9 @@ impl Iteration {
 
     /// Returns the state that is about to be committed, where git was asked.
     pub(crate) fn surveyed(&self) -> Option<Checkpoint> {
-        self.landed.iter().find_map(|landed| match landed {
-            Landed::Surveyed { tree, checked_out: Some(CheckedOut { head, branch }), .. } => {
-                let (head, branch) = (head.clone(), branch.clone());
-                Some(Checkpoint::Git { head, branch, tree: tree.clone() })
-            }
-            Landed::Surveyed { checked_out: None, .. }
-            | Landed::Heard { .. }
-            | Landed::Committed { .. }
-            | Landed::NothingToCommit
-            | Landed::CommitRefused { .. }
-            | Landed::ScmRan { .. }
-            | Landed::ListWritten
-            | Landed::Shelved { .. }
-            | Landed::RolledBack { .. } => None,
+        self.landed.iter().find_map(|landed| {
+            let CheckedOut { head, branch } = landed.surveyed_on()?.clone();
+            Some(Checkpoint::Git { head, branch, tree: landed.surveyed().cloned() })
         })
     }
 

@@ -281,18 +281,10 @@ impl Git {
 
 /// Says that something else is checked out than what the work was looked at on.
 fn moved(then: &CheckedOut, now: &CheckedOut) -> VcsError {
-    let back = match (then.short_branch(), &then.head) {
-        (Some(branch), _) if then.branch != now.branch => {
-            format!("; `git switch {branch}` goes back")
-        }
-        (_, Some(CommitId(head))) => {
-            format!("; `git reset --soft {head}` makes what came since a part of the work")
-        }
-        (_, None) => String::new(),
-    };
     VcsError {
         message: format!(
-            "when the work was looked at, {then} was checked out, and now it is {now}{back}"
+            "when the work was looked at, {then} was checked out, and now it is {now}; \
+             a new run with `--include-dirty` starts from there, and takes the work along"
         ),
     }
 }

@@ -121,19 +121,24 @@ pub fn link_in_place(file: &Path, name: &Path) -> io::Result<Option<Spare>> {
 /// What is smaller is given up, and made, in no time.
 const LARGE: u64 = 256 * 1024;
 
-/// Takes its name from a large file that nobody knows by another.
+/// Takes its name from a large file that nobody knows by another, and that can be written to.
 fn set_aside(directory: &Path, name: &Path) -> Option<Spare> {
-    let is_fit = |about: &Metadata| about.is_file() && about.len() > LARGE && about.nlink() == 1;
-    std::fs::symlink_metadata(name).ok().filter(is_fit)?;
-    // Whatever lies there meanwhile is not followed, nor waited for.
+    // Whatever lies there is not followed, nor waited for.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let open = |path: &Path| {
-        std::fs::rename(name, path)?;
-        OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
-    };
-    let named = tempfile::Builder::new().prefix(".spare.").suffix(".tmp").make_in(directory, open);
-    let file = named.ok()?;
-    file.as_file().metadata().is_ok_and(|about| is_fit(&about)).then_some(Spare(file))
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(name).ok()?;
+    let about = file.metadata().ok()?;
+    if !about.is_file() || about.len() <= LARGE || about.nlink() != 1 {
+        return None;
+    }
+    let renamed = tempfile::Builder::new()
+        .prefix(".spare.")
+        .suffix(".tmp")
+        .make_in(directory, |path| std::fs::rename(name, path));
+    let path = renamed.ok()?.into_temp_path();
+    // Somebody may have put another file there meanwhile.
+    let is_it = |it: &Metadata| (it.dev(), it.ino()) == (about.dev(), about.ino());
+    let found = std::fs::symlink_metadata(&path).ok().filter(is_it);
+    found.map(|_| Spare(NamedTempFile::from_parts(file, path)))
 }
 
 /// Makes the names in a directory durable.

@@ -2,6 +2,7 @@
 //! landed: nobody takes that for the agent's.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, SystemTime};
 
 use ralph_testkit::sealed::{Finished, Sealed, wait_until};
@@ -223,4 +224,41 @@ fn a_commit_at_the_time_of_the_death_or_of_the_future_is_the_agents() {
         assert!(!sealed.subjects().contains(&"Sneaked in".to_owned()));
         assert_statuses(&sealed, &[("a", "done")]);
     }
+}
+
+#[test]
+fn a_commit_between_the_look_at_the_work_and_its_commit_is_not_undone() {
+    let sealed = repository();
+    let calls = json!([{ "do": [
+        { "run": { "command": "echo whole >> $RALPH_TASK.txt" } }, handoff("Wrote it.")
+    ] }]);
+    sealed.script(&calls, &settings(json!({ "baseline": "off" })));
+    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
+    commit_all(&sealed);
+    let hook = sealed.project().join(".git/hooks/pre-commit");
+    fs::create_dir_all(hook.parent().expect("there")).expect("made");
+    fs::write(&hook, "#!/bin/sh\ntest -e ../hooked || { touch ../hooked; sleep 60; }\n")
+        .expect("written");
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("set");
+    let running = sealed.start(&["build"]);
+    wait_until("the work is being committed", || sealed.root().join("hooked").exists());
+    running.signal(Signal::KILL);
+    running.wait();
+    wait_until("nobody is left", || sealed.survivors().is_empty());
+    let _ = fs::remove_file(sealed.project().join(".git/index.lock"));
+    // So early that nobody can tell whose it is.
+    commit_own(&sealed);
+
+    let refused = sealed.ralph(&["resume"]).expect_code(5);
+    let told: Vec<&str> = refused.stderr.split_whitespace().collect();
+    assert!(told.join(" ").contains("when the work was looked at"), "{}", refused.stderr);
+    assert_eq!(sealed.git(&["log", "-1", "--format=%s"]), "My own\n");
+    assert_eq!(sealed.git(&["show", "HEAD:mine.txt"]), "mine\n");
+
+    assert!(refused.stderr.contains("--include-dirty"), "{}", refused.stderr);
+    sealed.ralph(&["build", "--include-dirty"]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done")]);
+    assert_eq!(sealed.git(&["show", "HEAD:mine.txt"]), "mine\n");
+    assert_eq!(sealed.git(&["show", "HEAD:a.txt"]), "whole\nwhole\n");
+    assert!(sealed.subjects().contains(&"My own".to_owned()));
 }
