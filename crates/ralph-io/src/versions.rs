@@ -20,8 +20,8 @@ use crate::environment::{self, Variables};
 use crate::process::{Limits, Spawn, Stdin, Watch, capture, find_program};
 use crate::store::layout::{private_directories, write_json};
 
-/// Programs say their version within a second; a node that starts on a loaded machine takes two.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Programs say their version within a second; a node that starts on a busy machine takes several.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A version stands in the first lines.
 const MAX_BYTES: usize = 64 * 1024;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::process::{Limits, Spawn, Stdin, Watch, capture};
 
 /// A hook takes milliseconds; a machine under load some more.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An answer is much shorter.
 const LONGEST_ANSWER: usize = 64 * 1024;

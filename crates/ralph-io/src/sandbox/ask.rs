@@ -10,8 +10,9 @@ use ralph_core::child::{Ending, NotStarted};
 
 use crate::process::{Captured, Limits, Spawn, Stdin, Watch, capture};
 
-/// A daemon that does not answer within this is not there for us: runs are started by people.
-pub(super) const PROBE: Duration = Duration::from_secs(3);
+/// One that does not answer within this is not there for us. An engine answers in half a second, and
+/// on a machine that is busy with everything else in more than three.
+pub(super) const PROBE: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 30 });
 
 /// More than any answer that is read.
 const MOST_BYTES: usize = 1 << 20;
@@ -22,6 +23,8 @@ pub(super) enum Answer {
     Said(String),
     /// It ended otherwise; the last line that it wrote.
     Failed(String),
+    /// It did not end in time; how long that was, in words.
+    Silent(String),
     /// There is no such program.
     Absent,
 }
@@ -53,15 +56,20 @@ pub(super) fn ask(spawn: &Spawn, watch: &Watch) -> Answer {
     match end.ending {
         Ending::Exited { code: 0 } => Answer::Said(String::from_utf8_lossy(&stdout).into_owned()),
         Ending::NotStarted { reason: NotStarted::NotFound { .. } } => Answer::Absent,
+        Ending::TimedOut { .. } => {
+            let seconds = spawn.limits.hard.unwrap_or_default().as_secs();
+            Answer::Silent(format!("it does not answer within {seconds} s"))
+        }
         Ending::Exited { .. }
         | Ending::Signalled { .. }
-        | Ending::TimedOut { .. }
         | Ending::Lingered { .. }
         | Ending::Interrupted { .. }
         | Ending::NotStarted { .. } => {
             let words = String::from_utf8_lossy(&stderr).into_owned();
             let last = words.lines().rev().find(|line| !line.trim().is_empty());
-            Answer::Failed(last.map_or_else(|| "it does not answer".to_owned(), str::to_owned))
+            Answer::Failed(
+                last.map_or_else(|| "it says nothing about why".to_owned(), str::to_owned),
+            )
         }
     }
 }

@@ -26,8 +26,8 @@ use crate::process::{Spawn, Watch};
 pub(super) use note::Note;
 pub(super) use note::clear;
 
-/// Removing a container that is running takes the engine a second; ten leave room.
-const REMOVAL: Duration = Duration::from_secs(10);
+/// Removing a container that is running takes the engine a second, and many on a busy machine.
+const REMOVAL: Duration = Duration::from_secs(60);
 
 /// An engine that answers, and the image to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,7 +115,7 @@ impl Container {
                 }
             }
             // The next call says what is wrong with the engine.
-            Answer::Failed(_) | Answer::Absent => {}
+            Answer::Failed(_) | Answer::Silent(_) | Answer::Absent => {}
         }
     }
 
@@ -123,6 +123,11 @@ impl Container {
         let question = ["image", "inspect", "--format", "{{.Id}}", &self.image];
         match ask(&self.client(&question, PROBE), watch) {
             Answer::Said(id) => Ok(id.trim().to_owned()),
+            Answer::Silent(words) => Err(NoEngine {
+                why: format!("{name} does not work: asked for the image, {words}"),
+                remedy: Some(format!("`{name} image inspect {}` says what it finds", self.image)),
+                nearness: engine::Nearness::Broken,
+            }),
             Answer::Failed(_) | Answer::Absent => Err(NoEngine {
                 why: format!("{name} has no image `{}`", self.image),
                 remedy: Some(format!(

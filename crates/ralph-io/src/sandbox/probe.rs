@@ -40,7 +40,7 @@ impl<W> Finding<W> {
 }
 
 /// These take some milliseconds; a machine that needs longer than this has other troubles.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What is kept of what a program says of its failure.
 const KEPT: usize = 4096;

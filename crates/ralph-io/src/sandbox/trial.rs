@@ -21,8 +21,8 @@ use crate::process::{Limits, Spawn, Stdin, Watch, capture};
 #[error("{0}")]
 pub struct Surprise(pub String);
 
-/// It takes some milliseconds.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// It takes some milliseconds, in a container a second, and many on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A host that answers at all answers at once: it is this one.
 const CONNECTING: Duration = Duration::from_secs(2);

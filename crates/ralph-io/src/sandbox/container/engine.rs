@@ -100,7 +100,7 @@ pub(super) const KINDS: [Kind; 2] = [
 ];
 
 impl Engine {
-    /// Asks one whether it is there, for no longer than 3 s. One in the project is none: an agent
+    /// Asks one whether it is there, for no longer than half a minute. One in the project is none: an agent
     /// can change it.
     pub(super) fn ask(
         kind: Kind,
@@ -130,7 +130,7 @@ impl Engine {
                 let labels = if has_labels { Labels::SwitchedOff } else { Labels::Absent };
                 Ok(Self { program, user, labels })
             }
-            Answer::Failed(words) => Err(NoEngine {
+            Answer::Failed(words) | Answer::Silent(words) => Err(NoEngine {
                 why: format!("{name} does not work: {words}"),
                 remedy: Some(format!("start the engine; `{name} info` says whether it answers")),
                 nearness: Nearness::Broken,

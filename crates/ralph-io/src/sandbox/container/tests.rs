@@ -205,8 +205,13 @@ fn an_engine_that_does_not_answer_is_none() {
         ),
         (
             vec![("docker", "exec /bin/sleep 600")],
-            "docker does not work: it does not answer; podman is not installed (start the engine; \
-             `docker info` says whether it answers)",
+            "docker does not work: it does not answer within 3 s; podman is not installed (start the \
+             engine; `docker info` says whether it answers)",
+        ),
+        (
+            vec![("docker", "[ \"$1\" = info ] || exec /bin/sleep 600; echo 'linux|Debian|[]'")],
+            "docker does not work: asked for the image, it does not answer within 3 s; podman is not \
+             installed (`docker image inspect agent:1` says what it finds)",
         ),
     ] {
         let (_directory, env) = programs(&scripts);

@@ -37,7 +37,7 @@ use super::server::{Proxy, Service};
 use super::socket::{LONG, Listener, Socket, Stop, Stopper, Woken, signal, wait};
 
 /// How long the launcher waits for the proxy's answer, which takes no work.
-const ANSWER: Duration = Duration::from_secs(5);
+const ANSWER: Duration = Duration::from_secs(30);
 
 /// The longest path that fits into the address of a unix socket everywhere.
 const LONGEST_PATH: usize = 100;

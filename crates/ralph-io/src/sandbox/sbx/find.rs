@@ -42,7 +42,7 @@ pub struct Unavailable {
 
 impl Tool {
     /// Looks for `sbx`, and for `docker sandbox` where there is none; neither question takes
-    /// longer than 3 s. One in the project is none: an agent can change it.
+    /// longer than half a minute. One in the project is none: an agent can change it.
     pub fn find(
         project: &Path,
         env: &[(OsString, OsString)],
@@ -79,12 +79,12 @@ impl Tool {
                     Answer::Said(_) | Answer::Absent => {
                         return unavailable("the daemon of sbx does not answer".to_owned(), remedy);
                     }
-                    Answer::Failed(words) => {
+                    Answer::Failed(words) | Answer::Silent(words) => {
                         return unavailable(format!("sbx does not work: {words}"), remedy);
                     }
                 }
             }
-            (_, Answer::Failed(words)) => {
+            (_, Answer::Failed(words) | Answer::Silent(words)) => {
                 let why = format!("sbx does not work: {words}");
                 return unavailable(why, "`sbx version` shows whether it works");
             }
@@ -98,12 +98,12 @@ impl Tool {
         match question("docker", &["sandbox", "version"]) {
             (Some(program), Answer::Said(_)) => match question("docker", &["sandbox", "ls"]).1 {
                 Answer::Said(_) => Ok(Self { program, form: Form::DockerSandbox }),
-                Answer::Failed(words) => {
+                Answer::Failed(words) | Answer::Silent(words) => {
                     unavailable(format!("docker sandbox does not work: {words}"), remedy)
                 }
                 Answer::Absent => unavailable(absent, remedy),
             },
-            (_, Answer::Said(_) | Answer::Failed(_) | Answer::Absent) => {
+            (_, Answer::Said(_) | Answer::Failed(_) | Answer::Silent(_) | Answer::Absent) => {
                 unavailable(absent, remedy)
             }
         }

@@ -202,7 +202,7 @@ fn what_is_there_is_found_and_what_is_wrong_is_said() {
             vec![("sbx", "[ \"$1\" = version ] || { echo not signed in >&2; exit 1; }")],
             "sbx does not work: not signed in",
         ),
-        (vec![("sbx", "exec /bin/sleep 600")], "sbx does not work: it does not answer"),
+        (vec![("sbx", "exec /bin/sleep 600")], "sbx does not work: it does not answer within 3 s"),
     ] {
         assert_eq!(found(&scripts), expect, "{scripts:?}");
     }
