@@ -44,6 +44,8 @@ pub struct Engine<'a> {
     look: Look,
     /// What was seen behind the last gate, as long as nothing has happened since.
     behind: Option<Survey>,
+    /// What the work was looked at on, if somebody else moved the history since.
+    stood: Option<CheckedOut>,
 }
 
 /// What a new run is told.
@@ -183,7 +185,7 @@ impl<'a> Engine<'a> {
 
     fn new(state: RunState, ports: Ports<'a>) -> Self {
         let (heed, look) = (framing::Heed::default(), Look::Content);
-        Self { state, ports, heed, is_unsure: false, look, behind: None }
+        Self { state, ports, heed, is_unsure: false, look, behind: None, stood: None }
     }
 
     /// Says what the recipe asks of its agents in vain.
@@ -332,10 +334,23 @@ impl<'a> Engine<'a> {
                 CommitResult::Made(commit) => Landed::Committed { commit, subject },
                 CommitResult::Nothing => Landed::NothingToCommit,
                 CommitResult::Refused { output } => Landed::CommitRefused { output },
+                CommitResult::Moved { then, now } => return Err(self.moved_on(then, &now)),
             }
         };
         self.record(Event::Landed { landed })?;
         Ok(())
+    }
+
+    /// Notes that somebody moved the history behind the work that was about to be committed. Whoever
+    /// goes on finds it moved: that is a person's to decide.
+    fn moved_on(&mut self, then: CheckedOut, now: &CheckedOut) -> Trouble {
+        let message = format!(
+            "when the work was looked at, {then} was checked out, and now it is {now}; \
+             `ralph resume` says how the run can go on, and a new one with `--include-dirty` starts \
+             from there and takes the work along"
+        );
+        self.stood = Some(then);
+        Trouble::Outcome(Outcome::GitFailed { message })
     }
 
     fn surveyed_tree(&self) -> Option<TreeId> {

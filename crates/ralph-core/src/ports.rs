@@ -284,6 +284,13 @@ pub enum CommitResult {
         /// What the hook said.
         output: String,
     },
+    /// Something else is checked out than what the work was looked at on, and none of it is ralph's.
+    Moved {
+        /// What the work was looked at on.
+        then: CheckedOut,
+        /// What is checked out.
+        now: CheckedOut,
+    },
 }
 
 /// What came of a source-control command.

@@ -113,7 +113,7 @@ impl Engine<'_> {
         match self.state.ground() {
             Some(Checkpoint::Git { .. }) => {
                 let Survey { tree, checked_out, .. } = self.ports.vcs.last_look()?;
-                let CheckedOut { head, branch } = checked_out?;
+                let CheckedOut { head, branch } = self.stood.take().or(checked_out)?;
                 Some(Checkpoint::Git { head, branch, tree: Some(tree) })
             }
             Some(Checkpoint::None) | None => None,

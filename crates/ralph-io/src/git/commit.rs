@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use ralph_core::event::{CheckedOut, CommitId, TreeId};
+use ralph_core::event::{CommitId, TreeId};
 use ralph_core::ids::{IterationNumber, RunId};
 use ralph_core::ports::{CommitOrder, CommitResult, Mark, VcsError};
 
@@ -41,8 +41,8 @@ impl Git {
             return self.land(&order.mark, &before, &head);
         }
         let now = head.checked_out();
-        if let Some(then) = order.on.as_ref().filter(|then| **then != now) {
-            return Err(moved(then, &now));
+        if let Some(then) = order.on.clone().filter(|then| *then != now) {
+            return Ok(CommitResult::Moved { then, now });
         }
         let tree = match &order.tree {
             Some(TreeId(tree)) => tree.clone(),
@@ -276,16 +276,6 @@ impl Git {
 
     fn announcement(&self, mark: &Mark) -> PathBuf {
         self.directory.join(format!("commit-{}", mark.iteration))
-    }
-}
-
-/// Says that something else is checked out than what the work was looked at on.
-fn moved(then: &CheckedOut, now: &CheckedOut) -> VcsError {
-    VcsError {
-        message: format!(
-            "when the work was looked at, {then} was checked out, and now it is {now}; \
-             a new run with `--include-dirty` starts from there, and takes the work along"
-        ),
     }
 }
 

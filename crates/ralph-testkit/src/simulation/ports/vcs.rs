@@ -150,11 +150,12 @@ impl Vcs for Port {
                 None => repository.now(),
             };
             let is_there = |at: usize| repository.commits[at].mark.as_ref() == Some(&order.mark);
-            let is_elsewhere = order.on.as_ref().is_some_and(|on| *on != checked_out(repository));
+            let now = checked_out(repository);
+            let moved = order.on.clone().filter(|then| *then != now);
             if let Some(made) = repository.ancestors(repository.head).find(|at| is_there(*at)) {
                 CommitResult::Made(commit_id(made))
-            } else if is_elsewhere {
-                return Err(VcsError { message: format!("{GIT_FAILS}: something else is there") });
+            } else if let Some(then) = moved {
+                CommitResult::Moved { then, now }
             } else if repository.head.map(|head| repository.commits[head].tree) == Some(tree) {
                 CommitResult::Nothing
             } else if refuses {

@@ -226,8 +226,9 @@ fn a_commit_at_the_time_of_the_death_or_of_the_future_is_the_agents() {
     }
 }
 
-#[test]
-fn a_commit_between_the_look_at_the_work_and_its_commit_is_not_undone() {
+/// A run that died while its work was being committed, and a commit of a person's so soon after it that
+/// nobody can tell whose it is. Going on has been refused.
+fn committed_behind_its_back() -> Sealed {
     let sealed = repository();
     let calls = json!([{ "do": [
         { "run": { "command": "echo whole >> $RALPH_TASK.txt" } }, handoff("Wrote it.")
@@ -246,19 +247,45 @@ fn a_commit_between_the_look_at_the_work_and_its_commit_is_not_undone() {
     running.wait();
     wait_until("nobody is left", || sealed.survivors().is_empty());
     let _ = fs::remove_file(sealed.project().join(".git/index.lock"));
-    // So early that nobody can tell whose it is.
     commit_own(&sealed);
 
     let refused = sealed.ralph(&["resume"]).expect_code(5);
     let told: Vec<&str> = refused.stderr.split_whitespace().collect();
     assert!(told.join(" ").contains("when the work was looked at"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--include-dirty"), "{}", refused.stderr);
+    assert_own_is_there(&sealed);
+    sealed
+}
+
+fn assert_own_is_there(sealed: &Sealed) {
     assert_eq!(sealed.git(&["log", "-1", "--format=%s"]), "My own\n");
     assert_eq!(sealed.git(&["show", "HEAD:mine.txt"]), "mine\n");
+}
 
-    assert!(refused.stderr.contains("--include-dirty"), "{}", refused.stderr);
+#[test]
+fn a_commit_between_the_look_at_the_work_and_its_commit_is_not_undone() {
+    let sealed = committed_behind_its_back();
     sealed.ralph(&["build", "--include-dirty"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
     assert_eq!(sealed.git(&["show", "HEAD:mine.txt"]), "mine\n");
     assert_eq!(sealed.git(&["show", "HEAD:a.txt"]), "whole\nwhole\n");
     assert!(sealed.subjects().contains(&"My own".to_owned()));
+}
+
+#[test]
+fn a_run_whose_work_was_not_committed_for_a_persons_commit_waits_for_the_persons_word() {
+    let sealed = committed_behind_its_back();
+    for _ in 0..2 {
+        let refused = sealed.ralph(&["resume"]).expect_code(2);
+        assert!(refused.stderr.contains("git reset --soft"), "{}", refused.stderr);
+        assert_own_is_there(&sealed);
+    }
+    let asked = sealed.prompts().len();
+    sealed.git(&["reset", "--quiet", "--soft", "HEAD^"]);
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert_statuses(&sealed, &[("a", "done")]);
+    assert_eq!(sealed.prompts().len(), asked, "the work was paid for");
+    assert_eq!(sealed.git(&["show", "HEAD:mine.txt"]), "mine\n");
+    assert_eq!(sealed.git(&["show", "HEAD:a.txt"]), "whole\n");
+    assert_clean(&sealed);
 }
