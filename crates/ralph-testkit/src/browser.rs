@@ -105,16 +105,22 @@ impl Browser {
         value.as_str().unwrap_or_else(|| panic!("{expression} is {value}")).to_owned()
     }
 
-    /// Waits until an expression holds in the page.
+    /// Waits until an expression holds in the page. Between two pages it may well make no sense.
     #[track_caller]
     pub fn wait_for(&self, expression: &str) {
         let deadline = Instant::now() + PATIENCE;
-        while self.run(&format!("return Boolean({expression})")) != Value::Bool(true) {
-            if Instant::now() > deadline {
-                let page = self.text("document.body.innerText");
-                panic!("it never came to this: {expression}\n{page}");
+        let path = format!("/session/{}/execute/sync", self.session);
+        let body = json!({ "script": format!("return Boolean({expression})"), "args": [] });
+        loop {
+            let (status, answer) = self.exchange("POST", &path, &body).expect("the driver answers");
+            match &answer["value"] {
+                Value::Bool(true) if status == 200 => return,
+                other if Instant::now() > deadline => {
+                    let page = self.text("document.body?.innerText");
+                    panic!("it never came to this: {expression}\n{other}\n{page}");
+                }
+                _ => thread::sleep(Duration::from_millis(20)),
             }
-            thread::sleep(Duration::from_millis(20));
         }
     }
 
