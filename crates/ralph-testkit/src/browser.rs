@@ -113,14 +113,15 @@ impl Browser {
         let body = json!({ "script": format!("return Boolean({expression})"), "args": [] });
         loop {
             let (status, answer) = self.exchange("POST", &path, &body).expect("the driver answers");
-            match &answer["value"] {
-                Value::Bool(true) if status == 200 => return,
-                other if Instant::now() > deadline => {
-                    let page = self.text("document.body?.innerText");
-                    panic!("it never came to this: {expression}\n{other}\n{page}");
-                }
-                _ => thread::sleep(Duration::from_millis(20)),
+            let said = &answer["value"];
+            if status == 200 && *said == Value::Bool(true) {
+                return;
             }
+            if Instant::now() > deadline {
+                let page = self.text("document.body?.innerText");
+                panic!("it never came to this: {expression}\n{said}\n{page}");
+            }
+            thread::sleep(Duration::from_millis(20));
         }
     }
 
