@@ -84,11 +84,22 @@ impl Engine<'_> {
         }
     }
 
-    /// Returns whether the task file says what the list says.
+    /// Returns whether the task file says what the list says, or what was committed of it already.
     pub(super) fn is_listed(&mut self) -> bool {
         let (Some(work), Some(board)) = (self.work(), &self.state.board) else { return false };
-        let found = self.ports.store.look_at_tasks(&work.file, &board.list, Look::Content);
-        found == TasksFound::Same
+        match self.ports.store.look_at_tasks(&work.file, &board.list, Look::Content) {
+            TasksFound::Same => true,
+            // Who goes on after a death does not remember to have written it.
+            TasksFound::Edited(found) => self.committed_ahead().as_ref() == Some(&*found),
+            TasksFound::Broken { .. } => false,
+        }
+    }
+
+    /// Returns the list as it was committed and is not yet known, as the iteration is not over: it is in
+    /// the file by ralph's own hand.
+    fn committed_ahead(&self) -> Option<TaskList> {
+        let ahead = self.state.list_ahead().filter(|ahead| ahead.stands == Stands::Yes);
+        ahead.map(|ahead| ahead.list)
     }
 
     /// Returns whether nobody but a person can have edited the task file: the run had ended, and left it
@@ -112,9 +123,7 @@ impl Engine<'_> {
         }
         match self.ports.store.look_at_tasks(&work.file, &board.list, Look::Content) {
             TasksFound::Edited(mut found) => {
-                // What was committed and is not over yet is in the file already, by ralph's own hand.
-                let ahead = self.state.list_ahead().filter(|ahead| ahead.stands == Stands::Yes);
-                let ahead = ahead.map(|ahead| ahead.list);
+                let ahead = self.committed_ahead();
                 if ahead.as_ref() == Some(&*found) {
                     return Ok(());
                 }

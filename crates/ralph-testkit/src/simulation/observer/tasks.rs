@@ -49,7 +49,11 @@ impl Observer {
             Event::TasksRead { .. } if world.edited.is_some() => Ok(()),
             Event::TasksRead { .. } => edited(&before, &now, self.watched.as_ref()),
             Event::IterationStarted { task, .. } => begun(&before, &now, task.as_ref()),
-            Event::TaskSkipped { task, .. } => skipped(&before, &now, task),
+            Event::TaskSkipped { task, .. } => {
+                // Whoever takes it up again begins anew.
+                self.tasks.failed.remove(task);
+                skipped(&before, &now, task)
+            }
             Event::IterationEnded { .. } => match self.watched.clone() {
                 Some(watched) => self.ended(&before, &now, &watched, (recipe, work), world),
                 None => Ok(()),

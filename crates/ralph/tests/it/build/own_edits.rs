@@ -112,27 +112,54 @@ fn a_task_that_failed_is_tried_again_if_a_person_says_so() {
 
 #[test]
 fn what_ralph_wrote_itself_is_nobodys_edit() {
-    let message =
-        json!({ "when": { "role": "message" }, "do": [{ "text": "<response>Make a</response>" }] });
+    edit_behind_a_commit(|sealed| {
+        build(sealed, &["--task", "a"]).expect_code(5);
+    });
+}
+
+#[test]
+fn what_ralph_wrote_itself_before_it_was_killed_is_nobodys_edit() {
+    edit_behind_a_commit(|sealed| {
+        let waits = sealed.root().join("waits");
+        std::fs::write(&waits, "").expect("written");
+        let running = sealed.start(&["build", "--task", "a"]);
+        wait_until("the list is written", || sealed.root().join("asked").exists());
+        running.signal(Signal::KILL);
+        running.wait();
+        wait_until("nobody is left", || sealed.survivors().is_empty());
+        std::fs::remove_file(waits).expect("removed");
+        sealed.ralph(&["resume"]).expect_code(5);
+    });
+}
+
+/// A person edits the list after a run has committed it and could not push.
+fn edit_behind_a_commit(run: impl FnOnce(&Sealed)) {
+    let asked = "touch ../asked; test ! -e ../waits || sleep 60";
+    let message = json!({ "when": { "role": "message" }, "do": [
+        { "run": { "command": asked } }, { "text": "<response>Make a</response>" }
+    ] });
     let work = json!({ "do": [{ "run": { "command": "echo 1 > a.txt" } }, handoff("Wrote it.")] });
     let scm = json!({ "scm": { "command": "git", "tasks": ["commit", "push -q there main"] } });
+    let tasks = ["a", "b", "c"].map(|id| task(id, &[]));
     let sealed = repository();
     sealed.script(&json!([message, work]), &settings(scm));
-    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[]), task("b", &[])])));
+    sealed.write("plan.json", &format!("{:#}\n", plan(&tasks)));
     commit_all(&sealed);
-    // It is committed, with the list, and cannot be pushed.
-    build(&sealed, &["--task", "a"]).expect_code(5);
-    assert_statuses(&sealed, &[("a", "done"), ("b", "pending")]);
+    run(&sealed);
+    assert_statuses(&sealed, &[("a", "done"), ("b", "pending"), ("c", "pending")]);
     let there = sealed.root().join("there");
     sealed.git(&["init", "-q", "--bare", there.to_str().expect("text")]);
     sealed.git(&["remote", "add", "there", there.to_str().expect("text")]);
-    edit(&sealed, |tasks| tasks[1]["description"] = json!("Make b another way."));
+    edit(&sealed, |tasks| {
+        tasks[1]["description"] = json!("Make b another way.");
+        tasks[2]["status"] = json!("skipped");
+    });
     let ran = sealed.ralph(&["resume"]).expect_code(0);
     let said: Vec<&str> = ran.stderr.split_whitespace().collect();
     let said = said.join(" ");
     assert!(said.contains("the task list was edited: what task `b` says was changed"), "{said}");
     assert!(!said.contains("put back"), "{said}");
-    assert_statuses(&sealed, &[("a", "done"), ("b", "pending")]);
+    assert_statuses(&sealed, &[("a", "done"), ("b", "pending"), ("c", "skipped")]);
     assert_eq!(list(&sealed)["tasks"][1]["description"], "Make b another way.");
     assert_eq!(sealed.git(&["rev-parse", "there/main"]), sealed.git(&["rev-parse", "main"]));
 }
