@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::own_commits::{Cut, cut_off};
+use super::resume::deadly_git;
 use super::{assert_statuses, build, commit_all, handoff, list, plan, settings, task};
 use crate::repository;
 
@@ -120,24 +121,18 @@ fn what_ralph_wrote_itself_is_nobodys_edit() {
 #[test]
 fn what_ralph_wrote_itself_before_it_was_killed_is_nobodys_edit() {
     edit_behind_a_commit(|sealed| {
-        let waits = sealed.root().join("waits");
-        std::fs::write(&waits, "").expect("written");
-        let running = sealed.start(&["build", "--task", "a"]);
-        wait_until("the list is written", || sealed.root().join("asked").exists());
-        running.signal(Signal::KILL);
-        running.wait();
-        wait_until("nobody is left", || sealed.survivors().is_empty());
-        std::fs::remove_file(waits).expect("removed");
+        sealed.program("git", &deadly_git("cat plan.json"));
+        std::fs::write(sealed.root().join("die"), "").expect("written");
+        let died = build(sealed, &["--task", "a"]);
+        assert_eq!(died.code, None, "{}", died.stderr);
         sealed.ralph(&["resume"]).expect_code(5);
     });
 }
 
 /// A person edits the list after a run has committed it and could not push.
 fn edit_behind_a_commit(run: impl FnOnce(&Sealed)) {
-    let asked = "touch ../asked; test ! -e ../waits || sleep 60";
-    let message = json!({ "when": { "role": "message" }, "do": [
-        { "run": { "command": asked } }, { "text": "<response>Make a</response>" }
-    ] });
+    let message =
+        json!({ "when": { "role": "message" }, "do": [{ "text": "<response>Make a</response>" }] });
     let work = json!({ "do": [{ "run": { "command": "echo 1 > a.txt" } }, handoff("Wrote it.")] });
     let scm = json!({ "scm": { "command": "git", "tasks": ["commit", "push -q there main"] } });
     let tasks = ["a", "b", "c"].map(|id| task(id, &[]));

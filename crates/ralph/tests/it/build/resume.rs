@@ -55,7 +55,7 @@ fn a_run_that_ends_before_its_commit_leaves_no_task_done() {
 }
 
 /// A git that kills whoever started it, once, when a document says that something is done.
-fn deadly_git(document: &str) -> String {
+pub(super) fn deadly_git(document: &str) -> String {
     format!(
         r#"#!/bin/sh
 PATH=${{PATH#*:}}
