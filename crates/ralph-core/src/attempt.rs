@@ -9,9 +9,10 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Checkpoint, TreeId};
+use crate::gate;
 use crate::handoff::Blocked;
 use crate::ids::{IterationNumber, TaskId};
-use crate::stuck::{ErrorHash, Escalation, StuckPolicy};
+use crate::stuck::{ErrorHash, Escalation, StuckPolicy, is_error_line};
 use crate::units::{Millis, Timestamp};
 
 /// The history that joins a prompt.
@@ -245,6 +246,10 @@ pub fn record(record: Record<'_>) -> Option<String> {
         }
     }
     text.push_str("---\n");
+    let failing = gate::failing_list(&last.failing);
+    if !failing.is_empty() {
+        let _ = write!(text, "\n{failing}");
+    }
     for output in &log.outputs {
         let fence = fence_for(&output.text);
         let _ = write!(text, "\n## {}\n{fence}\n{}\n{fence}\n", output.title, output.text);
@@ -282,17 +287,29 @@ fn fence_for(text: &str) -> String {
     "`".repeat(longest.max(2) + 1)
 }
 
-/// Returns an output as it joins the record: whole, or its beginning and end.
+/// Returns an output as it joins the record: whole, or its beginning, its first error and its end.
 pub fn verbatim(text: &str) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     if lines.len() <= LONGEST_OUTPUT {
         return lines.join("\n");
     }
-    let half = LONGEST_OUTPUT / 2;
-    let cut = lines.len() - LONGEST_OUTPUT;
-    let head = lines[..half].join("\n");
-    let tail = lines[lines.len() - half..].join("\n");
-    format!("{head}\n[... {cut} lines truncated ...]\n{tail}")
+    let head = LONGEST_OUTPUT / 5;
+    let tail = lines.len() - (LONGEST_OUTPUT - head);
+    let error = lines[..tail].iter().position(|line| is_error_line(line));
+    let kept = match error.filter(|at| *at >= head) {
+        None => vec![0..head, tail..lines.len()],
+        Some(at) => vec![0..head - 1, at..at + 1, tail..lines.len()],
+    };
+    let mut shown: Vec<String> = Vec::new();
+    let mut next = 0;
+    for range in kept {
+        if range.start > next {
+            shown.push(format!("[... {} lines truncated ...]", range.start - next));
+        }
+        next = range.end;
+        shown.extend(lines[range].iter().map(|line| (*line).to_owned()));
+    }
+    shown.join("\n")
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //!
 //! Not here: running a command. That is `ralph-io`'s `gates` room.
 
+pub mod excerpt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::child::{ChildEnd, Ending, SoftLimit};
@@ -61,7 +63,7 @@ impl Gate {
             persistence: Persistence::WhenGreen,
             fail_action: FailAction::Append,
             hint: None,
-            truncate: Truncate::Head,
+            truncate: kind.default_truncation(),
             soft_limit: Millis::from_mins(5),
             hard_limit: Millis::from_mins(10),
             roles: Vec::new(),
@@ -86,6 +88,17 @@ pub enum GateKind {
     Quality,
     /// Anything else.
     Custom,
+}
+
+impl GateKind {
+    /// Returns which part of a long output is kept unless the settings choose one. Test runners
+    /// print the failure last; what else checks prints its first finding first.
+    pub fn default_truncation(self) -> Truncate {
+        match self {
+            Self::Test => Truncate::Both,
+            Self::Lint | Self::Spec | Self::Quality | Self::Custom => Truncate::Head,
+        }
+    }
 }
 
 /// What a gate runs.
@@ -268,17 +281,36 @@ pub enum GateStatus {
 pub(crate) fn failure_message(hint: Option<&str>, result: &GateResult) -> String {
     let hint = hint.map(|hint| format!("Hint: {hint}\n")).unwrap_or_default();
     let log = result.log.as_ref().map(|log| format!("Output file: {log}\n")).unwrap_or_default();
+    let failing = failing_list(&result.failing);
     let reason = result.reason.as_ref().map(|reason| match result.output.as_str() {
         "" => format!("[ralph] {reason}"),
         _ => format!("\n[ralph] {reason}"),
     });
     format!(
-        "Guardrail \"{}\" failed with exit code {}.\n{hint}{log}Output (truncated):\n{}{}",
+        "Guardrail \"{}\" failed with exit code {}.\n{hint}{log}{failing}Output (truncated):\n{}{}",
         result.command,
         result.exit_code(),
         result.output,
         reason.unwrap_or_default()
     )
+}
+
+/// With more failing than this, the first ones are enough to begin with.
+const MOST_LISTED: usize = 20;
+
+/// Returns the names of failing tests as a list under a heading; nothing where none are known.
+pub(crate) fn failing_list(names: &[String]) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("Failing tests:\n");
+    for name in names.iter().take(MOST_LISTED) {
+        text.push_str(&format!("- {name}\n"));
+    }
+    if names.len() > MOST_LISTED {
+        text.push_str(&format!("- and {} more\n", names.len() - MOST_LISTED));
+    }
+    text
 }
 
 /// Returns why a gate whose command succeeded has failed nevertheless: it is a test gate, and its
@@ -379,6 +411,24 @@ mod tests {
             Output (truncated):
         "#]]
         .assert_eq(&failure_message(None, &failed(1, "")));
+    }
+
+    #[test]
+    fn the_failure_message_lists_failing_tests_before_the_output() {
+        let result = GateResult {
+            failing: vec!["tests.test_core.T.test_triple".into()],
+            ..failed(1, "FAILED (failures=1)")
+        };
+        expect_test::expect![[r#"
+            Guardrail "make test" failed with exit code 1.
+            Output file: .ralph/guardrail_1_make_test.log
+            Failing tests:
+            - tests.test_core.T.test_triple
+            Output (truncated):
+            FAILED (failures=1)"#]]
+        .assert_eq(&failure_message(None, &result));
+        let names: Vec<String> = (0..23).map(|number| format!("t{number}")).collect();
+        assert!(failing_list(&names).ends_with("- t19\n- and 3 more\n"));
     }
 
     #[test]

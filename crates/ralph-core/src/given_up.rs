@@ -111,15 +111,16 @@ const TELLING: [&str; 12] = [
     "refused",
 ];
 
-/// Returns the first line of the outputs that says what is wrong, or else the first that is not
-/// progress.
+/// Returns the first line of the outputs that reports an error, or else one that may say what is
+/// wrong, or else the first that is not progress.
 pub(crate) fn telling_line(outputs: &[FailedOutput]) -> Option<String> {
     let lines = || outputs.iter().flat_map(|output| output.text.lines()).filter_map(meaning);
     let is_telling = |line: &&str| {
         let line = line.to_lowercase();
         TELLING.iter().any(|word| line.contains(word))
     };
-    let line = lines().find(is_telling).or_else(|| lines().next())?;
+    let error = lines().find(|line| stuck::is_error_line(line));
+    let line = error.or_else(|| lines().find(is_telling)).or_else(|| lines().next())?;
     let mut kept: String = line.chars().take(LONGEST_ERROR).collect();
     if kept.len() < line.len() {
         kept.push('…');

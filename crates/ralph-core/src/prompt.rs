@@ -20,13 +20,14 @@ use crate::ids::IterationNumber;
 use crate::judge::Feedback;
 use crate::recipe::{IterationCount, PromptPlan};
 use crate::run::PromptSize;
-use crate::text::{Excerpt, Truncate};
+use crate::text::Excerpt;
 
 /// Parts stand apart by an empty line.
 const BETWEEN: &str = "\n\n";
 
 /// When the whole prompt did not fit into the model's window, this is what each feedback may
-/// still take: enough to name what failed and where its log lies.
+/// still take at both ends: enough to name what failed and where its log lies, and for the end of
+/// the output.
 const SMALLEST_FEEDBACK: usize = 500;
 
 /// What a prompt is put together from.
@@ -53,7 +54,7 @@ pub fn assemble(plan: &PromptPlan, parts: Parts<'_>) -> String {
             match parts.size {
                 PromptSize::Full => feedback.text.clone(),
                 PromptSize::Smallest => {
-                    let mut excerpt = Excerpt::new(SMALLEST_FEEDBACK, Truncate::Head);
+                    let mut excerpt = Excerpt::with_ends(SMALLEST_FEEDBACK, SMALLEST_FEEDBACK);
                     excerpt.feed(&feedback.text);
                     excerpt.text()
                 }
@@ -156,6 +157,6 @@ mod tests {
         };
         let prompt = assemble(&plan, parts);
         assert!(prompt.starts_with(&base));
-        assert_eq!(prompt.len(), 2_000 + 2 + 500 + "... [truncated]".len());
+        assert_eq!(prompt.len(), 2_000 + 2 + 500 + "\n... [truncated]\n".len() + 500);
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! Not here: counting failures, and what follows from them.
 
+mod error_line;
 mod failing;
 mod hash;
 mod noise;
 mod volatile;
 
+pub use error_line::is_error_line;
 pub use failing::FailingChecks;
 pub use hash::{ErrorHash, ErrorHasher};
 pub(crate) use noise::bearing;

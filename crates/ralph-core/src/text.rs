@@ -19,7 +19,8 @@ pub enum Truncate {
     Head,
     /// The end, where test runners put the failure.
     Tail,
-    /// Half of each.
+    /// A fifth of the beginning and the rest of the end, so that neither the first error nor the
+    /// summary is lost.
     Both,
 }
 
@@ -42,11 +43,15 @@ pub struct Excerpt {
 impl Excerpt {
     /// Returns an empty excerpt that keeps `limit` characters of the chosen part.
     pub fn new(limit: usize, part: Truncate) -> Self {
-        let (head_limit, tail_limit) = match part {
-            Truncate::Head => (limit, 0),
-            Truncate::Tail => (0, limit),
-            Truncate::Both => (limit - limit / 2, limit / 2),
-        };
+        match part {
+            Truncate::Head => Self::with_ends(limit, 0),
+            Truncate::Tail => Self::with_ends(0, limit),
+            Truncate::Both => Self::with_ends(limit / 5, limit - limit / 5),
+        }
+    }
+
+    /// Returns an empty excerpt that keeps so many characters of the beginning and of the end.
+    pub fn with_ends(head_limit: usize, tail_limit: usize) -> Self {
         Self {
             head_limit,
             tail_limit,
@@ -57,9 +62,9 @@ impl Excerpt {
         }
     }
 
-    /// Returns an empty excerpt that keeps the beginning and the end.
+    /// Returns an empty excerpt that keeps as much of the beginning as of the end.
     pub fn both(limit: usize) -> Self {
-        Self::new(limit, Truncate::Both)
+        Self::with_ends(limit - limit / 2, limit / 2)
     }
 
     /// Takes in the next piece.
@@ -94,6 +99,11 @@ impl Excerpt {
     /// Returns whether something was left out.
     pub fn is_cut(&self) -> bool {
         self.is_dropped || self.last_part().len() < self.tail.len()
+    }
+
+    /// Returns the beginning and the end, if something between them was left out.
+    pub(crate) fn cut_ends(&self) -> Option<(&str, &str)> {
+        self.is_cut().then(|| (self.head.as_str(), self.last_part()))
     }
 
     /// Returns what was kept, with the mark only where something is missing.
@@ -262,7 +272,7 @@ mod tests {
         check("äöüß", 4, Truncate::Head, "äöüß");
         check("äöüßé", 4, Truncate::Head, "äöüß... [truncated]");
         check("äöüßé", 2, Truncate::Tail, "... [truncated]\nßé");
-        check("123456789", 4, Truncate::Both, "12\n... [truncated]\n89");
+        check("123456789", 5, Truncate::Both, "1\n... [truncated]\n6789");
         check("1234", 4, Truncate::Both, "1234");
         check("", 4, Truncate::Tail, "");
         check("abc", 0, Truncate::Head, "... [truncated]");
@@ -284,7 +294,7 @@ mod tests {
                 let (head, tail) = match part {
                     Truncate::Head => (limit, 0),
                     Truncate::Tail => (0, limit),
-                    Truncate::Both => (limit - limit / 2, limit / 2),
+                    Truncate::Both => (limit / 5, limit - limit / 5),
                 };
                 let expect: String = if whole.len() <= limit {
                     whole.iter().collect()

@@ -8,6 +8,7 @@ use ralph_core::claim::Claim;
 use ralph_core::gate::{GateResult, GateStatus};
 use ralph_core::ids::Role;
 use ralph_core::judge::{Judgement, Verdict};
+use ralph_core::recipe::Recipe;
 use ralph_core::report;
 use ralph_core::review::{ReviewPolicy, ReviewVerdict};
 use ralph_core::run::RunState;
@@ -99,7 +100,7 @@ pub(crate) fn begun<W: Write>(page: &mut Page<W>, state: &RunState) {
 }
 
 /// Tells what a gate said before any work.
-pub(crate) fn baseline_checked<W: Write>(page: &mut Page<W>, result: &GateResult) {
+pub(crate) fn baseline_checked<W: Write>(page: &mut Page<W>, result: &GateResult, recipe: &Recipe) {
     let gate = words(page, &result.gate);
     match result.status {
         GateStatus::Passed | GateStatus::Cached => {
@@ -107,7 +108,7 @@ pub(crate) fn baseline_checked<W: Write>(page: &mut Page<W>, result: &GateResult
         }
         GateStatus::Failed => {
             page.say(Mark::Warn, Paint::Warn, &format!("Gate {gate}: broken before any work"));
-            gate_output(page, result);
+            gate_output(page, result, recipe);
         }
     }
 }

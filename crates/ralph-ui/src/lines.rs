@@ -16,6 +16,7 @@ use ralph_core::ports::Activity;
 use ralph_core::reading::Reply;
 use ralph_core::recipe::{AgentKind, Completion, Origin, Recipe};
 use ralph_core::run::{Asking, Iteration, RunState};
+use ralph_core::text::Truncate;
 use ralph_core::units::Millis;
 
 use crate::board;
@@ -92,7 +93,9 @@ impl Lines {
                 page.gap();
                 page.add(0, Paint::Strong, "Baseline: the gates before any work");
             }
-            Event::BaselineChecked { result } => board::baseline_checked(page, result),
+            Event::BaselineChecked { result } => {
+                board::baseline_checked(page, result, &state.recipe);
+            }
             Event::TasksWritten | Event::Observed { .. } => {}
             Event::PlanSeen { look } => plan_seen(page, look, state),
             Event::Claimed { claim } => board::claimed(page, claim),
@@ -353,12 +356,12 @@ fn gate_checked<W: Write>(page: &mut Page<W>, result: &GateResult, recipe: &Reci
                 .map(|gate| format!("; fail action {}", gate.fail_action.name()))
                 .unwrap_or_default();
             page.say(Mark::Fail, Paint::Bad, &format!("Gate {gate}: failed{ending}{action}"));
-            gate_output(page, result);
+            gate_output(page, result, recipe);
         }
         (GateStatus::Failed, Severity::Soft) => {
             let text = format!("Gate {gate}: failed{ending}; soft, so the work may be kept");
             page.say(Mark::Warn, Paint::Warn, &text);
-            gate_output(page, result);
+            gate_output(page, result, recipe);
         }
     }
     if let Some(end) = &result.end {
@@ -366,13 +369,36 @@ fn gate_checked<W: Write>(page: &mut Page<W>, result: &GateResult, recipe: &Reci
     }
 }
 
-pub(crate) fn gate_output<W: Write>(page: &mut Page<W>, result: &GateResult) {
-    for line in stream::excerpt(page.style(), &safe::harmless(&result.output)) {
+/// Shows why a gate failed: the tests that it names, and the part of its output that its setting
+/// keeps.
+pub(crate) fn gate_output<W: Write>(page: &mut Page<W>, result: &GateResult, recipe: &Recipe) {
+    if !result.failing.is_empty() {
+        let names = words(page, &shown_names(&result.failing));
+        page.add(2, Paint::None, &format!("failing: {names}"));
+    }
+    let output = safe::harmless(&result.output);
+    let gate = recipe.gates.iter().find(|gate| gate.name == result.gate);
+    let lines = match gate.map(|gate| gate.truncate) {
+        Some(Truncate::Tail | Truncate::Both) => stream::excerpt_end(page.style(), &output),
+        Some(Truncate::Head) | None => stream::excerpt(page.style(), &output),
+    };
+    for line in lines {
         page.line(&line);
     }
     if let Some(log) = &result.log {
         let log = words(page, log);
         page.add(2, Paint::None, &format!("output: {log}"));
+    }
+}
+
+/// Names of failing tests that fit on a line or two of a terminal.
+const SHOWN_NAMES: usize = 3;
+
+fn shown_names(names: &[String]) -> String {
+    let shown = names.iter().take(SHOWN_NAMES).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(SHOWN_NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 

@@ -11,6 +11,7 @@ use ralph_core::reading::{
     AgentEvent, RateLimitStatus, Reply, ResultStatus, Speaker, TextForm, TodoItem, TodoState,
     ToolOutcome, Usage,
 };
+use ralph_core::stuck::is_error_line;
 use ralph_core::units::Timestamp;
 
 use crate::page::Page;
@@ -431,30 +432,71 @@ pub(crate) fn tokens(usage: Usage) -> String {
 
 /// Returns the first lines of an output behind their mark, within the limits of the style.
 pub(crate) fn excerpt(style: &Style, output: &str) -> Vec<String> {
-    let more = style.mark(Mark::More);
-    let lines = output.lines().skip_while(|line| line.trim().is_empty());
-    let total = output.trim().lines().count();
+    let lines: Vec<&str> =
+        output.trim_end().lines().skip_while(|it| it.trim().is_empty()).collect();
+    let mut room = style.max_output_chars;
+    let first = &lines[..style.max_output_lines.min(lines.len())];
+    let mut shown = cut_lines(style, first.iter().copied(), &mut room);
+    let left = lines.len() - shown.len();
+    shown.extend(more_lines(style, left));
+    mark_output(style, &shown)
+}
+
+/// Returns the last lines of an output behind their mark, within the limits of the style, and the
+/// first error in front of them where it would not be seen.
+pub(crate) fn excerpt_end(style: &Style, output: &str) -> Vec<String> {
+    let lines: Vec<&str> =
+        output.trim_end().lines().skip_while(|it| it.trim().is_empty()).collect();
+    let most = style.max_output_lines;
+    let start = lines.len().saturating_sub(most);
+    let error = lines[..start].iter().copied().find(|line| is_error_line(line));
     let mut room = style.max_output_chars;
     let mut shown = Vec::new();
-    for line in lines.take(style.max_output_lines.min(total)) {
-        if room == 0 {
+    if let Some(error) = error.filter(|_| most > 1) {
+        shown = cut_lines(style, std::iter::once(error), &mut room);
+    }
+    let tail = &lines[(start + shown.len()).min(lines.len())..];
+    let mut end = cut_lines(style, tail.iter().rev().copied(), &mut room);
+    end.reverse();
+    let left = lines.len() - shown.len() - end.len();
+    shown.extend(more_lines(style, left));
+    shown.extend(end);
+    mark_output(style, &shown)
+}
+
+/// Returns lines until they have used up the room, the last one cut to it.
+fn cut_lines<'a>(
+    style: &Style,
+    lines: impl Iterator<Item = &'a str>,
+    room: &mut usize,
+) -> Vec<String> {
+    let more = style.mark(Mark::More);
+    let mut shown = Vec::new();
+    for line in lines {
+        if *room == 0 {
             break;
         }
         let line = line.trim_end();
-        let kept = safe::cut(line, room);
-        room = room.saturating_sub(line.chars().count().max(1));
+        let kept = safe::cut(line, *room);
+        *room = room.saturating_sub(line.chars().count().max(1));
         let cut = if kept.len() < line.len() { more } else { "" };
         shown.push(format!("{kept}{cut}"));
     }
-    if shown.len() < total && style.max_output_lines > 0 {
-        let left = total - shown.len();
-        shown.push(format!("{more} {} more line{}", thousands(left as u64), plural(left)));
-    }
+    shown
+}
+
+fn more_lines(style: &Style, left: usize) -> Option<String> {
+    let more = style.mark(Mark::More);
+    (left > 0 && style.max_output_lines > 0)
+        .then(|| format!("{more} {} more line{}", thousands(left as u64), plural(left)))
+}
+
+fn mark_output(style: &Style, lines: &[String]) -> Vec<String> {
     let sign = style.mark(Mark::Output);
     let place = |(at, line): (usize, &String)| {
         format!("  {}  {}", if at == 0 { sign } else { " " }, style.paint(Paint::Dim, line))
     };
-    shown.iter().enumerate().map(place).collect()
+    lines.iter().enumerate().map(place).collect()
 }
 
 /// Returns `45 lines, 1234 chars`.

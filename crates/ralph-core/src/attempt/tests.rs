@@ -164,7 +164,14 @@ fn long_outputs_keep_both_ends() {
     let long: Vec<String> = (1..=130).map(|line| line.to_string()).collect();
     let cut = verbatim(&long.join("\n"));
     assert!(cut.starts_with("1\n2\n") && cut.ends_with("129\n130"), "{cut}");
-    assert!(cut.contains("\n50\n[... 30 lines truncated ...]\n81\n"), "{cut}");
+    assert!(cut.contains("\n20\n[... 30 lines truncated ...]\n51\n"), "{cut}");
+    let mut long: Vec<String> = (1..=1000).map(|line| line.to_string()).collect();
+    long[499] = "Error: 500".to_owned();
+    let cut = verbatim(&long.join("\n"));
+    let middle =
+        "\n19\n[... 480 lines truncated ...]\nError: 500\n[... 420 lines truncated ...]\n921\n";
+    assert!(cut.contains(middle), "{cut}");
+    assert_eq!(cut.lines().count(), 102);
     assert_eq!(verbatim("a\nb\n\n"), "a\nb");
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::Latest;
 use crate::event::{Checkpoint, Landed, Recorded, TreeId};
+use crate::gate::excerpt::excerpt_output;
 use crate::gate::{GateResult, GateStatus};
 use crate::ids::{IterationNumber, Role, TaskId};
 use crate::judge::Verdict;
@@ -312,7 +313,10 @@ fn failed_gate(result: &GateResult) -> FailedGate {
         name: result.gate.clone(),
         exit_code: result.exit_code(),
         ran: result.end.as_ref().map_or(Millis::ZERO, |end| end.ran),
-        output: bounded(&format!("{}{}", result.output, reason.unwrap_or_default())),
+        output: excerpt_output(
+            &format!("{}{}", result.output, reason.unwrap_or_default()),
+            LONGEST_WORDS,
+        ),
         log: result.log.clone(),
     }
 }

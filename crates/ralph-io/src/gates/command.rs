@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_core::child::{ChildEnd, Ending, Limit};
+use ralph_core::gate::excerpt::OutputExcerpt;
 use ralph_core::gate::{Gate, GateResult, GateStatus, empty_run, log_name};
 use ralph_core::ports::{GateOrder, Gates};
 use ralph_core::stuck::{ErrorHasher, FailingChecks};
-use ralph_core::text::Excerpt;
 use ralph_core::units::Millis;
 use ralph_core::vacuous::TestCount;
 
@@ -117,7 +117,7 @@ impl Gates for CommandGates {
             log: self.open_log(&name),
             mask: self.masker.stream(),
             plain: Plain::default(),
-            excerpt: Excerpt::new(order.output_chars, gate.truncate),
+            excerpt: OutputExcerpt::new(order.output_chars, gate.truncate),
             hasher: ErrorHasher::in_directory(&gate.name, &self.layout.project().to_string_lossy()),
             failing: FailingChecks::default(),
             count: TestCount::default(),
@@ -177,7 +177,7 @@ struct Output {
     log: io::Result<Log>,
     mask: MaskStream,
     plain: Plain,
-    excerpt: Excerpt,
+    excerpt: OutputExcerpt,
     hasher: ErrorHasher,
     failing: FailingChecks,
     count: TestCount,

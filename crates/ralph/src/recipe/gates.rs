@@ -30,6 +30,7 @@ pub(super) fn gates(loaded: &Loaded, own: &[String]) -> Result<Vec<Gate>, Compla
         Ok(Gate {
             fail_action: fail_action(guardrail.fail_action),
             hint: guardrail.hint.clone().filter(|hint| !hint.is_empty()),
+            truncate: Truncate::Head,
             ..hard(&guardrail.command)
         })
     });
@@ -89,9 +90,10 @@ fn gate(loaded: &Loaded, set: &gates_in::Gate) -> Result<Gate, Complaint> {
         fail_action: fail_action(set.fail_action),
         hint: set.hint.clone().filter(|hint| !hint.is_empty()),
         truncate: match set.truncate {
-            gates_in::Truncate::Head => Truncate::Head,
-            gates_in::Truncate::Tail => Truncate::Tail,
-            gates_in::Truncate::Both => Truncate::Both,
+            None => gate_kind(set.kind).default_truncation(),
+            Some(gates_in::Truncate::Head) => Truncate::Head,
+            Some(gates_in::Truncate::Tail) => Truncate::Tail,
+            Some(gates_in::Truncate::Both) => Truncate::Both,
         },
         soft_limit: set.soft_timeout.map_or(limits.soft.0, |span| span.0).times(factor),
         hard_limit: set.hard_timeout.map_or(limits.hard.0, |span| span.0).times(factor),

@@ -206,7 +206,7 @@ fn a_project_gets_a_first_specification_and_the_gates_that_were_found() {
           "$schema": "./schema.json",
           "workflow": "specs",
           "gates": [
-            { "kind": "test", "command": "npm run test", "truncate": "tail" },
+            { "kind": "test", "command": "npm run test" },
             { "kind": "lint", "command": "npm run lint" }
           ]
         }
@@ -256,7 +256,7 @@ fn specifications_are_where_the_settings_say() {
     for line in [
         "wrote   docs/specs/overview.md\n",
         "Set \"workflow\": \"specs\" in .ralph/settings.json.\n",
-        "\"gates\": [{ \"kind\": \"test\", \"command\": \"make test\", \"truncate\": \"tail\" }]\n",
+        "\"gates\": [{ \"kind\": \"test\", \"command\": \"make test\" }]\n",
         "git init && git add docs/specs .ralph",
     ] {
         assert!(end.stdout.contains(line), "{}", end.stdout);
@@ -341,7 +341,7 @@ fn yes_takes_what_is_found_and_says_where() {
           "workflow": "prompt",
           "agent": { "command": "codex" },
           "gates": [
-            { "kind": "test", "command": "cd backend && cargo test", "truncate": "tail" }
+            { "kind": "test", "command": "cd backend && cargo test" }
           ]
         }
     "#]]

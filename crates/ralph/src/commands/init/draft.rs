@@ -3,7 +3,6 @@
 //! Not here: where the values come from.
 
 use ralph_core::checks::Found;
-use ralph_core::gate::GateKind;
 use serde_json::{Value, json};
 
 use crate::cli::WorkflowChoice;
@@ -63,17 +62,13 @@ impl Draft {
 /// Returns a gate as settings write it.
 pub(super) fn gate_text(gate: &Found) -> String {
     let command = json!(gate.command);
-    // Test runners put the failure last.
-    let truncate = match gate.kind {
-        GateKind::Test => ", \"truncate\": \"tail\"",
-        GateKind::Lint | GateKind::Spec | GateKind::Quality | GateKind::Custom => "",
-    };
-    format!("{{ \"kind\": {}, \"command\": {command}{truncate} }}", json!(gate.kind))
+    format!("{{ \"kind\": {}, \"command\": {command} }}", json!(gate.kind))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ralph_core::gate::GateKind;
 
     #[test]
     fn settings_are_written_in_the_order_of_their_making() {
@@ -100,7 +95,7 @@ mod tests {
     "command": "git"
   },
   "gates": [
-    { "kind": "test", "command": "make \"test\"", "truncate": "tail" },
+    { "kind": "test", "command": "make \"test\"" },
     { "kind": "lint", "command": "make lint" }
   ]
 }

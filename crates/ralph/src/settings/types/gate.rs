@@ -50,8 +50,8 @@ pub(crate) struct Gate {
     pub(crate) fail_action: FailAction,
     /// Guidance for the agent when it fails.
     pub(crate) hint: Option<String>,
-    /// Which part of its output is kept in the prompt.
-    pub(crate) truncate: Truncate,
+    /// Which part of its output is kept in the prompt. Not set: `both` for tests, else `head`.
+    pub(crate) truncate: Option<Truncate>,
     /// After this time it is warned about. Not set: the one of `timeouts`.
     pub(crate) soft_timeout: Option<Span>,
     /// After this time it is ended and has failed. Not set: the one of `timeouts`.
@@ -75,7 +75,7 @@ impl Default for Gate {
             always: false,
             fail_action: FailAction::default(),
             hint: None,
-            truncate: Truncate::default(),
+            truncate: None,
             soft_timeout: None,
             hard_timeout: None,
             when: When::default(),
@@ -123,15 +123,15 @@ pub(crate) struct When {
 }
 
 /// Which part of a gate's output is kept in the prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Truncate {
     /// The beginning.
-    #[default]
     Head,
-    /// The end, where test runners put the failure.
+    /// The end.
     Tail,
-    /// Half of each.
+    /// The first lines, the first error and, most of all, the end, where test runners put the
+    /// failure.
     Both,
 }
 

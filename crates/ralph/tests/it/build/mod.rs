@@ -6,6 +6,7 @@ mod gates;
 mod keeper;
 mod lists;
 mod meddling;
+mod outputs;
 mod own_commits;
 mod own_edits;
 mod prompts;
