@@ -172,6 +172,21 @@ impl Feedback {
 /// Judges the open iteration. Nothing while its question is still open, unless a person wants its
 /// task to be left out.
 pub fn judge(state: &RunState, current: &Iteration) -> Option<Judgement> {
+    let mut judgement = judge_role(state, current)?;
+    if !current.removed.is_empty() {
+        // Where it is kept is for people.
+        let names = current.removed.iter().map(|text| text.split(" (kept").next().unwrap_or(text));
+        judgement.feedback.push(Feedback::after(format!(
+            "The previous iteration created files that agents may not create in this project, \
+             because other programs run or load them by themselves. They were removed; do not \
+             create them again, and say so if the task cannot be done without them:\n- {}",
+            names.collect::<Vec<_>>().join("\n- ")
+        )));
+    }
+    Some(judgement)
+}
+
+fn judge_role(state: &RunState, current: &Iteration) -> Option<Judgement> {
     if let Some(skip) = current.task.as_ref().and_then(|task| state.control.skip_of(task)) {
         return Some(skipped(state, current, skip));
     }

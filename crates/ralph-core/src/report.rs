@@ -30,6 +30,10 @@ use crate::units::{Millis, Timestamp};
 /// What warnings about the network of a sandbox begin with.
 pub const REFUSED_CONNECTION: &str = "the sandbox's network: ";
 
+/// How a warning begins that names something which a child in the sandbox created, may not create,
+/// and which was therefore removed.
+pub const REMOVED_NAME: &str = "not allowed in the sandbox, removed: ";
+
 /// The account of a run so far.
 #[derive(Debug, Clone, Default)]
 pub struct Report {

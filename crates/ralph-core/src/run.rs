@@ -30,6 +30,7 @@ use crate::outcome::Outcome;
 use crate::planted::{MOST_PLANTED, Planted};
 use crate::reading::{Reply, Usage};
 use crate::recipe::{CommitPolicy, Recipe};
+use crate::report::REMOVED_NAME;
 use crate::review;
 use crate::settle;
 use crate::task::Task;
@@ -274,7 +275,7 @@ impl RunState {
             Event::Wished { .. } | Event::Paused | Event::TaskSkipped { .. } => {
                 self.controlled(recorded);
             }
-            Event::Warned { .. } => self.totals.warnings += 1,
+            Event::Warned { text } => self.warned(text),
             Event::IterationEnded { .. } => self.close(recorded.at),
             Event::RunEnded { outcome, left } => {
                 (self.outcome, self.left) = (Some(outcome.clone()), left.clone());
@@ -294,6 +295,15 @@ impl RunState {
             }
         }
         Ok(())
+    }
+
+    /// Counts a warning, and notes for the next prompt what was removed after a call.
+    fn warned(&mut self, text: &str) {
+        self.totals.warnings += 1;
+        if let (Some(current), Some(removed)) = (&mut self.current, text.strip_prefix(REMOVED_NAME))
+        {
+            current.removed.push(removed.to_owned());
+        }
     }
 
     /// Counts a wait that is over with this event. One that a crash cut short is not counted:

@@ -113,7 +113,7 @@ impl Room {
 
     /// Clears up after a call, and returns what people should know of it.
     pub(crate) fn leave(self) -> Vec<String> {
-        self.confined.launcher.clear();
+        let removed = self.confined.launcher.clear();
         let refused = self.confined.proxy.as_ref().map(Proxy::refusals).unwrap_or_default();
         let refused = refused.into_iter().map(|refusal| {
             let remedy = refusal.reason.remedy(&refusal.host, refusal.port);
@@ -121,6 +121,7 @@ impl Room {
             format!("{REFUSED_CONNECTION}{refusal}{}", remedy.unwrap_or_default())
         });
         let notices = self.prepared.return_credentials();
-        refused.chain(notices.iter().map(ToString::to_string)).collect()
+        let removed = removed.iter().map(ToString::to_string);
+        removed.chain(refused).chain(notices.iter().map(ToString::to_string)).collect()
     }
 }

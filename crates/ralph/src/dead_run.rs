@@ -14,6 +14,7 @@ use ralph_core::run::RunState;
 use ralph_io::clock;
 use ralph_io::git::{Git, Repository};
 use ralph_io::process::Watch;
+use ralph_io::sandbox;
 
 use ralph_io::store::{self, Journal, Layout, Lock, RunDir, journal, runs};
 
@@ -36,12 +37,14 @@ pub(crate) fn put_right(project: &Project, loaded: &Loaded) -> Result<Vec<String
     if state.outcome.is_some() || state.project != project.directory {
         return Ok(Vec::new());
     }
-    let mut remarks = Vec::new();
+    let run = layout.run(&last.id);
+    let removed = sandbox::remove_appeared(run.path(), layout.state(), &project.directory);
+    let mut remarks: Vec<String> = removed.iter().map(ToString::to_string).collect();
     let mut facts = Vec::new();
     let mut left = None;
     if let Some(repository) = repository {
         let files = layout.run(&last.id);
-        remarks = free_locks(&repository, &files);
+        remarks.extend(free_locks(&repository, &files));
         facts.extend(commit_that_was_made(repository.clone(), &layout, &mut state)?);
         left = left_by(&repository, &files, &state)?;
     }

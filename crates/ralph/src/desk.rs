@@ -40,8 +40,8 @@ use crate::recipe::{self, SPECS_DIR};
 use crate::recording;
 use crate::screen::{self, Screen};
 use crate::session::{self, Incomplete};
-use crate::settings::Loaded;
 use crate::settings::types::sections::LogLevel;
+use crate::settings::{self, Loaded};
 
 /// A terminal that has stopped reading is not waited for longer than this at the end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -138,6 +138,8 @@ impl Desk {
             LockError::Busy(_) => Complaint::new(ExitStatus::Busy, error.to_string()),
             LockError::Refused { .. } => Complaint::of(ExitStatus::BadInput, &error),
         })?;
+        settings::record_local_settings(layout.project(), layout.state())
+            .map_err(|error| cannot("write ralph's state", error))?;
         layout.prepare_project().map_err(|error| complain_of_layout(&error))?;
         let loading =
             loaded.files.iter().map(|path| format!("Loading settings from {}", path.display()));

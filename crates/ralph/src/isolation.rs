@@ -146,9 +146,9 @@ impl Isolation {
     }
 
     /// Removes what a run left that was killed.
-    pub(crate) fn sweep(&self, watch: &Watch) {
+    pub(crate) fn sweep(&mut self, watch: &Watch) {
         if let Some(cage) = &self.cage {
-            cage.clear();
+            self.warnings.extend(cage.clear().iter().map(ToString::to_string));
             cage.sweep(watch);
         }
     }

@@ -18,12 +18,13 @@ use ralph_core::prompt::run::RunPrompt;
 use ralph_core::recipe::{AgentChoice, AgentKind, Origin, Recipe};
 use ralph_io::git::{Discovery, Repository};
 use ralph_io::process::{self, Limits, Spawn, Stdin, Watch};
+use ralph_io::store::Lock;
 use ralph_io::store::files::read_prompt;
 use ralph_io::store::layout::{self, Layout, LayoutError};
 
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
-use crate::settings::{self, Files, FlagValue, Loaded, Loosening, Sources};
+use crate::settings::{self, Files, FlagValue, Loaded, LocalSettings, Loosening, Sources};
 use crate::trust::{Subject, Trust};
 
 /// A project directory.
@@ -109,19 +110,43 @@ impl Project {
         env: Vec<(OsString, OsString)>,
     ) -> Result<Loaded, Complaint> {
         let config = config.map(|path| self.directory.join(path));
-        let files = Files { user, project: &self.directory, config: config.as_deref() };
-        settings::read_sources(files)
-            .and_then(|mut sources| {
+        let files =
+            |local| Files { user, project: &self.directory, config: config.as_deref(), local };
+        let load = |local, flags: Vec<FlagValue>| {
+            settings::read_sources(files(local)).and_then(|mut sources| {
                 sources.flags = flags;
-                settings::load(sources.with_environment(env))
+                settings::load(sources.with_environment(env.clone()))
             })
-            .map_err(|error| {
-                let mistakes = self.seen_from_here(&error.to_string());
-                Complaint::input(match error.problems.len() {
-                    1 => format!("there is a mistake in the settings:\n{mistakes}"),
-                    count => format!("there are {count} mistakes in the settings:\n{mistakes}"),
-                })
+        };
+        let mut local = LocalSettings::InProject;
+        if settings::local_file(&self.directory).symlink_metadata().is_ok() {
+            let without = load(LocalSettings::Recorded(None), Vec::new());
+            local = self.local_settings_now(without.ok().as_ref());
+        }
+        load(local, flags).map_err(|error| {
+            let mistakes = self.seen_from_here(&error.to_string());
+            Complaint::input(match error.problems.len() {
+                1 => format!("there is a mistake in the settings:\n{mistakes}"),
+                count => format!("there are {count} mistakes in the settings:\n{mistakes}"),
             })
+        })
+    }
+
+    /// Returns where the local settings come from: while a run is active, from what it began with.
+    fn local_settings_now(&self, without: Option<&Loaded>) -> LocalSettings {
+        let stated = without.and_then(|loaded| loaded.settings.state_dir.as_ref());
+        let stated = stated.map(|path| self.directory.join(path));
+        let Ok(root) = layout::state_root(stated.as_deref(), |name| env::var_os(name)) else {
+            return LocalSettings::InProject;
+        };
+        let mut above = self.directory.ancestors();
+        let top = above.find(|it| it.join(".git").exists()).unwrap_or(&self.directory);
+        match Layout::locate(&self.directory, top, &root) {
+            Ok(layout) if Lock::look(layout.state()).is_some() => {
+                settings::recorded_local_settings(layout.state())
+            }
+            Ok(_) | Err(_) => LocalSettings::InProject,
+        }
     }
 
     /// Returns the file of the user's own settings, whether it is there or not.

@@ -182,7 +182,7 @@ pub(crate) fn resume(
     let equipped = remembering::with_servers(project, &desk.layout.run(run), equipped)?;
     let changed = (equipped != state.recipe).then_some(equipped);
     let recipe = changed.as_ref().unwrap_or(&state.recipe);
-    let isolation = isolate(&desk, project, loaded, run, recipe, chosen)?;
+    let mut isolation = isolate(&desk, project, loaded, run, recipe, chosen)?;
     isolation.sweep(&desk.watch);
     canary::sings(&desk, recipe)?;
     desk.repository_is_there(recipe)?;

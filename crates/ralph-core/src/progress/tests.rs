@@ -98,6 +98,7 @@ fn iteration(role: Role, verdict: Verdict, handoff: Option<Handoff>) -> Iteratio
         checkpoint: None,
         asks: 1,
         work: Asking::default(),
+        removed: Vec::new(),
         observed: None,
         claim: None,
         plan: None,

@@ -45,6 +45,9 @@ pub struct Iteration {
     /// What the agent made of the plan, once that was looked at.
     #[serde(default)]
     pub plan: Option<PlanLook>,
+    /// What the agent created, may not create, and what was removed after its call.
+    #[serde(default)]
+    pub removed: Vec<String>,
     /// What the agent left, once it was looked at.
     pub observed: Option<Observed>,
     /// The question of the gate that an agent is being asked for.
@@ -92,6 +95,7 @@ impl Iteration {
             work: Asking::default(),
             claim: None,
             plan: None,
+            removed: Vec::new(),
             observed: None,
             gate: Asking::default(),
             gates: Vec::new(),

@@ -148,9 +148,12 @@ impl Gates for CommandGates {
             }
             Err(reason) => ChildEnd::by(Ending::NotStarted { reason }),
         };
-        self.launcher.clear();
+        let removed = self.launcher.clear();
         let log: PathBuf = Path::new(PROJECT_DIRECTORY).join(name);
         output.hear_rest();
+        for removed in &removed {
+            output.conclude(Some(&format!("[ralph] {removed}")));
+        }
         let is_success = end.ending.is_success();
         let reason = if is_success { empty_run(gate, &output.count.seen()) } else { None };
         let is_failed = !is_success || reason.is_some();

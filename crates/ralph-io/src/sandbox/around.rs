@@ -18,7 +18,6 @@ use super::boundary::Boundary;
 use super::plan::Plan;
 use super::sbx::{Vm, VmNote};
 use super::seatbelt::{self, Exit};
-use super::stubs::Stubs;
 use super::trouble::Trouble;
 use crate::process::{Limits, Spawn, Stdin};
 
@@ -37,13 +36,7 @@ pub(super) fn run_in_vm(
 
 /// Runs a program behind a profile of macOS's.
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "it is macOS's"))]
-pub(super) fn run_behind_profile(
-    plan: &Plan,
-    file: &Path,
-    words: &[OsString],
-) -> Result<ExitCode, Trouble> {
-    let stubs = Stubs::make(&plan.cell.mounts, &file.with_extension("stubs"))
-        .map_err(Trouble::with("keep names free in the project"))?;
+pub(super) fn run_behind_profile(plan: &Plan, words: &[OsString]) -> Result<ExitCode, Trouble> {
     let boundary = Boundary::of(&plan.cell, &plan.project, plan.home.as_deref());
     let exit = match &plan.cell.network {
         Network::None | Network::Host => None,
@@ -52,9 +45,7 @@ pub(super) fn run_behind_profile(
         }
     };
     let spawn = Spawn { program: plan.program.clone().into(), ..child(plan, words) };
-    let status = follow(seatbelt::launch(spawn, &boundary, exit));
-    stubs.remove();
-    status.map(alike)
+    follow(seatbelt::launch(spawn, &boundary, exit)).map(alike)
 }
 
 /// Returns the child as it was described: this process was given its environment.

@@ -19,6 +19,9 @@ pub struct Boundary {
     /// Places that are not as the rest. None lies in a later one, and no two are the same: engines
     /// sort them by their paths.
     pub places: Vec<Place>,
+    /// Names that it may not create. Only a backend that can refuse a name that does not exist has a
+    /// use for them; what appears there is removed after the call.
+    pub absent: Vec<PathBuf>,
     /// Its network.
     pub network: NetworkMode,
     /// What it may use.
@@ -63,9 +66,7 @@ impl Boundary {
                 Mount::Hidden { path } if path.is_dir() => Place::HiddenDirectory(path.clone()),
                 Mount::Hidden { path } if path.exists() => Place::HiddenFile(path.clone()),
                 Mount::Hidden { .. } => continue,
-                Mount::Shown { path } | Mount::Protected { path } | Mount::Vacant { path, .. } => {
-                    Place::ReadOnly(path.clone())
-                }
+                Mount::Shown { path } | Mount::Protected { path } => Place::ReadOnly(path.clone()),
                 Mount::Writable { path } | Mount::Pinned { path } => Place::Writable(path.clone()),
             };
             // In a cell, a later place covers the earlier ones that lie in it.
@@ -81,6 +82,7 @@ impl Boundary {
             project: project.to_owned(),
             home: home.map(Path::to_owned),
             places,
+            absent: cell.absent.iter().map(|name| name.path.clone()).collect(),
             network,
             bounds: cell.bounds,
         }
@@ -106,6 +108,7 @@ pub(super) fn example() -> Boundary {
             Place::ReadOnly("/home/ann/.local/state/ralph/run/mcp.json".into()),
             Place::Writable("/home/ann/.local/state/ralph/agent/claude".into()),
         ],
+        absent: vec!["/home/ann/my project/.envrc".into()],
         network: NetworkMode::Proxy,
         bounds,
     }
@@ -146,7 +149,7 @@ pub(super) fn shown(spawn: &crate::process::Spawn) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Stub;
+    use super::super::AbsentName;
     use super::*;
 
     #[test]
@@ -165,18 +168,19 @@ mod tests {
                 Mount::Writable { path: at("p") },
                 Mount::Pinned { path: at("p/docs") },
                 Mount::Protected { path: at("p/.git") },
-                Mount::Vacant { path: at("p/.envrc"), stub: Stub::Directory },
                 Mount::Shown { path: at("p/hidden/deep") },
                 Mount::Hidden { path: at("p/hidden") },
                 Mount::Hidden { path: at("p/secret") },
                 Mount::Hidden { path: at("p/absent") },
             ],
+            absent: vec![AbsentName { path: at("p/.envrc"), above: at("p") }],
             network: Network::None,
             unix_sockets: ralph_core::sandbox::UnixSockets::Deny,
             bounds: example().bounds,
             notes: Vec::new(),
         };
         let boundary = Boundary::of(&cell, &at("p"), None);
+        assert_eq!(boundary.absent, [at("p/.envrc")]);
         assert_eq!(
             boundary.places,
             [
@@ -184,7 +188,6 @@ mod tests {
                 Place::Writable(at("p")),
                 Place::Writable(at("p/docs")),
                 Place::ReadOnly(at("p/.git")),
-                Place::ReadOnly(at("p/.envrc")),
                 Place::HiddenDirectory(at("p/hidden")),
                 Place::HiddenFile(at("p/secret")),
             ]

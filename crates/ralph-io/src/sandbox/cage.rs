@@ -13,12 +13,13 @@ use ralph_core::child::{Ending, NotStarted};
 use ralph_core::sandbox::{Backend, Policy};
 use serde::{Deserialize, Serialize};
 
+use super::absent::{self, RemovedName};
 use super::container::{self, Container};
 use super::furnish::{FurnishError, Ground, Places, Rest, Tenant, furnish};
 use super::plan::Plan;
 use super::proxy::{PORT_INSIDE, proxy_variables};
 use super::sbx::{self, Afterwards, Vm};
-use super::{CELL_COMMAND, Cell, Door, Network, SANDBOX_VARIABLE, WALL_CODE, WALL_PREFIX, stubs};
+use super::{CELL_COMMAND, Cell, Door, Network, SANDBOX_VARIABLE, WALL_CODE, WALL_PREFIX};
 use crate::process::{Spawn, Watch, find_program};
 use crate::store::layout::{GIT_SCRATCH, private_directories};
 
@@ -54,11 +55,12 @@ impl Launcher {
         }
     }
 
-    /// Removes what the walls of children that are gone left. To be called after each child: one that
-    /// was killed cannot do it itself.
-    pub fn clear(&self) {
+    /// Removes what children that are gone left: what they created and may not create, which is
+    /// returned, and what belongs to their sandboxes. Must be called after each child, before
+    /// anything else looks at the project.
+    pub fn clear(&self) -> Vec<RemovedName> {
         match self {
-            Self::Direct => {}
+            Self::Direct => Vec::new(),
             Self::Caged(cage) => cage.clear(),
         }
     }
@@ -183,12 +185,18 @@ impl Cage {
         let name = spawn.program.to_string_lossy().into_owned();
         let refused = |error: String| NotStarted::Refused { program: name.clone(), error };
         match self.tenant {
-            Tenant::Agent | Tenant::Gate => self.clear(),
+            Tenant::Agent | Tenant::Gate => drop(self.clear()),
             // There are many of these, and they hardly ever leave something behind.
             Tenant::Git => {}
         }
         self.prepare(handed).map_err(|error| refused(error.to_string()))?;
         let cell = self.cell(handed).map_err(|error| refused(error.to_string()))?;
+        match self.tenant {
+            Tenant::Agent | Tenant::Gate => absent::note(&self.places.run, &cell.absent)
+                .map_err(|error| refused(format!("ralph's state cannot be written: {error}")))?,
+            // git's own files are compared with what they were before.
+            Tenant::Git => {}
+        }
         let spawn = match &self.wall {
             Wall::Sbx(vm) => {
                 let ralph = (self.places.executable.clone(), self.ralph_in_vm());
@@ -225,9 +233,11 @@ impl Cage {
         }
     }
 
-    /// Removes what the walls of children that are gone left in the project and on the machine.
-    pub fn clear(&self) {
-        stubs::clear(&self.places.run);
+    /// Removes what children that are gone left in the project and on the machine, and returns what
+    /// they created and may not create.
+    pub fn clear(&self) -> Vec<RemovedName> {
+        let Places { run, state, project, .. } = &*self.places;
+        let removed = absent::remove_appeared(run, state, project);
         match &self.wall {
             Wall::Container(_) => container::clear(&self.places.run),
             Wall::Sbx(vm) => {
@@ -243,6 +253,7 @@ impl Cage {
         }
         #[cfg(target_os = "linux")]
         super::stage::clear_groups();
+        removed
     }
 
     /// Makes what can be handed over only if it is there.

@@ -17,6 +17,9 @@ use serde::{Deserialize, Serialize};
 pub struct Cell {
     /// The places that are not as the rest, outer ones first.
     pub mounts: Vec<Mount>,
+    /// Names that the child may not create.
+    #[serde(default)]
+    pub absent: Vec<AbsentName>,
     /// The network.
     pub network: Network,
     /// Unix sockets.
@@ -61,23 +64,17 @@ pub enum Mount {
         /// The directory or file.
         path: PathBuf,
     },
-    /// Not there, and cannot be made.
-    Vacant {
-        /// The name.
-        path: PathBuf,
-        /// What stands there instead.
-        stub: Stub,
-    },
 }
 
-/// What stands for a name that is kept free: nothing can be put where nothing is.
+/// A name that does not exist when a child starts and that the child may not create. Nothing can be
+/// mounted on a name that does not exist, so what appears there is removed after the call.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Stub {
-    /// An empty directory, which git does not see.
-    Directory,
-    /// A file with this in it.
-    File(String),
+pub struct AbsentName {
+    /// The name.
+    pub path: PathBuf,
+    /// The deepest directory above it that exists; no part of its path is a link.
+    pub above: PathBuf,
 }
 
 impl Mount {
@@ -89,8 +86,7 @@ impl Mount {
             | Self::Shown { path }
             | Self::Writable { path }
             | Self::Pinned { path }
-            | Self::Protected { path }
-            | Self::Vacant { path, .. } => path,
+            | Self::Protected { path } => path,
         }
     }
 }

@@ -3,14 +3,17 @@
 //! Looks at the machine, since what is not there cannot be shown, and since every path must be the
 //! real one: a wall around a link is none. Changes nothing. Not here: carrying a cell out.
 
+mod protected;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ralph_core::sandbox::{Credentials, GitAccess, NetworkMode, Policy, UnixSockets};
 
+use self::protected::{CONFIGURATION, Protected, WhenAbsent};
 use super::cage::Handed;
 use super::home::{linked, outermost, visible};
-use super::{Bounds, Cell, Counted, Door, Mount, Network, Stub};
+use super::{AbsentName, Bounds, Cell, Counted, Door, Mount, Network};
 use crate::store::layout::{GIT_SCRATCH, PROJECT_DIRECTORY};
 
 /// Where things lie.
@@ -96,50 +99,6 @@ pub enum FurnishError {
     NoProxy,
 }
 
-/// Configuration in a project that programs outside act upon: agents, editors, shells, git. An
-/// agent that could write it would have a hand outside.
-const CONFIGURATION: [(&str, Absent); 14] = [
-    (".claude/settings.json", Absent::Keep),
-    (".claude/settings.local.json", Absent::Keep),
-    (".codex", Absent::Keep),
-    (".cursor", Absent::Keep),
-    (".devcontainer", Absent::Keep),
-    (".envrc", Absent::Keep),
-    (".gemini", Absent::Keep),
-    // git itself reads it, and takes a directory there for an error.
-    (".gitmodules", Absent::Fine),
-    (".husky", Absent::Keep),
-    (".idea", Absent::Keep),
-    (".mcp.json", Absent::Keep),
-    (".opencode", Absent::Keep),
-    (".sbxenv.yaml", Absent::Keep),
-    (".vscode", Absent::Keep),
-];
-
-/// What in a repository makes git run programs, or look for its configuration elsewhere, and what it
-/// reads where there is nothing.
-const GIT_LEVERS: [(&str, Absent); 7] = [
-    ("hooks", Absent::Fine),
-    ("config", Absent::Fine),
-    ("config.worktree", Absent::File("")),
-    // An empty one would be an error; this one says "here".
-    ("commondir", Absent::File("./\n")),
-    ("info", Absent::Fine),
-    ("modules", Absent::Fine),
-    ("objects/info/alternates", Absent::File("")),
-];
-
-/// What to do about a name that is not there.
-#[derive(Debug, Clone, Copy)]
-enum Absent {
-    /// Nothing.
-    Fine,
-    /// Keep it free.
-    Keep,
-    /// Keep it free; this is what is read there.
-    File(&'static str),
-}
-
 /// What git reads of the user, without secrets.
 const GIT_IDENTITY: [&str; 2] = [".gitconfig", ".config/git/config"];
 
@@ -179,14 +138,20 @@ pub fn furnish(
         (NetworkMode::Proxy, Some(door)) => Network::Proxy(door.clone()),
         (NetworkMode::Proxy, None) => return Err(FurnishError::NoProxy),
     };
-    let mut room =
-        Room { ground: *ground, mounts: mounts.clone(), notes: Vec::new(), writable: Vec::new() };
+    let mut room = Room {
+        ground: *ground,
+        mounts: mounts.clone(),
+        absent: Vec::new(),
+        notes: Vec::new(),
+        writable: Vec::new(),
+    };
     room.open(places, policy, tenant);
     room.protect(places, policy, tenant);
     room.hide(places, policy);
     room.hand_over(places, policy, tenant, handed);
     Ok(Cell {
         mounts: room.mounts,
+        absent: room.absent,
         network,
         unix_sockets: policy.unix_sockets,
         bounds: Bounds {
@@ -208,8 +173,8 @@ impl Rest {
     /// Looks at the machine.
     pub fn of(policy: &Policy, places: &Places, ground: Ground) -> Result<Self, FurnishError> {
         let places = places.resolved()?;
-        let (notes, writable) = (Vec::new(), Vec::new());
-        let mut room = Room { ground, mounts: Vec::new(), notes, writable };
+        let (absent, notes, writable) = (Vec::new(), Vec::new(), Vec::new());
+        let mut room = Room { ground, mounts: Vec::new(), absent, notes, writable };
         match ground {
             Ground::Machine => room.close_the_machine(&places, policy),
             Ground::Image => room.furnish_the_image(&places, policy),
@@ -264,6 +229,7 @@ impl Places {
 struct Room {
     ground: Ground,
     mounts: Vec<Mount>,
+    absent: Vec<AbsentName>,
     notes: Vec<String>,
     writable: Vec<PathBuf>,
 }
@@ -377,15 +343,14 @@ impl Room {
     fn protect(&mut self, places: &Places, policy: &Policy, tenant: Tenant) {
         let mut protected = Protected::default();
         for said in &policy.ro {
-            let path = places.named(said);
-            protected.path(&path, if path.exists() { Absent::Fine } else { Absent::Keep });
+            protected.path(&places.named(said), WhenAbsent::Watched);
         }
         match tenant {
             // Hooks and filters that git runs are not to be trusted with what makes git run them.
             Tenant::Git => protected.levers(places),
             Tenant::Agent | Tenant::Gate => {
-                for (name, absent) in CONFIGURATION {
-                    protected.path(&places.project.join(name), absent);
+                for name in CONFIGURATION {
+                    protected.path(&places.project.join(name), WhenAbsent::for_name(name));
                 }
                 let own = places.project.join(PROJECT_DIRECTORY);
                 protected.directory(&own, &places.opened);
@@ -394,10 +359,11 @@ impl Room {
                     (Tenant::Agent, GitAccess::Agent) => protected.levers(places),
                     (Tenant::Agent, GitAccess::Ro | GitAccess::Clone)
                     | (Tenant::Gate | Tenant::Git, _) => {
-                        protected.path(&link, Absent::Keep);
+                        protected.path(&link, WhenAbsent::Watched);
                         for directory in &places.history {
-                            protected.path(directory, Absent::Fine);
+                            protected.path(directory, WhenAbsent::Ignored);
                         }
+                        protected.levers(places);
                     }
                 }
             }
@@ -407,27 +373,25 @@ impl Room {
 
     /// Adds what is protected, each behind the directories that it lies in, which are pinned.
     fn add(&mut self, protected: Protected) {
-        let Protected { there, vacant, links } = protected;
+        let Protected { there, mut absent, links } = protected;
         let is_open = |path: &Path| self.writable.iter().any(|open| path.starts_with(open));
         let there: Vec<PathBuf> = outermost(there).into_iter().filter(|it| is_open(it)).collect();
         let is_protected = |path: &Path| there.iter().any(|above| path.starts_with(above));
-        let mut vacant: Vec<(PathBuf, Stub)> =
-            vacant.into_iter().filter(|(path, _)| is_open(path) && !is_protected(path)).collect();
-        vacant.sort();
-        vacant.dedup_by(|one, other| one.0 == other.0);
-        let mut pins: Vec<PathBuf> = Vec::new();
-        for path in there.iter().chain(vacant.iter().map(|(path, _)| path)) {
-            let above = path.ancestors().skip(1);
-            pins.extend(above.filter(|it| is_open(it)).map(Path::to_owned));
-        }
+        // Not every backend holds what is read-only in a writable place.
+        absent.retain(|name| is_open(&name.path));
+        absent.sort();
+        absent.dedup();
+        let above = there.iter().flat_map(|path| path.ancestors().skip(1));
+        let unprotected = absent.iter().filter(|name| !is_protected(&name.path));
+        let above = above.chain(unprotected.flat_map(|name| name.above.ancestors()));
+        let mut pins: Vec<PathBuf> = above.filter(|it| is_open(it)).map(Path::to_owned).collect();
         pins.retain(|pin| !self.writable.contains(pin));
         // Outer ones first; a path sorts before what lies in it.
         pins.sort();
         pins.dedup();
         self.mounts.extend(pins.into_iter().map(|path| Mount::Pinned { path }));
         self.mounts.extend(there.into_iter().map(|path| Mount::Protected { path }));
-        let vacant = vacant.into_iter().map(|(path, stub)| Mount::Vacant { path, stub });
-        self.mounts.extend(vacant);
+        self.absent = absent;
         for link in
             links.into_iter().filter(|link| self.writable.iter().any(|it| link.starts_with(it)))
         {
@@ -492,7 +456,7 @@ impl Room {
     fn sees(&self, path: &Path) -> bool {
         let last = self.mounts.iter().rev().find(|mount| path.starts_with(mount.path()));
         match last {
-            Some(Mount::Scratch { .. } | Mount::Hidden { .. } | Mount::Vacant { .. }) => false,
+            Some(Mount::Scratch { .. } | Mount::Hidden { .. }) => false,
             Some(
                 Mount::Shown { .. }
                 | Mount::Writable { .. }
@@ -503,92 +467,6 @@ impl Room {
                 Ground::Machine => true,
                 Ground::Image => false,
             },
-        }
-    }
-}
-
-/// What is to be protected, sorted by whether it is there.
-#[derive(Debug, Default)]
-struct Protected {
-    there: Vec<PathBuf>,
-    vacant: Vec<(PathBuf, Stub)>,
-    links: Vec<PathBuf>,
-}
-
-impl Protected {
-    /// Protects what makes git run programs.
-    fn levers(&mut self, places: &Places) {
-        for directory in &places.history {
-            for (name, absent) in GIT_LEVERS {
-                self.path(&directory.join(name), absent);
-            }
-            self.beside(&directory.join("worktrees"), &places.history);
-        }
-        // A file that leads to the repository is one of the levers.
-        let link = places.work_tree.join(".git");
-        if !link.is_dir() {
-            self.path(&link, Absent::Keep);
-        }
-    }
-
-    fn path(&mut self, path: &Path, absent: Absent) {
-        if let Ok(real) = path.canonicalize() {
-            if real != path {
-                self.links.push(path.to_owned());
-            }
-            self.there.push(real);
-            return;
-        }
-        if path.is_symlink() {
-            self.links.push(path.to_owned());
-            return;
-        }
-        match absent {
-            Absent::Fine => {}
-            Absent::Keep => {
-                // The outermost name that is not there: nothing can be made below it either.
-                let missing = path.ancestors().take_while(|it| !it.exists()).last();
-                self.vacant.push((missing.unwrap_or(path).to_owned(), Stub::Directory));
-            }
-            Absent::File(content) => {
-                if path.parent().is_some_and(Path::is_dir) {
-                    self.vacant.push((path.to_owned(), Stub::File(content.to_owned())));
-                }
-            }
-        }
-    }
-
-    /// Protects what lies in a directory, but for some of it.
-    fn beside(&mut self, directory: &Path, spared: &[PathBuf]) {
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            if !spared.contains(&entry.path()) {
-                self.path(&entry.path(), Absent::Fine);
-            }
-        }
-    }
-
-    /// Protects a directory whole, or, where files in it are to be written, what else is in it.
-    fn directory(&mut self, directory: &Path, opened: &[PathBuf]) {
-        let opened: Vec<&PathBuf> =
-            opened.iter().filter(|path| path.starts_with(directory)).collect();
-        if opened.is_empty() || !directory.is_dir() {
-            self.path(directory, Absent::Keep);
-            return;
-        }
-        // Who writes a file replaces it, and makes others beside it on the way.
-        let is_opened = |path: &Path| {
-            opened.iter().any(|open| {
-                let (path, open) = (path.as_os_str(), open.as_os_str());
-                path.as_encoded_bytes().starts_with(open.as_encoded_bytes())
-            })
-        };
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            if !is_opened(&entry.path()) {
-                self.path(&entry.path(), Absent::Fine);
-            }
-        }
-        for name in ["settings.json", "settings.local.json", "prompts"] {
-            self.path(&directory.join(name), Absent::Keep);
         }
     }
 }

@@ -40,7 +40,7 @@ fn cell(words: &[OsString]) -> Result<ExitCode, Trouble> {
     let file = std::path::Path::new(file);
     let plan = Plan::take(file).map_err(Trouble::at("read the plan", file))?;
     match &plan.wall {
-        Wall::Native => around::run_behind_profile(&plan, file, program),
+        Wall::Native => around::run_behind_profile(&plan, program),
         Wall::Sbx(vm) => around::run_in_vm(vm, &plan, file, program),
         Wall::Bwrap { .. } | Wall::Container(_) | Wall::Landlock => {
             Err(around::foreign(plan.wall.backend()))

@@ -19,6 +19,7 @@
 //! and then puts it to [`trial()`], before anybody relies on its walls. Not here: what a run does about it, and the proxy that a cell's network leads to.
 
 mod abandoned;
+mod absent;
 mod around;
 mod ask;
 pub mod boundary;
@@ -38,12 +39,12 @@ pub mod sbx;
 pub mod seatbelt;
 #[cfg(target_os = "linux")]
 mod stage;
-mod stubs;
 mod trial;
 mod trouble;
 
+pub use absent::{RemovedName, remove_appeared};
 pub use cage::{Cage, Handed, Launcher, Wall, not_started};
-pub use cell::{Bounds, Cell, Counted, Door, Mount, Network, Stub};
+pub use cell::{AbsentName, Bounds, Cell, Counted, Door, Mount, Network};
 pub use choose::{Chosen, Refusal, choose};
 pub use furnish::{FurnishError, Ground, Places, Rest, Tenant, furnish};
 pub use hidden::{Trouble, hidden};

@@ -106,6 +106,10 @@ fn profile(boundary: &Boundary, exit: Option<Exit<'_>>) -> Profile {
             }
         }
     }
+    for path in &boundary.absent {
+        let path = profile.name(path);
+        profile.rule(&format!("(deny file-write* (subpath {path}))"));
+    }
     pins(&mut profile, boundary);
     network(&mut profile, boundary, exit);
     profile.rule("(deny signal)");
@@ -186,7 +190,8 @@ mod tests {
             (deny file-write* (subpath (param "P6")))
             (allow file-read* file-write* (subpath (param "P7")))
             (deny file-write-unlink (literal (param "P7")))
-            (deny file-write-unlink (literal (param "P8")))
+            (deny file-write* (subpath (param "P8")))
+            (deny file-write-unlink (literal (param "P9")))
             (deny network*)
             (allow network-bind network-inbound (local ip "localhost:*"))
             (allow network-outbound (remote ip "localhost:40123"))
@@ -205,7 +210,8 @@ mod tests {
             -D P5=/home/ann/my project/.env
             -D P6=/home/ann/.local/state/ralph/run/mcp.json
             -D P7=/home/ann/.local/state/ralph/agent/claude
-            -D P8=/home/ann/my project claude
+            -D P8=/home/ann/my project/.envrc
+            -D P9=/home/ann/my project claude
             -p two words
             in /home/ann/my project/web with PATH HOME LANG MODEL_API_KEY DOCKER_HOST RALPH_SANDBOX HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy npm_config_proxy npm_config_https_proxy NO_PROXY no_proxy npm_config_noproxy NODE_USE_ENV_PROXY GIT_SSH_COMMAND
         "#]].assert_eq(&shown(&launched));

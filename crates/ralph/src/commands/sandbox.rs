@@ -17,7 +17,7 @@ use ralph_core::recipe::AgentKind;
 use ralph_core::sandbox::{Backend, Credentials, NetworkMode, Policy, UnixSockets, Wanted};
 use ralph_io::environment::{self, Child, Variables};
 use ralph_io::process::{Chunk, Heard, Limits, Spawn, Stdin, Watch, supervise};
-use ralph_io::sandbox::{Cell, Handed, Launcher, Mount, Network, Tenant};
+use ralph_io::sandbox::{Cell, Handed, Launcher, Mount, Network, Tenant, WALL_PREFIX};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -67,7 +67,9 @@ fn exec(common: &CommonArgs, args: &ExecArgs) -> Result<ExitCode, Complaint> {
         };
         Heard::Useful
     });
-    launcher.clear();
+    for removed in launcher.clear() {
+        let _ = writeln!(stderr, "{WALL_PREFIX}{removed}");
+    }
     match end.ending {
         Ending::Exited { code } => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
         // As shells put it.
@@ -206,7 +208,7 @@ struct Sorted<'a> {
     writable: Vec<&'a Path>,
     scratch: Vec<&'a Path>,
     protected: Vec<&'a Path>,
-    vacant: Vec<&'a Path>,
+    absent: Vec<&'a Path>,
     hidden: Vec<&'a Path>,
     shown: Vec<&'a Path>,
 }
@@ -220,7 +222,7 @@ impl<'a> Sorted<'a> {
             writable: which(|mount| matches!(mount, Mount::Writable { .. })),
             scratch: which(|mount| matches!(mount, Mount::Scratch { .. })),
             protected: which(|mount| matches!(mount, Mount::Protected { .. })),
-            vacant: which(|mount| matches!(mount, Mount::Vacant { .. })),
+            absent: cell.absent.iter().map(|name| name.path.as_path()).collect(),
             hidden: which(|mount| matches!(mount, Mount::Hidden { .. })),
             shown: which(|mount| matches!(mount, Mount::Shown { .. })),
         }
@@ -239,7 +241,7 @@ fn words(backend: Backend, cell: &Cell) -> String {
         ("Writable", &sorted.writable),
         ("Writable, empty at first and gone afterwards", &sorted.scratch),
         ("Read-only in what is writable", &sorted.protected),
-        ("Kept free", &sorted.vacant),
+        ("Removed after the call, where created", &sorted.absent),
         ("Hidden", &sorted.hidden),
         ("Visible in what is hidden", &sorted.shown),
     ] {
@@ -280,7 +282,7 @@ fn facts(backend: Backend, cell: &Cell) -> Value {
         "writable": sorted.writable,
         "scratch": sorted.scratch,
         "protected": sorted.protected,
-        "vacant": sorted.vacant,
+        "vacant": sorted.absent,
         "hidden": sorted.hidden,
         "shown": sorted.shown,
         "notes": cell.notes,

@@ -30,6 +30,9 @@ pub(crate) use {
     layers::{FlagValue, Loaded, Loosening, Sources, load},
     schema::json_schema,
     shown::AsSet,
-    source::{Files, read_sources, user_file},
+    source::{
+        Files, LocalSettings, local_file, read_sources, record_local_settings,
+        recorded_local_settings, user_file,
+    },
     types::Settings,
 };

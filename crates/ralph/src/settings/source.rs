@@ -7,6 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::layers::{SourceFile, Sources, Voice};
 use super::path::JsonPath;
 use super::problem::{Place, Problem, SettingsError};
@@ -15,7 +17,7 @@ use super::problem::{Place, Problem, SettingsError};
 const LARGEST: u64 = 1 << 20;
 
 /// The files that settings are read from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Files<'a> {
     /// The user's own; it need not be there.
     pub(crate) user: Option<&'a Path>,
@@ -23,6 +25,45 @@ pub(crate) struct Files<'a> {
     pub(crate) project: &'a Path,
     /// What takes the place of `.ralph/settings.json`; it must be there.
     pub(crate) config: Option<&'a Path>,
+    /// Where the local settings come from.
+    pub(crate) local: LocalSettings,
+}
+
+/// Where the settings of `.ralph/settings.local.json` come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LocalSettings {
+    /// The file, if there is one.
+    InProject,
+    /// The text that the active run found when it began: what appears there since may be its
+    /// agent's.
+    Recorded(Option<String>),
+}
+
+/// What an active run records of the local settings, in the state of the project.
+#[derive(Debug, Serialize, Deserialize)]
+struct LocalRecord {
+    text: Option<String>,
+}
+
+const LOCAL: &str = "settings.local.json";
+const LOCAL_RECORD: &str = "local-settings.json";
+
+/// Returns the file of the local settings.
+pub(crate) fn local_file(project: &Path) -> PathBuf {
+    in_project(project, LOCAL)
+}
+
+/// Records the local settings that a run begins with, for commands that are used while it is active.
+pub(crate) fn record_local_settings(project: &Path, state: &Path) -> io::Result<()> {
+    let record = LocalRecord { text: fs::read_to_string(local_file(project)).ok() };
+    fs::write(state.join(LOCAL_RECORD), serde_json::to_vec(&record)?)
+}
+
+/// Returns the local settings that the run which is active began with.
+pub(crate) fn recorded_local_settings(state: &Path) -> LocalSettings {
+    let record = fs::read(state.join(LOCAL_RECORD)).ok();
+    let record = record.and_then(|text| serde_json::from_slice::<LocalRecord>(&text).ok());
+    record.map_or(LocalSettings::InProject, |record| LocalSettings::Recorded(record.text))
 }
 
 /// Returns the file of the user's own settings, whether it is there or not: in
@@ -49,7 +90,13 @@ pub(crate) fn read_sources(files: Files<'_>) -> Result<Sources, SettingsError> {
         },
         None => read(&in_project(files.project, "settings.json"), Special::Refused),
     };
-    let local = read(&in_project(files.project, "settings.local.json"), Special::Refused);
+    let path = local_file(files.project);
+    let local = match files.local {
+        LocalSettings::InProject => read(&path, Special::Refused),
+        LocalSettings::Recorded(text) => {
+            Ok(text.map(|text| SourceFile { path, text, voice: Voice::Project }))
+        }
+    };
     let mut take = |file: Result<Option<SourceFile>, Problem>| {
         let file = file.unwrap_or_else(|problem| {
             problems.push(problem);

@@ -82,11 +82,12 @@ fn listed(site: &Site, policy: &Policy, tenant: Tenant) -> String {
             Mount::Writable { .. } => format!("writable  {path}\n"),
             Mount::Pinned { .. } => format!("pinned    {path}\n"),
             Mount::Protected { .. } => format!("protected {path}\n"),
-            Mount::Vacant { stub: Stub::Directory, .. } => format!("vacant    {path}\n"),
-            Mount::Vacant { stub: Stub::File(_), .. } => format!("no file   {path}\n"),
         })
     });
-    lines.collect()
+    let absent = cell.absent.iter().filter_map(|name| {
+        Some(format!("absent    {}\n", name.path.strip_prefix(&site.root).ok()?.display()))
+    });
+    lines.chain(absent).collect()
 }
 
 #[test]
@@ -101,21 +102,26 @@ fn an_agent_writes_its_project_and_sees_little_else() {
         protected home/work/project/.git
         protected home/work/project/.ralph
         protected home/work/project/.vscode
-        vacant    home/work/project/.claude
-        vacant    home/work/project/.codex
-        vacant    home/work/project/.cursor
-        vacant    home/work/project/.devcontainer
-        vacant    home/work/project/.envrc
-        vacant    home/work/project/.gemini
-        vacant    home/work/project/.husky
-        vacant    home/work/project/.idea
-        vacant    home/work/project/.mcp.json
-        vacant    home/work/project/.opencode
-        vacant    home/work/project/.sbxenv.yaml
         shown     home/.local/state/ralph/project/active.json
         shown     home/.local/state/ralph/project/lock
         writable  agent
         writable  home/.local/state/ralph/project/hooks
+        absent    home/work/project/.claude/settings.json
+        absent    home/work/project/.claude/settings.local.json
+        absent    home/work/project/.codex
+        absent    home/work/project/.cursor
+        absent    home/work/project/.devcontainer
+        absent    home/work/project/.envrc
+        absent    home/work/project/.gemini
+        absent    home/work/project/.git/commondir
+        absent    home/work/project/.git/config.worktree
+        absent    home/work/project/.git/objects/info/alternates
+        absent    home/work/project/.husky
+        absent    home/work/project/.idea
+        absent    home/work/project/.mcp.json
+        absent    home/work/project/.opencode
+        absent    home/work/project/.ralph/settings.local.json
+        absent    home/work/project/.sbxenv.yaml
     "]]
     .assert_eq(&listed(&site(), &policy(), Tenant::Agent));
 }
@@ -135,9 +141,9 @@ fn an_agent_that_commits_gets_the_repository_without_its_levers() {
         pinned    home/work/project/.git/objects/info
         protected home/work/project/.git/config
         protected home/work/project/.git/hooks
-        no file   home/work/project/.git/commondir
-        no file   home/work/project/.git/config.worktree
-        no file   home/work/project/.git/objects/info/alternates
+        absent    home/work/project/.git/commondir
+        absent    home/work/project/.git/config.worktree
+        absent    home/work/project/.git/objects/info/alternates
     "]]
     .assert_eq(&git);
 }
@@ -168,7 +174,7 @@ fn a_file_that_agents_write_opens_its_directory_and_nothing_else_in_it() {
             "pinned    home/work/project/.ralph",
             "protected home/work/project/.ralph/prompts",
             "protected home/work/project/.ralph/settings.json",
-            "vacant    home/work/project/.ralph/settings.local.json",
+            "absent    home/work/project/.ralph/settings.local.json",
         ]
     );
 }
@@ -184,7 +190,7 @@ fn what_the_settings_name_is_resolved_from_home_and_project() {
     let listed = listed(&site, &policy, Tenant::Agent);
     for line in [
         "writable  home/.ssh\n",
-        "vacant    home/work/project/docs\n",
+        "absent    home/work/project/docs/rules\n",
         "hidden    home/work/project/.vscode\n",
         "shown     home/work\n",
     ] {
@@ -200,7 +206,7 @@ fn a_state_in_the_project_is_hidden() {
     fs::create_dir_all(state.join("run")).expect("a directory");
     (site.places.run, site.places.state) = (state.join("run"), state);
     let listed = listed(&site, &policy(), Tenant::Gate);
-    assert!(listed.ends_with("hidden    home/work/project/state\n"), "{listed}");
+    assert!(listed.contains("hidden    home/work/project/state\n"), "{listed}");
 }
 
 #[test]
@@ -240,11 +246,10 @@ fn in_an_image_nothing_of_the_machine_is_visible_but_what_is_shown() {
             Mount::Shown { .. } => "shown",
             Mount::Writable { .. } => "writable",
             Mount::Protected { .. } => "protected",
-            Mount::Vacant { .. } => return None,
             Mount::Hidden { .. } => "hidden",
             Mount::Pinned { .. } => "pinned",
         };
-        Some(format!("{word} {}\n", path.display()))
+        format!("{word} {}\n", path.display())
     };
     expect_test::expect![[r"
         scratch /tmp
@@ -261,7 +266,7 @@ fn in_an_image_nothing_of_the_machine_is_visible_but_what_is_shown() {
         protected home/work/project/.vscode
         shown prompt.md
     "]]
-    .assert_eq(&cell.mounts.iter().filter_map(listed).collect::<String>());
+    .assert_eq(&cell.mounts.iter().map(listed).collect::<String>());
 }
 
 #[test]

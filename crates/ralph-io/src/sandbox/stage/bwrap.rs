@@ -73,7 +73,7 @@ fn arguments(cell: &Cell) -> Vec<OsString> {
             }
             Mount::Hidden { path } if path.exists() => add(&[&"--ro-bind", &"/dev/null", path]),
             Mount::Hidden { .. } => {}
-            Mount::Vacant { path, .. } | Mount::Shown { path } | Mount::Protected { path } => {
+            Mount::Shown { path } | Mount::Protected { path } => {
                 add(&[&"--ro-bind", path, path]);
             }
             Mount::Writable { path } | Mount::Pinned { path } => add(&[&"--bind", path, path]),

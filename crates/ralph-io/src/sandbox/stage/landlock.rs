@@ -126,10 +126,7 @@ fn readable(cell: &Cell) -> Vec<PathBuf> {
                 allowed = rest;
             }
             Mount::Shown { path } => allowed.push(path.clone()),
-            Mount::Writable { .. }
-            | Mount::Pinned { .. }
-            | Mount::Protected { .. }
-            | Mount::Vacant { .. } => {}
+            Mount::Writable { .. } | Mount::Pinned { .. } | Mount::Protected { .. } => {}
         }
     }
     // The terminals of the user.
@@ -166,8 +163,7 @@ fn writable(cell: &Cell) -> Vec<PathBuf> {
         | Mount::Hidden { .. }
         | Mount::Shown { .. }
         | Mount::Pinned { .. }
-        | Mount::Protected { .. }
-        | Mount::Vacant { .. } => None,
+        | Mount::Protected { .. } => None,
     });
     open.chain(env::var_os("TMPDIR").map(PathBuf::from)).collect()
 }

@@ -109,9 +109,7 @@ fn hold(place: &Mount) -> Result<Held, Trouble> {
         // What is not there needs no hiding.
         Mount::Hidden { path } if !path.exists() => return Ok(Held::Nothing),
         Mount::Hidden { .. } => (Path::new("/dev/null"), READ_ONLY),
-        Mount::Vacant { path, .. } | Mount::Shown { path } | Mount::Protected { path } => {
-            (path.as_path(), READ_ONLY | NO_SUID)
-        }
+        Mount::Shown { path } | Mount::Protected { path } => (path.as_path(), READ_ONLY | NO_SUID),
         Mount::Writable { path } | Mount::Pinned { path } => (path.as_path(), NO_SUID | NO_DEV),
     };
     let tree = take(source)?;
@@ -149,8 +147,7 @@ fn put(place: &Mount, held: Held, scratch: u64) -> Result<(), Trouble> {
             | Mount::Shown { .. }
             | Mount::Writable { .. }
             | Mount::Pinned { .. }
-            | Mount::Protected { .. }
-            | Mount::Vacant { .. },
+            | Mount::Protected { .. },
             Held::Nothing,
         ) => Ok(()),
     }

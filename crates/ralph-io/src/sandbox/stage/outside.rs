@@ -33,7 +33,6 @@ use crate::sandbox::around;
 use crate::sandbox::container::Container;
 use crate::sandbox::plan::Plan;
 use crate::sandbox::proxy;
-use crate::sandbox::stubs::Stubs;
 use crate::sandbox::trouble::Trouble;
 use crate::sandbox::{Counted, INSIDE_COMMAND, Network, Wall};
 
@@ -61,18 +60,8 @@ pub(super) fn main(plan: &Path, program: &[OsString]) -> Result<ExitCode, Troubl
     match &plan.wall {
         Wall::Landlock => landlock::become_program(&plan, program),
         Wall::Sbx(vm) => around::run_in_vm(vm, &plan, file, program),
-        Wall::Native | Wall::Bwrap { .. } | Wall::Container(_) => {
-            let stubs = Stubs::make(&plan.cell.mounts, &file.with_extension("stubs"))
-                .map_err(Trouble::with("keep names free in the project"))?;
-            let ended = match &plan.wall {
-                Wall::Container(engine) => watch_container(&plan, engine, file, program),
-                Wall::Native | Wall::Bwrap { .. } | Wall::Sbx(_) | Wall::Landlock => {
-                    watch(&plan, program)
-                }
-            };
-            stubs.remove();
-            ended.map(end_alike)
-        }
+        Wall::Container(engine) => watch_container(&plan, engine, file, program).map(end_alike),
+        Wall::Native | Wall::Bwrap { .. } => watch(&plan, program).map(end_alike),
     }
 }
 

@@ -33,6 +33,28 @@ fn a_given_file_takes_the_place_of_the_project_s() {
 }
 
 #[test]
+fn local_settings_that_a_run_recorded_take_the_place_of_the_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (project, state) = (directory.path().join("project"), directory.path().join("state"));
+    fs::create_dir_all(project.join(".ralph")).expect("created");
+    fs::create_dir(&state).expect("created");
+    assert_eq!(recorded_local_settings(&state), LocalSettings::InProject);
+    for text in [None, Some("{}".to_owned())] {
+        let _ = text.as_ref().map(|text| fs::write(local_file(&project), text));
+        record_local_settings(&project, &state).expect("recorded");
+        let local = recorded_local_settings(&state);
+        assert_eq!(local, LocalSettings::Recorded(text.clone()));
+        // Nothing that appears there later is read, or is an error.
+        let _ = fs::remove_file(local_file(&project));
+        fs::create_dir(local_file(&project)).expect("created");
+        let files = Files { user: None, project: &project, config: None, local };
+        let sources = read_sources(files).expect("readable");
+        assert_eq!(sources.local.map(|file| file.text), text);
+        fs::remove_dir(local_file(&project)).expect("removed");
+    }
+}
+
+#[test]
 fn files_that_cannot_be_used_say_why() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
@@ -90,7 +112,7 @@ fn only_our_variables_are_taken() {
 }
 
 fn files<'a>(project: &'a Path, config: Option<&'a Path>) -> Files<'a> {
-    Files { user: None, project, config }
+    Files { user: None, project, config, local: LocalSettings::InProject }
 }
 
 #[test]
@@ -133,12 +155,15 @@ fn whatever_lies_in_the_work_tree_speaks_for_the_project() {
         ("mine/settings.json", Voice::User),
     ] {
         let (user, config) = (at("mine/settings.json"), at(config));
-        let files = Files { user: Some(&user), project: &at("tree/part"), config: Some(&config) };
+        let local = LocalSettings::InProject;
+        let project = &at("tree/part");
+        let files = Files { user: Some(&user), project, config: Some(&config), local };
         let sources = read_sources(files).expect("all can be read");
         let voices = (sources.user.map(|it| it.voice), sources.base.map(|it| it.voice));
         assert_eq!(voices, (Some(Voice::User), Some(expect)), "{config:?}");
         // A home inside the project is no place for the user's own word.
-        let inside = Files { user: Some(&config), project: &at("tree/part"), config: None };
+        let local = LocalSettings::InProject;
+        let inside = Files { user: Some(&config), project, config: None, local };
         let sources = read_sources(inside).expect("all can be read");
         assert_eq!(sources.user.map(|it| it.voice), Some(expect), "{config:?}");
     }

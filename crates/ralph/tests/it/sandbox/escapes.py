@@ -270,9 +270,8 @@ def create_envrc():
 
 
 @attempt
-def replace_kept_name():
-    os.rmdir(".husky")
-    os.mkdir(".husky")
+def link_kept_name():
+    os.symlink(W["outside"], ".husky")
     write(".husky/pre-commit")
 
 

@@ -6,6 +6,7 @@ mod container;
 mod ends;
 mod escapes;
 mod image;
+mod names;
 mod proxied;
 mod runs;
 mod vm;

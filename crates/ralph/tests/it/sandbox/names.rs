@@ -1,0 +1,242 @@
+//! Names that agents may not create: nothing is made in the project to keep them free, and what an
+//! agent creates there is removed after its call.
+
+use std::fs;
+use std::path::Path;
+
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+use serde_json::{Value, json};
+
+use super::backends;
+
+/// Returns how to start ralph with each backend that works here.
+fn environments() -> Vec<Vec<(&'static str, String)>> {
+    let mut all: Vec<Vec<_>> = backends()
+        .into_iter()
+        .map(|backend| vec![("RALPH_SANDBOX_BACKEND", backend.to_owned())])
+        .collect();
+    all.extend(super::image::image().map(|image| {
+        vec![
+            ("RALPH_SANDBOX_BACKEND", "container".to_owned()),
+            ("RALPH_SANDBOX_IMAGE", image.to_owned()),
+        ]
+    }));
+    all
+}
+
+fn start(sealed: &Sealed, environment: &[(&str, String)], words: &[&str]) -> Running {
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(words).envs(environment.iter().map(|(name, value)| (name, value)));
+    Running::start(command)
+}
+
+fn ralph(sealed: &Sealed, environment: &[(&str, String)], words: &[&str]) -> Finished {
+    start(sealed, environment, words).wait()
+}
+
+/// A repository with a list of one task and an agent.
+fn project(calls: &Value, further: &Value) -> Sealed {
+    let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+    let mut settings = json!({ "review": { "enabled": false } });
+    if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
+        settings.extend(further.clone());
+    }
+    sealed.script(calls, &settings);
+    sealed.write(
+        "plan.json",
+        &json!({ "project": "p", "tasks": [{
+            "id": "T-1", "title": "One", "description": "Do it.", "status": "pending",
+            "acceptance_criteria": ["done"], "depends_on": []
+        }] })
+        .to_string(),
+    );
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed
+}
+
+fn handoff() -> Value {
+    json!({ "handoff": { "task_completed": { "summary": "Did it.", "fully_complete": true } } })
+}
+
+/// Lists the names that programs look for, and that a sandbox could keep free by placeholders: the
+/// top of the project, `.ralph`, and what lies in `.git` but for the objects and refs of the run.
+fn listed(sealed: &Sealed) -> Vec<String> {
+    fn collect(top: &Path, directory: &Path, found: &mut Vec<String>) {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let name = path.strip_prefix(top).expect("below").to_string_lossy().into_owned();
+            let is_of_run =
+                [".git/objects/", ".git/refs/", ".git/logs/", ".ralph/logs", ".ralph/context"]
+                    .iter()
+                    .any(|it| name.starts_with(it) && !name.starts_with(".git/objects/info"));
+            if is_of_run {
+                continue;
+            }
+            if path.is_dir() && !path.is_symlink() {
+                collect(top, &path, found);
+                found.push(format!("{name}/"));
+            } else {
+                found.push(name);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    collect(&sealed.project(), &sealed.project(), &mut found);
+    // What a run documents: its views, and the index of git.
+    let of_run = [
+        ".ralph/.gitignore",
+        ".ralph/state.json",
+        ".ralph/plan.json.bak",
+        ".ralph/active.json",
+        ".ralph/handoffs/",
+        ".ralph/memory.jsonl",
+        ".git/index",
+        ".git/objects/",
+        ".git/refs/",
+        ".git/logs/",
+        ".git/COMMIT_EDITMSG",
+    ];
+    found.retain(|name| !of_run.contains(&name.as_str()));
+    found.sort();
+    found
+}
+
+#[test]
+fn commands_work_and_nothing_is_made_while_an_agent_works() {
+    for environment in environments() {
+        let calls = json!([{ "do": [
+            { "touch": "begun" },
+            { "waitFor": { "path": "go-on", "seconds": 100.0 } },
+            { "run": { "command": "rm begun go-on; echo x > work.txt" } },
+            handoff()
+        ] }]);
+        let sealed = project(&calls, &json!({ "memory": { "enabled": true } }));
+        let before = listed(&sealed);
+        let running = start(&sealed, &environment, &["build"]);
+        sealed.wait_for("begun");
+        let mut during = listed(&sealed);
+        during.retain(|name| name != "begun");
+        assert_eq!(during, before, "{environment:?}");
+        for words in [
+            &["status"][..],
+            &["pause"],
+            &["go"],
+            &["note", "A word."],
+            &["log"],
+            &["tasks"],
+            &["tasks", "validate"],
+            &["report"],
+            &["context"],
+            &["doctor"],
+            &["sandbox", "show"],
+            &["clean", "--dry-run"],
+            &["stop"],
+        ] {
+            let ended = ralph(&sealed, &environment, words);
+            assert!(
+                ended.code == Some(0) || (words == ["doctor"] && ended.code == Some(1)),
+                "{environment:?} {words:?}: {}{}",
+                ended.stdout,
+                ended.stderr
+            );
+        }
+        sealed.write("go-on", "");
+        let end = running.wait();
+        assert!(matches!(end.code, Some(0 | 130)), "{environment:?}: {}", end.stderr);
+        let mut after = listed(&sealed);
+        after.retain(|name| name != "work.txt");
+        assert_eq!(after, before, "{environment:?}");
+    }
+}
+
+/// What an agent creates, and where the user's programs would find it.
+const CREATED: &str = "mkdir -p .vscode .claude; echo '{}' > .vscode/tasks.json; \
+    echo 'touch pwned' > .envrc; echo '{}' > .mcp.json; echo '{}' > .claude/settings.json; \
+    echo '{\"tasks\": 7}' > .ralph/settings.local.json; echo x > work.txt";
+
+#[test]
+fn what_an_agent_may_not_create_is_removed_kept_and_reported() {
+    for environment in environments() {
+        let calls = json!([
+            { "when": { "call": 1 }, "do": [{ "run": { "command": CREATED } }, { "text": "Not yet." }] },
+            { "do": [{ "claim": "DONE" }] }
+        ]);
+        let sealed = project(
+            &calls,
+            &json!({
+                "commit": "ralph",
+                "guardrails": [{ "command": "! ls -d .envrc .mcp.json .vscode .claude .ralph/settings.local.json" }],
+            }),
+        );
+        let end = ralph(&sealed, &environment, &["run", "-p", "base"]);
+        assert_eq!(end.code, Some(0), "{environment:?}: {}", end.stderr);
+        for name in [".envrc", ".mcp.json", ".vscode", ".claude", ".ralph/settings.local.json"] {
+            assert!(!sealed.project().join(name).exists(), "{environment:?}: {name}");
+        }
+        assert_eq!(sealed.read("work.txt"), "x\n", "{environment:?}");
+        let warned: Vec<String> =
+            sealed.events_of("warned").iter().map(ToString::to_string).collect();
+        let prompts = sealed.prompts();
+        let mut names = vec![".envrc", ".mcp.json", ".vscode", ".claude/settings.json"];
+        // Elsewhere the directory is read-only.
+        if environment[0].1 == "landlock" {
+            names.push(".ralph/settings.local.json");
+        }
+        for name in names {
+            let words = format!("not allowed in the sandbox, removed: `{name}` (kept in `");
+            assert!(warned.iter().any(|it| it.contains(&words)), "{environment:?}: {warned:?}");
+            assert!(prompts[1].contains(&format!("- `{name}`")), "{environment:?}: {}", prompts[1]);
+        }
+        assert!(!prompts[1].contains("kept in"), "{}", prompts[1]);
+        let kept = fs::read_dir(sealed.state()).expect("readable").flatten();
+        let kept: Vec<_> = kept.filter(|it| it.path().join("removed/1-.envrc").is_file()).collect();
+        assert_eq!(kept.len(), 1, "{environment:?}");
+    }
+}
+
+#[test]
+fn local_settings_that_appear_while_an_agent_works_are_not_read() {
+    // Nothing keeps this agent from writing them.
+    for text in ["{", r#"{"stateDir": "elsewhere", "tasks": {"file": "other.json"}}"#] {
+        let write = format!("echo '{text}' > .ralph/settings.local.json; touch begun");
+        let calls = json!([{ "do": [
+            { "run": { "command": write } },
+            { "waitFor": { "path": "go-on", "seconds": 100.0 } },
+            { "run": { "command": "rm .ralph/settings.local.json begun go-on; echo x > work.txt" } },
+            handoff()
+        ] }]);
+        let sealed = project(&calls, &json!({}));
+        let running = sealed.start(&["build"]);
+        sealed.wait_for("begun");
+        let status = sealed.ralph(&["status"]).expect_code(0).stdout;
+        assert!(status.contains("T-1"), "{status}");
+        sealed.ralph(&["note", "A word."]).expect_code(0);
+        let tasks = sealed.ralph(&["tasks"]).expect_code(0).stdout;
+        assert!(tasks.contains("T-1"), "{tasks}");
+        sealed.write("go-on", "");
+        running.wait().expect_code(0);
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_is_removed_by_the_next_one() {
+    for environment in environments() {
+        let calls = json!([
+            { "when": { "call": 1 }, "do": [
+                { "run": { "command": "echo x > .envrc; touch begun" } },
+                { "waitFor": { "path": "never", "seconds": 100.0 } },
+            ] },
+            { "do": [{ "run": { "command": "echo x > work.txt" } }, { "claim": "DONE" }] }
+        ]);
+        let sealed = project(&calls, &json!({}));
+        let running = start(&sealed, &environment, &["run", "-p", "base"]);
+        sealed.wait_for("begun");
+        running.signal(rustix::process::Signal::KILL);
+        running.wait();
+        let end = ralph(&sealed, &environment, &["run", "-p", "base", "--include-dirty"]);
+        assert_eq!(end.code, Some(0), "{environment:?}: {}", end.stderr);
+        assert!(!sealed.project().join(".envrc").exists(), "{environment:?}");
+        assert!(end.stderr.contains("removed: `.envrc`"), "{environment:?}: {}", end.stderr);
+    }
+}
