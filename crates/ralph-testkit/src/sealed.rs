@@ -1,17 +1,23 @@
 //! A sealed environment for the built binary: own home, own state, own project, a git without
-//! user configuration, and nothing of the machine's own settings.
+//! user configuration, default signal handling, and nothing of the machine's own settings.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Once};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use signal_hook::consts::{
+    SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU,
+    SIGUSR1, SIGUSR2,
+};
 use tempfile::TempDir;
 
 /// Nothing in a test takes this long unless it hangs.
@@ -66,6 +72,7 @@ impl Finished {
 impl Sealed {
     /// Returns a new environment for a built `ralph`, with an empty project directory.
     pub fn new(ralph: impl Into<PathBuf>) -> Self {
+        start_children_with_default_signals();
         let root = tempfile::tempdir().expect("a temporary directory");
         for name in ["home", "state", "bin", "project", "tmp"] {
             fs::create_dir(root.path().join(name)).expect("a directory");
@@ -305,6 +312,30 @@ impl Sealed {
     }
 }
 
+/// Makes every child that this process starts from now on begin with default signal handling.
+///
+/// A process inherits which signals are ignored: under `nohup` and in some CI systems that is HUP,
+/// in background jobs of a script INT and QUIT. `exec` resets a signal that has a handler to its
+/// default and keeps an ignored one ignored. So each ignored signal gets a handler that does
+/// nothing, which is the same for this process. (`Command` resets PIPE itself.)
+pub fn start_children_with_default_signals() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        for signal in [
+            SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU,
+            SIGUSR1, SIGUSR2,
+        ] {
+            if ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1) {
+                let unread = Arc::new(AtomicBool::new(false));
+                signal_hook::flag::register(signal, unread).expect("a handler");
+            }
+        }
+    });
+}
+
 /// Waits until something holds; what is named in the failure.
 #[track_caller]
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -436,4 +467,30 @@ fn listen(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
         }
     });
     rx
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_command_starts_with_no_signal_ignored() {
+        let sealed = Sealed::new("ralph");
+        let output = sealed.command("grep").args(["SigIgn", "/proc/self/status"]).output();
+        let ignored = String::from_utf8(output.expect("grep runs").stdout).expect("text");
+        let mask = ignored.trim_start_matches("SigIgn:").trim();
+        // The standard signals; those from 32 on are the C library's own.
+        assert_eq!(u64::from_str_radix(mask, 16).expect("a mask") & 0x7fff_ffff, 0);
+    }
+
+    #[test]
+    fn a_sealed_command_starts_with_no_signal_ignored_where_the_tests_are_run_with_some() {
+        let script = "trap '' ALRM HUP INT QUIT TERM TSTP TTIN TTOU USR1 USR2; \
+                      exec \"$0\" --exact sealed::tests::a_sealed_command_starts_with_no_signal_ignored";
+        let mut tests = Command::new("sh");
+        tests.args(["-c", script]).arg(std::env::current_exe().expect("this program"));
+        let output = tests.output().expect("sh runs");
+        let report = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && report.contains("1 passed"), "{report}");
+    }
 }

@@ -28,12 +28,12 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Starts to listen.
 pub(super) fn listen(watch: Watch, on_stage: impl Fn(Stage) + Send + 'static) -> io::Result<()> {
-    let mut wanted = vec![SIGINT, SIGTERM, SIGTSTP, SIGCONT];
-    // Under `nohup` a closed terminal is to be no reason to stop.
-    if !tree::is_ignored(SIGHUP) {
-        wanted.push(SIGHUP);
-    }
-    let mut signals = Signals::new(wanted)?;
+    // Under `nohup` a closed terminal is no reason to stop. HUP has a handler there too, because
+    // `exec` keeps an ignored signal ignored: gates and agents start with the default, so that a gate
+    // has the same result with and without `nohup`. They are in groups of their own, which a closed
+    // terminal does not signal.
+    let ignores_hangup = tree::is_ignored(SIGHUP);
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGTSTP, SIGCONT, SIGHUP])?;
     let (tell, told) = mpsc::channel::<Told>();
     thread::Builder::new().name("stages".to_owned()).spawn(move || {
         for Told { stage, done } in told {
@@ -45,6 +45,9 @@ pub(super) fn listen(watch: Watch, on_stage: impl Fn(Stage) + Send + 'static) ->
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         let mut hangup = None;
         for signal in signals.forever() {
+            if signal == SIGHUP && ignores_hangup {
+                continue;
+            }
             take(signal, &watch, &tell, &mut hangup);
         }
     })?;

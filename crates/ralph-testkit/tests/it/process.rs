@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, Limit, NotStarted, SoftLimit};
 use ralph_io::process::{RUN_ID_VARIABLE, sweep_run};
+use ralph_testkit::sealed::start_children_with_default_signals;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -44,6 +45,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        start_children_with_default_signals();
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let now = UNIX_EPOCH.elapsed().expect("a clock after 1970").subsec_nanos();
         Self {
@@ -428,9 +430,11 @@ fn a_terminal_that_hangs_up_twice_is_one_signal() {
 #[test]
 fn under_nohup_a_closed_terminal_is_no_reason_to_stop() {
     let scene = Scene::new();
+    // An ignored signal cannot be trapped by a shell that starts with it ignored.
+    let script = format!("trap 'echo > hung-up' HUP; kill -HUP $$; {WAITS_TO_GO}");
     let ralph = Command::new("sh")
         .args(["-c", "trap '' HUP; exec \"$0\" \"$1\"", env!("CARGO_BIN_EXE_supervise")])
-        .arg(scene.script(WAITS_TO_GO).to_string())
+        .arg(scene.script(&script).to_string())
         .stdout(Stdio::piped())
         .spawn()
         .expect("sh starts");
@@ -442,6 +446,9 @@ fn under_nohup_a_closed_terminal_is_no_reason_to_stop() {
     fs::write(scene.file("go"), "").expect("written");
     assert_eq!(scene.finish(ralph).end.ending, Ending::Exited { code: 7 });
     assert_eq!(fs::read_to_string(scene.file("stages")).expect("written"), "Finish\n");
+    // A closed terminal signals the group of ralph and no other: children need not ignore it, and a
+    // gate has the same result with and without `nohup`.
+    assert!(scene.file("hung-up").exists());
 }
 
 #[test]
