@@ -20,7 +20,9 @@ use ralph_core::prompt::role::{Beside, Frame, Rendered, RolePrompt};
 use ralph_core::prompt::run::RunFrame;
 use ralph_core::prompt::task::{self as task_prompt, ReviewParts};
 use ralph_core::prompt::{self, Parts};
-use ralph_core::recipe::{PROGRESS, PromptSource, Recipe, TaskWork, TemplatePlace, Work};
+use ralph_core::recipe::{
+    AgentChoice, PROGRESS, PromptSource, Recipe, TaskWork, TemplatePlace, Work,
+};
 use ralph_core::run::{PromptSize, RunState};
 use ralph_core::task::{Task, TaskList};
 use ralph_core::units::{Millis, Tokens};
@@ -404,6 +406,9 @@ impl Places<'_> {
             Some(agent) if is_stuck => agent,
             Some(_) | None => recipe.agent_for(call.role),
         };
+        let is_attempt = matches!(call.role, Role::Implement | Role::Fix);
+        let turns = call.task.filter(|_| is_attempt).and_then(|task| task.max_turns);
+        let agent = &AgentChoice { max_turns: turns.or(agent.max_turns), ..agent.clone() };
         let mut request = calls::request(agent, call.role, prompt, &recipe.limits);
         if let (Some(file), Support::No) = (&agent.system_prompt, agent.capabilities.system_prompt)
         {

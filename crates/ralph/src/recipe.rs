@@ -69,17 +69,7 @@ struct Flow<'a> {
     /// Gates for work whose settings define none.
     gates: &'a [String],
     strategy: Option<ValidationStrategy>,
-    /// Whether an agent's turns are bounded although nobody said so. Tasks are cut to size;
-    /// prompts are not.
-    turns: Turns,
     memory: Option<MemoryPolicy>,
-}
-
-/// Whether an agent's turns are bounded although nobody said so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turns {
-    Bounded,
-    AsSet,
 }
 
 /// Returns the recipe of `ralph run`.
@@ -96,7 +86,6 @@ pub(crate) fn for_prompt(loaded: &Loaded, source: PromptSource) -> Result<Recipe
             baseline: sections::Baseline::Off,
             gates: &[],
             strategy: None,
-            turns: Turns::AsSet,
             memory: None,
         },
     )
@@ -149,7 +138,6 @@ pub(crate) fn for_tasks(
             baseline: sections::Baseline::Note,
             gates: &list.verify_commands,
             strategy: list.validation_strategy,
-            turns: Turns::Bounded,
             memory: memory(settings),
         },
     )
@@ -180,7 +168,6 @@ pub(crate) fn for_plan(
         baseline: sections::Baseline::Off,
         gates: &[],
         strategy: None,
-        turns: Turns::AsSet,
         memory: None,
     };
     let mut recipe = of(loaded, flow)?;
@@ -202,18 +189,9 @@ pub(crate) fn for_plan(
 
 fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
     let settings = &loaded.settings;
-    let mut agent = agent(loaded, flow.role)?;
+    let agent = agent(loaded, flow.role)?;
     let mut agents = agents(loaded)?;
-    if flow.turns == Turns::Bounded {
-        let worked = [Role::Implement, Role::Fix];
-        let working = agents.iter_mut().filter(|(role, _)| worked.contains(role));
-        for agent in working.map(|(_, agent)| agent).chain([&mut agent]) {
-            // A limit that nobody set is nothing to miss in an agent that has none.
-            if agent.capabilities.turn_limit.is_there() {
-                agent.max_turns = Some(settings.max_turns);
-            }
-        }
-    }
+    // The limit of compactions is a default: an agent that cannot be given one is not warned about.
     if let (Some(_), Some(agent)) = (&flow.memory, agents.get_mut(&Role::Compact))
         && agent.capabilities.turn_limit.is_there()
     {
@@ -449,9 +427,7 @@ fn choice(
             Permissions::Ask
         },
         output: if settings.stream_agent_output { AgentOutput::Events } else { AgentOutput::Text },
-        // The default is meant for task lists, whose tasks are cut to size; a prompt's turns are
-        // bounded only where somebody said so.
-        max_turns: loaded.is_set("maxTurns").then_some(settings.max_turns),
+        max_turns: settings.max_turns,
         mcp_config: servers.map(PathBuf::from),
         system_prompt: chosen.system_prompt_file.map(PathBuf::from),
         capabilities: ralph_agents::capabilities(kind, None),

@@ -14,7 +14,7 @@ use ralph_core::recipe::{
     Work,
 };
 
-use super::{Flow, Turns, gates, of};
+use super::{Flow, gates, of};
 use crate::complaint::Complaint;
 use crate::settings::Loaded;
 use crate::settings::types::sections;
@@ -80,7 +80,6 @@ fn flow(workflow: &'static str, role: Role, template: Template) -> Flow<'static>
         baseline: sections::Baseline::Off,
         gates: &[],
         strategy: None,
-        turns: Turns::AsSet,
         memory: None,
     }
 }

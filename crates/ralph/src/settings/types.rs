@@ -100,9 +100,9 @@ pub(crate) struct Settings {
     pub(crate) memory: Memory,
     /// How much a prompt may hold.
     pub(crate) context: Context,
-    /// How many turns an agent gets in one iteration.
+    /// How many turns an agent gets in one call. Not set: as many as it takes.
     #[schemars(range(min = 1))]
-    pub(crate) max_turns: u32,
+    pub(crate) max_turns: Option<u32>,
     /// MCP server configurations.
     pub(crate) mcp: Mcp,
     /// The project's skills.
@@ -167,7 +167,7 @@ impl Default for Settings {
             budget: Budget::default(),
             memory: Memory::default(),
             context: Context::default(),
-            max_turns: 20,
+            max_turns: None,
             mcp: Mcp::default(),
             skills_dir: ".ralph/skills".into(),
             prompts_dir: ".ralph/prompts".into(),

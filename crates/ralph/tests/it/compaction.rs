@@ -315,6 +315,29 @@ fn servers(call: &str) -> Value {
 }
 
 #[test]
+fn an_attempt_has_a_turn_limit_only_where_the_user_sets_one() {
+    let sealed = with_claude();
+    let mut tasks = numbered(3);
+    tasks[0]["max_turns"] = json!(15);
+    write_plan(&sealed, &tasks);
+    let shown = sealed.ralph(&["build", "--dry-run"]).expect_code(0).stdout;
+    assert!(shown.contains("--max-turns 15"), "{shown}");
+    sealed.ralph(&["build", "1"]).expect_code(1);
+    let shown = sealed.ralph(&["resume", "--dry-run"]).expect_code(0).stdout;
+    assert!(!shown.contains("--max-turns"), "{shown}");
+    sealed.ralph(&["build", "1"]).expect_code(1);
+    let mut limited = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    limited.env("RALPH_MAX_TURNS", "40").arg("build");
+    assert!(limited.output().expect("it runs").status.success());
+    let limits: Vec<Option<String>> = called(&sealed)
+        .iter()
+        .filter(|call| call.starts_with("implement"))
+        .map(|call| call.split("--max-turns ").nth(1)?.split(' ').next().map(str::to_owned))
+        .collect();
+    assert_eq!(limits, [Some("15".to_owned()), None, Some("40".to_owned())]);
+}
+
+#[test]
 fn each_role_gets_the_servers_that_are_for_it() {
     let sealed = with_claude();
     sealed.program("npx", "#!/bin/sh\nexit 1\n");

@@ -60,7 +60,7 @@ fn later_layers_win_and_every_value_knows_its_origin() {
     assert_eq!(agent.command.as_deref(), Some("claude"));
     assert_eq!(agent.flags, Some(vec!["--verbose".into()]));
     assert_eq!(agent.model.as_deref(), Some("haiku"));
-    assert_eq!(loaded.settings.max_turns, 30);
+    assert_eq!(loaded.settings.max_turns, Some(30));
     let origins = [
         ("agent.command", position(2, 23, ".ralph/settings.json")),
         ("agent.flags", position(1, 21, ".ralph/settings.local.json")),
@@ -205,10 +205,10 @@ fn a_key_value_file_is_told_by_its_content() {
     let given =
         |path: &str, text: &str| Sources { base: Some(file(path, text)), ..Sources::default() };
     let loaded = load(given("ralph.conf", "# c\nRALPH_MAX_TURNS=7\n")).expect("valid");
-    assert_eq!(loaded.settings.max_turns, 7);
+    assert_eq!(loaded.settings.max_turns, Some(7));
     assert_eq!(loaded.origin("maxTurns"), &position(2, 17, "ralph.conf"));
     let loaded = load(given("ralph.conf", "\n {\"maxTurns\": 7}")).expect("valid");
-    assert_eq!(loaded.settings.max_turns, 7);
+    assert_eq!(loaded.settings.max_turns, Some(7));
     fails(given("x.json", "A=1"), &expect!["x.json:1:1: not valid JSON: expected value"]);
     fails(
         given("ralph.conf", "RALPH_MAX_TURNS=ten\nRALPH_VALIDATION_COMMANDS=(\n 'a'\n ''\n)"),
@@ -352,7 +352,7 @@ fn with_user(user: &str, project: &str) -> Sources {
 fn the_users_settings_lie_under_the_projects() {
     let sources = with_user(r#"{"maxTurns": 7, "commitPrefix": "u"}"#, r#"{"maxTurns": 9}"#);
     let loaded = load(sources).expect("valid");
-    assert_eq!((loaded.settings.max_turns, loaded.settings.commit_prefix.as_str()), (9, "u"));
+    assert_eq!((loaded.settings.max_turns, loaded.settings.commit_prefix.as_str()), (Some(9), "u"));
     assert_eq!(loaded.origin("commitPrefix").to_string(), "/home/u/settings.json:1:33");
     assert_eq!(loaded.files.len(), 2);
     fails(

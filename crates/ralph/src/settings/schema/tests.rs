@@ -101,5 +101,5 @@ fn defaults_of_whole_sections_are_left_out() {
     let schema = json_schema();
     assert_eq!(schema["properties"]["agents"].get("default"), None);
     assert_eq!(schema["properties"]["commit"].get("default"), None);
-    assert_eq!(schema["properties"]["maxTurns"]["default"], 20);
+    assert_eq!(schema["properties"]["delaySeconds"]["default"], 0);
 }
