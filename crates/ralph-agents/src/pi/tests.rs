@@ -108,6 +108,28 @@ fn each_error_has_its_class_although_it_exits_with_0() {
 }
 
 #[test]
+fn an_answer_that_its_provider_did_not_finish_is_cut_off() {
+    let with_usage = |line: String, tokens: u32| {
+        let usage = format!(
+            r#""usage":{{"input":{tokens},"output":0,"cacheRead":0,"cacheWrite":0}},"stopReason""#
+        );
+        line.replace(r#""stopReason""#, &usage)
+    };
+    let answer = |tokens| {
+        let lines = [start(), message(DONE, "stop"), end(DONE, "stop")];
+        lines.map(|line| with_usage(line, tokens))
+    };
+    check(&answer(0), "", exit(0), Some(FailureClass::Overloaded));
+    check_signal(&answer(0), None);
+    check(&answer(7), "", exit(0), None);
+    check_signal(&answer(7), Some("DONE"));
+    // A provider that finishes a message without usage never sends any.
+    let step = |tokens| [start(), with_usage(message("", "toolUse"), tokens), TOOL.to_owned()];
+    check_signal(&[&step(0)[..], &answer(0)[..]].concat(), Some("DONE"));
+    check_signal(&[&step(7)[..], &answer(0)[..]].concat(), None);
+}
+
+#[test]
 fn a_success_needs_every_sign_of_it() {
     let lines = [start(), message("Fine.", "stop"), end("Fine.", "stop")];
     check(&lines, "", exit(0), None);

@@ -31,6 +31,8 @@ pub(crate) struct PiTranslator {
     paths: BTreeMap<String, String>,
     /// The failed attempt that nothing useful has followed yet.
     retrying: Option<Trouble>,
+    /// Whether the provider sends a stop reason without usage, so that no usage is no sign.
+    lacks_usage: bool,
 }
 
 impl PiTranslator {
@@ -41,6 +43,7 @@ impl PiTranslator {
             speech: Speech::default(),
             paths: BTreeMap::new(),
             retrying: None,
+            lacks_usage: false,
         }
     }
 
@@ -103,6 +106,10 @@ impl PiTranslator {
             return Heard::nothing(Weight::Noise);
         }
         self.turn = Turn::Open;
+        // Unlike `stop`, this reason is never made up.
+        if message.stop.as_deref() == Some("toolUse") && message.has_zero_usage() {
+            self.lacks_usage = true;
+        }
         let mut events = Vec::new();
         if message.model.is_some() && message.model != self.model {
             self.model.clone_from(&message.model);
@@ -176,6 +183,14 @@ impl PiTranslator {
         let last = end.messages.iter().flatten().rev().find(|message| message.is_agents());
         let reason = last.and_then(|message| message.stop.as_deref()).unwrap_or_default();
         let failed = match reason {
+            // pi calls every message stopped until its provider says otherwise, so a stream that
+            // ends early looks like an answer. The usage comes last, and is missing then.
+            "stop" if !self.lacks_usage && last.is_some_and(wire::Message::has_zero_usage) => {
+                Some(Trouble::of(
+                    FailureClass::Overloaded,
+                    "the answer was cut off: the provider sent no token usage with it",
+                ))
+            }
             "stop" => None,
             "length" => {
                 Some(Trouble::of(FailureClass::TurnLimit, "the answer was cut at the output limit"))

@@ -53,6 +53,15 @@ impl Message<'_> {
         self.role.as_deref() == Some("assistant")
     }
 
+    /// Returns whether it has a count of tokens, and all of it is zero.
+    pub(super) fn has_zero_usage(&self) -> bool {
+        self.usage.as_ref().is_some_and(|usage| {
+            [usage.input, usage.output, usage.cache_read, usage.cache_write]
+                .iter()
+                .all(|tokens| *tokens == Some(0))
+        })
+    }
+
     /// Returns all its words.
     pub(super) fn text(&self) -> String {
         self.content.iter().flatten().filter_map(|block| block.text.as_ref()).fold(

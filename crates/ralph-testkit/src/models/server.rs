@@ -260,6 +260,10 @@ impl Dialect {
                 http::reply(stream, 429, &headers, &body)
             }
             Turn::Drops(answer) => begin(stream, &self.frames(request, body, &answer)),
+            Turn::EndsEarly(answer) => {
+                begin(stream, &self.frames(request, body, &answer))?;
+                http::end_events(stream)
+            }
             Turn::Hangs => wait_for_the_client(stream),
             Turn::HangsAfter(answer) => {
                 begin(stream, &self.frames(request, body, &answer))?;

@@ -20,6 +20,9 @@ pub enum Turn {
     },
     /// The whole content arrives, and the connection breaks before the end of the stream.
     Drops(Answer),
+    /// The whole content arrives, and the response ends in order, but without the events that end
+    /// an answer: no stop reason, no usage. Gateways do this when the model behind them breaks off.
+    EndsEarly(Answer),
     /// The request is accepted, and nothing is ever said.
     Hangs,
     /// The whole content arrives, and then nothing more.
@@ -70,7 +73,10 @@ impl Turn {
     #[must_use]
     pub fn saying(mut self, text: &str) -> Self {
         match &mut self {
-            Self::Says(answer) | Self::Drops(answer) | Self::HangsAfter(answer) => {
+            Self::Says(answer)
+            | Self::Drops(answer)
+            | Self::EndsEarly(answer)
+            | Self::HangsAfter(answer) => {
                 text.clone_into(&mut answer.text);
             }
             Self::Refuses(_) | Self::Limited { .. } | Self::Hangs => {}

@@ -87,5 +87,6 @@ plays! {
     pi as Pi {
         a_limit_without_a_reset_is_waited_for,
         a_broken_stream_completes_nothing,
+        an_answer_without_an_end_completes_nothing,
     }
 }

@@ -166,6 +166,19 @@ pub(crate) fn a_broken_stream_completes_nothing(cli: Cli) {
     assert_eq!(stage.model.turns().len(), 2, "{}", stage.account());
 }
 
+/// The words of a response that ends in order but has no stop reason are no answer.
+pub(crate) fn an_answer_without_an_end_completes_nothing(cli: Cli) {
+    let turns = |_: &Path| {
+        let answer = Answer { text: DONE.to_owned(), tools: Vec::new() };
+        vec![Turn::EndsEarly(answer), Turn::says("Not yet.")]
+    };
+    let settings = json!({ "maximumIterations": 1 });
+    let Some(stage) = Stage::new(cli, turns, &settings) else { return };
+    expect_end(&stage, &stage.run(), 1);
+    stage.expect_events(&[("asked", 2), ("iteration_started", 1)]);
+    assert_eq!(stage.model.turns().len(), 2, "{}", stage.account());
+}
+
 /// A broken stream is repeated within the same call, and what follows completes the work.
 pub(crate) fn a_broken_stream_is_repeated(cli: Cli) {
     let turns = |_: &Path| {
