@@ -59,6 +59,8 @@ pub struct CallContext {
     pub answer_file: PathBuf,
     /// The directory of ralph's plugin, where there is one.
     pub plugin: Option<PathBuf>,
+    /// The file by which ralph's hooks find the run, where there is one.
+    pub active_file: Option<PathBuf>,
     /// Whether the agent sits in a sandbox of ralph's.
     pub walls: Walls,
 }
@@ -223,6 +225,7 @@ pub(crate) mod tests {
             schema_file: PathBuf::from("/state/schema.json"),
             answer_file: PathBuf::from("/state/answer.md"),
             plugin: Some(PathBuf::from("/state/plugin")),
+            active_file: Some(PathBuf::from("/state/active.json")),
             walls: Walls::None,
         }
     }

@@ -32,6 +32,7 @@ use crate::process::{
     Chunk, Heard, Limits, Line, Lines, Mouth, Spawn, Stdin, Unheard, Watch, converse,
 };
 use crate::store::RunDir;
+use crate::store::active::ACTIVE_VARIABLE;
 use crate::store::embedded::Embedded;
 use crate::store::raw::{RawReader, RawWriter};
 use ralph_agents::{
@@ -315,8 +316,13 @@ impl AgentCaller {
             schema_file: self.files.schema(request.iteration, request.ask),
             answer_file: self.files.answer(request.iteration, request.ask),
             plugin: self.plugin.as_ref().map(|plugin| plugin.place().to_owned()),
+            active_file: self.variable(ACTIVE_VARIABLE).map(PathBuf::from),
             walls: if self.confined.is_some() { Walls::Ours } else { Walls::None },
         })
+    }
+
+    fn variable(&self, name: &str) -> Option<&OsString> {
+        self.env.iter().find_map(|(known, value)| (known == name).then_some(value))
     }
 
     /// Reads a file that the settings name. The agent before may have made it into anything.

@@ -74,7 +74,7 @@ fn everything_is_given_to_those_that_take_it() {
     ];
     let shown: String = kinds.into_iter().map(|kind| everything(kind, None)).collect();
     expect![[r#"
-        claude -p --output-format stream-json --verbose --dangerously-skip-permissions --setting-sources user --strict-mcp-config --mcp-config /state/mcp.json --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --fallback-model small --max-turns 7 --max-budget-usd 2.5 --append-system-prompt-file /state/system.md --json-schema {"type":"object"} --settings {"disableAllHooks":false} --plugin-dir /state/plugin --include-hook-events --session-id b119d32a-907a-8f48-bf46-d9d9a635c32f
+        claude -p --output-format stream-json --verbose --dangerously-skip-permissions --setting-sources user,project,local --strict-mcp-config --mcp-config /state/mcp.json --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --fallback-model small --max-turns 7 --max-budget-usd 2.5 --append-system-prompt-file /state/system.md --json-schema {"type":"object"} --settings {"disableAllHooks":false,"env":{"RALPH_EXE":"/bin/ralph","RALPH_RUN_ID":"20261114-231500-k3f9","RALPH_ACTIVE":"/state/active.json"}} --plugin-dir /state/plugin --include-hook-events --session-id b119d32a-907a-8f48-bf46-d9d9a635c32f
           CLAUDE_CODE_DISABLE_AUTO_MEMORY=1
           CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1
           DISABLE_AUTOUPDATER=1
@@ -124,7 +124,7 @@ fn an_old_version_is_not_given_what_it_does_not_know() {
     .map(|(kind, version)| everything(kind, Some(version)))
     .collect();
     expect![[r#"
-        claude -p --output-format stream-json --verbose --dangerously-skip-permissions --setting-sources user --strict-mcp-config --mcp-config /state/mcp.json --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --fallback-model small --max-turns 7
+        claude -p --output-format stream-json --verbose --dangerously-skip-permissions --setting-sources user,project,local --strict-mcp-config --mcp-config /state/mcp.json --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --fallback-model small --max-turns 7
           CLAUDE_CODE_DISABLE_AUTO_MEMORY=1
           CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1
           DISABLE_AUTOUPDATER=1

@@ -11,7 +11,8 @@ use ralph_core::recipe::{AgentChoice, AgentOutput, Permissions};
 use ralph_core::units::UsdMicros;
 
 use crate::call::{
-    Call, CallContext, IdleWatch, Privilege, argument, deliver, environment, has_flag, split_flags,
+    Call, CallContext, IdleWatch, Privilege, Walls, argument, deliver, environment, has_flag,
+    split_flags,
 };
 
 /// Marks of a session that ralph itself may run in. A child that sees them takes itself for a
@@ -37,10 +38,11 @@ const LINGERING_TOOLS: &str = "ScheduleWakeup,Monitor,CronCreate,CronDelete,Cron
 /// Flags of the user's that say which session it is.
 const OTHER_SESSIONS: [&str; 5] = ["--resume", "-r", "--continue", "-c", "--from-pr"];
 
-/// Settings of the user's that switch hooks off would switch off ralph's as well.
-const HOOKS_ON: &str = r#"{"disableAllHooks":false}"#;
+/// Where settings and instructions are read from: as when people start it in the project. Without
+/// `project` it reads neither `CLAUDE.md` nor the skills, commands and agents of the project.
+const SOURCES: &str = "user,project,local";
 
-/// A project's `.mcp.json` is started unasked without these.
+/// Without these a project's `.mcp.json` is started unasked, outside of any sandbox.
 const NO_SERVERS: &str = r#"{"mcpServers":{}}"#;
 
 /// Returns how to call Claude Code.
@@ -63,11 +65,18 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
         }
         Permissions::Skip | Permissions::Ask => {}
     }
-    // An agent that writes project settings would switch off our hooks in mid-run.
-    args.add(&["--setting-sources"], Some("user"));
-    args.add(&["--strict-mcp-config"], None);
+    args.add(&["--setting-sources"], Some(SOURCES));
     let servers = context.mcp_config.as_ref().map(|path| path.to_string_lossy());
-    args.add(&["--mcp-config"], Some(servers.as_deref().unwrap_or(NO_SERVERS)));
+    let servers = match (servers.as_deref(), context.walls) {
+        (Some(file), _) => Some(file),
+        (None, Walls::None) => Some(NO_SERVERS),
+        // The servers of the project run inside the sandbox, as the agent does.
+        (None, Walls::Ours) => None,
+    };
+    if let Some(servers) = servers {
+        args.add(&["--strict-mcp-config"], None);
+        args.add(&["--mcp-config"], Some(servers));
+    }
     if !has_flag(&user, &["--tools"]) {
         args.add(&["--disallowedTools", "--disallowed-tools"], Some(LINGERING_TOOLS));
     }
@@ -93,7 +102,7 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
         args.add(&["--json-schema"], Some(&argument(&schema.to_string(), "the schema")?));
     }
     if let Some(plugin) = context.plugin.as_ref().filter(|_| takes_plugin(&request.agent)) {
-        args.add(&["--settings"], Some(HOOKS_ON));
+        args.add(&["--settings"], Some(&kept_hooks(request, context)));
         // Beside those of the user's: the flag may be given several times.
         args.args.extend(["--plugin-dir".to_owned(), plugin.to_string_lossy().into_owned()]);
         if shows_hooks(request) {
@@ -125,6 +134,18 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
             AgentOutput::Text => IdleWatch::Off,
         },
     })
+}
+
+/// Returns settings that keep ralph's hooks on. They take precedence over those of the user and of
+/// the project, also over changes that the agent makes to these during the call: neither
+/// `disableAllHooks` nor an `env` that points the hooks elsewhere has an effect there.
+fn kept_hooks(request: &Request, context: &CallContext) -> String {
+    let mut env = serde_json::Map::new();
+    env.insert("RALPH_EXE".to_owned(), context.self_exe.to_string_lossy().into());
+    env.insert("RALPH_RUN_ID".to_owned(), request.run.to_string().into());
+    let active = context.active_file.as_ref().map(|file| file.to_string_lossy().into());
+    env.extend(active.map(|file| ("RALPH_ACTIVE".to_owned(), file)));
+    serde_json::json!({ "disableAllHooks": false, "env": env }).to_string()
 }
 
 /// Returns what the CLI will print: a format among the user's flags wins over the settings.

@@ -385,7 +385,7 @@ fn the_usual_call() {
     CLAUDE.check_call(
         |_, _| {},
         expect![[r#"
-            claude -p --output-format stream-json --verbose --dangerously-skip-permissions --setting-sources user --strict-mcp-config --mcp-config {"mcpServers":{}} --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --settings {"disableAllHooks":false} --plugin-dir /state/plugin --include-hook-events --session-id b119d32a-907a-8f48-bf46-d9d9a635c32f
+            claude -p --output-format stream-json --verbose --dangerously-skip-permissions --setting-sources user,project,local --strict-mcp-config --mcp-config {"mcpServers":{}} --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --settings {"disableAllHooks":false,"env":{"RALPH_EXE":"/bin/ralph","RALPH_RUN_ID":"20261114-231500-k3f9","RALPH_ACTIVE":"/state/active.json"}} --plugin-dir /state/plugin --include-hook-events --session-id b119d32a-907a-8f48-bf46-d9d9a635c32f
             stdin "Do it.", idle Watch
             without ["CLAUDECODE", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "CLAUDE_ENV_FILE", "CLAUDE_PLUGIN_*", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION*", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_CHILD*"]
             CLAUDE_CODE_DISABLE_AUTO_MEMORY=1
@@ -413,7 +413,7 @@ fn everything_that_can_be_asked_for() {
             context.mcp_config = Some(PathBuf::from("/state/mcp.json"));
         },
         expect![[r#"
-            claude -p --output-format stream-json --verbose --dangerously-skip-permissions --setting-sources user --strict-mcp-config --mcp-config /state/mcp.json --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --model opus --fallback-model sonnet --max-turns 40 --max-budget-usd 1.25 --settings {"disableAllHooks":false} --plugin-dir /state/plugin --include-hook-events --session-id b119d32a-907a-8f48-bf46-d9d9a635c32f
+            claude -p --output-format stream-json --verbose --dangerously-skip-permissions --setting-sources user,project,local --strict-mcp-config --mcp-config /state/mcp.json --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --model opus --fallback-model sonnet --max-turns 40 --max-budget-usd 1.25 --settings {"disableAllHooks":false,"env":{"RALPH_EXE":"/bin/ralph","RALPH_RUN_ID":"20261114-231500-k3f9","RALPH_ACTIVE":"/state/active.json"}} --plugin-dir /state/plugin --include-hook-events --session-id b119d32a-907a-8f48-bf46-d9d9a635c32f
             stdin "Do it.", idle Watch
             without ["CLAUDECODE", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "CLAUDE_ENV_FILE", "CLAUDE_PLUGIN_*", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION*", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_CHILD*", "AWS_*"]
             CLAUDE_CODE_DISABLE_AUTO_MEMORY=1
@@ -448,7 +448,7 @@ fn a_flag_of_the_users_wins() {
             request.cost_left = Some(UsdMicros(0));
         },
         expect![[r#"
-            claude -p --verbose --setting-sources user --strict-mcp-config --mcp-config {"mcpServers":{}} --max-budget-usd 0.000001 --settings {"disableAllHooks":false} --plugin-dir /state/plugin --session-id b119d32a-907a-8f48-bf46-d9d9a635c32f --model haiku --output-format=json --permission-mode plan --tools Read
+            claude -p --verbose --setting-sources user,project,local --strict-mcp-config --mcp-config {"mcpServers":{}} --max-budget-usd 0.000001 --settings {"disableAllHooks":false,"env":{"RALPH_EXE":"/bin/ralph","RALPH_RUN_ID":"20261114-231500-k3f9","RALPH_ACTIVE":"/state/active.json"}} --plugin-dir /state/plugin --session-id b119d32a-907a-8f48-bf46-d9d9a635c32f --model haiku --output-format=json --permission-mode plan --tools Read
             stdin "Do it.", idle Watch
             without ["CLAUDECODE", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "CLAUDE_ENV_FILE", "CLAUDE_PLUGIN_*", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION*", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_CHILD*"]
             CLAUDE_CODE_DISABLE_AUTO_MEMORY=1
@@ -472,7 +472,7 @@ fn plain_text_with_permissions() {
             context.privilege = Privilege::Root;
         },
         expect![[r#"
-            claude -p --output-format text --setting-sources user --strict-mcp-config --mcp-config {"mcpServers":{}} --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --settings {"disableAllHooks":false} --plugin-dir /state/plugin --session-id b119d32a-907a-8f48-bf46-d9d9a635c32f
+            claude -p --output-format text --setting-sources user,project,local --strict-mcp-config --mcp-config {"mcpServers":{}} --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --settings {"disableAllHooks":false,"env":{"RALPH_EXE":"/bin/ralph","RALPH_RUN_ID":"20261114-231500-k3f9","RALPH_ACTIVE":"/state/active.json"}} --plugin-dir /state/plugin --session-id b119d32a-907a-8f48-bf46-d9d9a635c32f
             stdin "Do it.", idle Off
             without ["CLAUDECODE", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "CLAUDE_ENV_FILE", "CLAUDE_PLUGIN_*", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION*", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_CHILD*"]
             CLAUDE_CODE_DISABLE_AUTO_MEMORY=1

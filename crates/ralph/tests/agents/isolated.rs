@@ -3,11 +3,10 @@
 use std::fs;
 
 use ralph_testkit::models::Turn;
-use ralph_testkit::sealed::Running;
 use serde_json::json;
 
 use crate::cli::Cli;
-use crate::stage::{DONE, Stage, find};
+use crate::stage::{DONE, Stage};
 
 #[test]
 fn claude_works_in_a_native_sandbox_and_reaches_nothing_else() {
@@ -28,21 +27,11 @@ fn claude_works_in_a_native_sandbox_and_reaches_nothing_else() {
     let sealed = &stage.sealed;
     fs::write(sealed.root().join("home/secret.txt"), "canary of the home").expect("written");
     let settings = sealed.read(".ralph/settings.json");
-    let port = stage.model.url().rsplit(':').next().expect("a port").to_owned();
-    let installed = fs::canonicalize(sealed.bin().join("claude")).expect("a program");
-    let installed = installed.ancestors().find(|it| it.join("package-lock.json").exists());
-    let node = find("node").canonicalize().expect("a program");
-    let shown = [installed.expect("an installation"), node.ancestors().nth(2).expect("a place")];
-    let shown = shown.map(|path| path.display().to_string()).join(",");
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
-    command
-        .args(["run", "-p", "Do the work. Then say <response>DONE</response>."])
-        .env("RALPH_SANDBOX_BACKEND", "native")
-        .env("RALPH_SANDBOX_NETWORK_ALLOW", format!("127.0.0.1:{port}"))
-        // It is installed where a test installs things.
-        .env("RALPH_SANDBOX_RW", shown)
-        .env("RALPH_GUARD_MODE", "warn");
-    let end = Running::start(command).wait();
+    let allowed = format!("127.0.0.1:{}", stage.port());
+    let end = stage.run_isolated_with(&[
+        ("RALPH_SANDBOX_NETWORK_ALLOW", &allowed),
+        ("RALPH_GUARD_MODE", "warn"),
+    ]);
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, stage.account());
     assert_eq!(sealed.read("hello.txt"), "hello\n");
     assert!(!sealed.root().join("outside.txt").exists());

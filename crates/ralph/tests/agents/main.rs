@@ -3,6 +3,7 @@
 
 mod cli;
 mod hooks;
+mod instructions;
 mod isolated;
 mod memory;
 mod plugin;

@@ -77,6 +77,43 @@ impl Stage {
         self.sealed.start(&["run", "-p", "Do the work. Then say <response>DONE</response>."])
     }
 
+    /// Runs the loop to its end in the native sandbox, with these variables in ralph's environment.
+    pub(crate) fn run_isolated_with(&self, variables: &[(&str, &str)]) -> Finished {
+        let mut command = self.sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        command
+            .args(["run", "-p", "Do the work. Then say <response>DONE</response>."])
+            .env("RALPH_SANDBOX_BACKEND", "native")
+            // The CLI is installed where no sandbox looks for programs.
+            .env("RALPH_SANDBOX_RW", self.installed_in())
+            .envs(variables.iter().copied());
+        Running::start(command).wait()
+    }
+
+    /// Returns the directories that the CLI and Node are installed in.
+    pub(crate) fn installed_in(&self) -> String {
+        let entries = fs::read_dir(self.sealed.bin()).expect("readable").flatten();
+        let programs = entries.filter_map(|entry| fs::canonicalize(entry.path()).ok());
+        let installation = programs
+            .filter_map(|it| it.ancestors().find(|it| it.join("package-lock.json").exists()).map(Path::to_owned))
+            .next()
+            .expect("an installation");
+        let node = find("node").canonicalize().expect("a program");
+        let node = node.ancestors().nth(2).expect("a directory").to_owned();
+        [installation, node].map(|path| path.display().to_string()).join(",")
+    }
+
+    /// Returns the port of the model.
+    pub(crate) fn port(&self) -> String {
+        self.model.url().rsplit(':').next().expect("a port").to_owned()
+    }
+
+    /// Asserts that the model was sent a text in one of its turns.
+    #[track_caller]
+    pub(crate) fn expect_sent(&self, text: &str) {
+        let is_sent = self.model.turns().iter().any(|asked| asked.body.to_string().contains(text));
+        assert!(is_sent, "the model was not sent {text:?}: {}", self.account());
+    }
+
     /// Asserts how often each of these happened in the last run.
     #[track_caller]
     pub(crate) fn expect_events(&self, counts: &[(&str, usize)]) {
