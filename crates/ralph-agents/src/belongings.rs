@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::recipe::{AgentChoice, AgentKind, Origin};
 
+use super::configuration::ConfigFile;
 use super::{adapter, amp, claude, cline, codex, copilot, gemini, opencode, pi, qwen};
 
 /// What belongs to an agent.
@@ -22,6 +23,11 @@ pub struct Belongings {
     pub place: Place,
     /// The files of its login, from that directory.
     pub credentials: &'static [Credential],
+    /// The user's configuration that it is given a copy of.
+    pub configuration: &'static [ConfigFile],
+    /// Directories of programs that it keeps in its cache and does not fetch again in a sandbox: the
+    /// user's, and its name below the directory that is made for it.
+    pub programs: &'static [(Place, &'static str)],
     /// Further variables that name directories of its own, and their names below a directory
     /// that is made for it: caches that are not worth making anew for each call.
     pub apart: &'static [(&'static str, &'static str)],

@@ -15,6 +15,7 @@ mod capabilities;
 mod claude;
 mod cline;
 mod codex;
+pub mod configuration;
 mod copilot;
 mod custom;
 mod ending;

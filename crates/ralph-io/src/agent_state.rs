@@ -2,7 +2,7 @@
 //!
 //! The user's own directory holds settings, hooks and sessions that the user's own program acts
 //! on later; an agent that could write there would act outside of its sandbox. So it gets one of
-//! its own, with a copy of the login and nothing else. A login that it refreshed is copied back,
+//! its own, with copies of the login and of the user's choices (`configuration`). A login that it refreshed is copied back,
 //! since the old one no longer holds, but only if it looks like one.
 //!
 //! [`prepare`] before each call and [`Prepared::return_credentials`] after it: several runs share
@@ -10,6 +10,7 @@
 //! Not here: which files and variables those are, which the adapters know, and mounting anything.
 
 mod beneath;
+pub mod configuration;
 mod refresh;
 
 use std::ffi::OsString;
@@ -35,6 +36,8 @@ pub struct Prepared {
     pub directory: PathBuf,
     /// The variables that make the agent use it.
     pub variables: Vec<(String, OsString)>,
+    /// Directories of the user's that the agent must be able to read.
+    pub readable: Vec<PathBuf>,
     seeded: Vec<Seeded>,
 }
 
@@ -44,7 +47,7 @@ struct Seeded {
     /// The user's file, with links followed.
     original: PathBuf,
     /// The copy, from the directory: what leads there, and its name.
-    copy: Vec<&'static str>,
+    copy: Vec<String>,
     /// What both held.
     content: Vec<u8>,
 }
@@ -137,13 +140,14 @@ pub fn prepare(
     let path = state.join("agent").join(kind.name());
     let refused = |source: io::Error| StateError { path: path.clone(), source };
     let directory = Directory::make(&path).map_err(refused)?;
-    let mut prepared =
-        Prepared { directory: path.clone(), variables: Vec::new(), seeded: Vec::new() };
-    let Some(belongings) = agents::belongings(kind) else { return Ok(prepared) };
-    let variable = |name: &str| {
-        let found = env.iter().find(|(it, value)| it == name && !value.is_empty());
-        found.map(|(_, value)| PathBuf::from(value))
+    let mut prepared = Prepared {
+        directory: path.clone(),
+        variables: Vec::new(),
+        readable: Vec::new(),
+        seeded: Vec::new(),
     };
+    let Some(belongings) = agents::belongings(kind) else { return Ok(prepared) };
+    let variable = |name: &str| set_variable(env, name).map(PathBuf::from);
     let mut is_seeded = false;
     for credential in belongings.credentials {
         let copy = steps(belongings, credential.file);
@@ -161,6 +165,11 @@ pub fn prepare(
         }
     }
     prepared.variables = variables(belongings, &path, variable("HOME").as_deref());
+    prepared.variables.extend(configuration::seed(kind, env, &directory, &path).map_err(refused)?);
+    for (place, below) in belongings.programs {
+        let user = place.find(variable).and_then(|it| it.canonicalize().ok());
+        prepared.readable.extend(link(&directory, below, user).map_err(refused)?);
+    }
     if let Some((name, value)) = belongings.chosen_by
         && is_seeded
         && !belongings.login.iter().any(|name| variable(name).is_some())
@@ -173,10 +182,7 @@ pub fn prepare(
 /// Returns what the user's logins of an agent hold, for whoever must keep them out of sight.
 pub fn logins(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<Vec<u8>> {
     let Some(belongings) = agents::belongings(kind) else { return Vec::new() };
-    let variable = |name: &str| {
-        let found = env.iter().find(|(it, value)| it == name && !value.is_empty());
-        found.map(|(_, value)| PathBuf::from(value))
-    };
+    let variable = |name: &str| set_variable(env, name).map(PathBuf::from);
     let Some(place) = belongings.place.find(variable) else { return Vec::new() };
     let files = belongings.credentials.iter().map(|credential| place.join(credential.file));
     files.filter_map(|file| read_original(&file.canonicalize().ok()?)).collect()
@@ -186,10 +192,30 @@ pub fn logins(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<Vec<u8>> {
 const HOME: &str = "home";
 
 /// Returns the way from the agent's directory to a file of its login.
-fn steps(belongings: &Belongings, file: &'static str) -> Vec<&'static str> {
+fn steps(belongings: &Belongings, file: &str) -> Vec<String> {
     let home = (belongings.place.variable == "HOME").then_some(HOME);
     let inside = belongings.place.inside.split('/').filter(|step| !step.is_empty());
-    home.into_iter().chain(inside).chain(file.split('/')).collect()
+    home.into_iter().chain(inside).chain(file.split('/')).map(str::to_owned).collect()
+}
+
+/// Returns the value of a variable that is set and not empty.
+fn set_variable<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsString> {
+    let found = env.iter().find(|(it, value)| it == name && !value.is_empty());
+    found.map(|(_, value)| value)
+}
+
+/// Makes a link to a directory of the user's in the agent's own, and returns that directory. What
+/// the agent has put there itself stays.
+fn link(directory: &Directory, below: &str, user: Option<PathBuf>) -> io::Result<Option<PathBuf>> {
+    let Some(user) = user.filter(|it| it.is_dir()) else { return Ok(None) };
+    let mut steps: Vec<&str> = below.split('/').collect();
+    let Some(name) = steps.pop() else { return Ok(None) };
+    let mut place = directory.again()?;
+    for step in steps {
+        place = place.enter(step)?;
+    }
+    place.link(name, &user)?;
+    Ok(Some(user))
 }
 
 fn variables(belongings: &Belongings, path: &Path, home: Option<&Path>) -> Vec<(String, OsString)> {
@@ -227,7 +253,7 @@ fn read_original(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// Writes a copy, or takes an old one away.
-fn put(directory: &Directory, copy: &[&str], content: Option<&[u8]>) -> io::Result<()> {
+fn put(directory: &Directory, copy: &[String], content: Option<&[u8]>) -> io::Result<()> {
     let Some((name, above)) = copy.split_last() else { return Ok(()) };
     match content {
         Some(content) => {
@@ -246,7 +272,7 @@ fn put(directory: &Directory, copy: &[&str], content: Option<&[u8]>) -> io::Resu
 }
 
 /// Returns a directory below, if it is there.
-fn find(directory: &Directory, steps: &[&str]) -> io::Result<Option<Directory>> {
+fn find(directory: &Directory, steps: &[String]) -> io::Result<Option<Directory>> {
     let mut place = directory.again()?;
     for step in steps {
         match place.find(step)? {

@@ -60,12 +60,15 @@ impl Confined {
             let words = format!("{error}: {}", error.source);
             Failure::new(FailureClass::BadCall, words)
         })?;
-        let mut inherited = environment::allowed(env, Child::Agent(kind), &self.names);
+        let mut names = self.names.clone();
+        names.extend(agent_state::configuration::variables(kind, env));
+        let mut inherited = environment::allowed(env, Child::Agent(kind), &names);
         inherited
             .retain(|(name, _)| !prepared.variables.iter().any(|(own, _)| name == own.as_str()));
         inherited
             .extend(prepared.variables.iter().map(|(name, value)| (name.into(), value.clone())));
-        let handed = handed(request, context, &prepared.directory);
+        let mut handed = handed(request, context, &prepared.directory);
+        handed.readable.extend(prepared.readable.clone());
         Ok(Room {
             confined: self.clone(),
             env: inherited,

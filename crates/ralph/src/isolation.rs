@@ -12,6 +12,7 @@ use ralph_core::recipe::{AgentKind, Recipe};
 use ralph_core::sandbox::model_hosts::model_hosts;
 use ralph_core::sandbox::reach::{Misread, Reach};
 use ralph_core::sandbox::{Backend, Credentials, NetworkMode, Policy, Wanted};
+use ralph_io::agent_state;
 use ralph_io::confined::Confined;
 use ralph_io::environment::{self, Child, Variables};
 use ralph_io::git::Repository;
@@ -133,6 +134,11 @@ impl Isolation {
         let cell = cage.cell(&Handed::default()).map_err(|error| complain(&error))?;
         let cage = cage.move_in(network, &reach, site.watch).map_err(|error| not_lodged(&error))?;
         let mut warnings = cell.notes;
+        let mut known = kinds.to_vec();
+        known.dedup();
+        warnings.extend(
+            known.iter().flat_map(|kind| agent_state::configuration::notices(*kind, site.env)),
+        );
         match backend {
             Backend::Sbx => warnings.push(SHARED_WHOLE.to_owned()),
             Backend::Native
@@ -424,8 +430,9 @@ fn not_lodged(error: &NoLodging) -> Complaint {
 fn reach(site: &Site<'_>, policy: &Policy, kinds: &[AgentKind]) -> Result<Reach, Complaint> {
     let own: Vec<String> = kinds.iter().flat_map(|kind| endpoints(*kind, site.env)).collect();
     let hosts = kinds.iter().flat_map(|kind| model_hosts(*kind).iter().copied());
-    let hosts: Vec<&str> = hosts.chain(own.iter().map(String::as_str)).collect();
-    Reach::read(&policy.network, &hosts).map_err(|misread| misread_hosts(&misread))
+    let hosts: Vec<&str> = hosts.collect();
+    let reach = Reach::read(&policy.network, &hosts).map_err(|misread| misread_hosts(&misread))?;
+    Ok(reach.with_user_endpoints(&own))
 }
 
 /// Starts the proxy, where the network goes through one.
@@ -455,14 +462,15 @@ fn misread_hosts(misread: &[Misread]) -> Complaint {
     Complaint::input(words.join("; "))
 }
 
-/// Returns the hosts that the user's own environment sends an agent to instead of its vendor's.
+/// Returns the hosts that the user's own environment and configuration send an agent to instead of
+/// its vendor's.
 fn endpoints(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
     let own = environment::allowed(env, Child::Agent(kind), &[]);
     let common = environment::allowed(env, Child::Agent(AgentKind::Sim), &[]);
-    own.iter()
-        .filter(|variable| !common.contains(variable))
-        .filter_map(|(_, value)| host_of(value.to_str()?))
-        .collect()
+    let variables = own.iter().filter(|variable| !common.contains(variable));
+    let variables = variables.filter_map(|(_, value)| host_of(value.to_str()?));
+    let configured = agent_state::configuration::addresses(kind, env);
+    variables.chain(configured.iter().filter_map(|it| host_of(it))).collect()
 }
 
 /// Returns host and port of an address, as a pattern for them.

@@ -22,9 +22,10 @@ pub(crate) fn masker(env: &[(OsString, OsString)], recipe: &Recipe) -> Masker {
         .map(|(name, value)| (name.into(), value.into()))
         .collect();
     let all = env.iter().chain(&given).map(|(name, value)| (name, value));
-    let logins = agents.iter().flat_map(|agent| agent_state::logins(program_kind(agent), env));
-    let tokens = logins.filter_map(|login| serde_json::from_slice(&login).ok());
-    let tokens = tokens.flat_map(|login| known::of_credentials(&login));
+    let documents = agents
+        .iter()
+        .flat_map(|agent| agent_state::configuration::documents(program_kind(agent), env));
+    let tokens = documents.flat_map(|document| known::of_credentials(&document));
     Masker::of_environment(all, tokens)
 }
 

@@ -3,6 +3,7 @@
 //! No variable moves its directory, so home itself is another one for it.
 
 use crate::belongings::{Belongings, Credential, Place};
+use crate::configuration::{ConfigFile, Form};
 
 /// What belongs to Amp.
 pub(crate) const BELONGINGS: Belongings = Belongings {
@@ -10,6 +11,12 @@ pub(crate) const BELONGINGS: Belongings = Belongings {
     variables: &["AMP_URL"],
     place: Place { variable: "HOME", default: "", inside: ".local/share/amp" },
     credentials: &[Credential::tokens("secrets.json")],
+    configuration: &[ConfigFile {
+        place: Some(Place { variable: "XDG_CONFIG_HOME", default: ".config", inside: "amp" }),
+        without: &["amp.mcpServers", "amp.hooks"],
+        ..ConfigFile::whole("settings.json", Form::Json)
+    }],
+    programs: &[],
     apart: &[],
     chosen_by: None,
     // Without a key it asks on its terminal, which nobody sees, and waits.

@@ -4,6 +4,7 @@
 //! `sandbox.env` names them.
 
 use crate::belongings::{Belongings, Credential, Place};
+use crate::configuration::{ConfigFile, Form};
 
 /// What belongs to Claude Code.
 pub(crate) const BELONGINGS: Belongings = Belongings {
@@ -29,6 +30,36 @@ pub(crate) const BELONGINGS: Belongings = Belongings {
     ],
     place: Place { variable: "CLAUDE_CONFIG_DIR", default: ".claude", inside: "" },
     credentials: &[Credential::tokens(".credentials.json")],
+    configuration: &[
+        ConfigFile {
+            without: &[
+                "hooks",
+                "enabledPlugins",
+                // It would not work inside of ralph's.
+                "sandbox",
+                // The way out is ralph's proxy.
+                "env/HTTP_PROXY",
+                "env/HTTPS_PROXY",
+                "env/ALL_PROXY",
+                "env/http_proxy",
+                "env/https_proxy",
+                "env/all_proxy",
+            ],
+            unused: &[
+                "statusLine",
+                "subagentStatusLine",
+                "fileSuggestion",
+                "extraKnownMarketplaces",
+                "otelHeadersHelper",
+                "env/NO_PROXY",
+                "env/no_proxy",
+                "env/CLAUDE_CONFIG_DIR",
+            ],
+            ..ConfigFile::whole("settings.json", Form::Json)
+        },
+        ConfigFile::whole("CLAUDE.md", Form::Text),
+    ],
+    programs: &[],
     apart: &[],
     chosen_by: None,
     needed: None,

@@ -13,6 +13,8 @@ pub(crate) const BELONGINGS: Belongings = Belongings {
         Credential::settings("secrets.json"),
         Credential::settings("settings/providers.json"),
     ],
+    configuration: &[],
+    programs: &[],
     apart: &[],
     chosen_by: None,
     needed: None,

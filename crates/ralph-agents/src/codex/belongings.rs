@@ -1,8 +1,9 @@
 //! What belongs to Codex on a user's machine.
 //!
-//! Its configuration is not among the credentials: an agent in a sandbox starts from the defaults.
+//! Its state (sessions, history, logs) is not taken over.
 
 use crate::belongings::{Belongings, Credential, Place};
+use crate::configuration::{ConfigFile, Form};
 
 /// What belongs to Codex.
 pub(crate) const BELONGINGS: Belongings = Belongings {
@@ -16,7 +17,37 @@ pub(crate) const BELONGINGS: Belongings = Belongings {
     ],
     place: Place { variable: "CODEX_HOME", default: ".codex", inside: "" },
     credentials: &[Credential::tokens("auth.json")],
+    configuration: &[
+        ConfigFile {
+            without: WITHOUT,
+            unused: UNUSED,
+            ..ConfigFile::whole("config.toml", Form::Toml)
+        },
+        // Profiles.
+        ConfigFile {
+            without: WITHOUT,
+            unused: UNUSED,
+            ..ConfigFile::whole("*.config.toml", Form::Toml)
+        },
+        ConfigFile::whole("AGENTS.md", Form::Text),
+        ConfigFile::whole("AGENTS.override.md", Form::Text),
+    ],
+    programs: &[],
     apart: &[],
     chosen_by: None,
     needed: None,
 };
+
+/// What starts programs, or names files that a sandbox does not show.
+const WITHOUT: &[&str] = &[
+    "mcp_servers",
+    "hooks",
+    "plugins",
+    "otel",
+    "model_instructions_file",
+    "experimental_instructions_file",
+    "model_catalog_json",
+];
+
+/// What is for a terminal, and where it keeps things.
+const UNUSED: &[&str] = &["notify", "tui", "log_dir", "sqlite_home", "file_opener"];

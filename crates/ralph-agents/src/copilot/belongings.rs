@@ -3,6 +3,7 @@
 //! It keeps its login in its settings. The cache holds its own program, 200 MB of it.
 
 use crate::belongings::{Belongings, Credential, Place};
+use crate::configuration::{ConfigFile, Form};
 
 /// What belongs to GitHub Copilot CLI.
 pub(crate) const BELONGINGS: Belongings = Belongings {
@@ -10,6 +11,8 @@ pub(crate) const BELONGINGS: Belongings = Belongings {
     variables: &["COPILOT_*", "GH_HOST"],
     place: Place { variable: "COPILOT_HOME", default: ".copilot", inside: "" },
     credentials: &[Credential::settings("config.json")],
+    configuration: &[ConfigFile::whole("copilot-instructions.md", Form::Text)],
+    programs: &[],
     apart: &[("COPILOT_CACHE_HOME", "cache")],
     chosen_by: None,
     needed: None,

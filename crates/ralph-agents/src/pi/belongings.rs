@@ -1,8 +1,9 @@
 //! What belongs to pi on a user's machine.
 //!
-//! Not here: providers of the user's own, which are configuration.
+//! Providers of the user's own are in its configuration.
 
 use crate::belongings::{Belongings, Credential, PROVIDER_KEYS, Place};
+use crate::configuration::{ConfigFile, Form};
 
 /// What belongs to pi.
 pub(crate) const BELONGINGS: Belongings = Belongings {
@@ -10,6 +11,18 @@ pub(crate) const BELONGINGS: Belongings = Belongings {
     variables: &["PI_*"],
     place: Place { variable: "PI_CODING_AGENT_DIR", default: ".pi/agent", inside: "" },
     credentials: &[Credential::tokens("auth.json")],
+    configuration: &[
+        ConfigFile {
+            without: &["packages", "extensions"],
+            unused: &["theme", "themes"],
+            ..ConfigFile::whole("settings.json", Form::Json)
+        },
+        ConfigFile::whole("models.json", Form::Json),
+        ConfigFile::whole("AGENTS.md", Form::Text),
+        ConfigFile::whole("SYSTEM.md", Form::Text),
+        ConfigFile::whole("APPEND_SYSTEM.md", Form::Text),
+    ],
+    programs: &[],
     apart: &[],
     chosen_by: None,
     needed: None,

@@ -1,8 +1,9 @@
 //! What belongs to Qwen Code on a user's machine.
 //!
-//! Not here: its settings; the kind of a login is a flag.
+//! The kind of a login may be a setting or a flag.
 
 use crate::belongings::{Belongings, Credential, Place};
+use crate::configuration::{ConfigFile, Form};
 
 /// What belongs to Qwen Code.
 pub(crate) const BELONGINGS: Belongings = Belongings {
@@ -10,7 +11,30 @@ pub(crate) const BELONGINGS: Belongings = Belongings {
     variables: &["OPENAI_BASE_URL", "OPENAI_MODEL", "QWEN_MODEL"],
     place: Place { variable: "QWEN_HOME", default: ".qwen", inside: "" },
     credentials: &[Credential::tokens("oauth_creds.json")],
+    configuration: &[
+        ConfigFile {
+            without: WITHOUT,
+            unused: &["telemetry"],
+            ..ConfigFile::whole("settings.json", Form::Json)
+        },
+        ConfigFile::whole(".env", Form::Variables),
+        ConfigFile::whole("QWEN.md", Form::Text),
+    ],
+    programs: &[],
     apart: &[],
     chosen_by: None,
     needed: None,
 };
+
+/// What starts programs. Older versions have no sections.
+const WITHOUT: &[&str] = &[
+    "hooks",
+    "mcpServers",
+    "mcp/serverCommand",
+    "tools/sandbox",
+    "tools/discoveryCommand",
+    "tools/callCommand",
+    "sandbox",
+    "toolDiscoveryCommand",
+    "toolCallCommand",
+];

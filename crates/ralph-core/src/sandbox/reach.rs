@@ -18,6 +18,8 @@ pub struct Reach {
     allow: Vec<HostPattern>,
     deny: Vec<HostPattern>,
     private: Vec<Range>,
+    /// Hosts that the user's own environment and configuration of agents name.
+    own: Vec<HostPattern>,
 }
 
 /// A name that has passed, and how its addresses are looked at.
@@ -25,6 +27,8 @@ pub struct Reach {
 pub enum Passage {
     /// They must be public, or in a range of `allowPrivate`.
     Public,
+    /// The user's own configuration names it: they may be private ones.
+    UserEndpoint,
     /// It is this machine, and the port was named by the user.
     ThisMachine,
 }
@@ -160,7 +164,16 @@ impl Reach {
             return Err(mistakes);
         }
         allow.extend(model_hosts.iter().filter_map(|host| HostPattern::read(host).ok()));
-        Ok(Self { allow, deny, private })
+        Ok(Self { allow, deny, private, own: Vec::new() })
+    }
+
+    /// Adds the hosts that the user's own environment and configuration of agents name. They may
+    /// be in the network around this machine.
+    #[must_use]
+    pub fn with_user_endpoints(mut self, hosts: &[String]) -> Self {
+        self.own = hosts.iter().filter_map(|host| HostPattern::read(host).ok()).collect();
+        self.allow.extend(self.own.iter().cloned());
+        self
     }
 
     /// Judges a request by the name in it.
@@ -171,6 +184,9 @@ impl Reach {
         // Clients write either name of it, whatever the user wrote.
         if host.is_loopback() && self.loopback_ports().contains(&port) {
             return Ok(Passage::ThisMachine);
+        }
+        if self.own.iter().any(|it| it.allows(host, port)) {
+            return Ok(Passage::UserEndpoint);
         }
         if self.allow.iter().any(|it| it.allows(host, port)) {
             return Ok(Passage::Public);
@@ -187,9 +203,11 @@ impl Reach {
             (None, Own::Yes) => Nearby::Own,
             (None, Own::No) => return Ok(()),
         };
+        let is_listed = self.private.iter().any(|range| range.contains(address));
         let is_lifted = match passage {
             Passage::ThisMachine => what == Nearby::Loopback,
-            Passage::Public => self.private.iter().any(|range| range.contains(address)),
+            Passage::UserEndpoint => is_listed || matches!(what, Nearby::Private | Nearby::Own),
+            Passage::Public => is_listed,
         };
         if is_lifted { Ok(()) } else { Err(Reason::Nearby { address, what }) }
     }

@@ -10,7 +10,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, mkdirat, openat, renameat, statat, symlinkat, unlinkat,
+};
 use rustix::io::Errno;
 
 /// A directory, held open.
@@ -57,6 +59,19 @@ impl Directory {
             Err(Errno::LOOP | Errno::NOTDIR) => Err(io::Error::other("it is no directory")),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Makes a link, unless there is a directory with something in it.
+    pub(super) fn link(&self, name: &str, target: &Path) -> io::Result<()> {
+        match unlinkat(&self.0, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(Errno::ISDIR | Errno::PERM) => match unlinkat(&self.0, name, AtFlags::REMOVEDIR) {
+                Err(Errno::NOTEMPTY | Errno::EXIST) => return Ok(()),
+                removed => removed?,
+            },
+            Err(error) => return Err(error.into()),
+        }
+        Ok(symlinkat(target, &self.0, name)?)
     }
 
     /// Returns the first bytes of a file, if there is one. Anything but a regular file is an error.

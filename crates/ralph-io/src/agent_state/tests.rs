@@ -88,11 +88,11 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
-fn every_agent_gets_its_login_and_nothing_else() {
+fn every_agent_gets_its_login_and_no_state() {
     for (kind, variable, original, copy) in AGENTS {
         let machine = Machine::new();
         write(&machine.home(original), OLD);
-        for other in ["settings.json", "config.toml", "hooks.json", "history.jsonl"] {
+        for other in ["hooks.json", "history.jsonl", "state.json"] {
             write(&machine.home(original).with_file_name(other), "{}");
         }
         let prepared = machine.prepare(kind);
@@ -316,4 +316,66 @@ fn another_home_does_not_hide_the_toolchains() {
     let cargo = ("CARGO_HOME".to_owned(), machine.home(".cargo").into());
     assert!(variables.contains(&cargo), "{variables:?}");
     assert!(variables.iter().all(|(name, _)| name != "RUSTUP_HOME"), "{variables:?}");
+}
+
+#[test]
+fn the_users_configuration_is_copied_before_each_call() {
+    let machine = Machine::new();
+    let original = machine.home(".codex/config.toml");
+    write(&original, "model = \"m\"\n[mcp_servers.a]\ncommand = \"x\"\n");
+    write(&machine.home(".codex/fast.config.toml"), "model = \"small\"\n");
+    write(&machine.home(".codex/AGENTS.md"), "Be brief.");
+    let directory = machine.prepare(AgentKind::Codex).directory;
+    assert_eq!(read(&directory.join("config.toml")), "model = \"m\"\n");
+    assert_eq!(read(&directory.join("fast.config.toml")), "model = \"small\"\n");
+    assert_eq!(read(&directory.join("AGENTS.md")), "Be brief.");
+    let env = [("HOME".into(), machine.root.path().join("home").into())];
+    let notices = configuration::notices(AgentKind::Codex, &env);
+    let expect = "in the sandbox codex uses `~/.codex/config.toml` without `mcp_servers`; \
+                  `mcp.coding` gives it servers";
+    assert_eq!(notices, [expect]);
+    // What the agent writes there does not last, and the user's file stays.
+    fs::write(directory.join("config.toml"), "notify = [\"evil\"]\n").expect("written");
+    machine.prepare(AgentKind::Codex);
+    assert_eq!(read(&directory.join("config.toml")), "model = \"m\"\n");
+    fs::remove_file(&original).expect("removed");
+    machine.prepare(AgentKind::Codex);
+    assert!(!directory.join("config.toml").exists());
+}
+
+#[test]
+fn opencode_is_told_where_its_configuration_and_its_programs_are() {
+    let machine = Machine::new();
+    write(&machine.home(".config/opencode/opencode.json"), "{\"model\": \"m\"}");
+    write(&machine.home(".cache/opencode/bin/rg"), "");
+    let prepared = machine.prepare(AgentKind::Opencode);
+    let copy = prepared.directory.join("config/opencode.json");
+    assert!(read(&copy).contains("\"m\""));
+    assert!(prepared.variables.contains(&("OPENCODE_CONFIG".to_owned(), copy.into())));
+    let programs = machine.home(".cache/opencode/bin").canonicalize().expect("there");
+    assert_eq!(prepared.readable, [programs]);
+    // Again and again, and whatever the agent puts there.
+    let link = prepared.directory.join("cache/opencode/bin");
+    assert!(machine.prepare(AgentKind::Opencode).directory.join("cache/opencode/bin/rg").exists());
+    fs::remove_file(&link).expect("removed");
+    write(&link.join("own"), "");
+    machine.prepare(AgentKind::Opencode);
+    assert!(link.join("own").exists());
+}
+
+#[test]
+fn keys_and_addresses_of_the_configuration_are_found() {
+    let machine = Machine::new();
+    write(
+        &machine.home(".codex/config.toml"),
+        "[model_providers.a]\nbase_url = \"https://gw.example/v1\"\nenv_key = \"CORP_KEY\"\n",
+    );
+    write(
+        &machine.home(".cline/data/settings/providers.json"),
+        "{\"providers\": {\"a\": {\"baseUrl\": \"http://10.0.0.1:8080\"}}}",
+    );
+    let env = [("HOME".into(), machine.root.path().join("home").into())];
+    assert_eq!(configuration::addresses(AgentKind::Codex, &env), ["https://gw.example/v1"]);
+    assert_eq!(configuration::variables(AgentKind::Codex, &env), ["CORP_KEY"]);
+    assert_eq!(configuration::addresses(AgentKind::Cline, &env), ["http://10.0.0.1:8080"]);
 }

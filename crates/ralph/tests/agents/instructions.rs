@@ -51,6 +51,26 @@ fn copilot_reads_the_project_in_a_sandbox() {
 }
 
 #[test]
+fn codex_reads_the_project_in_a_sandbox() {
+    check(Cli::Codex, "AGENTS.md");
+}
+
+#[test]
+fn gemini_reads_the_project_in_a_sandbox() {
+    check(Cli::Gemini, "GEMINI.md");
+}
+
+#[test]
+fn opencode_reads_the_project_in_a_sandbox() {
+    check(Cli::Opencode, "AGENTS.md");
+}
+
+#[test]
+fn pi_reads_the_project_in_a_sandbox() {
+    check(Cli::Pi, "AGENTS.md");
+}
+
+#[test]
 fn claude_reads_the_project_without_a_sandbox() {
     let Some(stage) = stage(Cli::Claude) else { return };
     stage.run().expect_code(0);
@@ -80,12 +100,7 @@ fn claude_has_the_tools_of_the_project_in_a_sandbox() {
 
 #[test]
 fn settings_of_the_project_do_not_switch_ralphs_hooks_off() {
-    let turns = |_: &std::path::Path| {
-        vec![
-            Cli::Claude.runs("rm -rf .ralph"),
-            Turn::says(DONE),
-        ]
-    };
+    let turns = |_: &std::path::Path| vec![Cli::Claude.runs("rm -rf .ralph"), Turn::says(DONE)];
     for is_isolated in [true, false] {
         let Some(stage) = Stage::new(Cli::Claude, turns, &json!({})) else { return };
         let sealed = &stage.sealed;

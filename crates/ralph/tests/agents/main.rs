@@ -2,6 +2,7 @@
 //! scripted models on loopback: dummy keys, a home of their own, no network.
 
 mod cli;
+mod configured;
 mod hooks;
 mod instructions;
 mod isolated;

@@ -162,3 +162,24 @@ proptest! {
         prop_assert_eq!(passes, matches(&allow) && !matches(&deny));
     }
 }
+
+#[test]
+fn endpoints_of_the_user_may_be_private() {
+    let own = ["gateway.corp:8443", "127.0.0.1:9000", "nonsense:port"].map(str::to_owned);
+    let reach = reach().with_user_endpoints(&own);
+    let gateway = Host::read("gateway.corp").expect("a host");
+    let passage = reach.judge_name(&gateway, 8443).expect("allowed");
+    assert_eq!(passage, Passage::UserEndpoint);
+    assert_eq!(reach.judge_name(&gateway, 443), Err(Reason::Port));
+    for (address, is_allowed) in [
+        ("10.1.2.3", true),
+        ("93.184.216.34", true),
+        ("169.254.169.254", false),
+        ("127.0.0.1", false),
+        ("224.0.0.1", false),
+    ] {
+        let judged = reach.judge_address(passage, address.parse().expect("an address"), Own::No);
+        assert_eq!(judged.is_ok(), is_allowed, "{address}");
+    }
+    assert!(reach.loopback_ports().contains(&9000));
+}

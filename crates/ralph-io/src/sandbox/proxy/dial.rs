@@ -43,8 +43,8 @@ pub(super) fn dial(
     let passage = reach.judge_name(host, port).map_err(NoConnection::Refused)?;
     let addresses = match (passage, host) {
         (Passage::ThisMachine, _) => loopback(),
-        (Passage::Public, Host::Address(address)) => vec![*address],
-        (Passage::Public, Host::Name(name)) => {
+        (Passage::Public | Passage::UserEndpoint, Host::Address(address)) => vec![*address],
+        (Passage::Public | Passage::UserEndpoint, Host::Name(name)) => {
             resolve(name).map_err(|error| NoConnection::Failed(error.to_string()))?
         }
     };

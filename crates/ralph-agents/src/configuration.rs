@@ -1,0 +1,209 @@
+//! The user's own configuration of an agent, as an agent in a sandbox gets it: whole, but for what
+//! starts programs that a sandbox does not show.
+//!
+//! What a file says decides over more than the agent: the addresses in it may be reached, and the
+//! variables that it takes keys from are passed on. Each adapter lists its own files.
+//! Not here: reading and writing files.
+
+mod jsonc;
+mod toml;
+
+use serde_json::Value;
+
+use crate::belongings::Place;
+
+/// A file of a user's configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConfigFile {
+    /// The directory it lies in, where that is not the agent's own.
+    pub place: Option<Place>,
+    /// Its name, from that directory. A `*` at the beginning stands for any name with this end.
+    pub file: &'static str,
+    /// How it is written.
+    pub form: Form,
+    /// What is left out and reported: paths of keys, with `/` between them.
+    pub without: &'static [&'static str],
+    /// What is left out and makes no difference without a terminal.
+    pub unused: &'static [&'static str],
+    /// A variable that names the file, for an agent that looks for it elsewhere otherwise.
+    pub named_by: Option<&'static str>,
+}
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// JSON, maybe with comments.
+    Json,
+    /// TOML.
+    Toml,
+    /// Lines `NAME=value`.
+    Variables,
+    /// Text for the model.
+    Text,
+}
+
+impl ConfigFile {
+    /// Returns a file in the agent's own directory that is taken whole.
+    pub(crate) const fn whole(file: &'static str, form: Form) -> Self {
+        Self { place: None, file, form, without: &[], unused: &[], named_by: None }
+    }
+}
+
+/// What is taken over of a file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Taken {
+    /// What the agent's copy holds.
+    pub content: Vec<u8>,
+    /// The keys that were left out and make a difference.
+    pub left_out: Vec<&'static str>,
+    /// What the copy says; null for text, and where it cannot be read.
+    pub document: Value,
+    /// Whether it can be read. If not, the copy is the same as the original.
+    pub is_understood: bool,
+}
+
+/// Takes over a file of the user's.
+pub fn take_over(file: &ConfigFile, content: &[u8]) -> Taken {
+    let taken = std::str::from_utf8(content).ok().and_then(|text| match file.form {
+        Form::Json => take_json(file, text),
+        Form::Toml => take_toml(file, text),
+        Form::Variables => Some(take_variables(text)),
+        Form::Text => Some(Taken { content: text.into(), is_understood: true, ..Taken::default() }),
+    });
+    // The agent itself will say what is wrong with it.
+    taken.unwrap_or_else(|| Taken { content: content.to_vec(), ..Taken::default() })
+}
+
+fn take_json(file: &ConfigFile, text: &str) -> Option<Taken> {
+    let mut document = jsonc::read(text)?;
+    document.as_object()?;
+    for key in file.unused {
+        remove(&mut document, key);
+    }
+    let is_left_out = |key: &&&str| remove(&mut document, key);
+    let left_out: Vec<&str> = file.without.iter().filter(is_left_out).copied().collect();
+    let content = format!("{document:#}").into_bytes();
+    Some(Taken { content, left_out, document, is_understood: true })
+}
+
+/// Removes what a path leads to, and returns whether there was something.
+fn remove(document: &mut Value, path: &str) -> bool {
+    let (above, last) = path.rsplit_once('/').map_or((None, path), |(it, last)| (Some(it), last));
+    let mut keys = above.into_iter().flat_map(|above| above.split('/'));
+    let table = keys.try_fold(document, |value, key| value.get_mut(key));
+    table.and_then(Value::as_object_mut).is_some_and(|table| table.remove(last).is_some())
+}
+
+fn take_toml(file: &ConfigFile, text: &str) -> Option<Taken> {
+    let statements = toml::read(text)?;
+    let is_below = |statement: &toml::Statement<'_>, key: &str| {
+        let mut path = statement.path.iter();
+        key.split('/').all(|step| path.next().is_some_and(|it| it == step))
+    };
+    let mut left_out = Vec::new();
+    let mut kept = Vec::new();
+    for statement in statements {
+        let dropped = file.without.iter().find(|key| is_below(&statement, key));
+        match dropped {
+            Some(key) if !left_out.contains(key) => left_out.push(*key),
+            Some(_) => {}
+            None if file.unused.iter().any(|key| is_below(&statement, key)) => {}
+            None => kept.push(statement),
+        }
+    }
+    let document = toml::document(&kept);
+    let content = kept.iter().map(|statement| statement.text).collect::<String>().into_bytes();
+    Some(Taken { content, left_out, document, is_understood: true })
+}
+
+fn take_variables(text: &str) -> Taken {
+    let entries = text.lines().filter_map(|line| {
+        let line = line.trim().strip_prefix("export ").unwrap_or(line.trim());
+        let (name, value) = line.split_once('=')?;
+        let value = value.trim().trim_matches(['"', '\'']);
+        (!name.starts_with('#')).then(|| (name.trim().to_owned(), Value::from(value)))
+    });
+    let document = Value::Object(entries.collect());
+    Taken { content: text.into(), left_out: Vec::new(), document, is_understood: true }
+}
+
+/// Returns the addresses that a document sends an agent to: values that are ones, under keys such
+/// as `base_url`, `baseURL`, `endpoint` or `OPENAI_BASE_URL`. `variable` returns the value of one
+/// that such a value consists of.
+pub fn addresses(document: &Value, variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let mut found = Vec::new();
+    walk(document, "", &mut |key, text| {
+        let key = key.to_ascii_lowercase();
+        if !["url", "uri", "endpoint"].iter().any(|word| key.contains(word)) {
+            return;
+        }
+        let mut named = Vec::new();
+        references(text, &mut named);
+        let value = match named.as_slice() {
+            [name] if !text.contains("://") => variable(name).unwrap_or_default(),
+            _ => text.to_owned(),
+        };
+        if value.starts_with("http://") || value.starts_with("https://") {
+            found.push(value);
+        }
+    });
+    found
+}
+
+/// Returns the variables that a document takes values from: `env_key = "NAME"`,
+/// `"apiKey": "NAME"`, `"env": ["NAME"]`, and `{env:NAME}`, `${NAME}` or `$NAME` in any text.
+pub fn variables(document: &Value) -> Vec<String> {
+    /// Keys whose value may be the name of a variable.
+    const NAMING: [&str; 7] =
+        ["envkey", "apikey", "apikeyenv", "env", "envhttpheaders", "bearertokenenvvar", "tokenenv"];
+    let mut found = Vec::new();
+    walk(document, "", &mut |key, text| {
+        let key: String = key.chars().filter(|it| *it != '_' && *it != '-').collect();
+        if NAMING.contains(&key.to_ascii_lowercase().as_str()) && is_name(text) {
+            found.push(text.to_owned());
+        }
+        references(text, &mut found);
+    });
+    // The values of this table are names, whatever the keys are.
+    for providers in document.get("model_providers").and_then(Value::as_object).into_iter() {
+        for headers in providers.values().filter_map(|it| it.get("env_http_headers")?.as_object()) {
+            found.extend(headers.values().filter_map(|it| it.as_str().map(str::to_owned)));
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn is_name(text: &str) -> bool {
+    let is_plain = |it: char| it.is_ascii_uppercase() || it.is_ascii_digit() || it == '_';
+    text.starts_with(|it: char| it.is_ascii_uppercase() || it == '_') && text.chars().all(is_plain)
+}
+
+/// Adds the variables that a text refers to.
+fn references(text: &str, found: &mut Vec<String>) {
+    for (mark, end) in [("{env:", Some('}')), ("${", Some('}')), ("$", None)] {
+        for rest in text.split(mark).skip(1) {
+            let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '_';
+            let name = &rest[..rest.len() - rest.trim_start_matches(is_plain).len()];
+            let is_closed = end.is_none_or(|end| rest[name.len()..].starts_with([end, ':']));
+            let is_name = name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_');
+            if is_closed && is_name && !found.iter().any(|it| it == name) {
+                found.push(name.to_owned());
+            }
+        }
+    }
+}
+
+/// Calls a function with every text in a document and the key it is under.
+fn walk(value: &Value, key: &str, see: &mut impl FnMut(&str, &str)) {
+    match value {
+        Value::Object(entries) => entries.iter().for_each(|(key, entry)| walk(entry, key, see)),
+        Value::Array(items) => items.iter().for_each(|item| walk(item, key, see)),
+        Value::String(text) => see(key, text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

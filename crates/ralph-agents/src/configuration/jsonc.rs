@@ -1,0 +1,77 @@
+//! JSON with comments and commas before closing brackets, as agents take it in their settings.
+
+use serde_json::Value;
+
+/// Reads a document; none where it is none.
+pub(super) fn read(text: &str) -> Option<Value> {
+    serde_json::from_str(&plain(text.strip_prefix('\u{feff}').unwrap_or(text))).ok()
+}
+
+/// Returns the same document as plain JSON.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(character) = rest.chars().next() {
+        let length = match character {
+            '"' => {
+                let length = string_length(rest);
+                plain.push_str(&rest[..length]);
+                length
+            }
+            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
+            ']' | '}' => {
+                let kept = plain.trim_end().len();
+                if plain[..kept].ends_with(',') {
+                    plain.truncate(kept - 1);
+                }
+                plain.push(character);
+                1
+            }
+            _ => {
+                plain.push(character);
+                character.len_utf8()
+            }
+        };
+        rest = &rest[length..];
+    }
+    plain
+}
+
+/// Returns the length of the string that a text begins with, quotes included.
+fn string_length(text: &str) -> usize {
+    let mut is_escaped = false;
+    for (at, character) in text.char_indices().skip(1) {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn comments_and_last_commas_are_left_out() {
+        let text =
+            "\u{feff}{ // one\n \"a\": \"// no \\\" comment ,]\", /* two\n */ \"b\": [1, 2, ], }";
+        assert_eq!(read(text), Some(json!({ "a": "// no \" comment ,]", "b": [1, 2] })));
+        assert_eq!(read("{ /* no end"), None);
+        assert_eq!(read("\"no end"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in any::<String>()) {
+            read(&text);
+        }
+    }
+}

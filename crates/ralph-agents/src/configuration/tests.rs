@@ -1,0 +1,149 @@
+use ralph_core::recipe::AgentKind;
+
+use super::*;
+use crate::belongings::belongings;
+
+/// Returns what an agent's copy of a file says, and what was left out of it.
+#[track_caller]
+fn taken(kind: AgentKind, name: &str, text: &str) -> Taken {
+    let files = belongings(kind).expect("it is known").configuration;
+    let file = files.iter().find(|it| it.file == name).expect("one of its files");
+    let taken = take_over(file, text.as_bytes());
+    assert!(taken.is_understood, "{text}");
+    taken
+}
+
+/// Checks the copy of a file: texts that stay, texts that go, and what is reported.
+#[track_caller]
+fn check(kind: AgentKind, name: &str, text: &str, stays: &[&str], goes: &[&str], left: &[&str]) {
+    let taken = taken(kind, name, text);
+    let copy = String::from_utf8(taken.content).expect("text");
+    for word in stays {
+        assert!(copy.contains(word), "{word} of {copy}");
+    }
+    for word in goes {
+        assert!(!copy.contains(word), "{word} in {copy}");
+    }
+    assert_eq!(taken.left_out, left, "{text}");
+}
+
+#[test]
+fn choices_stay_and_programs_go() {
+    check(
+        AgentKind::Codex,
+        "config.toml",
+        "model = \"m\"\nmodel_provider = \"corp\"\nmodel_reasoning_effort = \"low\"\nnotify = [\n\"say\",\n]\n\
+         [model_providers.corp]\nbase_url = \"https://gw.example/v1\"\nenv_key = \"CORP_KEY\"\n\
+         [mcp_servers.docs]\ncommand = \"docs\"\n[mcp_servers.docs.env]\nA = \"b\"\n\
+         [profiles.fast]\nmodel = \"small\"\n[tui]\ntheme = \"x\"\n",
+        &["model_provider", "low", "gw.example", "CORP_KEY", "profiles.fast"],
+        &["say", "docs", "theme"],
+        &["mcp_servers"],
+    );
+    check(
+        AgentKind::Claude,
+        "settings.json",
+        r#"{"model": "sonnet", "env": {"ANTHROPIC_BASE_URL": "https://gw.example", "HTTPS_PROXY": "http://p"},
+            "permissions": {"deny": ["WebFetch"]}, "apiKeyHelper": "key.sh", "hooks": {"Stop": []},
+            "statusLine": {"command": "line.sh"}, "enabledPlugins": {"a@b": true}, "sandbox": {"enabled": true}}"#,
+        &["sonnet", "gw.example", "WebFetch", "key.sh"],
+        &["Stop", "line.sh", "a@b", "enabled", "http://p"],
+        &["hooks", "enabledPlugins", "sandbox", "env/HTTPS_PROXY"],
+    );
+    for (kind, name) in [(AgentKind::Gemini, "GEMINI.md"), (AgentKind::Qwen, "QWEN.md")] {
+        check(
+            kind,
+            "settings.json",
+            r#"{// mine
+                "security": {"auth": {"selectedType": "gemini-api-key"}}, "model": {"name": "m"},
+                "tools": {"sandbox": "docker", "exclude": ["x"]}, "mcpServers": {"a": {"command": "srv"}},
+                "hooks": {"AfterAgent": []},}"#,
+            &["gemini-api-key", "\"m\"", "exclude"],
+            &["docker", "srv", "AfterAgent"],
+            &["hooks", "mcpServers", "tools/sandbox"],
+        );
+        check(kind, name, "Be brief.", &["Be brief."], &[], &[]);
+    }
+    check(
+        AgentKind::Opencode,
+        "opencode.json",
+        r#"{"model": "corp/m", "provider": {"corp": {"options": {"baseURL": "https://gw.example"}}},
+            "permission": {"bash": "allow"}, "mcp": {"a": {"command": ["srv"]}}, "plugin": ["p"]}"#,
+        &["corp/m", "gw.example", "permission"],
+        &["srv", "\"p\""],
+        &["mcp", "plugin"],
+    );
+    check(
+        AgentKind::Pi,
+        "settings.json",
+        r#"{"defaultProvider": "corp", "defaultModel": "m", "packages": ["npm:x"], "theme": "dark"}"#,
+        &["corp", "\"m\""],
+        &["npm:x", "dark"],
+        &["packages"],
+    );
+    check(
+        AgentKind::Amp,
+        "settings.json",
+        r#"{"amp.url": "https://gw.example", "amp.mcpServers": {"a": {"command": "srv"}}}"#,
+        &["gw.example"],
+        &["srv"],
+        &["amp.mcpServers"],
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_copied_as_it_is() {
+    let file = ConfigFile::whole("x.json", Form::Json);
+    for content in [&b"{"[..], b"[]", b"\xff"] {
+        let taken = take_over(&file, content);
+        assert_eq!((taken.content.as_slice(), taken.is_understood), (content, false));
+    }
+}
+
+#[test]
+fn addresses_and_variables_are_found() {
+    let gateway = |name: &str| (name == "GATEWAY").then(|| "http://10.0.0.1:8080".to_owned());
+    for (kind, name, text, expected, names) in [
+        (
+            AgentKind::Codex,
+            "config.toml",
+            "model_provider = \"corp\"\n[model_providers.corp]\nbase_url = \"https://gw.example/v1\"\n\
+             env_key = \"CORP_KEY\"\nenv_http_headers = { X = \"CORP_TEAM\" }\n",
+            &["https://gw.example/v1"][..],
+            &["CORP_KEY", "CORP_TEAM"][..],
+        ),
+        (
+            AgentKind::Opencode,
+            "opencode.json",
+            r#"{"$schema": "https://opencode.ai/config.json", "provider": {"corp": {"options":
+                {"baseURL": "{env:GATEWAY}", "apiKey": "{env:CORP_KEY}"}}}}"#,
+            &["http://10.0.0.1:8080"],
+            &["CORP_KEY", "GATEWAY"],
+        ),
+        (
+            AgentKind::Pi,
+            "models.json",
+            r#"{"providers": {"corp": {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "CORP_KEY"}}}"#,
+            &["http://127.0.0.1:9/v1"],
+            &["CORP_KEY"],
+        ),
+        (
+            AgentKind::Gemini,
+            ".env",
+            "# mine\nexport GOOGLE_GEMINI_BASE_URL=\"https://gw.example\"\nGEMINI_API_KEY=k\n",
+            &["https://gw.example"],
+            &[],
+        ),
+        (
+            AgentKind::Qwen,
+            "settings.json",
+            r#"{"modelProviders": {"openai": [{"baseUrl": "https://gw.example", "envKey": "CORP_KEY"}]}}"#,
+            &["https://gw.example"],
+            &["CORP_KEY"],
+        ),
+    ] {
+        let document = taken(kind, name, text).document;
+        assert_eq!(addresses(&document, gateway), expected, "{kind:?}");
+        assert_eq!(variables(&document), names, "{kind:?}");
+    }
+}

@@ -1,0 +1,298 @@
+//! A reader for the parts of TOML that configuration files of agents use.
+//!
+//! Splits a document into statements, so that some can be left out and the rest kept to the letter,
+//! and reads their values as JSON. Not here: dates (read as text), and complaints about documents
+//! that an agent itself would refuse.
+
+use serde_json::{Map, Value};
+
+/// A statement of a document: a key with its value, or the header of a table.
+#[derive(Debug, PartialEq)]
+pub(super) struct Statement<'a> {
+    /// The full path of the key or of the table.
+    pub(super) path: Vec<String>,
+    /// The value; none for a header.
+    pub(super) value: Option<Value>,
+    /// The text, with the comments and empty lines before it.
+    pub(super) text: &'a str,
+}
+
+/// Reads a document; none where it is no TOML that this reader knows.
+pub(super) fn read(document: &str) -> Option<Vec<Statement<'_>>> {
+    let mut reader = Reader { text: document, at: 0 };
+    let mut statements = Vec::new();
+    let mut table: Vec<String> = Vec::new();
+    loop {
+        let start = reader.at;
+        reader.skip_blank();
+        let Some(next) = reader.peek() else { return Some(statements) };
+        let value = if next == '[' {
+            let is_array = reader.eat("[[");
+            if !is_array {
+                reader.eat("[");
+            }
+            table = reader.path()?;
+            reader.eat(if is_array { "]]" } else { "]" }).then_some(())?;
+            None
+        } else {
+            let key = reader.path()?;
+            reader.eat("=").then_some(())?;
+            let value = reader.value(0)?;
+            Some((key, value))
+        };
+        reader.end_of_line()?;
+        let text = &document[start..reader.at];
+        statements.push(match value {
+            None => Statement { path: table.clone(), value: None, text },
+            Some((key, value)) => {
+                Statement { path: [table.as_slice(), &key].concat(), value: Some(value), text }
+            }
+        });
+    }
+}
+
+/// Returns a document as JSON. Tables of an array are joined, which is enough to look for values.
+pub(super) fn document(statements: &[Statement<'_>]) -> Value {
+    let mut root = Map::new();
+    for statement in statements {
+        let Some((value, (last, above))) =
+            statement.value.as_ref().zip(statement.path.split_last())
+        else {
+            continue;
+        };
+        if let Some(table) = above.iter().try_fold(&mut root, |table, key| {
+            table.entry(key.clone()).or_insert_with(|| Value::Object(Map::new())).as_object_mut()
+        }) {
+            table.insert(last.clone(), value.clone());
+        }
+    }
+    Value::Object(root)
+}
+
+/// Deeper values than any configuration has.
+const DEEPEST: usize = 64;
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn rest(&self) -> &str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn eat(&mut self, token: &str) -> bool {
+        self.skip_spaces();
+        let is_there = self.rest().starts_with(token);
+        if is_there {
+            self.at += token.len();
+        }
+        is_there
+    }
+
+    fn skip_spaces(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start_matches([' ', '\t']).len();
+    }
+
+    /// Skips white space, line ends and comments.
+    fn skip_blank(&mut self) {
+        loop {
+            self.at += self.rest().len() - self.rest().trim_start().len();
+            if self.peek() != Some('#') {
+                return;
+            }
+            self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+        }
+    }
+
+    /// Goes behind the end of the line; only a comment may be left on it.
+    fn end_of_line(&mut self) -> Option<()> {
+        self.skip_spaces();
+        let line = self.rest().split('\n').next().unwrap_or_default();
+        if !(line.trim().is_empty() || line.starts_with('#')) {
+            return None;
+        }
+        self.at = (self.at + line.len() + 1).min(self.text.len());
+        Some(())
+    }
+
+    /// Reads a key with dots.
+    fn path(&mut self) -> Option<Vec<String>> {
+        let mut path = Vec::new();
+        loop {
+            self.skip_spaces();
+            let key = match self.peek()? {
+                '"' | '\'' => self.string()?,
+                _ => {
+                    let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_".contains(it);
+                    let rest = self.rest();
+                    let length = rest.len() - rest.trim_start_matches(is_plain).len();
+                    let key = rest[..length].to_owned();
+                    self.at += length;
+                    (!key.is_empty()).then_some(key)?
+                }
+            };
+            path.push(key);
+            if !self.eat(".") {
+                return Some(path);
+            }
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Option<Value> {
+        if depth > DEEPEST {
+            return None;
+        }
+        self.skip_spaces();
+        match self.peek()? {
+            '"' | '\'' => self.string().map(Value::String),
+            '[' => {
+                self.at += 1;
+                let mut items = Vec::new();
+                loop {
+                    self.skip_blank();
+                    if self.eat("]") {
+                        return Some(Value::Array(items));
+                    }
+                    items.push(self.value(depth + 1)?);
+                    self.skip_blank();
+                    if !self.eat(",") {
+                        self.skip_blank();
+                        return self.eat("]").then_some(Value::Array(items));
+                    }
+                }
+            }
+            '{' => {
+                self.at += 1;
+                let mut table = Map::new();
+                loop {
+                    self.skip_blank();
+                    if self.eat("}") {
+                        return Some(Value::Object(table));
+                    }
+                    let key = self.path()?.join(".");
+                    self.eat("=").then_some(())?;
+                    table.insert(key, self.value(depth + 1)?);
+                    self.skip_blank();
+                    if !self.eat(",") {
+                        self.skip_blank();
+                        return self.eat("}").then_some(Value::Object(table));
+                    }
+                }
+            }
+            _ => {
+                let rest = self.rest();
+                let end = rest.find([',', ']', '}', '#', '\n', '\r']).unwrap_or(rest.len());
+                let word = rest[..end].trim_end().to_owned();
+                self.at += end;
+                let plain = serde_json::from_str(&word.replace('_', ""));
+                (!word.is_empty()).then(|| plain.unwrap_or(Value::String(word)))
+            }
+        }
+    }
+
+    fn string(&mut self) -> Option<String> {
+        for (quote, is_literal) in [("\"\"\"", false), ("'''", true), ("\"", false), ("'", true)] {
+            if !self.rest().starts_with(quote) {
+                continue;
+            }
+            self.at += quote.len();
+            let mut text = String::new();
+            while !self.rest().starts_with(quote) {
+                let character = self.peek()?;
+                if character == '\n' && quote.len() == 1 {
+                    return None;
+                }
+                self.at += character.len_utf8();
+                if character == '\\' && !is_literal {
+                    text.extend(self.escaped()?);
+                } else {
+                    text.push(character);
+                }
+            }
+            self.at += quote.len();
+            return Some(text);
+        }
+        None
+    }
+
+    /// Reads what follows a backslash; none of the characters where it joins two lines.
+    fn escaped(&mut self) -> Option<Option<char>> {
+        let character = self.peek()?;
+        self.at += character.len_utf8();
+        let digits = match character {
+            'n' => return Some(Some('\n')),
+            't' => return Some(Some('\t')),
+            'r' => return Some(Some('\r')),
+            'b' => return Some(Some('\u{8}')),
+            'f' => return Some(Some('\u{c}')),
+            '\\' | '"' => return Some(Some(character)),
+            'u' => 4,
+            'U' => 8,
+            ' ' | '\t' | '\r' | '\n' => {
+                self.at += self.rest().len() - self.rest().trim_start().len();
+                return Some(None);
+            }
+            _ => return None,
+        };
+        let code = u32::from_str_radix(self.rest().get(..digits)?, 16).ok()?;
+        self.at += digits;
+        char::from_u32(code).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_read_and_kept_to_the_letter() {
+        let text = "# mine\nmodel = \"gpt\" # here\nnotify = [\n  \"sh\", # why\n  '-c',\n]\n\n\
+                    [model_providers.corp]\nbase_url = 'https://a/v1'\nn = 1_000\nok = true\n\
+                    headers = { \"X-Y\" = \"z\", when = 2026-01-01 }\n\
+                    [profiles.\"a b\"]\nm.x = \"\"\"\\\n  long\ntext\"\"\"\n[[skills]]\na = \"\\u0041\"\n";
+        let statements = read(text).expect("TOML");
+        let all: String = statements.iter().map(|statement| statement.text).collect();
+        assert_eq!(all, text);
+        assert_eq!(
+            document(&statements),
+            json!({
+                "model": "gpt",
+                "notify": ["sh", "-c"],
+                "model_providers": { "corp": {
+                    "base_url": "https://a/v1", "n": 1000, "ok": true,
+                    "headers": { "X-Y": "z", "when": "2026-01-01" },
+                } },
+                "profiles": { "a b": { "m": { "x": "long\ntext" } } },
+                "skills": { "a": "A" },
+            })
+        );
+    }
+
+    #[test]
+    fn what_is_no_toml_is_not_read() {
+        for text in
+            ["a", "a =", "a = \"", "a = 'x\n'", "[a", "= 1", "a = [1", "a = {b = 1", "a = 'b' c"]
+        {
+            assert_eq!(read(text), None, "{text}");
+        }
+        assert_eq!(read(""), Some(Vec::new()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "[\\[\\]{}=.\"'#,\\\\a-c \n\u{e9}]{0,40}") {
+            if let Some(statements) = read(&text) {
+                document(&statements);
+            }
+        }
+    }
+}
