@@ -177,6 +177,33 @@ pub(super) fn split_flags(flags: &[String]) -> Vec<String> {
     split
 }
 
+/// Flags that choose a model or how hard it thinks, with a value behind them.
+const MODEL_FLAGS: [&str; 6] =
+    ["--model", "-m", "--fallback-model", "--effort", "--reasoning-effort", "--thinking"];
+
+/// Flags that only change how the agent talks to ralph.
+const TALK_FLAGS: [&str; 4] = ["--verbose", "--acp", "--experimental-acp", "acp"];
+
+/// Returns whether flags do no more than choose a model, an effort or a protocol: nothing that
+/// reads a file, starts a program, lifts a limit or sends the agent to another address.
+pub fn only_choose_model(flags: &[String]) -> bool {
+    let words = split_flags(flags);
+    let mut words = words.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        let is_known = match word.split_once('=') {
+            Some((name, _)) => MODEL_FLAGS.contains(&name),
+            None if MODEL_FLAGS.contains(&word) => {
+                words.next().is_some_and(|value| !value.starts_with('-'))
+            }
+            None => TALK_FLAGS.contains(&word),
+        };
+        if !is_known {
+            return false;
+        }
+    }
+    true
+}
+
 fn is_name(word: &str) -> bool {
     word.starts_with('-') && !word.trim_start_matches('-').is_empty() && !word.contains('=')
 }
@@ -213,6 +240,24 @@ pub(crate) mod tests {
     use ralph_core::recipe::AgentKind;
 
     use crate::rehearsal::request;
+
+    #[test]
+    fn flags_that_choose_a_model_are_known() {
+        for (flags, expect) in [
+            (&[][..], true),
+            (&["--model opus", "--verbose"], true),
+            (&["--model", "opus", "--effort=high"], true),
+            (&["--acp"], true),
+            (&["-m", "--mcp-config"], false),
+            (&["-m"], false),
+            (&["--model opus", "--settings {}"], false),
+            (&["--mcp-config=x.json"], false),
+            (&["run"], false),
+        ] {
+            let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+            assert_eq!(only_choose_model(&flags), expect, "{flags:?}");
+        }
+    }
 
     pub(crate) fn context() -> CallContext {
         CallContext {

@@ -48,7 +48,9 @@ pub use adapter::{
 };
 pub use advice::{billing_warning, install_hint};
 pub use belongings::{Belongings, Credential, Place, Returned, belongings, program_kind};
-pub use call::{Call, CallContext, IdleWatch, Privilege, SystemPrompt, Talk, Walls};
+pub use call::{
+    Call, CallContext, IdleWatch, Privilege, SystemPrompt, Talk, Walls, only_choose_model,
+};
 pub use capabilities::{capabilities, oldest, oldest_with_plugin};
 pub use claude::manage as claude_plugins;
 pub use custom::{FilterError, check_filter};

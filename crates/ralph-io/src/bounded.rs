@@ -9,6 +9,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use ring::digest::{Context, SHA256};
 use rustix::fs::{Mode, OFlags};
 
 /// Returns the first bytes of a regular file, at most this many. Links are followed; directories,
@@ -36,6 +37,24 @@ pub(crate) fn read_within(project: &Path, path: &Path, most: u64) -> io::Result<
     let real = path.canonicalize()?;
     let below = real.strip_prefix(&project).map_err(|_| leads_out())?;
     beginning(open_below(&project, below)?, most)
+}
+
+/// Returns the SHA-256 digest of a text and of the content of a regular file, as hexadecimal
+/// digits. Without a file, or where it cannot be read, only the text counts.
+pub fn digest(text: &str, file: Option<&Path>) -> String {
+    let mut context = Context::new(&SHA256);
+    context.update(text.as_bytes());
+    context.update(&[0]);
+    let is_file = |file: &File| file.metadata().is_ok_and(|it| it.is_file());
+    let opened = file.and_then(|file| open(file, OFlags::NONBLOCK).ok()).filter(is_file);
+    if let Some(mut file) = opened {
+        context.update(&[1]);
+        let mut buffer = [0; 1 << 14];
+        while let Ok(count @ 1..) = file.read(&mut buffer) {
+            context.update(&buffer[..count]);
+        }
+    }
+    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Refuses a place in a project that really lies elsewhere, because of a link: what is written
@@ -110,6 +129,23 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn a_digest_covers_the_text_and_the_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("file");
+        let absent = digest("a", Some(&file));
+        assert_eq!(absent, digest("a", None));
+        assert_eq!(absent, digest("a", Some(directory.path())), "only regular files count");
+        fs::write(&file, "").expect("written");
+        let empty = digest("a", Some(&file));
+        fs::write(&file, "x").expect("written");
+        let full = digest("a", Some(&file));
+        let other = digest("b", Some(&file));
+        let all = [&absent, &empty, &full, &other];
+        assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), 4, "{all:?}");
+        assert_eq!(full.len(), 64);
+    }
 
     #[test]
     fn only_files_are_read_and_never_too_much_of_them() {

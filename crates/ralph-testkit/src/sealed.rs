@@ -186,6 +186,12 @@ impl Sealed {
         self.start(words).wait()
     }
 
+    /// Trusts the project with all that its settings ask for.
+    #[track_caller]
+    pub fn trust(&self, words: &[&str]) {
+        self.ralph(&[&["trust", "--yes"], words].concat()).expect_code(0);
+    }
+
     /// Starts `ralph` in a process group of its own.
     pub fn start(&self, words: &[&str]) -> Running {
         let mut command = self.command(&self.ralph);

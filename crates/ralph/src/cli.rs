@@ -160,7 +160,7 @@ pub(crate) enum Command {
     /// Look at agents, git and this machine, and say how to mend what is wrong.
     #[command(after_help = DOCTOR_CODES)]
     Doctor(DoctorArgs),
-    /// Let a project loosen its isolation by its settings, after showing what it asks for.
+    /// Accept what a project's settings would run, read or loosen, after showing it.
     #[command(after_help = TRUSTING)]
     Trust(TrustArgs),
     /// Install, write out or check the Claude Code plugin that ships inside this binary.

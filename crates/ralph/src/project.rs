@@ -25,6 +25,7 @@ use ralph_io::store::layout::{self, Layout, LayoutError};
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
 use crate::settings::{self, Files, FlagValue, Loaded, LocalSettings, Loosening, Sources};
+use crate::trust::demands::{Ground, find_demands};
 use crate::trust::{Subject, Trust};
 
 /// A project directory.
@@ -69,7 +70,7 @@ impl Project {
             || "your own settings".to_owned(),
             |path| format!("your own settings, `{}`", path.display()),
         );
-        let message = "the settings of this project loosen its isolation, and you do not trust it:";
+        let message = "the settings of this project reach beyond it, and you do not trust it:";
         let given = config.map(|path| format!(" --config {}", path.display())).unwrap_or_default();
         Err(Complaint::input(format!("{message}\n{}", self.listed(refused)))
             .hint(format!("`ralph trust{given}` accepts it for this project"))
@@ -123,13 +124,17 @@ impl Project {
             let without = load(LocalSettings::Recorded(None), Vec::new());
             local = self.local_settings_now(without.ok().as_ref());
         }
-        load(local, flags).map_err(|error| {
+        let mut loaded = load(local, flags).map_err(|error| {
             let mistakes = self.seen_from_here(&error.to_string());
             Complaint::input(match error.problems.len() {
                 1 => format!("there is a mistake in the settings:\n{mistakes}"),
                 count => format!("there are {count} mistakes in the settings:\n{mistakes}"),
             })
-        })
+        })?;
+        let find_program = |name: &str| self.find_program(name).ok();
+        let ground = Ground { directory: &self.directory, find_program: &find_program };
+        loaded.loosenings.extend(find_demands(&loaded, &ground));
+        Ok(loaded)
     }
 
     /// Returns where the local settings come from: while a run is active, from what it began with.
@@ -308,8 +313,9 @@ impl Project {
             .flat_map(|command| scripts(command))
             .filter(|script| self.directory.join(script).is_file());
         let orders = self.orders(recipe, loaded);
+        let started = self.started_by_settings(loaded);
         let mut paths: Vec<String> =
-            settings.into_iter().chain(named).chain(scripts).chain(orders).collect();
+            settings.into_iter().chain(named).chain(scripts).chain(orders).chain(started).collect();
         paths.sort();
         paths.dedup();
         paths.iter().filter_map(|path| Pattern::exactly(path)).collect()
@@ -329,6 +335,26 @@ impl Project {
         let mut protected = self.always_protected(recipe, loaded);
         protected.retain(|pattern| !prompt.contains(pattern.as_str().trim_start_matches('/')));
         protected
+    }
+
+    /// Returns the files of the project that the settings start or give to agents: the programs of
+    /// `scm` and of agents, and the lists of MCP servers.
+    fn started_by_settings(&self, loaded: &Loaded) -> Vec<String> {
+        let settings = &loaded.settings;
+        let sections = settings.agents.sections();
+        let commands = sections.iter().map(|(_, section)| &section.command);
+        let commands = commands.chain([&settings.agent.command, &settings.scm.command]).flatten();
+        // A plain name is looked for on the `PATH`.
+        let programs = commands.filter(|command| command.contains('/'));
+        let files =
+            programs.chain([&settings.mcp.coding, &settings.mcp.memory].into_iter().flatten());
+        files
+            .map(|file| self.directory.join(plain(&self.directory.join(file))))
+            .filter(|file| file.is_file())
+            .filter_map(|file| {
+                Some(file.strip_prefix(&self.directory).ok()?.to_string_lossy().into_owned())
+            })
+            .collect()
     }
 
     /// Returns the files that agents get their orders from, whether they are there or not: no

@@ -384,12 +384,7 @@ fn choice(
             .hint("`ralph init` finds one that is installed; --agent or `agent.command` names another")
             .hint("`ralph demo` shows the loop without an agent"));
     };
-    let kind = match (chosen.kind, ralph_agents::kind_of(&command)) {
-        (Some(kind), _) => core_kind(kind),
-        // Filters make something of any command's output.
-        (None, AgentKind::Text) if !chosen.filters().is_empty() => AgentKind::Custom,
-        (None, kind) => kind,
-    };
+    let kind = infer_kind(&chosen, &command);
     let selectors = match kind {
         AgentKind::Custom => Some(Box::new(selectors(&chosen)?)),
         AgentKind::Claude
@@ -434,6 +429,20 @@ fn choice(
         selectors,
         ..AgentChoice::new(kind, command)
     })
+}
+
+/// Returns the kind of an agent whose command is known.
+pub(crate) fn find_kind(agent: &agents_in::Agent) -> Option<AgentKind> {
+    Some(infer_kind(agent, agent.command.as_deref()?))
+}
+
+fn infer_kind(agent: &agents_in::Agent, command: &str) -> AgentKind {
+    match (agent.kind, ralph_agents::kind_of(command)) {
+        (Some(kind), _) => core_kind(kind),
+        // Filters make something of any command's output.
+        (None, AgentKind::Text) if !agent.filters().is_empty() => AgentKind::Custom,
+        (None, kind) => kind,
+    }
 }
 
 /// Returns the filters of an agent that is read with them.

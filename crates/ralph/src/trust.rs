@@ -1,9 +1,12 @@
-//! Which projects the user lets loosen their own isolation, and in what exactly.
+//! Which projects the user trusts, and with what exactly.
 //!
 //! The mark lies in the user's state, where no project and no sandboxed agent can write, and names
 //! what was accepted key by key: a project that asks for more later is asked about again, and so
 //! is one whose user has become stricter since. `stateDir` does not move it, since a project may
-//! set that. Not here: what counts as looser (`settings::bound`), and asking the user.
+//! set that. Where a setting runs or reads a file of the project, its content is remembered as a
+//! digest. Not here: what counts as looser (`settings::bound`), and asking the user.
+
+pub(crate) mod demands;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,7 +23,7 @@ use serde_json::Value;
 
 use crate::complaint::Complaint;
 use crate::project::complain_of_layout;
-use crate::settings::Loosening;
+use crate::settings::{Loosening, LooseningCause};
 
 /// The version of the file.
 const VERSION: u32 = 1;
@@ -45,6 +48,9 @@ pub(crate) struct Trusted {
     pub(crate) config: Option<PathBuf>,
     /// What it may ask for, by key; of lists, what it may add.
     pub(crate) accepted: BTreeMap<String, Value>,
+    /// By key, the digest of what a setting runs or reads.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) digests: BTreeMap<String, String>,
     /// When it was marked.
     pub(crate) at: Timestamp,
 }
@@ -52,11 +58,16 @@ pub(crate) struct Trusted {
 impl Trusted {
     /// Returns the mark for a project that loosens this.
     pub(crate) fn new(subject: Subject<'_>, loosenings: &[Loosening], at: Timestamp) -> Self {
-        let accepted = loosenings.iter().map(|it| (it.key.to_owned(), it.asks.clone())).collect();
+        let accepted = loosenings.iter().map(|it| (it.key.clone(), it.asks.clone())).collect();
+        let digests = loosenings.iter().filter_map(|it| match &it.cause {
+            LooseningCause::Demand { digest, .. } => Some((it.key.clone(), digest.clone())),
+            LooseningCause::BeyondBound { .. } => None,
+        });
         Self {
             path: subject.project.to_owned(),
             config: subject.config.map(Path::to_owned),
             accepted,
+            digests: digests.collect(),
             at,
         }
     }
@@ -66,7 +77,13 @@ impl Trusted {
     }
 
     fn accepts(&self, loosening: &Loosening) -> bool {
-        match (self.accepted.get(loosening.key), &loosening.asks) {
+        match &loosening.cause {
+            LooseningCause::Demand { digest, .. } => {
+                return self.digests.get(&loosening.key) == Some(digest);
+            }
+            LooseningCause::BeyondBound { .. } => {}
+        }
+        match (self.accepted.get(&loosening.key), &loosening.asks) {
             (Some(Value::Array(accepted)), Value::Array(asked)) => {
                 asked.iter().all(|entry| accepted.contains(entry))
             }
@@ -176,9 +193,29 @@ mod tests {
     use super::*;
     use crate::settings::problem::Origin;
 
-    fn loosening(key: &'static str, asks: Value) -> Loosening {
-        let (origin, bound_origin) = (Origin::Default, Origin::Default);
-        Loosening { key, asks, origin, bound: Value::Null, bound_origin }
+    fn loosening(key: &str, asks: Value) -> Loosening {
+        let cause = LooseningCause::BeyondBound { bound: Value::Null, origin: Origin::Default };
+        Loosening { key: key.to_owned(), asks, origin: Origin::Default, cause }
+    }
+
+    fn demand(key: &str, digest: &str) -> Loosening {
+        let cause = LooseningCause::Demand { effect: String::new(), digest: digest.to_owned() };
+        Loosening { cause, ..loosening(key, json!("x")) }
+    }
+
+    #[test]
+    fn a_demand_is_accepted_by_its_digest_alone() {
+        let subject = Subject { project: Path::new("/p"), config: None };
+        let mark = Trusted::new(subject, &[demand("scm.command", "1")], Timestamp(0));
+        let trust = Trust { file: "/x".into(), projects: vec![mark] };
+        for (asked, is_accepted) in [
+            (demand("scm.command", "1"), true),
+            (demand("scm.command", "2"), false),
+            (demand("scm.tasks", "1"), false),
+        ] {
+            let asked = [asked];
+            assert_eq!(trust.refused(subject, &asked).is_empty(), is_accepted, "{asked:?}");
+        }
     }
 
     #[test]

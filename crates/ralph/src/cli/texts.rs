@@ -34,7 +34,7 @@ Examples:
 pub(super) const DOCTOR_CODES: &str = "\
 Exit codes:
     0  every agent in the settings can be asked
-    2  there are mistakes in the settings, or they loosen what you did not accept
+    2  there are mistakes in the settings, or they ask for what you did not accept
     4  no agent is set, or one is not installed or cannot run";
 
 pub(super) const PLANNING: &str = "\
@@ -99,11 +99,13 @@ Ctrl-C ends it. Runs do not notice whether somebody looks on.";
 
 pub(super) const TRUSTING: &str = "\
 The settings of a project may tighten what you say of `sandbox` and `guard` in your own settings, or
-what is built in, but not loosen it: a repository that you cloned could switch the sandbox off. What
-you accept here, a project may ask for, and nothing more: a later change is asked about again.
+what is built in, but not loosen it. They may not make ralph run programs outside of the sandbox,
+read files outside of the project, or start a program with your login. A repository that you cloned
+could do all of that. `ralph trust` shows what its settings would do and asks; another setting, or
+another content of a program or of a list of MCP servers, is asked about again.
 
 Exit codes:
-    0  the project is trusted with all that its settings loosen
+    0  the project is trusted with all that its settings ask for
     1  you said no
     2  nobody was there to be asked, or there are mistakes in the settings";
 

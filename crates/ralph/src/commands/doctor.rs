@@ -46,11 +46,13 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
         role: Role::Prompt,
         agent: AgentChoice::new(kind, kind.name()),
     }));
-    equip(
-        &project,
-        patients.iter_mut().map(|patient| &mut patient.agent),
-        Asking::Programs(&Watch::detached()),
-    );
+    // A program that only the project names is not started without trust, not even to ask for its
+    // version.
+    let refused = project.refused(args.config.as_deref(), &loaded)?;
+    let is_untrusted = refused.iter().any(|it| it.key.ends_with(".command"));
+    let watch = Watch::detached();
+    let asking = if is_untrusted { Asking::Memory } else { Asking::Programs(&watch) };
+    equip(&project, patients.iter_mut().map(|patient| &mut patient.agent), asking);
     let calls = Calls::of(&project, &loaded)?;
     let examined: Vec<Examined> =
         patients.into_iter().map(|patient| examine(patient, &project, &calls, &loaded)).collect();

@@ -1,4 +1,4 @@
-//! `ralph trust`: lets a project loosen its isolation, after showing what that means.
+//! `ralph trust`: accepts what a project's settings ask for, after showing what that means.
 //!
 //! Not here: what counts as looser, and where the mark is kept.
 
@@ -62,7 +62,9 @@ fn trust(
         }
     };
     if loaded.loosenings.is_empty() {
-        told(&format!("The settings of {shown} loosen nothing: there is nothing to trust."));
+        told(&format!(
+            "The settings of {shown} do not reach beyond it: there is nothing to trust."
+        ));
         return Ok(ExitStatus::Complete);
     }
     let indented = format!("  {}", project.listed(&loaded.loosenings).replace('\n', "\n  "));
@@ -70,12 +72,12 @@ fn trust(
     let subject = project.subject(config.as_deref());
     let known = Trust::read(|name| env::var_os(name))?;
     if known.refused(subject, &loaded.loosenings).is_empty() {
-        told(&format!("{shown} is trusted with all that its settings loosen:"));
+        told(&format!("{shown} is trusted with all that its settings ask for:"));
         told(&indented);
         return Ok(ExitStatus::Complete);
     }
     // Said even when it is to be quiet: nobody accepts what was never shown.
-    screen::say(&harmless(&format!("The settings of {shown} loosen what holds otherwise:")));
+    screen::say(&harmless(&format!("The settings of {shown} reach beyond it:")));
     screen::say(&harmless(&indented));
     if !args.yes {
         if !screen::can_ask() {

@@ -45,7 +45,7 @@ enum Cover {
 const UNSET: &str = "";
 
 /// Every key that bounds what agents, gates and the project itself can reach.
-const RULES: [(&str, Rule); 34] = [
+const RULES: [(&str, Rule); 35] = [
     // `auto` takes the strongest that works, which may be the weakest enforced one.
     (
         "sandbox.backend",
@@ -85,6 +85,7 @@ const RULES: [(&str, Rule); 34] = [
     ("guard.mode", Rule::Order(&[&["deny"], &["warn"], &["off"]])),
     ("guard.allow", Rule::Within(Cover::Exactly)),
     ("guard.deny", Rule::OnTop),
+    ("agent.skipPermissions", Rule::Given),
     // What is trusted must not lie where an agent can write.
     ("stateDir", Rule::Same),
     // These run outside of any sandbox, or say to somebody what happens here.

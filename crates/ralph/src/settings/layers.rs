@@ -6,7 +6,6 @@
 //! reading files or the environment (`source`), and what looser means (`bound`).
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -17,6 +16,7 @@ use super::check::{Fault, Finding, check};
 use super::environment::{Meaning, Names};
 use super::key_value::mapping::read_key_value;
 use super::locate::{Located, read_json};
+use super::loosening::{Loosening, LooseningCause};
 use super::path::{JsonPath, Step};
 use super::problem::{Origin, Place, Problem, SettingsError};
 use super::schema::json_schema;
@@ -82,45 +82,25 @@ pub(crate) struct Loaded {
     pub(crate) files: Vec<PathBuf>,
     /// What somebody may have expected otherwise.
     pub(crate) warnings: Vec<String>,
-    /// What the project's files loosen.
+    /// Those of them that are the project's.
+    pub(crate) project_files: Vec<PathBuf>,
+    /// What of the project's files needs the user's trust.
     pub(crate) loosenings: Vec<Loosening>,
-}
-
-/// A setting of isolation with which a project goes beyond what its user said.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Loosening {
-    /// The key.
-    pub(crate) key: &'static str,
-    /// What is asked for; of a list, what is added.
-    pub(crate) asks: Value,
-    /// Where it is asked for.
-    pub(crate) origin: Origin,
-    /// What the user's bound is.
-    pub(crate) bound: Value,
-    /// Where that came from.
-    pub(crate) bound_origin: Origin,
-}
-
-impl fmt::Display for Loosening {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bound = if self.bound.is_null() { "`not set`".into() } else { self.bound.to_string() };
-        let what = match self.asks.as_array() {
-            Some(entries) => {
-                let entries: Vec<String> = entries.iter().map(ToString::to_string).collect();
-                format!("adds {}", entries.join(", "))
-            }
-            None if self.asks.is_null() => "takes away the value".to_owned(),
-            None => format!("asks for {}", self.asks),
-        };
-        let (key, origin, by) = (self.key, &self.origin, &self.bound_origin);
-        write!(f, "{origin}: `{key}` {what}; your bound is {bound} ({by})")
-    }
 }
 
 impl Loaded {
     /// Returns where the value at a path such as `agent.flags` came from.
     pub(crate) fn origin(&self, path: &str) -> &Origin {
         origin_in(&self.origins, &JsonPath::parse(path))
+    }
+
+    /// Returns where a file of the project sets the value at a path, if one does.
+    pub(crate) fn project_origin(&self, path: &JsonPath) -> Option<&Origin> {
+        let origin = origin_in(&self.origins, path);
+        match origin {
+            Origin::File { path, .. } => self.project_files.contains(path).then_some(origin),
+            Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => None,
+        }
     }
 
     /// Returns whether anybody set the value at a path, or anything below it.
@@ -418,8 +398,17 @@ impl Reading {
         if !self.problems.is_empty() {
             return Err(SettingsError { problems: self.problems });
         }
-        let Self { files, warnings, .. } = self;
-        Ok(Loaded { settings, origins, files, warnings, loosenings })
+        let Self { files, warnings, layers, .. } = self;
+        let project_files = layers
+            .into_iter()
+            .filter_map(|layer| match layer.source {
+                LayerSource::File { path, voice: Voice::Project, .. } => Some(path),
+                LayerSource::File { .. } | LayerSource::Env { .. } | LayerSource::Flag { .. } => {
+                    None
+                }
+            })
+            .collect();
+        Ok(Loaded { settings, origins, files, project_files, warnings, loosenings })
     }
 }
 
@@ -468,13 +457,9 @@ impl UserBound {
                 let path = JsonPath::parse(key);
                 let origin = origin_in(origins, &path).clone();
                 let bound_origin = origin_in(&self.origins, &path).clone();
-                is_the_projects(&origin).then_some(Loosening {
-                    key,
-                    asks,
-                    origin,
-                    bound,
-                    bound_origin,
-                })
+                let cause = LooseningCause::BeyondBound { bound, origin: bound_origin };
+                let key = key.to_owned();
+                is_the_projects(&origin).then_some(Loosening { key, asks, origin, cause })
             })
             .collect()
     }

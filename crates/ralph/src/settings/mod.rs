@@ -10,11 +10,13 @@
 
 pub(crate) mod bound;
 mod check;
+pub(crate) mod classes;
 mod environment;
 mod key_value;
 mod layers;
 mod locate;
-mod path;
+mod loosening;
+pub(crate) mod path;
 pub(crate) mod problem;
 mod schema;
 mod sense;
@@ -27,12 +29,13 @@ mod words;
 #[cfg(any(test, fuzzing))]
 pub(crate) use layers::{SourceFile, Voice};
 pub(crate) use {
-    layers::{FlagValue, Loaded, Loosening, Sources, load},
+    layers::{FlagValue, Loaded, Sources, load},
+    loosening::{Loosening, LooseningCause},
     schema::json_schema,
     shown::AsSet,
     source::{
         Files, LocalSettings, local_file, read_sources, record_local_settings,
-        recorded_local_settings, user_file,
+        recorded_local_settings, user_file, work_tree_top,
     },
     types::Settings,
 };

@@ -111,10 +111,15 @@ pub(crate) fn read_sources(files: Files<'_>) -> Result<Sources, SettingsError> {
     if problems.is_empty() { Ok(sources) } else { Err(SettingsError { problems }) }
 }
 
+/// Returns the top of the work tree that a project lies in; without one, the project itself.
+pub(crate) fn work_tree_top(project: &Path) -> &Path {
+    project.ancestors().find(|it| it.join(".git").exists()).unwrap_or(project)
+}
+
 /// Returns whether a file lies in the work tree of a project, by its name or by where its name
 /// leads.
 fn lies_in(file: &Path, project: &Path) -> bool {
-    let top = project.ancestors().find(|it| it.join(".git").exists()).unwrap_or(project);
+    let top = work_tree_top(project);
     let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let is_below = |path: &Path| path.starts_with(top) || path.starts_with(resolved(top));
     // A link in the project to a file elsewhere is as much the project's choice.

@@ -257,6 +257,7 @@ fn an_agent_that_insists_is_let_go_and_undone() {
     // The hook gives way two blocks before the CLI would overrule it: after the second here.
     let cap = json!({ "agent": { "env": { "CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "4" } } });
     stage.sealed.write(".ralph/settings.local.json", &cap.to_string());
+    stage.sealed.trust(&[]);
     let end = build(&stage, &["build"], 1);
     assert_eq!(stage.model.turns().len(), 4, "{}", stage.account());
     for words in HELD_UP {

@@ -265,6 +265,7 @@ pub(crate) fn what_is_left_running_is_ended_and_said(cli: Cli) {
     if cli == Cli::Codex {
         let unboxed = json!({ "agent": { "flags": ["--yolo"] } });
         stage.sealed.write(".ralph/settings.local.json", &unboxed.to_string());
+        stage.sealed.trust(&[]);
     }
     let end = stage.run();
     expect_end(&stage, &end, 0);

@@ -54,6 +54,7 @@ impl Stage {
             settings.extend(further.clone());
         }
         sealed.write(".ralph/settings.json", &format!("{settings:#}"));
+        sealed.trust(&[]);
         Some(Self { sealed, model })
     }
 

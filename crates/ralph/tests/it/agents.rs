@@ -79,6 +79,7 @@ echo '{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"<
 echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'"#;
     stand_in(&sealed, "codex", "codex-cli 0.166.0", done);
     settings(&sealed, &json!({ "agent": { "command": "codex", "flags": ["--full-auto"] } }));
+    sealed.trust(&[]);
     run(&sealed, &[]).expect_code(0).expect_stderr("`--full-auto` is gone");
     let argv = noted(&sealed, "argv");
     assert!(argv.contains("-s workspace-write") && !argv.contains("--full-auto"), "{argv}");
@@ -105,6 +106,7 @@ fn an_agent_that_does_not_understand_its_call_is_asked_once() {
         stand_in(&sealed, name, "9.9.9", body);
         let agent = json!({ "command": name, "flags": ["--mine"] });
         settings(&sealed, &json!({ "agent": agent, "retries": { "backoff": "1ms" } }));
+        sealed.trust(&[]);
         let end = run(&sealed, &[]).expect_code(4).expect_stderr(words);
         assert_eq!(sealed.events_of("asked").len(), 1, "{name}: {body}");
         let told = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -208,6 +210,7 @@ fn servers_and_instructions_reach_the_agent() {
         })
     };
     settings(&sealed, &of("claude", "mcp.json", "RULES.md"));
+    sealed.trust(&[]);
     run(&sealed, &[]).expect_code(0);
     let argv = noted(&sealed, "argv");
     for words in ["--mcp-config /", "/mcp.json", "--append-system-prompt-file /", "/RULES.md"] {
@@ -224,6 +227,7 @@ fn servers_and_instructions_reach_the_agent() {
         ("mcp.json", "missing.md", "missing.md"),
     ] {
         settings(&sealed, &of("claude", servers, rules));
+        sealed.trust(&[]);
         run(&sealed, &[]).expect_code(2).expect_stderr(expect);
     }
 }
@@ -250,6 +254,7 @@ fn doctor_tells_what_is_there_and_how_it_is_called() {
             "agents": { "message": { "model": "haiku" }, "fix": { "model": "opus" } },
         }),
     );
+    sealed.trust(&[]);
     let (end, facts) = doctor(&sealed, &[("ANTHROPIC_API_KEY", "s3cret-key")]);
     assert_eq!(end.code, Some(0), "{}{}", end.stdout, end.stderr);
     assert!(!end.stdout.contains("s3cret"), "{}", end.stdout);

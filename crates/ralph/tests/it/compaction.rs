@@ -386,6 +386,7 @@ fn servers_of_the_users_own_are_taken_instead() {
     let mut settings: Value = serde_json::from_str(&text).expect("JSON");
     settings["mcp"] = json!({ "memory": "servers.json" });
     sealed.write(".ralph/settings.json", &settings.to_string());
+    sealed.trust(&[]);
     sealed.ralph(&["build"]).expect_code(0);
     for call in [&called(&sealed)[1], &called(&sealed)[3]] {
         assert_eq!(servers(call), json!({ "notes": { "command": "notes" } }));

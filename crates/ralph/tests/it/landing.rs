@@ -163,6 +163,7 @@ fn a_push_that_fails_is_a_git_failure_and_can_be_repeated() {
         &json!({ "scm": { "command": "git", "tasks": ["commit", "push origin main"] } }),
     );
     committed(&sealed);
+    sealed.trust(&[]);
     run(&sealed, &[]).expect_code(5).expect_stderr("git push origin main");
     assert_eq!(sealed.subjects().len(), 3, "the commit is there");
     let remote = sealed.root().join("remote.git");

@@ -214,6 +214,7 @@ fn verbose_says_how_and_why() {
         "agent": { "command": "sim", "flags": [sealed.root().join("scenario.json")], "env": { "MY_TOKEN": "hunter2" } }
     });
     sealed.script(&done(), &settings);
+    sealed.trust(&[]);
     let end = run(&sealed, &["--verbose"]).expect_code(0);
     for line in ["[ralph] Loading settings from", "[ralph] Agent command:", "base"] {
         assert!(end.stderr.contains(line), "{line}:\n{}", end.stderr);

@@ -14,6 +14,7 @@ mod clean;
 mod compaction;
 mod control;
 mod custom;
+mod demands;
 mod detection;
 mod dialects;
 mod examples;

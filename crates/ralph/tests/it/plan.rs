@@ -382,6 +382,8 @@ fn plans_of_another_kind_and_wrong_numbers_are_refused() {
     let outside = json!({ "tasks": { "file": "../tasks.json" } });
     let sealed = repository();
     sealed.script(&calls(&[]), &outside);
+    plan(&sealed, &[]).expect_code(2).expect_stderr("`tasks.file` is \"../tasks.json\"");
+    sealed.trust(&[]);
     plan(&sealed, &[]).expect_code(2).expect_stderr("is not in the project directory");
 }
 

@@ -19,6 +19,8 @@ const SECOND_TIME: &str =
 
 fn run(sealed: &Sealed, config: &str) -> Finished {
     sealed.write("config", config);
+    // A config with mistakes cannot be trusted; the run reports them.
+    sealed.ralph(&["trust", "--yes", "--config", "config"]);
     sealed.ralph(&["run", "-p", PROMPT, "--config", "config"])
 }
 

@@ -135,6 +135,7 @@ fn no_file_and_no_screen_shows_a_secret() {
     sealed.write(".gitignore", "/.ralph/\n");
     sealed.git(&["add", "-A"]);
     sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.trust(&[]);
     let build = ralph(&sealed, &["build", "--verbose"]).expect_code(0);
     let report = ralph(&sealed, &["report"]).expect_code(0);
     let status = ralph(&sealed, &["status"]);
@@ -176,6 +177,7 @@ fn the_secrets_of_an_agents_environment_are_not_in_the_journal_and_resume_has_th
     });
     let calls = json!([{ "do": [{ "run": { "command": "printf %s \"$OTHER_SECRET\" > seen.txt" } }, { "text": "Seen." }] }]);
     sealed.script(&calls, &settings);
+    sealed.trust(&[]);
     ralph(&sealed, &["run", "-p", "base"]).expect_code(1);
     let started = &sealed.events_of("run_started")[0];
     assert_eq!(started["recipe"]["agent"]["env"], json!({ "OTHER_SECRET": "***", "PLAIN": "x" }));

@@ -42,6 +42,7 @@ fn agents_see_the_variables_they_are_meant_to_see() {
     sealed.program("teller", "#!/bin/sh\nenv | sort; echo '<response>DONE</response>'\n");
     let agent = json!({ "command": "teller", "env": { "ADDED": "yes" }, "envDeny": ["*_SECRET"] });
     sealed.write(".ralph/settings.json", &json!({ "agent": agent }).to_string());
+    sealed.trust(&[]);
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["run", "-p", "base"]).env("MY_SECRET", "hunter2").env("MINE", "kept");
     let end = Running::start(command).wait().expect_code(0);

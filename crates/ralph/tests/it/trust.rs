@@ -71,7 +71,7 @@ fn what_a_project_loosens_is_refused_with_key_place_and_both_ways_on() {
     }));
     let end = run(&sealed, &[]).expect_code(2);
     expect![[r#"
-        error: The settings of this project loosen its isolation, and you do not trust it:
+        error: The settings of this project reach beyond it, and you do not trust it:
           .ralph/settings.json:14:15: `sandbox.network.mode` asks for "host"; your bound is "proxy" (default)
           .ralph/settings.json:15:16: `sandbox.network.allow` adds "a.example"; your bound is [] (default)
         hint: `ralph trust` accepts it for this project
@@ -269,7 +269,7 @@ fn trust_is_given_on_a_terminal_after_everything_was_shown() {
     check(
         &seen,
         &expect![[r#"
-            The settings of ROOT/project loosen what holds otherwise:
+            The settings of ROOT/project reach beyond it:
               .ralph/settings.json:14:15: `sandbox.network.mode` asks for "host"; your bound is "proxy" (default)
             Trust this project with it? [y/N] n
             Nothing is changed.
@@ -406,7 +406,7 @@ fn doctor_shows_whose_settings_hold() {
     expect![[r#"
         ● you have no settings of your own
             ROOT/home/.config/ralph/settings.json
-        ✘ the project's settings loosen its isolation, and you do not trust it
+        ✘ the project's settings reach beyond it, and you do not trust it
             .ralph/settings.json:13:12: `sandbox.git` asks for "agent"; your bound is `not set` (default)
             hint: `ralph trust` accepts it; else no run begins here
         ✔ isolation is as built in, but for what is set
@@ -420,7 +420,7 @@ fn doctor_shows_whose_settings_hold() {
     expect![[r#"
         ✔ you have settings of your own
             ROOT/home/.config/ralph/settings.json
-        ⚠ you trust this project to loosen its isolation
+        ⚠ you trust this project with what its settings ask for
             .ralph/settings.json:13:12: `sandbox.git` asks for "agent"; your bound is `not set` (default)
         ✔ isolation is as built in, but for what is set
             sandbox.git: "agent" (.ralph/settings.json:13:12)

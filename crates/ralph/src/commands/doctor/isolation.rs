@@ -147,10 +147,12 @@ fn user_settings(project: &Project) -> Check {
 fn trust(project: &Project, loaded: &Loaded, refused: &[&Loosening]) -> Check {
     const NAME: &str = "trust";
     let (health, title) = match (loaded.loosenings.is_empty(), refused.is_empty()) {
-        (true, _) => (Health::Good, "the project's settings loosen nothing"),
-        (false, true) => (Health::Doubtful, "you trust this project to loosen its isolation"),
+        (true, _) => (Health::Good, "the project's settings do not reach beyond it"),
+        (false, true) => {
+            (Health::Doubtful, "you trust this project with what its settings ask for")
+        }
         (false, false) => {
-            (Health::Bad, "the project's settings loosen its isolation, and you do not trust it")
+            (Health::Bad, "the project's settings reach beyond it, and you do not trust it")
         }
     };
     let mut check = Check::new(NAME, health, title);

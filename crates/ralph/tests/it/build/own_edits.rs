@@ -138,6 +138,7 @@ fn edit_behind_a_commit(run: impl FnOnce(&Sealed)) {
     let tasks = ["a", "b", "c"].map(|id| task(id, &[]));
     let sealed = repository();
     sealed.script(&json!([message, work]), &settings(scm));
+    sealed.trust(&[]);
     sealed.write("plan.json", &format!("{:#}\n", plan(&tasks)));
     commit_all(&sealed);
     run(&sealed);

@@ -138,6 +138,7 @@ fn a_run_does_not_start_with_a_guard_that_does_not_deny() {
             "agent": {"command": "claude", "env": {"RALPH_EXE": exe}}, "preventSleep": false,
         });
         sealed.write(".ralph/settings.json", &settings.to_string());
+        sealed.trust(&[]);
         let end = sealed.ralph(&["run", "-p", "base"]).expect_code(2);
         assert!(end.stderr.contains("command guard does not work"), "{}", end.stderr);
         assert!(end.stderr.contains(why), "{exe}: {}", end.stderr);

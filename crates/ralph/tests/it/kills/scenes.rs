@@ -102,6 +102,7 @@ pub(super) fn a_loop_with_messages_and_pushes() -> Scene {
             "scm": { "command": "git", "tasks": ["commit", "push --quiet origin main"] }
         });
         sealed.script(&calls, &settings);
+        sealed.trust(&[]);
         let remote = sealed.root().join("remote.git").to_string_lossy().into_owned();
         sealed.git(&["init", "--bare", "--quiet", &remote]);
         sealed.git(&["remote", "add", "origin", &remote]);

@@ -48,6 +48,7 @@ fn specifications_become_a_plan_and_the_plan_becomes_code() {
         let config =
             format!("AGENT_TYPE={kind}\n{more}SPECS_DIR=docs/specs\nMAX_RETRIES=1\nTONE=brief\n");
         let sealed = scene(kind, &config);
+        sealed.trust(&["--config", "config"]);
         let end = sealed.ralph(&["plan", "3", "--config", "config"]);
         assert_eq!(end.code, Some(0), "{kind}:\n{}", end.stderr);
         assert_eq!(sealed.events_of("iteration_started").len(), 2, "{kind}:\n{}", end.stderr);
@@ -89,6 +90,7 @@ fn an_echo_alone_completes_nothing() {
         sealed.write("config", &format!("AGENT_TYPE={kind}\nAGENT_CLI=parrot\n"));
         sealed.write(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
         commit_all(&sealed, "Specify");
+        sealed.trust(&["--config", "config"]);
         for words in [["plan", "2"].as_slice(), &["build", "2"], &["prompt", "ask.md", "2"]] {
             let end = sealed.ralph(&[words, &["--config", "config"]].concat());
             assert_eq!(end.code, Some(1), "{kind} {words:?}:\n{}", end.stderr);

@@ -1,0 +1,258 @@
+//! What every settings key can do when a project sets it: one table over all keys of the schema.
+//!
+//! A project's settings may come from a stranger. A key is harmless, compared with the user's
+//! bound, or checked by its class; a test fails for a key that is missing here. Not here: the
+//! comparison with the bound (`bound`), and the checks of the other classes (`trust::demands`).
+
+#[cfg(test)]
+use super::bound;
+
+/// How a key of a project's settings is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyClass {
+    /// It reaches nothing of the user's. Commands of gates are here: they run in the sandbox,
+    /// without login and keys.
+    Harmless,
+    /// It may not go beyond what the user said; `bound` compares it.
+    #[cfg(test)]
+    Bounded,
+    /// A path that ralph reads; outside of the project it needs trust.
+    ProjectPath,
+    /// A file that names MCP servers, which start next to the agent.
+    McpFile,
+    /// The program that runs `scm.tasks`, outside of the sandbox.
+    ScmCommand,
+    /// What that program is told to do.
+    ScmTasks,
+    /// The program of an agent.
+    AgentCommand,
+    /// The kind of an agent, which decides about the login that its program gets.
+    AgentKind,
+    /// Arguments of an agent.
+    AgentFlags,
+    /// A variable of an agent.
+    AgentVariable,
+    /// Whether an agent asks before it uses its tools.
+    AgentPermissions,
+}
+
+/// The keys outside of agents' sections, but for those that `bound` compares. `*` stands for any
+/// key of an object, `[]` for any item of a list.
+const KEYS: &[(KeyClass, &[&str])] = &[
+    (KeyClass::ScmCommand, &["scm.command"]),
+    (KeyClass::ScmTasks, &["scm.tasks"]),
+    (KeyClass::McpFile, &["mcp.coding", "mcp.memory"]),
+    (KeyClass::ProjectPath, &["skillsDir", "promptsDir", "specsDir", "tasks.file"]),
+    (
+        KeyClass::Harmless,
+        &[
+            "$schema",
+            "workflow",
+            "maximumIterations",
+            "completionResponse",
+            "outputTruncateChars",
+            "streamAgentOutput",
+            "includeIterationCountInPrompt",
+            "guardrails[].command",
+            "guardrails[].failAction",
+            "guardrails[].hint",
+            "gates[].name",
+            "gates[].kind",
+            "gates[].command",
+            "gates[].hard",
+            "gates[].always",
+            "gates[].failAction",
+            "gates[].hint",
+            "gates[].truncate",
+            "gates[].softTimeout",
+            "gates[].hardTimeout",
+            "gates[].when.roles",
+            "gates[].when.paths",
+            "gates[].cache",
+            "gates[].allowEmpty",
+            "validationStrategy",
+            "commit",
+            "commitPrefix",
+            "onFailure",
+            "tasks.keeper",
+            "tasks.maxAttempts",
+            "tasks.maxAmendments",
+            "review.enabled",
+            "review.cap",
+            "protect",
+            "secrets.allow",
+            "baseline",
+            "preventSleep",
+            "stuck.after",
+            "stuck.strategyShifts",
+            "timeouts.global",
+            "timeouts.global.soft",
+            "timeouts.global.hard",
+            "timeouts.implement",
+            "timeouts.implement.soft",
+            "timeouts.implement.hard",
+            "timeouts.test",
+            "timeouts.test.soft",
+            "timeouts.test.hard",
+            "timeouts.spec",
+            "timeouts.spec.soft",
+            "timeouts.spec.hard",
+            "timeouts.quality",
+            "timeouts.quality.soft",
+            "timeouts.quality.hard",
+            "timeouts.idle",
+            "timeoutMultiplier",
+            "retries.max",
+            "retries.backoff",
+            "delaySeconds",
+            "rateLimit.wait",
+            "rateLimit.maxWait",
+            "budget.maxCostUsd",
+            "budget.maxTokens",
+            "budget.maxTime",
+            "memory.enabled",
+            "memory.everyIterations",
+            "memory.thresholdBytes",
+            "memory.maxTurns",
+            "context.budgetTokens",
+            "context.sections.task",
+            "context.sections.output",
+            "context.sections.skills",
+            "context.sections.previous",
+            "context.sections.memory",
+            "context.sections.earlier",
+            "context.window",
+            "maxTurns",
+            "vars.*",
+            "notify.on",
+            "notify.waitOver",
+            "notify.desktop",
+            "notify.terminal",
+            "notify.commandTimeout",
+            "notify.webhook.timeout",
+            "notify.webhook.retries",
+            "notify.webhook.backoff",
+            "notify.patience",
+            "otel.serviceName",
+            "log.level",
+            "ui.emoji",
+            "ui.timestamps",
+            "ui.maxOutputLines",
+            "ui.maxOutputChars",
+            "ui.tui",
+        ],
+    ),
+];
+
+/// The sections that describe an agent.
+pub(crate) const AGENT_SECTIONS: [&str; 3] = ["agent", "agents.*", "gates[].agent"];
+
+/// The keys of such a section.
+const AGENT_KEYS: &[(KeyClass, &[&str])] = &[
+    (KeyClass::AgentCommand, &["command"]),
+    (KeyClass::AgentKind, &["kind"]),
+    (KeyClass::AgentFlags, &["flags"]),
+    (KeyClass::AgentVariable, &["env.*"]),
+    (KeyClass::AgentPermissions, &["skipPermissions"]),
+    (KeyClass::ProjectPath, &["systemPromptFile"]),
+    (
+        KeyClass::Harmless,
+        &[
+            "model",
+            "fallbackModel",
+            // Takes variables away from the agent, never gives it one.
+            "envDeny",
+            "responseFilter",
+            "deltaFilter",
+            "displayFilter",
+            "sessionFilter",
+            "usageFilters.input",
+            "usageFilters.output",
+            "usageFilters.cacheRead",
+            "usageFilters.cacheWrite",
+            "usageFilters.cost",
+            "usageFilters.scope",
+        ],
+    ),
+];
+
+/// Returns the pattern of every key of the table with its class.
+pub(crate) fn rows() -> impl Iterator<Item = (String, KeyClass)> {
+    let plain =
+        KEYS.iter().flat_map(|(class, keys)| keys.iter().map(|key| ((*key).to_owned(), *class)));
+    let of_agents = AGENT_SECTIONS.into_iter().flat_map(|section| {
+        AGENT_KEYS.iter().flat_map(move |(class, keys)| {
+            keys.iter().map(move |key| (format!("{section}.{key}"), *class))
+        })
+    });
+    plain.chain(of_agents)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::schema::json_schema;
+    use super::super::shape::Shape;
+    use super::*;
+
+    /// Collects every key of the schema that holds a value.
+    fn collect_keys(shape: &Shape, path: &str, found: &mut BTreeSet<String>) {
+        match shape {
+            Shape::Object { entries, free, .. } => {
+                for (key, entry) in entries {
+                    let inner = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    collect_keys(entry, &inner, found);
+                }
+                if let Some(free) = free {
+                    collect_keys(free, &format!("{path}.*"), found);
+                }
+            }
+            Shape::List(item) if matches!(**item, Shape::Object { .. }) => {
+                collect_keys(item, &format!("{path}[]"), found);
+            }
+            Shape::Either(alternatives) => {
+                for alternative in alternatives.iter().filter(|it| **it != Shape::Null) {
+                    collect_keys(alternative, path, found);
+                }
+            }
+            Shape::List(_)
+            | Shape::Text { .. }
+            | Shape::SpanText
+            | Shape::SizeText
+            | Shape::Choice { .. }
+            | Shape::Number { .. }
+            | Shape::Boolean
+            | Shape::Null => {
+                found.insert(path.to_owned());
+            }
+        }
+    }
+
+    fn fits(pattern: &str, key: &str) -> bool {
+        let (pattern, key): (Vec<&str>, Vec<&str>) =
+            (pattern.split('.').collect(), key.split('.').collect());
+        pattern.len() == key.len()
+            && pattern.iter().zip(&key).all(|(pattern, key)| *pattern == "*" || pattern == key)
+    }
+
+    #[test]
+    fn every_key_of_the_schema_has_one_class() {
+        let mut keys = BTreeSet::new();
+        collect_keys(&Shape::from_schema(&json_schema()), "", &mut keys);
+        assert!(keys.len() > 200, "{}", keys.len());
+        let bounded = bound::keys().map(|key| (key.to_owned(), KeyClass::Bounded));
+        let table: Vec<(String, KeyClass)> = rows().chain(bounded).collect();
+        for key in &keys {
+            let found: Vec<_> = table.iter().filter(|(pattern, _)| fits(pattern, key)).collect();
+            let is_bounded_agent_key = key == "agent.skipPermissions" && found.len() == 2;
+            assert!(
+                found.len() == 1 || is_bounded_agent_key,
+                "`{key}` needs one class in KEYS, AGENT_KEYS or bound::RULES: {found:?}"
+            );
+        }
+        for (pattern, _) in &table {
+            assert!(keys.iter().any(|key| fits(pattern, key)), "`{pattern}` is no settings key");
+        }
+    }
+}

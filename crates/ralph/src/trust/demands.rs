@@ -1,0 +1,351 @@
+//! Settings of a project that make ralph run or read something: all need the user's trust.
+//!
+//! A gate runs in the sandbox without login and keys, so that its command is harmless. What is
+//! listed here runs outside, gets the user's login, or is read from outside of the project. Each
+//! demand carries a digest of the value and of the file behind it. Not here: which keys are looked
+//! at (`settings::classes`), and what the user accepted.
+
+use std::path::{Component, Path, PathBuf};
+
+use ralph_agents::{self as agents, McpTransport};
+use ralph_core::recipe::{AgentChoice, AgentKind};
+use ralph_core::secret::{masked, masked_words};
+use ralph_io::bounded;
+use serde_json::{Value, json};
+
+use crate::calls::quoted;
+use crate::recipe;
+use crate::settings::classes::{self, KeyClass};
+use crate::settings::path::{JsonPath, Step};
+use crate::settings::types::agent::{Agent, Role};
+use crate::settings::{Loaded, Loosening, LooseningCause, Settings, work_tree_top};
+
+/// Programs of version control that may run `scm.tasks` without trust.
+const SCM_PROGRAMS: [&str; 2] = ["git", "hg"];
+
+/// Tasks that these may run without trust: no options, no other places.
+const SCM_TASKS: [&str; 3] = ["commit", "push", "push origin"];
+
+/// Variables that only change how output looks. A `*` at the end stands for anything.
+///
+/// Every other one can do harm: the launcher of the sandbox itself starts with the variables of
+/// its child (`LD_PRELOAD`), and an agent sends its key to where a variable points it.
+const VARIABLES: [&str; 13] = [
+    "CI",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "COLORTERM",
+    "TERM",
+    "TZ",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+];
+
+/// A file of MCP servers is some kilobytes.
+const LARGEST_MCP_FILE: u64 = 1 << 20;
+
+/// Where the settings hold.
+pub(crate) struct Ground<'a> {
+    /// The project directory.
+    pub(crate) directory: &'a Path,
+    /// Finds a program, on the `PATH` where it is a plain name.
+    pub(crate) find_program: &'a dyn Fn(&str) -> Option<PathBuf>,
+}
+
+/// What a setting would do.
+struct Effect {
+    /// The rest of a sentence that begins with the key.
+    text: String,
+    /// What else identifies it: where a path leads, or the other half of a call.
+    context: String,
+    /// The file of the project whose content matters.
+    file: Option<PathBuf>,
+}
+
+impl Effect {
+    fn new(text: String) -> Self {
+        Self { text, context: String::new(), file: None }
+    }
+}
+
+/// Returns what the project's own settings demand.
+pub(crate) fn find_demands(loaded: &Loaded, ground: &Ground<'_>) -> Vec<Loosening> {
+    let document = serde_json::to_value(&loaded.settings).unwrap_or_default();
+    let mut demands = Vec::new();
+    for (pattern, class) in classes::rows() {
+        if class == KeyClass::Harmless {
+            continue;
+        }
+        for (path, value) in expand(&document, &pattern) {
+            let Some(origin) = loaded.project_origin(&path) else { continue };
+            let Some(effect) = judge(class, &path, value, &loaded.settings, ground) else {
+                continue;
+            };
+            let name = path.keys().next_back().unwrap_or_default().to_owned();
+            let identity = format!("{value}\0{}", effect.context);
+            demands.push(Loosening {
+                key: path.to_string(),
+                asks: masked(&json!({ name.clone(): value }))[name].clone(),
+                origin: origin.clone(),
+                cause: LooseningCause::Demand {
+                    effect: effect.text,
+                    digest: bounded::digest(&identity, effect.file.as_deref()),
+                },
+            });
+        }
+    }
+    demands
+}
+
+/// Returns every value that is set at a pattern such as `gates[].agent.command`.
+fn expand<'a>(document: &'a Value, pattern: &str) -> Vec<(JsonPath, &'a Value)> {
+    let mut found = vec![(JsonPath::default(), document)];
+    for part in pattern.split('.') {
+        let (key, is_list) = match part.strip_suffix("[]") {
+            Some(key) => (key, true),
+            None => (part, false),
+        };
+        found = found
+            .into_iter()
+            .flat_map(|(path, value)| match (key, value) {
+                ("*", Value::Object(entries)) => {
+                    entries.iter().map(|(key, value)| (path.key(key), value)).collect()
+                }
+                (key, Value::Object(entries)) => {
+                    entries.get(key).map(|value| (path.key(key), value)).into_iter().collect()
+                }
+                (_, _) => Vec::new(),
+            })
+            .flat_map(|(path, value)| match (is_list, value) {
+                (false, value) => vec![(path, value)],
+                (true, Value::Array(items)) => {
+                    let items = items.iter().enumerate();
+                    items.map(|(index, item)| (path.index(index), item)).collect()
+                }
+                (true, _) => Vec::new(),
+            })
+            .collect();
+    }
+    found.retain(|(_, value)| !value.is_null());
+    found
+}
+
+fn judge(
+    class: KeyClass,
+    path: &JsonPath,
+    value: &Value,
+    settings: &Settings,
+    ground: &Ground<'_>,
+) -> Option<Effect> {
+    let text = value.as_str().unwrap_or_default();
+    let agent = || find_agent(settings, path);
+    match class {
+        KeyClass::Harmless => None,
+        #[cfg(test)]
+        KeyClass::Bounded => None,
+        KeyClass::ProjectPath => ground.judge_path(text),
+        KeyClass::McpFile => Some(ground.judge_servers(text)),
+        KeyClass::ScmCommand => ground.judge_scm_command(text),
+        KeyClass::ScmTasks => judge_scm_tasks(settings),
+        KeyClass::AgentCommand => ground.judge_agent_command(text, &agent()),
+        KeyClass::AgentKind => judge_agent_kind(&agent()),
+        KeyClass::AgentFlags => judge_flags(&agent()),
+        KeyClass::AgentVariable => {
+            let name = path.keys().next_back().unwrap_or_default();
+            judge_variable(name, value)
+        }
+        KeyClass::AgentPermissions => {
+            let is_looser =
+                value == &Value::Bool(true) && settings.agent.skip_permissions == Some(false);
+            is_looser.then(|| {
+                Effect::new("would let this agent use its tools without asking".to_owned())
+            })
+        }
+    }
+}
+
+/// Returns the agent that a section of the settings comes to.
+fn find_agent(settings: &Settings, path: &JsonPath) -> Agent {
+    match path.0.as_slice() {
+        [Step::Key(top), Step::Key(name), ..] if top == "agents" => {
+            let sections = settings.agents.sections();
+            let section = sections.iter().find(|(key, _)| key == name);
+            section.map_or_else(Agent::default, |(_, section)| section.over(&settings.agent))
+        }
+        [Step::Key(top), Step::Index(index), ..] if top == "gates" => {
+            let own = settings.gates.get(*index).and_then(|gate| gate.agent.as_ref());
+            let base = settings.agent_for(Role::Review);
+            own.map_or_else(Agent::default, |own| own.over(&base))
+        }
+        _ => settings.agent.clone(),
+    }
+}
+
+/// Returns the product whose login the program of an agent gets, if there is one.
+fn find_login(agent: &Agent) -> Option<AgentKind> {
+    let command = agent.command.as_deref()?;
+    let kind = agents::program_kind(&AgentChoice::new(recipe::find_kind(agent)?, command));
+    agents::belongings(kind).map(|_| kind)
+}
+
+impl Ground<'_> {
+    fn judge_path(&self, named: &str) -> Option<Effect> {
+        let real = resolve(&self.directory.join(named));
+        if self.is_inside(&real) {
+            return None;
+        }
+        let shown = real.display().to_string();
+        let text = if self.directory.join(named) == real {
+            format!("would make ralph read `{shown}`, outside of the project")
+        } else {
+            format!("is {named:?}: would make ralph read `{shown}`, outside of the project")
+        };
+        Some(Effect { context: shown, ..Effect::new(text) })
+    }
+
+    fn judge_servers(&self, named: &str) -> Effect {
+        let file = self.directory.join(named);
+        let read = bounded::read_beginning(&file, LARGEST_MCP_FILE).ok();
+        let text = read.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+        let servers = agents::mcp_servers(&text).unwrap_or_default();
+        let listed: Vec<String> = servers
+            .iter()
+            .map(|server| match &server.transport {
+                McpTransport::Stdio { command, args, .. } => {
+                    let words: Vec<String> = [command].into_iter().chain(args).cloned().collect();
+                    format!("`{}`", quoted(&masked_words(&words)))
+                }
+                McpTransport::Remote { url, .. } => {
+                    format!("`{}`", masked(&json!(url))).replace('"', "")
+                }
+            })
+            .collect();
+        let what = if listed.is_empty() { "none yet".to_owned() } else { listed.join(", ") };
+        let real = resolve(&file);
+        let place = if self.is_inside(&real) {
+            format!("`{named}`")
+        } else {
+            format!("`{}`, outside of the project", real.display())
+        };
+        let text = format!("would give the agent the MCP servers of {place}: {what}");
+        Effect { text, context: real.display().to_string(), file: Some(file) }
+    }
+
+    fn judge_scm_command(&self, command: &str) -> Option<Effect> {
+        let found = (self.find_program)(command);
+        let is_of_project = found.as_deref().is_some_and(|file| self.is_program_inside(file));
+        if SCM_PROGRAMS.contains(&command) && !is_of_project {
+            return None;
+        }
+        let program = quoted(&[command.to_owned()]);
+        let text = format!("would run `{program}` outside of the sandbox, as you");
+        Some(Effect { file: found.filter(|_| is_of_project), ..Effect::new(text) })
+    }
+
+    fn judge_agent_command(&self, command: &str, agent: &Agent) -> Option<Effect> {
+        if recipe::find_kind(agent)? == AgentKind::Sim {
+            return None;
+        }
+        let found = (self.find_program)(command);
+        let is_of_project = found.as_deref().is_some_and(|file| self.is_program_inside(file));
+        let program = quoted(&[command.to_owned()]);
+        let with = find_login(agent)
+            .map(|kind| format!(", with your login and keys for {}", kind.name()))
+            .unwrap_or_default();
+        if is_of_project {
+            let text =
+                format!("would start `{program}`, a program of the project, as an agent{with}");
+            return Some(Effect { file: found, ..Effect::new(text) });
+        }
+        if command.contains('/') {
+            let text = format!("would start the program `{program}` as an agent{with}");
+            return Some(Effect::new(text));
+        }
+        judge_agent_kind(agent)
+    }
+
+    /// Returns whether a file lies in the work tree, by its name or by where its name leads.
+    fn is_program_inside(&self, file: &Path) -> bool {
+        let file = self.directory.join(file);
+        self.is_inside(&file) || self.is_inside(&resolve(&file))
+    }
+
+    fn is_inside(&self, path: &Path) -> bool {
+        let top = work_tree_top(self.directory);
+        path.starts_with(top) || path.starts_with(resolve(top))
+    }
+}
+
+/// Judges a kind that gives the login of a product to a program of another name.
+fn judge_agent_kind(agent: &Agent) -> Option<Effect> {
+    let command = agent.command.as_deref()?;
+    let kind = recipe::find_kind(agent)?;
+    let is_another = agents::belongings(kind).is_some() && agents::kind_of(command) != kind;
+    is_another.then(|| {
+        let (program, name) = (quoted(&[command.to_owned()]), kind.name());
+        let text = format!("would start `{program}` with your login and keys for {name}");
+        Effect { context: format!("{name} {program}"), ..Effect::new(text) }
+    })
+}
+
+fn judge_flags(agent: &Agent) -> Option<Effect> {
+    let kind = find_login(agent)?;
+    let flags = agent.flags.clone().unwrap_or_default();
+    if agents::only_choose_model(&flags) {
+        return None;
+    }
+    let (name, words) = (kind.name(), quoted(&masked_words(&flags)));
+    let text = format!("would call {name}, which has your login, with `{words}`");
+    Some(Effect { context: name.to_owned(), ..Effect::new(text) })
+}
+
+fn judge_variable(name: &str, value: &Value) -> Option<Effect> {
+    let is_harmless = VARIABLES.iter().any(|known| match known.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == *known,
+    });
+    if is_harmless {
+        return None;
+    }
+    let shown = masked(&json!({ name: value }))[name].clone();
+    Some(Effect::new(format!("would set the variable {name} to {shown} for an agent")))
+}
+
+fn judge_scm_tasks(settings: &Settings) -> Option<Effect> {
+    let command = settings.scm.command.as_deref().unwrap_or("git");
+    let beyond: Vec<String> = settings
+        .scm
+        .tasks
+        .iter()
+        .map(|task| task.split_whitespace().collect::<Vec<_>>().join(" "))
+        .filter(|task| !SCM_TASKS.contains(&task.as_str()))
+        .map(|task| format!("`{command} {task}`"))
+        .collect();
+    let text = format!("would run {} outside of the sandbox, as you", beyond.join(", "));
+    (!beyond.is_empty()).then(|| Effect { context: command.to_owned(), ..Effect::new(text) })
+}
+
+/// Returns where a path really leads, also where its end is not there yet.
+fn resolve(path: &Path) -> PathBuf {
+    for above in path.ancestors() {
+        let Ok(real) = above.canonicalize() else { continue };
+        let rest = path.strip_prefix(above).unwrap_or(Path::new(""));
+        let mut resolved = real;
+        for part in rest.components() {
+            match part {
+                Component::ParentDir => {
+                    resolved.pop();
+                }
+                Component::Normal(name) => resolved.push(name),
+                Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+            }
+        }
+        return resolved;
+    }
+    path.to_owned()
+}
