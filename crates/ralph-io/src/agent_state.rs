@@ -9,15 +9,18 @@
 //! one login, and the shorter a copy lives the less likely it is to be outdated.
 //! Not here: which files and variables those are, which the adapters know, and mounting anything.
 
+mod account;
 mod beneath;
 pub mod configuration;
 mod refresh;
 
 use std::ffi::OsString;
 use std::fmt;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use ralph_core::recipe::AgentKind;
 
 use crate::bounded;
@@ -25,6 +28,9 @@ use crate::store::atomic;
 use beneath::Directory;
 use ralph_agents::{self as agents, Belongings, Returned};
 use refresh::Doubt;
+
+/// How many replaced logins are kept for one kind of agent.
+const MOST_REPLACED: usize = 10;
 
 /// Logins are some kilobytes.
 const LARGEST: usize = 256 * 1024;
@@ -38,6 +44,8 @@ pub struct Prepared {
     pub variables: Vec<(String, OsString)>,
     /// Directories of the user's that the agent must be able to read.
     pub readable: Vec<PathBuf>,
+    /// Where logins are kept that were replaced; no agent sees it.
+    replaced: PathBuf,
     seeded: Vec<Seeded>,
 }
 
@@ -69,6 +77,8 @@ pub enum Notice {
     Returned {
         /// The user's file.
         file: PathBuf,
+        /// Where the old one is kept.
+        kept: PathBuf,
     },
     /// The user's file stays as it is.
     Left {
@@ -95,6 +105,16 @@ pub enum Why {
         /// The key.
         key: String,
     },
+    /// It is of another account.
+    OtherAccount {
+        /// The key.
+        key: String,
+    },
+    /// The user's login has not expired, or does not tell when it does.
+    StillValid {
+        /// The key.
+        key: String,
+    },
     /// The user's file has changed as well.
     ChangedMeanwhile,
     /// The user's file cannot be written.
@@ -104,9 +124,12 @@ pub enum Why {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Returned { file } => {
-                write!(f, "the agent refreshed its login, and `{}` is as new", file.display())
-            }
+            Self::Returned { file, kept } => write!(
+                f,
+                "the agent refreshed its login: `{}` is replaced, the old one is kept in `{}`",
+                file.display(),
+                kept.display()
+            ),
             Self::Left { file, why } => {
                 write!(f, "the agent changed its login, and `{}` stays: {why}", file.display())
             }
@@ -122,6 +145,11 @@ impl fmt::Display for Why {
             Self::NotJson => write!(f, "what it left is not JSON"),
             Self::OtherKeys => write!(f, "what it left has other keys"),
             Self::OtherServer { key } => write!(f, "what it left says something else in `{key}`"),
+            Self::OtherAccount { key } => {
+                write!(f, "what it left is of another account, by `{key}`")
+            }
+            Self::StillValid { key } if key.is_empty() => write!(f, "yours has not expired"),
+            Self::StillValid { key } => write!(f, "`{key}` in yours has not expired"),
             Self::ChangedMeanwhile => write!(f, "it has changed as well"),
             Self::Unwritable(words) => write!(f, "it cannot be written: {words}"),
         }
@@ -144,6 +172,7 @@ pub fn prepare(
         directory: path.clone(),
         variables: Vec::new(),
         readable: Vec::new(),
+        replaced: state.join("logins").join(kind.name()),
         seeded: Vec::new(),
     };
     let Some(belongings) = agents::belongings(kind) else { return Ok(prepared) };
@@ -294,12 +323,32 @@ impl Prepared {
         let file = seeded.original.clone();
         match self.refreshed(seeded) {
             Ok(None) => None,
-            Ok(Some(content)) => Some(match atomic::replace(&seeded.original, &content) {
-                Ok(()) => Notice::Returned { file },
-                Err(error) => Notice::Left { file, why: Why::Unwritable(error.to_string()) },
-            }),
+            Ok(Some(content)) => {
+                let replaced = self
+                    .keep_replaced(seeded)
+                    .and_then(|kept| atomic::replace(&seeded.original, &content).map(|()| kept));
+                Some(match replaced {
+                    Ok(kept) => Notice::Returned { file, kept },
+                    Err(error) => Notice::Left { file, why: Why::Unwritable(error.to_string()) },
+                })
+            }
             Err(why) => Some(Notice::Left { file, why }),
         }
+    }
+
+    /// Keeps a login that is about to be replaced, with the few before it.
+    fn keep_replaced(&self, seeded: &Seeded) -> io::Result<PathBuf> {
+        let directory = Directory::make(&self.replaced)?;
+        let name = seeded.copy.last().map_or("login", String::as_str);
+        let name = format!("{}-{name}", Timestamp::now().as_millisecond());
+        directory.write(&name, &seeded.content)?;
+        let entries = fs::read_dir(&self.replaced)?.flatten();
+        let mut kept: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        kept.sort();
+        for old in kept.iter().rev().skip(MOST_REPLACED) {
+            fs::remove_file(old)?;
+        }
+        Ok(self.replaced.join(name))
     }
 
     /// Returns what the user's file is to hold, if that is something new.
@@ -318,11 +367,15 @@ impl Prepared {
         if content.len() > LARGEST {
             return Err(Why::TooLarge);
         }
-        refresh::check(&seeded.content, &content).map_err(|doubt| match doubt {
-            Doubt::NotJson => Why::NotJson,
-            Doubt::OtherKeys => Why::OtherKeys,
-            Doubt::OtherServer { key } => Why::OtherServer { key },
-        })?;
+        refresh::check(&seeded.content, &content, Timestamp::now()).map_err(
+            |doubt| match doubt {
+                Doubt::NotJson => Why::NotJson,
+                Doubt::OtherKeys => Why::OtherKeys,
+                Doubt::OtherServer { key } => Why::OtherServer { key },
+                Doubt::OtherAccount { key } => Why::OtherAccount { key },
+                Doubt::StillValid { key } => Why::StillValid { key },
+            },
+        )?;
         if read_original(&seeded.original).as_ref() != Some(&seeded.content) {
             return Err(Why::ChangedMeanwhile);
         }

@@ -1,5 +1,7 @@
 //! Whether a changed login is the old one refreshed. Pure.
 //!
+//! It must be of the same account, and the old one must have expired or be about to: an agent that
+//! writes other tokens under the same keys would log the user in elsewhere.
 //! Tokens and times change; what kind of login it is does not, and least of all where it is used:
 //! a server in the user's login that an agent chose would be given the user's tokens. Not here:
 //! whether the tokens are any good, which only their server knows.
@@ -7,7 +9,16 @@
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 
-use serde_json::Value;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use super::account::{account, expiry, moment};
+
+/// Agents refresh a token some minutes before it expires.
+const EARLY: SignedDuration = SignedDuration::from_mins(10);
+
+/// Codex refreshes a token that it got eight days ago, whenever it expires.
+const OLD: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Why a changed login is none.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,10 +32,20 @@ pub(super) enum Doubt {
         /// The key.
         key: String,
     },
+    /// It is of another account.
+    OtherAccount {
+        /// The key.
+        key: String,
+    },
+    /// The old one still holds, or does not tell until when.
+    StillValid {
+        /// The key.
+        key: String,
+    },
 }
 
 /// Checks that `new` is `old` refreshed.
-pub(super) fn check(old: &[u8], new: &[u8]) -> Result<(), Doubt> {
+pub(super) fn check(old: &[u8], new: &[u8], now: Timestamp) -> Result<(), Doubt> {
     let read = |bytes: &[u8]| match serde_json::from_slice(bytes) {
         Ok(Value::Object(entries)) => Ok(entries),
         Ok(
@@ -42,12 +63,60 @@ pub(super) fn check(old: &[u8], new: &[u8]) -> Result<(), Doubt> {
     if old.len() != new.len() || !old.iter().all(|(key, value)| is_alike(key, value)) {
         return Err(Doubt::OtherKeys);
     }
+    check_tokens(&old, &new, now)?;
     let (before, after) = (servers(&Value::Object(old)), servers(&Value::Object(new)));
     let changed = before.iter().chain(&after).find(|(key, _)| before.get(*key) != after.get(*key));
     match changed {
         Some((key, _)) => Err(Doubt::OtherServer { key: key.clone() }),
         None => Ok(()),
     }
+}
+
+/// Checks every login in a file that has changed. A file is one login, or has one under each key.
+fn check_tokens(
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+    now: Timestamp,
+) -> Result<(), Doubt> {
+    let is_one = expiry(old).is_some()
+        || old
+            .iter()
+            .any(|(key, value)| value.is_string() && key.to_ascii_lowercase().contains("token"));
+    if is_one {
+        return check_login("", old, new, now, None);
+    }
+    let refreshed = old.get("last_refresh").and_then(moment);
+    for (key, value) in old {
+        let other = new.get(key).unwrap_or(&Value::Null);
+        match (value, other) {
+            (value, other) if value == other => {}
+            (Value::Object(value), Value::Object(other)) => {
+                check_login(key, value, other, now, refreshed)?;
+            }
+            _ if key == "last_refresh" => {}
+            _ => return Err(Doubt::StillValid { key: key.clone() }),
+        }
+    }
+    Ok(())
+}
+
+fn check_login(
+    name: &str,
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+    now: Timestamp,
+    refreshed: Option<Timestamp>,
+) -> Result<(), Doubt> {
+    let before = account(&Value::Object(old.clone()));
+    let after = account(&Value::Object(new.clone()));
+    let other = before.iter().find(|(key, value)| after.get(*key) != Some(value));
+    if let Some((key, _)) = other {
+        return Err(Doubt::OtherAccount { key: format!("{name}{key}") });
+    }
+    let is_due = expiry(old).is_some_and(|at| at.duration_since(now) <= EARLY);
+    // Only where the account could be compared.
+    let is_old = !before.is_empty() && refreshed.is_some_and(|at| now.duration_since(at) >= OLD);
+    if is_due || is_old { Ok(()) } else { Err(Doubt::StillValid { key: name.to_owned() }) }
 }
 
 /// What a key is called that says where tokens go, or what is run.
@@ -94,7 +163,8 @@ mod tests {
 
     #[track_caller]
     fn checked(old: &str, new: &str, expect: &Result<(), Doubt>) {
-        assert_eq!(&check(old.as_bytes(), new.as_bytes()), expect, "{old} -> {new}");
+        let now = Timestamp::from_second(1_800_000_000).expect("a moment");
+        assert_eq!(&check(old.as_bytes(), new.as_bytes(), now), expect, "{old} -> {new}");
     }
 
     #[test]
@@ -107,10 +177,56 @@ mod tests {
         };
         checked(&claude("one", 1), &claude("two", 2), &Ok(()));
         checked(
-            r#"{"OPENAI_API_KEY": null, "tokens": {"id_token": "a"}, "last_refresh": "x"}"#,
-            r#"{"last_refresh": "y", "tokens": {"id_token": "b", "new": 1}, "OPENAI_API_KEY": "k"}"#,
+            r#"{"OPENAI_API_KEY": null, "tokens": {"access_token": "a", "account_id": "me"}, "last_refresh": "2026-12-01T00:00:00Z"}"#,
+            r#"{"last_refresh": "y", "tokens": {"access_token": "b", "account_id": "me"}, "OPENAI_API_KEY": null}"#,
             &Ok(()),
         );
+    }
+
+    #[test]
+    fn a_login_that_still_holds_is_not_replaced() {
+        let still = |key: &str| Err(Doubt::StillValid { key: key.to_owned() });
+        let claude = |token: &str, at: u64| {
+            format!(r#"{{"claudeAiOauth": {{"accessToken": "{token}", "expiresAt": {at}}}}}"#)
+        };
+        // The moment of the checks is 1 800 000 000 s.
+        checked(&claude("a", 1_800_003_600_000), &claude("evil", 1), &still("claudeAiOauth"));
+        checked(&claude("a", 1_800_000_300_000), &claude("b", 1_800_028_800_000), &Ok(()));
+        // Nothing tells until when these hold.
+        checked(r#"{"access_token": "a"}"#, r#"{"access_token": "b"}"#, &still(""));
+        checked(
+            r#"{"apiKey@https://x": "a"}"#,
+            r#"{"apiKey@https://x": "b"}"#,
+            &still("apiKey@https://x"),
+        );
+        checked(
+            r#"{"OPENAI_API_KEY": null, "tokens": {"access_token": "a"}, "last_refresh": "2026-12-01T00:00:00Z"}"#,
+            r#"{"OPENAI_API_KEY": null, "tokens": {"access_token": "b"}, "last_refresh": "z"}"#,
+            &still("tokens"),
+        );
+        checked(
+            r#"{"OPENAI_API_KEY": null, "tokens": {}, "last_refresh": "x"}"#,
+            r#"{"OPENAI_API_KEY": "evil", "tokens": {}, "last_refresh": "x"}"#,
+            &still("OPENAI_API_KEY"),
+        );
+        // One of several.
+        checked(
+            r#"{"a": {"access": "a", "expires": 1}, "b": {"type": "api", "key": "k"}}"#,
+            r#"{"a": {"access": "b", "expires": 2}, "b": {"type": "api", "key": "evil"}}"#,
+            &still("b"),
+        );
+    }
+
+    #[test]
+    fn a_login_of_another_account_is_not_taken() {
+        let login = |account: &str| {
+            format!(
+                r#"{{"github": {{"access": "a{account}", "expires": 1, "accountId": "{account}"}}}}"#
+            )
+        };
+        let other = Err(Doubt::OtherAccount { key: "github.accountId".to_owned() });
+        checked(&login("me"), &login("evil"), &other);
+        checked(&login("me"), r#"{"github": {"access": "b", "expires": 1}}"#, &other);
     }
 
     #[test]
@@ -134,31 +250,37 @@ mod tests {
     #[test]
     fn tokens_go_where_they_went() {
         let other = |key: &str| Err(Doubt::OtherServer { key: key.to_owned() });
-        let qwen = |host: &str| format!(r#"{{"access_token": "a", "resource_url": "{host}"}}"#);
+        let qwen = |host: &str| {
+            format!(r#"{{"access_token": "a", "expiry_date": 1, "resource_url": "{host}"}}"#)
+        };
         checked(&qwen("good.example"), &qwen("evil.example"), &other("resource_url"));
         checked(&qwen("good.example"), &qwen("good.example"), &Ok(()));
         checked(
-            r#"{"github": {"type": "oauth", "access": "a"}}"#,
-            r#"{"github": {"type": "oauth", "access": "b", "enterpriseUrl": "evil.example"}}"#,
+            r#"{"github": {"type": "oauth", "access": "a", "expires": 1}}"#,
+            r#"{"github": {"type": "oauth", "access": "b", "expires": 1, "enterpriseUrl": "evil.example"}}"#,
             &other("github.enterpriseUrl"),
         );
         checked(
-            r#"{"a": {"b": [{"c": "x"}]}}"#,
-            r#"{"a": {"b": [{"c": "http://evil.example"}]}}"#,
+            r#"{"a": {"expires": 1, "b": [{"c": "x"}]}}"#,
+            r#"{"a": {"expires": 1, "b": [{"c": "http://evil.example"}]}}"#,
             &other("a.b[0].c"),
         );
         checked(
-            r#"{"a": {"tokenHelper": "x"}}"#,
-            r#"{"a": {"tokenHelper": "y"}}"#,
+            r#"{"a": {"expires": 1, "tokenHelper": "x"}}"#,
+            r#"{"a": {"expires": 1, "tokenHelper": "y"}}"#,
             &other("a.tokenHelper"),
         );
-        checked(r#"{"a": {"baseUri": "x"}}"#, r#"{"a": {}}"#, &other("a.baseUri"));
+        checked(
+            r#"{"a": {"expires": 1, "baseUri": "x"}}"#,
+            r#"{"a": {"expires": 1}}"#,
+            &other("a.baseUri"),
+        );
     }
 
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(old in any::<Vec<u8>>(), new in any::<Vec<u8>>()) {
-            let _ = check(&old, &new);
+            let _ = check(&old, &new, Timestamp::UNIX_EPOCH);
         }
     }
 }

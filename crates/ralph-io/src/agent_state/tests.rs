@@ -133,8 +133,12 @@ fn tokens_come_back_and_settings_do_not() {
         if is_settings {
             assert_eq!((notices, read(&original).as_str()), (vec![], OLD), "{kind:?}");
         } else {
-            let returned = vec![Notice::Returned { file }];
-            assert_eq!((notices, read(&original).as_str()), (returned, NEW), "{kind:?}");
+            let [Notice::Returned { file: returned, kept }] = notices.as_slice() else {
+                panic!("{kind:?}: {notices:?}")
+            };
+            assert_eq!((returned, read(&original).as_str()), (&file, NEW), "{kind:?}");
+            assert_eq!(read(kept), OLD, "the old one is kept");
+            assert!(!kept.starts_with(&prepared.directory), "where no agent sees it");
             let mode = fs::metadata(&original).expect("there").permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
@@ -378,4 +382,20 @@ fn keys_and_addresses_of_the_configuration_are_found() {
     assert_eq!(configuration::addresses(AgentKind::Codex, &env), ["https://gw.example/v1"]);
     assert_eq!(configuration::variables(AgentKind::Codex, &env), ["CORP_KEY"]);
     assert_eq!(configuration::addresses(AgentKind::Cline, &env), ["http://10.0.0.1:8080"]);
+}
+
+#[test]
+fn a_login_that_an_agent_swaps_is_refused() {
+    let machine = Machine::new();
+    let login = |token: &str| {
+        format!(r#"{{"claudeAiOauth": {{"accessToken": "{token}", "expiresAt": 4102444800000}}}}"#)
+    };
+    let original = machine.home(".claude/.credentials.json");
+    write(&original, &login("mine"));
+    let prepared = machine.prepare(AgentKind::Claude);
+    fs::write(machine.copy(), login("evil")).expect("written");
+    let notices = prepared.return_credentials();
+    let [notice] = notices.as_slice() else { panic!("{notices:?}") };
+    assert!(notice.to_string().ends_with("`claudeAiOauth` in yours has not expired"), "{notice}");
+    assert_eq!(read(&original), login("mine"));
 }

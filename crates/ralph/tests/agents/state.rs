@@ -57,3 +57,35 @@ fn claude_finds_its_login_in_a_directory_of_its_own() {
     assert!(!home.join(".claude.json").exists());
     assert!(own(prepared.directory.clone()) > 1, "its state is in its own");
 }
+
+#[test]
+fn an_agent_in_a_sandbox_cannot_swap_the_users_login() {
+    let login = |token: &str| {
+        json!({ "claudeAiOauth": {
+            "accessToken": token,
+            "refreshToken": token,
+            "expiresAt": 4_102_444_800_000_u64,
+            "scopes": ["user:inference", "user:profile"],
+            "subscriptionType": "max",
+        } })
+        .to_string()
+    };
+    let swap = format!("echo '{}' > $CLAUDE_CONFIG_DIR/.credentials.json", login("swapped"));
+    let turns = vec![Cli::Claude.runs(&swap), Turn::says(DONE)];
+    let Some(stage) = Stage::new(Cli::Claude, |_| turns, &json!({})) else { return };
+    let file = stage.sealed.root().join("home/.claude/.credentials.json");
+    fs::create_dir_all(file.parent().expect("a directory")).expect("made");
+    fs::write(&file, login("mine")).expect("written");
+    let allowed = format!("127.0.0.1:{}", stage.port());
+    let end = stage.run_isolated_with(&[
+        ("RALPH_SANDBOX_NETWORK_ALLOW", &allowed),
+        ("RALPH_GUARD_MODE", "off"),
+    ]);
+    assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, stage.account());
+    assert_eq!(fs::read_to_string(&file).expect("there"), login("mine"));
+    let warned = stage.sealed.events_of("warned");
+    let is_reported = |event: &serde_json::Value| {
+        event["text"].as_str().is_some_and(|text| text.contains("has not expired"))
+    };
+    assert!(warned.iter().any(is_reported), "{warned:?}");
+}
