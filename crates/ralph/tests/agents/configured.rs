@@ -22,6 +22,7 @@ fn stage(cli: Cli, turns: Vec<Turn>, files: &[(&str, Value)]) -> Option<Stage> {
         env.retain(|name, _| quiet.contains(&name.as_str()));
     }
     stage.sealed.write(".ralph/settings.json", &settings.to_string());
+    stage.sealed.trust(&[]);
     for (name, document) in files {
         let path = stage.sealed.root().join("home").join(name);
         fs::create_dir_all(path.parent().expect("a directory")).expect("made");
