@@ -1,12 +1,16 @@
 //! Structured answers: asking for one in words, and finding one in the words of an agent.
 //!
-//! Not here: agents that are held to a schema by a flag of theirs, and whether an answer is what
-//! its schema demands. Who asked for it checks that.
+//! An agent may quote objects of others, so only its own last one counts; where that cannot be
+//! told, the answer is unusable and is asked for again. Not here: agents that are held to a schema
+//! by a flag of theirs, and whether an answer is what its schema demands. Who asked for it checks
+//! that.
 
+use std::fmt;
+use std::hash::{DefaultHasher, Hasher as _};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 /// The JSON Schema of an answer.
 ///
@@ -28,6 +32,20 @@ impl Schema {
         let shown = format!("{value:#}");
         Self(Arc::new(Parts { value, shown }))
     }
+
+    /// Returns the same schema for answers that repeat a token, which nobody could know who wrote
+    /// before the question was asked.
+    #[must_use]
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        let mut value = self.0.value.clone();
+        if let Some(properties) = value.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.insert(TOKEN.to_owned(), json!({ "type": "string", "const": token }));
+        }
+        if let Some(required) = value.get_mut("required").and_then(Value::as_array_mut) {
+            required.push(TOKEN.into());
+        }
+        Self::new(value)
+    }
 }
 
 impl Deref for Schema {
@@ -38,8 +56,14 @@ impl Deref for Schema {
     }
 }
 
+/// The property of an answer that repeats the token of its question.
+const TOKEN: &str = "token";
+
 /// A text with more braces than this that begin no object is no answer but a program.
 const MOST_TRIES: usize = 10_000;
+
+/// A malformed object is looked at this far for what can be repaired.
+const LONGEST_REPAIR: usize = 100_000;
 
 /// Returns a prompt that asks for an answer of a schema in words alone.
 pub(crate) fn asked_in_words(prompt: &str, schema: &Schema) -> String {
@@ -52,56 +76,166 @@ pub(crate) fn asked_in_words(prompt: &str, schema: &Schema) -> String {
     )
 }
 
-/// Finds the structured answer in the words of an agent: the object in the last block marked
-/// `json`, else the last object that stands anywhere. `schema` is what was asked for; an agent
-/// that repeats it has not answered.
-pub fn find(words: &str, schema: &Value) -> Option<Value> {
-    let is_answer = |value: &Value| value != schema;
-    fenced(words, is_answer).or_else(|| bare(words, is_answer))
+/// Why words hold no structured answer that could be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerFault {
+    /// They hold no JSON object with any of the properties.
+    Missing,
+    /// An object is not valid JSON.
+    Malformed,
+    /// They end within an object.
+    CutOff,
+    /// They hold objects that decide differently.
+    Contradictory,
+    /// They name the token, but no object that can be read carries it.
+    WithoutToken,
 }
 
-/// Looks behind every mark of a block, the last one first. Where an object ends is its own
-/// matter: its texts may hold fences.
-fn fenced(words: &str, is_answer: impl Fn(&Value) -> bool) -> Option<Value> {
-    // Only ASCII letters change, so positions stay.
-    let lower = words.to_ascii_lowercase();
-    let marks = lower.rmatch_indices("```json").chain(lower.rmatch_indices("~~~json"));
-    let mut starts: Vec<usize> = marks.map(|(at, mark)| at + mark.len()).collect();
-    starts.sort_unstable();
-    starts.into_iter().rev().take(MOST_TRIES).find_map(|start| {
-        let rest = words.get(start..)?;
-        // `jsonc` and `json5` are the same to an agent; `json-schema` is not.
-        let rest = rest.strip_prefix(['c', 'C', '5', 'l', 'L']).unwrap_or(rest);
-        let rest = rest.strip_prefix(|it: char| it.is_whitespace())?.trim_start();
-        match object_at(rest) {
-            Found::Object(value, _) if is_answer(&value) => Some(value),
-            Found::Object(..) | Found::Cut | Found::Nothing => None,
+impl fmt::Display for AnswerFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "it holds no JSON object of the form that was asked for",
+            Self::Malformed => "its JSON object is not valid JSON",
+            Self::CutOff => "its JSON object is cut off",
+            Self::Contradictory => "it holds JSON objects that decide differently",
+            Self::WithoutToken => "no JSON object in it carries the `token` that was given",
+        })
+    }
+}
+
+/// Finds the structured answer in the words of an agent: the last object that has a property of
+/// the schema, fenced or not. `schema` is what was asked for; an agent that repeats it has not
+/// answered.
+///
+/// An object with the schema's token is the agent's own. Without one, an object that cannot be
+/// read and objects that decide differently make the answer unusable: what is quoted must never
+/// pass for it.
+pub fn find(words: &str, schema: &Value) -> Result<Value, AnswerFault> {
+    let Scan { objects, fault, .. } = scan(words, schema);
+    let decides_alike = |one: &Value, other: &Value| {
+        enum_names(schema).all(|name| match (normalized(one, name), normalized(other, name)) {
+            (Some(one), Some(other)) => one == other,
+            (_, _) => true,
+        })
+    };
+    if let Some(token) = token_of(schema).filter(|token| words.contains(token)) {
+        let own: Vec<&(Value, usize)> =
+            objects.iter().filter(|(value, _)| has_token(value, token)).collect();
+        let (last, end) = own.last().ok_or(fault.unwrap_or(AnswerFault::WithoutToken))?;
+        // An object of its own that came later could not be read.
+        if words[*end..].contains(token) {
+            return Err(fault.unwrap_or(AnswerFault::Malformed));
         }
-    })
+        if own.iter().any(|(value, _)| !decides_alike(value, last)) {
+            return Err(AnswerFault::Contradictory);
+        }
+        return Ok(last.clone());
+    }
+    if let Some(fault) = fault {
+        return Err(fault);
+    }
+    let (last, _) = objects.last().ok_or(AnswerFault::Missing)?;
+    if objects.iter().any(|(value, _)| !decides_alike(value, last)) {
+        return Err(AnswerFault::Contradictory);
+    }
+    Ok(last.clone())
+}
+
+/// Returns a token for a question. What it is made from must hold something that nobody knows
+/// before the question is asked, such as the moment.
+pub(crate) fn make_token(seed: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(seed.as_bytes());
+    format!("{:012x}", hasher.finish() >> 16)
+}
+
+/// Returns whether an answer repeats the token of its question.
+pub(crate) fn has_token(answer: &Value, token: &str) -> bool {
+    answer.get(TOKEN).and_then(Value::as_str) == Some(token)
+}
+
+/// Returns words without the JSON objects in them that have a property of the schema.
+pub(crate) fn prose(words: &str, schema: &Value) -> String {
+    scan(words, schema).prose
+}
+
+/// Returns the word of a property in one spelling: lower case, joined by `_`.
+pub(crate) fn normalized(answer: &Value, name: &str) -> Option<String> {
+    let word = answer.get(name)?.as_str()?.trim().to_lowercase();
+    Some(word.replace([' ', '-'], "_"))
+}
+
+/// Returns the token that a schema demands.
+pub(crate) fn token_of(schema: &Value) -> Option<&str> {
+    schema.get("properties")?.get(TOKEN)?.get("const")?.as_str()
+}
+
+/// Returns the properties of a schema that choose one of some words.
+fn enum_names(schema: &Value) -> impl Iterator<Item = &str> {
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    properties.filter(|(_, it)| it.get("enum").is_some()).map(|(name, _)| name.as_str())
+}
+
+/// What words hold.
+struct Scan {
+    /// The objects with a property of the schema, each with the place behind it.
+    objects: Vec<(Value, usize)>,
+    /// What is wrong with the last one that could not be read.
+    fault: Option<AnswerFault>,
+    /// The words around the objects.
+    prose: String,
 }
 
 /// Looks at every brace that is not part of an object before it.
-fn bare(words: &str, is_answer: impl Fn(&Value) -> bool) -> Option<Value> {
-    let mut last = None;
+fn scan(words: &str, schema: &Value) -> Scan {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let has_property = |object: &Map<String, Value>| match properties {
+        Some(properties) => object.keys().any(|key| properties.contains_key(key)),
+        // `{}` in a sentence is code, not an answer.
+        None => !object.is_empty(),
+    };
+    let mut found = Scan { objects: Vec::new(), fault: None, prose: String::new() };
     let mut at = 0;
+    let mut seen = 0;
     for _ in 0..MOST_TRIES {
         let Some(offset) = words[at..].find('{') else { break };
         at += offset;
-        match object_at(&words[at..]) {
+        let first_key = first_key(&words[at..]);
+        let is_wanted =
+            first_key.is_some_and(|key| properties.is_none_or(|all| all.contains_key(key)));
+        match object_at(&words[at..], is_wanted) {
             Found::Object(value, length) => {
-                at += length;
-                // `{}` in a sentence is code, not an answer.
-                let is_empty = value.as_object().is_some_and(serde_json::Map::is_empty);
-                if !is_empty && is_answer(&value) {
-                    last = Some(value);
+                let is_answer = value.as_object().is_some_and(&has_property) && value != *schema;
+                if is_answer {
+                    found.prose.push_str(&words[seen..at]);
+                    seen = at + length;
+                    found.objects.push((value, seen));
                 }
+                at += length;
             }
-            // The words end within it: what stands inside is a part of the answer, not it.
-            Found::Cut => return last,
-            Found::Nothing => at += 1,
+            // The words end within it: what it holds is a part of the answer, not the answer.
+            Found::Cut => {
+                if first_key.is_some() {
+                    found.fault = Some(AnswerFault::CutOff);
+                }
+                break;
+            }
+            Found::Nothing => {
+                if is_wanted {
+                    found.fault = Some(AnswerFault::Malformed);
+                }
+                at += 1;
+            }
         }
     }
-    last
+    found.prose.push_str(&words[seen..]);
+    found
+}
+
+/// Returns the first key of what looks like an object.
+fn first_key(text: &str) -> Option<&str> {
+    let (key, rest) = text.strip_prefix('{')?.trim_start().strip_prefix('"')?.split_once('"')?;
+    rest.trim_start().starts_with(':').then_some(key)
 }
 
 /// What a text begins with.
@@ -114,100 +248,55 @@ enum Found {
     Nothing,
 }
 
-fn object_at(text: &str) -> Found {
-    if !text.starts_with('{') {
-        return Found::Nothing;
-    }
+/// Reads an object at the beginning of a text. One that is wanted may have commas behind its last
+/// entries, as many a model writes them.
+fn object_at(text: &str, is_wanted: bool) -> Found {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     match values.next() {
-        Some(Ok(value)) => Found::Object(value, values.byte_offset()),
+        Some(Ok(value)) if value.is_object() => Found::Object(value, values.byte_offset()),
         Some(Err(error)) if error.is_eof() => Found::Cut,
-        Some(Err(_)) | None => Found::Nothing,
+        Some(Err(_)) if is_wanted => match without_trailing_commas(text) {
+            Some((repaired, length)) => match serde_json::from_str(&repaired) {
+                Ok(value) => Found::Object(value, length),
+                Err(_) => Found::Nothing,
+            },
+            None => Found::Nothing,
+        },
+        Some(Ok(_) | Err(_)) | None => Found::Nothing,
     }
+}
+
+/// Returns the object at the beginning of a text without commas that nothing follows, and how
+/// many bytes it takes; nothing if its braces do not match.
+fn without_trailing_commas(text: &str) -> Option<(String, usize)> {
+    let mut repaired = String::new();
+    let mut depth = 0_usize;
+    let mut is_text = false;
+    let mut is_escaped = false;
+    for (at, character) in text.char_indices() {
+        if at > LONGEST_REPAIR {
+            return None;
+        }
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_text => is_escaped = true,
+            '"' => is_text = !is_text,
+            '{' | '[' if !is_text => depth += 1,
+            '}' | ']' if !is_text => {
+                let kept = repaired.trim_end();
+                let kept = kept.strip_suffix(',').unwrap_or(kept).len();
+                repaired.truncate(kept);
+                depth = depth.checked_sub(1)?;
+            }
+            _ => {}
+        }
+        repaired.push(character);
+        if depth == 0 {
+            return Some((repaired, at + character.len_utf8()));
+        }
+    }
+    None
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    #[track_caller]
-    fn check(words: &str, expect: Option<&Value>) {
-        assert_eq!(find(words, &json!({ "type": "object" })).as_ref(), expect, "{words}");
-    }
-
-    #[test]
-    fn an_answer_is_found_among_other_words() {
-        let done = json!({ "status": "done" });
-        for words in [
-            r#"{"status":"done"}"#,
-            "  \n{\"status\": \"done\"}\n",
-            "I did it.\n\n```json\n{\"status\": \"done\"}\n```\n",
-            "I did it.\n```JSON\n\n  {\"status\": \"done\"}\n```\nThat is all {really}.",
-            "~~~json\n{\"status\":\"done\"}\n~~~",
-            "```jsonc\n{\"status\":\"done\"}\n```",
-            "```json {\"status\":\"done\"}```",
-            "```\n{\"status\":\"done\"}\n```",
-            "The answer is {\"status\":\"done\"}.",
-            "fn main() { x }\n{\"status\":\"done\"}",
-            "Use `{}` here. {\"status\":\"done\"} Or `{}`.",
-            // The last block counts, and a block more than what stands bare.
-            "```json\n{\"status\":\"begun\"}\n```\nLater:\n```json\n{\"status\":\"done\"}\n```",
-            "```json\n{\"status\":\"done\"}\n```\nSee {\"other\": 1}.",
-            // A block within a block.
-            "````markdown\n```json\n{\"status\":\"done\"}\n```\n````",
-            "```json\n{\"status\":\"done\"}",
-            "```json\n[1, 2]\n```\n{\"status\":\"done\"}",
-            "```json\nnot this\n```\n{\"status\":\"done\"}",
-            // The schema repeated is no answer.
-            "{\"status\":\"done\"}\n```json\n{\"type\": \"object\"}\n```",
-            "{\"status\":\"done\"}\n```json-schema\n{\"type\": \"object\"}\n```",
-        ] {
-            check(words, Some(&done));
-        }
-        let with_fence = json!({ "notes": "run\n```json\n{\"a\": 1}\n```" });
-        check(&format!("```json\n{with_fence}\n```"), Some(&with_fence));
-        check("Ünïcode ```json\n{\"größe\": \"日本\"}\n```", Some(&json!({ "größe": "日本" })));
-    }
-
-    #[test]
-    fn what_is_no_object_is_no_answer() {
-        for words in [
-            "",
-            "Done.",
-            "[1, 2, 3]",
-            "{}",
-            "{\"status\": done}",
-            "```json\n\"done\"\n```",
-            "{\"type\": \"object\"}",
-            // Cut off: the part inside must not pass for the whole.
-            "{\"status\": \"done\", \"parts\": {\"a\": 1}, \"rest",
-            "{{{{",
-        ] {
-            check(words, None);
-        }
-    }
-
-    #[test]
-    fn a_prompt_asks_in_words() {
-        let schema = Schema::new(json!({ "type": "object" }));
-        let prompt = asked_in_words("Review it.\n", &schema);
-        assert!(prompt.starts_with("Review it.\n\nEnd your answer with one fenced"), "{prompt}");
-        assert_eq!(find(&prompt, &schema), None, "its echo is no answer");
-    }
-
-    proptest! {
-        #[test]
-        fn no_words_make_it_panic(words in "[{}\\[\\]\":,`~a-c\\\\\njsonä ]{0,60}") {
-            let _ = find(&words, &json!({}));
-        }
-
-        #[test]
-        fn an_answer_at_the_end_is_found(before in "[^{`~]{0,40}", text in "\\PC{0,20}") {
-            let answer = json!({ "summary": text });
-            let words = format!("{before}\n```json\n{answer:#}\n```\n");
-            prop_assert_eq!(find(&words, &json!({})), Some(answer));
-        }
-    }
-}
+mod tests;

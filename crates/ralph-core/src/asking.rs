@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{AFTER_RESET, FIRST_LIMIT_PAUSE, Failure, FailureRule};
+use crate::failure::{AFTER_RESET, FIRST_LIMIT_PAUSE, Failure, FailureClass, FailureRule};
 use crate::ids::AskNumber;
 use crate::reading::Reply;
 use crate::recipe::Recipe;
@@ -30,6 +30,49 @@ pub struct Asking {
     pub end: Option<AskingEnd>,
     /// The last failure.
     pub last_failure: Option<Failure>,
+    /// The token that tells the answer to the last call from quoted ones, where it was given one.
+    #[serde(default)]
+    pub token: Option<String>,
+    /// The answers that were not in the form that was asked for. The next call asks for what is
+    /// missing only.
+    #[serde(default)]
+    pub wrong: Option<WrongAnswer>,
+}
+
+/// How often an answer in the wrong form is asked for again. Agents that can answer in the right
+/// form do so the first time they are told what was missing.
+const MOST_FOLLOW_UPS: usize = 2;
+
+/// Answers that were not in the form that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrongAnswer {
+    /// The answers, oldest first.
+    pub texts: Vec<String>,
+    /// What is wrong with the last one.
+    pub fault: String,
+}
+
+/// Whether an answer is in the form that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AnswerForm {
+    /// It is.
+    Right,
+    /// It is not.
+    Wrong {
+        /// What is wrong with it, in words for the agent.
+        fault: String,
+        /// What it counts as when asking again has not helped.
+        finally: WrongForm,
+    },
+}
+
+/// What an answer in the wrong form counts as when asking again has not helped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WrongForm {
+    /// A failed attempt.
+    Failed,
+    /// An answer: ralph makes do with what it holds.
+    Taken,
 }
 
 /// Which prompt a call gets.
@@ -61,16 +104,22 @@ impl Asking {
         match &self.end {
             Some(AskingEnd::Answered(_) | AskingEnd::FailedAttempt(_)) => {}
             Some(AskingEnd::Hopeless(_)) | None => {
-                *self = Self { pending: self.pending, size: self.size, ..Self::default() };
+                *self = Self {
+                    pending: self.pending,
+                    size: self.size,
+                    token: self.token.take(),
+                    wrong: self.wrong.take(),
+                    ..Self::default()
+                };
             }
         }
     }
 
     /// Takes in what a call brought.
-    pub(crate) fn hear(&mut self, reply: &Reply, at: Timestamp, recipe: &Recipe) {
+    pub(crate) fn hear(&mut self, reply: &Reply, form: AnswerForm, at: Timestamp, recipe: &Recipe) {
         self.pending = None;
         let Some(failure) = &reply.failure else {
-            self.end = Some(AskingEnd::Answered(Box::new(reply.clone())));
+            self.answered(reply, form);
             return;
         };
         self.last_failure = Some(failure.clone());
@@ -101,5 +150,38 @@ impl Asking {
             (FailureRule::Stop, _) => self.end = Some(AskingEnd::Hopeless(failure.clone())),
             (FailureRule::Again, _) => {}
         }
+    }
+
+    /// Takes in an answer. One in the wrong form is asked for again at once, a few times.
+    fn answered(&mut self, reply: &Reply, form: AnswerForm) {
+        let answered = || Some(AskingEnd::Answered(Box::new(reply.clone())));
+        let (fault, finally) = match form {
+            AnswerForm::Right => {
+                self.end = answered();
+                return;
+            }
+            AnswerForm::Wrong { fault, finally } => (fault, finally),
+        };
+        let failure = Failure::new(FailureClass::Malformed, fault.clone());
+        self.last_failure = Some(failure.clone());
+        let mut texts = self.wrong.take().map(|wrong| wrong.texts).unwrap_or_default();
+        texts.push(shown_answer(reply));
+        let is_over = texts.len() > MOST_FOLLOW_UPS;
+        self.wrong = Some(WrongAnswer { texts, fault });
+        self.end = match finally {
+            _ if !is_over => None,
+            WrongForm::Failed => Some(AskingEnd::FailedAttempt(failure)),
+            WrongForm::Taken => answered(),
+        };
+    }
+}
+
+/// Returns an answer as its agent is shown it again.
+fn shown_answer(reply: &Reply) -> String {
+    match &reply.structured {
+        Some(value) if !reply.text.contains('{') => {
+            format!("{}\n{value}", reply.text.trim()).trim().to_owned()
+        }
+        Some(_) | None => reply.text.trim().to_owned(),
     }
 }

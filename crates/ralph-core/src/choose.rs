@@ -389,6 +389,8 @@ fn within(state: &RunState, current: &Iteration, moment: Moment) -> Step {
         return Step::Checkpoint(depth(&state.recipe));
     }
     match &current.work.end {
+        // An answer that an older version judged may be in the wrong form for this one.
+        None if current.judgement.is_some() => {}
         None => return ask(state, current, Purpose::Work, moment),
         // Without a memory the loop goes on.
         Some(AskingEnd::Hopeless(_)) if current.role == Role::Compact => {}

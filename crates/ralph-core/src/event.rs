@@ -120,6 +120,9 @@ pub enum Event {
         /// What its sections cost, where they are counted.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         budget: Vec<SectionCost>,
+        /// The token that its answer repeats, where it was given one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token: Option<String>,
     },
     /// The agent is done.
     Replied {

@@ -7,7 +7,7 @@ use crate::gate::{GateResult, GateStatus, Severity};
 use crate::handoff::{FileAction, FileTouched, Handoff};
 use crate::ids::{IterationNumber, RunId};
 use crate::judge::Verdict;
-use crate::review::AT_CAP;
+use crate::review::ReviewResult;
 use crate::run::Iteration;
 use crate::task::Task;
 use crate::text;
@@ -88,8 +88,7 @@ pub fn entry(run: &RunId, task: &Task, current: &Iteration) -> Option<String> {
     };
     match (&judgement.verdict, &judgement.handoff) {
         (Verdict::Reviewed { verdict, feedback }, _) => {
-            let is_at_cap = feedback.starts_with(AT_CAP);
-            add("Verdict", if is_at_cap { "approved at the cap" } else { verdict.name() });
+            add("Verdict", ReviewResult::new(*verdict, feedback).name());
             quote(&mut lines, feedback);
         }
         (_, Some(handoff)) => {

@@ -3,11 +3,12 @@
 //! The base texts for work on tasks are in [`task`], cut to their budget by `within` and put
 //! together from the state of a run by [`attempt`]; the templates they are made from are in
 //! [`role`], what they say of the task list in [`keeping`], the one for a compaction in
-//! [`compact`], and the templates for work that is no task list in [`run`]. Not here: reading
+//! [`compact`], the one after an answer in the wrong form in `follow_up`, and the templates for work that is no task list in [`run`]. Not here: reading
 //! files, and what the feedback says.
 
 pub mod attempt;
 pub mod compact;
+pub(crate) mod follow_up;
 pub mod keeping;
 pub mod role;
 pub mod run;

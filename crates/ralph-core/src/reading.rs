@@ -413,8 +413,8 @@ impl Reading {
     fn answer_in_words(&self) -> Option<serde_json::Value> {
         let schema = self.schema.as_ref()?;
         match (&self.result_text, self.words.is_empty) {
-            (Some(text), true) => answer::find(text, schema),
-            (Some(_) | None, _) => answer::find(&self.words.kept.text(), schema),
+            (Some(text), true) => answer::find(text, schema).ok(),
+            (Some(_) | None, _) => answer::find(&self.words.kept.text(), schema).ok(),
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::answer::{self, Schema};
+use crate::answer::{self, AnswerFault, Schema};
 use crate::reading::Reply;
 
 /// How the feedback of a review begins that approved only because it was the last one.
@@ -114,6 +114,37 @@ impl ReviewVerdict {
     }
 }
 
+/// What a review came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReviewResult {
+    /// The task is done.
+    Approved,
+    /// The task is done because no further review is allowed, and a person should look at it.
+    ApprovedAtCap,
+    /// The task is not done.
+    ChangesRequested,
+}
+
+impl ReviewResult {
+    /// Returns what a recorded verdict came to.
+    pub fn new(verdict: ReviewVerdict, feedback: &str) -> Self {
+        match verdict {
+            _ if feedback.starts_with(AT_CAP) => Self::ApprovedAtCap,
+            ReviewVerdict::Approved => Self::Approved,
+            ReviewVerdict::ChangesRequested => Self::ChangesRequested,
+        }
+    }
+
+    /// Returns the result in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Approved => "approved",
+            Self::ApprovedAtCap => "approved at the cap",
+            Self::ChangesRequested => "changes requested",
+        }
+    }
+}
+
 /// A criterion as a review found it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CriterionCheck {
@@ -166,19 +197,92 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     }))
 });
 
-/// Reads the verdict in an answer. One that asks for changes without saying which is none, and
-/// one that approves while it calls a criterion unmet asks for changes.
-pub fn answer(reply: &Reply) -> Option<ReviewAnswer> {
-    let candidates =
-        reply.structured.clone().into_iter().chain(answer::find(&reply.text, &schema()));
-    candidates.into_iter().find_map(|value| read(&value))
+/// What a verdict must bring beside its decision.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct VerdictDemands<'a> {
+    /// The criteria that an approval must bring evidence for.
+    pub criteria: &'a [String],
+    /// The token of the question, where one was given.
+    pub token: Option<&'a str>,
 }
 
-fn read(value: &Value) -> Option<ReviewAnswer> {
-    let verdict: ReviewVerdict = serde_json::from_value(value.get("verdict")?.clone()).ok()?;
+/// Reads the verdict in an answer. One that approves while it calls a criterion unmet asks for
+/// changes.
+pub fn answer(reply: &Reply, token: Option<&str>) -> Option<ReviewAnswer> {
+    read(&find(reply, token).ok()?).ok()
+}
+
+/// Returns what is wrong with an answer that was to hold a verdict, in words for the agent.
+pub(crate) fn check_answer(reply: &Reply, demands: VerdictDemands<'_>) -> Result<(), String> {
+    let value = find(reply, demands.token).map_err(|fault| fault.to_string())?;
+    let answer = read(&value)?;
+    if answer.verdict == ReviewVerdict::ChangesRequested {
+        return Ok(());
+    }
+    // Without the token the object may be quoted. Then the words around it must not refuse.
+    let is_sure = demands.token.is_none_or(|token| answer::has_token(&value, token));
+    if !is_sure && refuses(&answer::prose(&reply.text, &schema())) {
+        return Err("its JSON object approves, and the words around it ask for changes".to_owned());
+    }
+    let shown = answer.criteria.iter().filter(|check| !check.evidence.trim().is_empty()).count();
+    if shown >= demands.criteria.len() {
+        return Ok(());
+    }
+    let is_shown = |criterion: &&String| {
+        answer.criteria.iter().any(|check| {
+            check.criterion.trim() == criterion.trim() && !check.evidence.trim().is_empty()
+        })
+    };
+    let missing: Vec<String> = (demands.criteria.iter())
+        .filter(|criterion| !is_shown(criterion))
+        .map(|criterion| format!("\n- {criterion}"))
+        .collect();
+    Err(format!(
+        "it approves without an entry in `criteria` with `evidence` for each criterion. Missing:{}",
+        missing.concat()
+    ))
+}
+
+fn find(reply: &Reply, token: Option<&str>) -> Result<Value, AnswerFault> {
+    match (&reply.structured, token) {
+        (Some(value), _) => Ok(value.clone()),
+        (None, Some(token)) => answer::find(&reply.text, &schema().with_token(token)),
+        (None, None) => answer::find(&reply.text, &schema()),
+    }
+}
+
+/// Phrases by which a reviewer refuses, in lower case.
+const REFUSALS: [&str; 9] = [
+    "changes_requested",
+    "changes requested",
+    "request changes",
+    "requesting changes",
+    "not approve",
+    "n't approve",
+    "not be approved",
+    "i refuse",
+    "i reject",
+];
+
+fn refuses(prose: &str) -> bool {
+    let prose = prose.to_lowercase();
+    REFUSALS.iter().any(|phrase| prose.contains(phrase))
+}
+
+/// Reads a verdict, lenient about its form. The error says what is wrong with it.
+fn read(value: &Value) -> Result<ReviewAnswer, String> {
+    let verdict = match answer::normalized(value, "verdict").as_deref() {
+        Some("approved") => ReviewVerdict::Approved,
+        Some("changes_requested") => ReviewVerdict::ChangesRequested,
+        Some(_) | None => {
+            return Err(
+                "its JSON object has no `verdict` that is `approved` or `changes_requested`"
+                    .to_owned(),
+            );
+        }
+    };
     let entries = value.get("criteria").and_then(Value::as_array).into_iter().flatten();
-    let criteria: Vec<CriterionCheck> =
-        entries.filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect();
+    let criteria: Vec<CriterionCheck> = entries.filter_map(read_criterion).collect();
     let unmet: Vec<String> = criteria
         .iter()
         .filter(|check| !check.met)
@@ -193,39 +297,28 @@ fn read(value: &Value) -> Option<ReviewAnswer> {
         (false, false) => format!("{said}\n{}", unmet.join("\n")),
     };
     match verdict {
-        ReviewVerdict::ChangesRequested if feedback.is_empty() => None,
+        ReviewVerdict::ChangesRequested if feedback.is_empty() => {
+            Err("it asks for changes, and `feedback` does not say which".to_owned())
+        }
         ReviewVerdict::Approved | ReviewVerdict::ChangesRequested => {
-            Some(ReviewAnswer { verdict, feedback, criteria })
+            Ok(ReviewAnswer { verdict, feedback, criteria })
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(value: &Value, expect: Option<(ReviewVerdict, &str)>) {
-        let read = read(value);
-        let read = read.as_ref().map(|answer| (answer.verdict, answer.feedback.as_str()));
-        assert_eq!(read, expect);
-    }
-
-    #[test]
-    fn verdicts_are_read_strictly() {
-        use ReviewVerdict::{Approved, ChangesRequested};
-        check(&json!({"verdict": "approved"}), Some((Approved, "")));
-        check(
-            &json!({"verdict": "changes_requested", "feedback": " a "}),
-            Some((ChangesRequested, "a")),
-        );
-        check(&json!({"verdict": "changes_requested", "feedback": " "}), None);
-        check(&json!({"verdict": "fine"}), None);
-        check(&json!({"feedback": "approved"}), None);
-        check(
-            &json!({"verdict": "approved", "feedback": "", "criteria": [
-                {"criterion": "c", "met": false, "evidence": "e"}, {"odd": 1}]}),
-            Some((ChangesRequested, "- not met: c (e)")),
-        );
-    }
+fn read_criterion(entry: &Value) -> Option<CriterionCheck> {
+    let text = |name: &str| match entry.get(name) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => String::new(),
+        Some(other) => other.to_string(),
+    };
+    let met = match entry.get("met")? {
+        Value::Bool(met) => *met,
+        Value::String(word) => word.trim().eq_ignore_ascii_case("true"),
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => return None,
+    };
+    Some(CriterionCheck { criterion: text("criterion"), met, evidence: text("evidence") })
 }
+
+#[cfg(test)]
+mod tests;

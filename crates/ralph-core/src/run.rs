@@ -5,6 +5,7 @@
 
 mod closing;
 mod controlled;
+mod form;
 mod iteration;
 mod resuming;
 
@@ -20,7 +21,6 @@ use crate::control::{self, Control};
 use crate::event::{
     Checkpoint, Event, History, Landed, Left, Observation, Purpose, Recorded, TreeId, WaitReason,
 };
-use crate::failure::{Failure, FailureClass};
 use crate::gate::{GateResult, GateStatus};
 use crate::handoff::Handoff;
 use crate::ids::{AskNumber, Role, RunId};
@@ -31,7 +31,6 @@ use crate::planted::{MOST_PLANTED, Planted};
 use crate::reading::{Reply, Usage};
 use crate::recipe::{CommitPolicy, Recipe};
 use crate::report::REMOVED_NAME;
-use crate::review;
 use crate::settle;
 use crate::task::Task;
 use crate::units::{Millis, Timestamp};
@@ -325,14 +324,19 @@ impl RunState {
                     (self.base, self.counted) = (Some(checkpoint.clone()), 0);
                 }
             }
-            Event::Asked { ask, purpose, prompt_chars, .. } => {
+            Event::Asked { ask, purpose, prompt_chars, token, .. } => {
                 self.totals.asks += 1;
                 self.calibration.ask(*prompt_chars);
                 current.asks = ask.0;
                 if *purpose == Purpose::Work && control::takes_notes(current.role) {
                     current.notes.append(&mut self.control.notes);
                 }
-                current.asking_mut(purpose).pending = Some(*ask);
+                let asking = current.asking_mut(purpose);
+                asking.pending = Some(*ask);
+                asking.token.clone_from(token);
+                if let Purpose::Gate(name) = purpose {
+                    current.gate_asked = Some(name.clone());
+                }
                 if current.unheard.is_none() {
                     current.unheard = match purpose {
                         Purpose::Work => None,
@@ -428,21 +432,12 @@ impl RunState {
         self.totals.tools += reply.tools;
         self.calibration.hear(reply);
         self.totals.leftovers += reply.end.leftovers.processes;
-        // An agent that keeps the list gives its verdict there.
-        let is_review = current.role == Role::Review && !self.recipe.is_kept_by_agent();
-        let wants_verdict =
-            current.gate.pending == Some(ask) || (is_review && current.work.pending == Some(ask));
+        let form = self.check_form(current, ask, reply);
         let asking = [&mut current.message, &mut current.gate, &mut current.work]
             .into_iter()
             .find(|asking| asking.pending == Some(ask));
         let Some(asking) = asking else { return };
-        if wants_verdict && reply.failure.is_none() && review::answer(reply).is_none() {
-            let words = "the answer holds no verdict";
-            let failure = Some(Failure::new(FailureClass::Malformed, words));
-            asking.hear(&Reply { failure, ..reply.clone() }, at, &self.recipe);
-        } else {
-            asking.hear(reply, at, &self.recipe);
-        }
+        asking.hear(reply, form, at, &self.recipe);
         if asking.end.is_none() {
             self.totals.retries += 1;
         }

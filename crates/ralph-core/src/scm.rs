@@ -21,15 +21,19 @@ pub(crate) fn commit_message(answer: &str) -> Option<String> {
 }
 
 fn first_line(text: &str) -> Option<String> {
-    text.lines()
-        .map(str::trim)
-        .filter(|line| !line.starts_with("```"))
-        .map(unquoted)
-        .find(|line| line.chars().any(char::is_alphanumeric))
-        .map(|line| {
-            let clean: String = line.chars().filter(|character| !character.is_control()).collect();
-            clean.chars().take(LONGEST_MESSAGE).collect::<String>().trim_end().to_owned()
-        })
+    let lines = || {
+        text.lines()
+            .map(str::trim)
+            .filter(|line| !line.starts_with("```"))
+            .map(unquoted)
+            .filter(|line| line.chars().any(char::is_alphanumeric))
+    };
+    // "Here is the message:" only leads to it.
+    let line = lines().find(|line| !line.ends_with(':')).or_else(|| lines().next());
+    line.map(|line| {
+        let clean: String = line.chars().filter(|character| !character.is_control()).collect();
+        clean.chars().take(LONGEST_MESSAGE).collect::<String>().trim_end().to_owned()
+    })
 }
 
 /// Strips quotes that stand around the whole line.
@@ -59,6 +63,8 @@ mod tests {
             ("Don't panic", Some("Don't panic")),
             ("Add \u{1b}[31mred", Some("Add [31mred")),
             (long.as_str(), Some(&long[..200])),
+            ("Here is a commit message:\n\n```\nAdd a parser\n```", Some("Add a parser")),
+            ("Parser:", Some("Parser:")),
             ("", None),
             ("```\n```", None),
             ("---", None),

@@ -10,7 +10,7 @@ use ralph_core::ids::Role;
 use ralph_core::judge::{Judgement, Verdict};
 use ralph_core::recipe::Recipe;
 use ralph_core::report;
-use ralph_core::review::{ReviewPolicy, ReviewVerdict};
+use ralph_core::review::{ReviewPolicy, ReviewResult};
 use ralph_core::run::RunState;
 use ralph_core::settle;
 use ralph_core::stuck::Escalation;
@@ -126,6 +126,12 @@ fn has_refused(state: &RunState) -> bool {
     claim.is_some_and(|claim| !claim.refused.is_empty())
 }
 
+/// Returns whether the open iteration is a review whose answers could not be used.
+fn is_without_verdict(state: &RunState) -> bool {
+    let current = state.current.as_ref();
+    current.is_some_and(|current| current.role == Role::Review && current.work.wrong.is_some())
+}
+
 /// Tells what was decided about a task. Returns whether there was one.
 pub(crate) fn judged<W: Write>(
     page: &mut Page<W>,
@@ -150,16 +156,29 @@ pub(crate) fn judged<W: Write>(
             let then = if waits { "passed, waits for its review" } else { "done" };
             (Mark::Pass, Paint::Good, format!("Task {task}: {then}"))
         }
-        Verdict::Reviewed { verdict: ReviewVerdict::Approved, .. } => {
-            (Mark::Pass, Paint::Good, format!("Task {task}: approved by the review"))
-        }
-        Verdict::Reviewed { verdict: ReviewVerdict::ChangesRequested, feedback } => {
+        Verdict::Reviewed { verdict, feedback } => {
+            let result = ReviewResult::new(*verdict, feedback);
             let feedback = words(page, feedback);
-            (Mark::Step, Paint::Warn, format!("Task {task}: the review wants changes: {feedback}"))
+            match result {
+                ReviewResult::Approved => {
+                    (Mark::Pass, Paint::Good, format!("Task {task}: approved by the review"))
+                }
+                ReviewResult::ApprovedAtCap => {
+                    let text = format!("Task {task}: approved at the cap: {feedback}");
+                    (Mark::Warn, Paint::Warn, text)
+                }
+                ReviewResult::ChangesRequested => {
+                    let text = format!("Task {task}: the review wants changes: {feedback}");
+                    (Mark::Step, Paint::Warn, text)
+                }
+            }
         }
         Verdict::GatesFailed { gates } => {
             let gates = words(page, &gates.join(", "));
             (Mark::Fail, Paint::Bad, format!("Task {task}: attempt failed at {gates}"))
+        }
+        Verdict::AttemptFailed { .. } if is_without_verdict(state) => {
+            (Mark::Fail, Paint::Bad, format!("Task {task}: the review failed, no usable verdict"))
         }
         Verdict::AttemptFailed { failure } => {
             let name = failure.class.name();

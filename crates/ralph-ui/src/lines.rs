@@ -15,7 +15,8 @@ use ralph_core::plan::PlanLook;
 use ralph_core::ports::Activity;
 use ralph_core::reading::Reply;
 use ralph_core::recipe::{AgentKind, Completion, Origin, Recipe};
-use ralph_core::run::{Asking, Iteration, RunState};
+use ralph_core::review::ReviewResult;
+use ralph_core::run::{Asking, AskingEnd, Iteration, RunState};
 use ralph_core::text::Truncate;
 use ralph_core::units::Millis;
 
@@ -269,11 +270,14 @@ fn asked<W: Write>(page: &mut Page<W>, ask: AskNumber, purpose: &Purpose, agent:
 fn replied<W: Write>(page: &mut Page<W>, reply: &Reply, state: &RunState) {
     page.line(&stream::summary(page.style(), reply));
     child_ended(page, &reply.end, "the agent");
+    let asking = state.current.as_ref().map(open_question);
     let Some(failure) = &reply.failure else {
+        if let Some(asking) = asking {
+            unusable(page, asking);
+        }
         return;
     };
     failed(page, failure);
-    let asking = state.current.as_ref().map(open_question);
     match (failure.class.rule(), asking.and_then(|asking| asking.end.as_ref())) {
         (FailureRule::RetrySmaller, None) => {
             page.say(Mark::Again, Paint::Warn, "Asking again with the smallest prompt");
@@ -288,6 +292,24 @@ fn replied<W: Write>(page: &mut Page<W>, reply: &Reply, state: &RunState) {
             | FailureRule::Again,
             _,
         ) => {}
+    }
+}
+
+/// Shows that an answer was not in the form that was asked for.
+fn unusable<W: Write>(page: &mut Page<W>, asking: &Asking) {
+    let Some(wrong) = &asking.wrong else { return };
+    let fault = words(page, &wrong.fault);
+    match &asking.end {
+        None => {
+            let text = format!("The answer cannot be used: {fault}; asking for what is missing");
+            page.say(Mark::Again, Paint::Warn, &text);
+        }
+        Some(AskingEnd::FailedAttempt(_) | AskingEnd::Hopeless(_)) => {
+            let text = format!("The answer cannot be used: {fault}");
+            page.say(Mark::Fail, Paint::Bad, &text);
+        }
+        // The last answer was in the right form, or ralph makes do with it.
+        Some(AskingEnd::Answered(_)) => {}
     }
 }
 
@@ -464,8 +486,9 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
         Verdict::Blocked { blocked } => {
             (Mark::Fail, Paint::Bad, format!("Blocked: needs {}", words(page, &blocked.needs)))
         }
-        Verdict::Reviewed { verdict, .. } => {
-            (Mark::Step, Paint::Act, format!("Review: {}", verdict.name()))
+        Verdict::Reviewed { verdict, feedback } => {
+            let result = ReviewResult::new(*verdict, feedback);
+            (Mark::Step, Paint::Act, format!("Review: {}", result.name()))
         }
         Verdict::Skipped { .. } => {
             (Mark::Back, Paint::Warn, "The task is left out, as was asked".to_owned())

@@ -13,6 +13,7 @@ use ralph_core::judge::Verdict;
 use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Activity, Ui};
 use ralph_core::reading::{AgentEvent, Speaker, TextForm, ToolOutcome, Usage, UsageScope};
+use ralph_core::review::ReviewResult;
 use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp};
 
@@ -257,8 +258,9 @@ impl<W: Write> SessionLog<W> {
             Verdict::Blocked { blocked } => {
                 Status::Failed(format!("blocked: {}", line(&blocked.needs)))
             }
-            Verdict::Reviewed { verdict, .. } => {
-                Status::Good(format!("reviewed: {}", verdict.name()))
+            Verdict::Reviewed { verdict, feedback } => {
+                let result = ReviewResult::new(*verdict, feedback);
+                Status::Good(format!("reviewed: {}", result.name()))
             }
             Verdict::Skipped { .. } => Status::Failed("skipped".to_owned()),
             Verdict::Compacted { .. } => Status::Good("compacted".to_owned()),

@@ -8,10 +8,9 @@ use crate::event::{Changes, History, Landed, Purpose};
 use crate::gate::{GateResult, Severity};
 use crate::ids::Role;
 use crate::judge::{Judgement, Landing, Verdict};
-use crate::outcome::Outcome;
 use crate::ports::Moment;
 use crate::recipe::{CommitPolicy, Completion, ScmTask};
-use crate::review::ReviewVerdict;
+use crate::review::ReviewResult;
 use crate::run::{Iteration, RunState};
 use crate::scm;
 use crate::settle::{self, Settled};
@@ -144,13 +143,12 @@ fn commit(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step>
             let message = match &current.message.end {
                 _ if !is_to_commit => String::new(),
                 None => return Some(ask(state, current, Purpose::Message, moment)),
-                Some(AskingEnd::Answered(reply)) => match scm::commit_message(&reply.text) {
-                    Some(message) => message,
-                    None => return Some(Step::Finish(Outcome::NoCommitMessage)),
-                },
-                Some(AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure)) => {
-                    return Some(give_up(current, failure));
+                Some(AskingEnd::Answered(reply)) => {
+                    scm::commit_message(&reply.text).unwrap_or_else(|| own_subject(state, current))
                 }
+                // The work passed, and is not lost for want of words.
+                Some(AskingEnd::FailedAttempt(_)) => own_subject(state, current),
+                Some(AskingEnd::Hopeless(failure)) => return Some(give_up(current, failure)),
             };
             let command = scm.command.clone();
             Some(match scm.tasks.get(done)? {
@@ -199,9 +197,12 @@ fn own_subject(state: &RunState, current: &Iteration) -> String {
         },
     };
     let what = match current.judgement.as_ref().map(|judgement| &judgement.verdict) {
-        Some(Verdict::Reviewed { verdict: ReviewVerdict::Approved, .. }) => "review: approve ",
-        Some(Verdict::Reviewed { verdict: ReviewVerdict::ChangesRequested, .. }) => {
-            "review: ask for changes in "
+        Some(Verdict::Reviewed { verdict, feedback }) => {
+            match ReviewResult::new(*verdict, feedback) {
+                ReviewResult::Approved => "review: approve ",
+                ReviewResult::ApprovedAtCap => "review: approve at the cap ",
+                ReviewResult::ChangesRequested => "review: ask for changes in ",
+            }
         }
         Some(_) if state.recipe.landing.commit == CommitPolicy::Agent => "the list after ",
         Some(_) | None => "",

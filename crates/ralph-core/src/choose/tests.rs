@@ -78,6 +78,7 @@ fn a_call_that_was_begun_is_looked_for_before_it_is_repeated() {
         prompt_chars: 4,
         prompt_start: "base".into(),
         budget: Vec::new(),
+        token: None,
     };
     let checkpointed = Event::Checkpointed { checkpoint: Checkpoint::None };
     let recover = Step::Recover { ask: AskNumber(1), purpose: Purpose::Work };

@@ -78,6 +78,7 @@ fn called(number: u32) -> Event {
         prompt_chars: 4,
         prompt_start: "base".into(),
         budget: Vec::new(),
+        token: None,
     }
 }
 

@@ -2,8 +2,10 @@
 
 use super::{Engine, Trouble};
 use crate::active::Active;
+use crate::answer;
+use crate::asking::WrongAnswer;
 use crate::attempt::{self, AttemptLog};
-use crate::capability::Support;
+use crate::capability::{SchemaOutput, Support};
 use crate::context::SectionCost;
 use crate::control::held;
 use crate::control::{Note, takes_notes};
@@ -14,6 +16,7 @@ use crate::ids::{AskNumber, IterationNumber, Role};
 use crate::memory;
 use crate::ports::{Look, Moment, Request, View};
 use crate::prompt::attempt::{self as attempt_prompt, Gathered};
+use crate::prompt::follow_up::{WantedAnswer, follow_up};
 use crate::prompt::role::{Frame, RolePrompt};
 use crate::prompt::run::{self, RunFrame};
 use crate::prompt::task::{self as task_prompt, Focus, ReviewParts};
@@ -46,14 +49,16 @@ impl Engine<'_> {
             }
         }
         // What joins every prompt of this agent takes some of the room.
-        let bare = self.request(ask, purpose.clone(), String::new(), moment);
+        let token = self.make_token(ask, moment);
+        let bare = self.request(ask, purpose.clone(), String::new(), Some(&token), moment);
         let notes = self.notes(&purpose);
         let reserved = self.with_instructions(bare)?.prompt.chars().count();
         let reserved = reserved + held::length(&notes);
         let (prompt, budget) = self.prompt(&purpose, size, reserved, moment)?;
         let prompt = held::with_notes(prompt, &notes);
-        let request = self.request(ask, purpose.clone(), prompt, moment);
+        let request = self.request(ask, purpose.clone(), prompt, Some(&token), moment);
         let request = self.with_instructions(request)?;
+        let token = request.schema.as_ref().and_then(|schema| answer::token_of(schema));
         if let Some(before) = self.to_go_back_to(&purpose) {
             self.ports.vcs.hold(&self.mark(), &before);
         }
@@ -66,6 +71,7 @@ impl Engine<'_> {
             prompt_chars: request.prompt.chars().count(),
             prompt_start: text::glance(&request.prompt, 200),
             budget,
+            token: token.map(str::to_owned),
         })?;
         let active = Active::asking(&self.state, &request, moment.now);
         let published = self.ports.store.publish(&View::Active(&active));
@@ -83,6 +89,9 @@ impl Engine<'_> {
         else {
             return Vec::new();
         };
+        if current.work.wrong.is_some() {
+            return Vec::new();
+        }
         let new = if takes_notes(current.role) { &self.state.control.notes[..] } else { &[] };
         current.notes.iter().chain(new).cloned().collect()
     }
@@ -105,7 +114,8 @@ impl Engine<'_> {
         purpose: Purpose,
         moment: Moment,
     ) -> Result<(), Trouble> {
-        let request = self.request(ask, purpose.clone(), String::new(), moment);
+        let token = self.current(|current| current.asking(&purpose).token.clone()).flatten();
+        let request = self.request(ask, purpose.clone(), String::new(), token.as_deref(), moment);
         if let Some(reply) = self.ports.agent.recover(&request) {
             return self.replied(ask, reply);
         }
@@ -113,7 +123,21 @@ impl Engine<'_> {
         self.ask(AskNumber(ask.0 + 1), purpose, size, moment)
     }
 
-    fn request(&self, ask: AskNumber, purpose: Purpose, prompt: String, moment: Moment) -> Request {
+    /// Returns a token that work which was done before this moment cannot hold.
+    fn make_token(&self, ask: AskNumber, moment: Moment) -> String {
+        let Moment { now, ran, .. } = moment;
+        let (run, iteration) = (&self.state.run, self.state.iterations);
+        answer::make_token(&format!("{run} {iteration} {} {} {}", ask.0, now.0, ran.0))
+    }
+
+    fn request(
+        &self,
+        ask: AskNumber,
+        purpose: Purpose,
+        prompt: String,
+        token: Option<&str>,
+        moment: Moment,
+    ) -> Request {
         let limits = &self.state.recipe.limits;
         let gate = self.gate_of(&purpose);
         let role = match &purpose {
@@ -133,6 +157,15 @@ impl Engine<'_> {
             Support::Yes => limits.budget.cost_left(self.state.totals.usage),
             Support::No => None,
         };
+        // A structured answer of its own comes apart from what an agent quotes.
+        let token = match agent.capabilities.schema {
+            SchemaOutput::None => token,
+            SchemaOutput::Unchecked | SchemaOutput::Enforced => None,
+        };
+        let verdict = || match token {
+            Some(token) => review::schema().with_token(token),
+            None => review::schema(),
+        };
         Request {
             run: self.state.run.clone(),
             iteration: IterationNumber(self.state.iterations),
@@ -146,7 +179,7 @@ impl Engine<'_> {
                 // would end it before its hooks have spoken.
                 (Purpose::Work, Role::Compact) => Some(memory::schema()),
                 (Purpose::Work, _) if self.state.recipe.is_kept_by_agent() => None,
-                (Purpose::Gate(_), _) | (Purpose::Work, Role::Review) => Some(review::schema()),
+                (Purpose::Gate(_), _) | (Purpose::Work, Role::Review) => Some(verdict()),
                 (Purpose::Work, Role::Implement | Role::Fix) => Some(read::schema()),
                 (Purpose::Work | Purpose::Message, _) => None,
             },
@@ -233,6 +266,10 @@ impl Engine<'_> {
     ) -> Result<(String, Vec<SectionCost>), Trouble> {
         let role = self.current(|current| current.role);
         let uncounted = |text: String| (text, Vec::new());
+        let wrong = self.current(|current| current.asking(purpose).wrong.clone()).flatten();
+        if let Some(wrong) = wrong {
+            return Ok(uncounted(self.follow_up_prompt(purpose, &wrong)));
+        }
         let (base, mut budget) = match (purpose, role) {
             (Purpose::Message, _) => return Ok(uncounted(scm::MESSAGE_PROMPT.to_owned())),
             (Purpose::Gate(name), _) => return self.gate_prompt(name).map(uncounted),
@@ -261,6 +298,42 @@ impl Engine<'_> {
         let prompt = prompt::assemble(&self.state.recipe.prompt, parts);
         prompt::count_feedback(&mut budget, &base, &prompt, self.state.calibration);
         Ok((prompt, budget))
+    }
+
+    /// Returns the prompt that asks for what was missing in an answer.
+    fn follow_up_prompt(&self, purpose: &Purpose, wrong: &WrongAnswer) -> String {
+        let role = self.current(|current| current.role);
+        let range = match purpose {
+            Purpose::Gate(_) => self.range_under_check(),
+            Purpose::Work => self.range_of_task(),
+            Purpose::Message => None,
+        };
+        let range = range.as_ref().map(|(from, to)| (from, to));
+        let wanted = match (purpose, role) {
+            (Purpose::Message, _) => WantedAnswer::Message,
+            (Purpose::Gate(_), _) | (Purpose::Work, Some(Role::Review)) => {
+                WantedAnswer::Verdict { task: self.task(), range }
+            }
+            (Purpose::Work, _) => WantedAnswer::Handoff,
+        };
+        follow_up(&wrong.texts, &wrong.fault, wanted)
+    }
+
+    /// Returns the trees before and after work that has not landed yet.
+    fn range_under_check(&self) -> Option<(TreeId, TreeId)> {
+        let tree = self.current(|current| current.observed_tree().cloned()).flatten();
+        match (&self.state.base, tree) {
+            (Some(Checkpoint::Git { tree: Some(base), .. }), Some(tree)) => {
+                Some((base.clone(), tree))
+            }
+            (_, _) => None,
+        }
+    }
+
+    /// Returns the trees before and after the work on a task that waits for its review.
+    fn range_of_task(&self) -> Option<(TreeId, TreeId)> {
+        let (task, board) = (self.task()?, self.state.board.as_ref()?);
+        board.work.get(&task.id).cloned()
     }
 
     /// Returns the text of work that is a prompt; nothing where it is a task list.
@@ -360,13 +433,7 @@ impl Engine<'_> {
         };
         let hint = gate.and_then(|gate| gate.hint.clone());
         let around = self.surroundings(prompt)?;
-        let tree = self.current(|current| current.observed_tree().cloned()).flatten();
-        let range = match (&self.state.base, tree) {
-            (Some(Checkpoint::Git { tree: Some(base), .. }), Some(tree)) => {
-                Some((base.clone(), tree))
-            }
-            (_, _) => None,
-        };
+        let range = self.range_under_check();
         let patch = self.reviewed(range.as_ref())?;
         let parts = ReviewParts {
             task: self.task(),
@@ -389,8 +456,7 @@ impl Engine<'_> {
     fn review_prompt(&mut self) -> Result<String, Trouble> {
         let task = self.task().cloned();
         let around = self.surroundings(RolePrompt::Review)?;
-        let board = self.state.board.as_ref();
-        let range = task.as_ref().and_then(|task| board?.work.get(&task.id).cloned());
+        let range = self.range_of_task();
         let patch = self.reviewed(range.as_ref())?;
         let board = self.state.board.as_ref();
         let wanted = task.as_ref().and_then(|task| board?.wanted.get(&task.id));

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::{Engine, EngineError, Trouble, ViewKind};
-use crate::asking::AskingEnd;
+use crate::asking::{Asking, AskingEnd};
 use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use crate::choose;
 use crate::event::{
@@ -328,8 +328,8 @@ impl Engine<'_> {
             let name = &self.state.recipe.gates[gate].name;
             self.undo_strays(&format!("the reviewer of `{name}`"), &as_seen)?;
         }
-        let end = self.current(|current| current.gate.end.clone()).flatten();
-        let result = verdict(&self.state.recipe.gates[gate], severity, end.as_ref());
+        let asking = self.current(|current| current.gate.clone()).unwrap_or_default();
+        let result = verdict(&self.state.recipe.gates[gate], severity, &asking);
         self.record(Event::GateChecked { result })?;
         self.publish(ViewKind::Gates)?;
         Ok(())
@@ -529,15 +529,19 @@ fn surveyed(seen: &Observation) -> Survey {
 }
 
 /// Returns the result of a gate from what its agent said.
-fn verdict(gate: &crate::gate::Gate, severity: Severity, end: Option<&AskingEnd>) -> GateResult {
-    let (status, code, output) = match end {
-        Some(AskingEnd::Answered(reply)) => match review::answer(reply) {
+fn verdict(gate: &crate::gate::Gate, severity: Severity, asking: &Asking) -> GateResult {
+    let (status, code, output) = match &asking.end {
+        Some(AskingEnd::Answered(reply)) => match review::answer(reply, asking.token.as_deref()) {
             Some(answer) if answer.verdict == ReviewVerdict::Approved => {
                 (GateStatus::Passed, 0, answer.feedback)
             }
             Some(answer) => (GateStatus::Failed, 1, answer.feedback),
             None => (GateStatus::Failed, 1, "the reviewer gave no verdict".to_owned()),
         },
+        Some(AskingEnd::FailedAttempt(failure)) if asking.wrong.is_some() => {
+            let output = format!("the reviewer gave no usable verdict: {}", failure.words);
+            (GateStatus::Failed, 1, output)
+        }
         Some(AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure)) => {
             let output = format!(
                 "the reviewer did not answer ({}): {}",

@@ -3,6 +3,8 @@
 use super::task::{Try, named_cause};
 use super::{Feedback, Judgement, Landing, Verdict, cut_off, hand_in};
 use crate::board::Board;
+use crate::failure::Failure;
+use crate::handoff::read;
 use crate::ids::TaskId;
 use crate::reading::Reply;
 use crate::recipe::TaskWork;
@@ -24,6 +26,9 @@ pub(super) fn judge(
 ) -> Judgement {
     let reply = match end {
         AskingEnd::Answered(reply) => reply,
+        AskingEnd::FailedAttempt(failure) if current.work.wrong.is_some() => {
+            return unusable(&Try { state, board, work, task, current }, failure);
+        }
         AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure) => {
             return Judgement {
                 landing: Landing::Rollback,
@@ -34,7 +39,7 @@ pub(super) fn judge(
     };
     let review = Try { state, board, work, task, current };
     let answer = match work.keeper {
-        Keeper::Ralph => review::answer(reply),
+        Keeper::Ralph => review::answer(reply, current.work.token.as_deref()),
         Keeper::Agent => claimed(&review),
     };
     match answer {
@@ -83,6 +88,12 @@ fn decided(review: &Try<'_>, answer: &ReviewAnswer) -> Judgement {
         task: id(),
         review: ReviewState { status, count, feedback: feedback.clone() },
     });
+    let came_to = match status {
+        ReviewStatus::Approved => ReviewVerdict::Approved,
+        ReviewStatus::None | ReviewStatus::NeedsReview | ReviewStatus::ChangesRequested => {
+            ReviewVerdict::ChangesRequested
+        }
+    };
     let mut told = hand_in::told(review);
     changes.extend(hand_in::beside(review, &mut told));
     if work.keeper == Keeper::Agent && status == ReviewStatus::Approved {
@@ -92,12 +103,18 @@ fn decided(review: &Try<'_>, answer: &ReviewAnswer) -> Judgement {
         changes,
         complaint,
         divergence,
-        ..Judgement::new(
-            Verdict::Reviewed { verdict: answer.verdict, feedback },
-            Landing::Commit,
-            told,
-        )
+        ..Judgement::new(Verdict::Reviewed { verdict: came_to, feedback }, Landing::Commit, told)
     }
+}
+
+/// Judges a review whose answer could not be used, however often it was asked for. It counts as a
+/// failed attempt, so that a task whose reviewers never answer is given up in the end.
+fn unusable(review: &Try<'_>, failure: &Failure) -> Judgement {
+    let judgement =
+        Judgement { landing: Landing::Rollback, feedback: Vec::new(), ..cut_off(failure) };
+    let said = format!("The review gave no usable verdict: {}", failure.words);
+    let handoff = read::read(None, &said, review.task, &[]);
+    review.failed(judgement, &handoff, named_cause("review", &said))
 }
 
 /// Returns the verdict that a reviewer gave in the task list.

@@ -82,9 +82,8 @@ impl Try<'_> {
             .observation()
             .map(|observation| observation.files.clone())
             .unwrap_or_default();
-        let candidates =
-            reply.structured.clone().into_iter().chain(answer::find(&reply.text, &read::schema()));
-        read::read(candidates, &reply.text, self.task, &files)
+        let found = || answer::find(&reply.text, &read::schema()).ok();
+        read::read(reply.structured.clone().or_else(found), &reply.text, self.task, &files)
     }
 
     /// Without a repository nobody can tell.

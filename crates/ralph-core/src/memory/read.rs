@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{ActiveConstraint, FileKnowledge, LibraryDocs, Memory};
-use crate::answer::{self, Schema};
+use crate::answer::{self, AnswerFault, Schema};
 use crate::reading::Reply;
 
 /// How large an answer may be. A prompt has room for a third of it; an answer beyond it has
@@ -69,16 +69,18 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
 
 /// Reads the memory in an answer. The error says what is wrong with it.
 pub fn answer(reply: &Reply) -> Result<Answer, String> {
-    let candidates =
-        reply.structured.clone().into_iter().chain(answer::find(&reply.text, &schema()));
-    let mut why = None;
-    for value in candidates {
-        match from_value(&value) {
-            Ok(answer) => return Ok(answer),
-            Err(wrong) => why = why.or(Some(wrong)),
-        }
+    match &reply.structured {
+        Some(value) => from_value(value),
+        None => match answer::find(&reply.text, &schema()) {
+            Ok(value) => from_value(&value),
+            // An object of another kind says what is missing.
+            Err(AnswerFault::Missing) => match answer::find(&reply.text, &Value::Null) {
+                Ok(value) => from_value(&value),
+                Err(_) => Err("the answer holds no memory".to_owned()),
+            },
+            Err(fault) => Err(format!("the answer holds no memory: {fault}")),
+        },
     }
-    Err(why.unwrap_or_else(|| "the answer holds no memory".to_owned()))
 }
 
 fn from_value(value: &Value) -> Result<Answer, String> {

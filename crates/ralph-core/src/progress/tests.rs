@@ -4,6 +4,7 @@ use super::*;
 use crate::handoff::{Constraint, read};
 use crate::ids::{Role, TaskId};
 use crate::judge::{Judgement, Landing};
+use crate::review::AT_CAP;
 use crate::review::ReviewVerdict;
 use crate::run::Asking;
 use crate::units::{Millis, Timestamp};
@@ -103,6 +104,7 @@ fn iteration(role: Role, verdict: Verdict, handoff: Option<Handoff>) -> Iteratio
         claim: None,
         plan: None,
         gate: Asking::default(),
+        gate_asked: None,
         gates: Vec::new(),
         judgement: Some(Judgement {
             verdict,

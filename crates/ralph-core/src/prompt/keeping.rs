@@ -40,7 +40,7 @@ pub enum Commits {
 pub(super) const CHANGE_NOTHING: &str = "## What you may change\nNothing. Do not edit, create or delete files, and do not commit. Whatever you change is undone.";
 
 /// How a reviewer answers whose verdict is only heard.
-pub(super) const ANSWER_WITH_VERDICT: &str = "## Your answer\nAnswer with `verdict` (`approved` or `changes_requested`), `feedback` (what to mend; empty if approved) and `criteria` (each criterion with `met` and the `evidence` you found).";
+pub(super) const ANSWER_WITH_VERDICT: &str = "## Your answer\nAnswer with `verdict` (`approved` or `changes_requested`), `feedback` (what to mend; empty if approved) and `criteria` (one entry for each criterion, with `met` and the `evidence` you found; an approval without evidence for each does not count).";
 
 /// What the file calls the fields that an agent writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::gate::{GateResult, GateStatus};
 use crate::ids::{IterationNumber, Role, TaskId};
 use crate::judge::Verdict;
 use crate::reading::Usage;
-use crate::review::ReviewVerdict;
+use crate::review::ReviewResult;
 use crate::run::{Iteration, RunState};
 use crate::units::{Millis, Timestamp, Tokens, UsdMicros};
 
@@ -296,11 +296,12 @@ fn came_to(open: &Iteration) -> (CameTo, String) {
         Verdict::NothingChanged => (CameTo::NothingChanged, String::new()),
         Verdict::NotHandedIn { reasons } => (CameTo::NotHandedIn, reasons.join("\n")),
         Verdict::Blocked { blocked } => (CameTo::Blocked, blocked.words()),
-        Verdict::Reviewed { verdict: ReviewVerdict::Approved, feedback } => {
-            (CameTo::Approved, feedback.clone())
-        }
-        Verdict::Reviewed { verdict: ReviewVerdict::ChangesRequested, feedback } => {
-            (CameTo::ChangesRequested, feedback.clone())
+        Verdict::Reviewed { verdict, feedback } => {
+            let came_to = match ReviewResult::new(*verdict, feedback) {
+                ReviewResult::Approved | ReviewResult::ApprovedAtCap => CameTo::Approved,
+                ReviewResult::ChangesRequested => CameTo::ChangesRequested,
+            };
+            (came_to, feedback.clone())
         }
         Verdict::Skipped { .. } => (CameTo::Skipped, String::new()),
         Verdict::Compacted { trigger } => (CameTo::Compacted, trigger.words().to_owned()),

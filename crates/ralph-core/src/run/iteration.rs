@@ -52,6 +52,9 @@ pub struct Iteration {
     pub observed: Option<Observed>,
     /// The question of the gate that an agent is being asked for.
     pub gate: Asking,
+    /// The name of that gate.
+    #[serde(default)]
+    pub gate_asked: Option<String>,
     /// What the gates said so far.
     pub gates: Vec<GateResult>,
     /// What follows.
@@ -98,6 +101,7 @@ impl Iteration {
             removed: Vec::new(),
             observed: None,
             gate: Asking::default(),
+            gate_asked: None,
             gates: Vec::new(),
             judgement: None,
             message: Asking::default(),

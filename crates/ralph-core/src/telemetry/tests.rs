@@ -34,6 +34,7 @@ fn asked() -> Event {
         prompt_chars: 1,
         prompt_start: "SECRET PROMPT".into(),
         budget: Vec::new(),
+        token: None,
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ralph_core::reading::{Speaker, TextForm, TodoItem, ToolOutcome, Usage};
 use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
+use serde_json::{Value, json};
 
 use super::acp_peer;
 use super::base64;
@@ -211,9 +212,10 @@ impl<'a, W: Write> Player<'a, W> {
             Deed::Result(Outcome::Error { class, words }) => {
                 self.end(End::Error(*class, words.clone()))
             }
-            Deed::Structured(value) | Deed::Handoff(value) | Deed::Verdict(value) => {
+            Deed::Structured(value) | Deed::Handoff(value) => {
                 self.end(End::Structured(value.clone()))
             }
+            Deed::Verdict(value) => self.end(End::Structured(with_evidence(value, self.prompt))),
             Deed::EchoPrompt => printed(self.writer.echo(self.prompt)),
             Deed::Sleep(seconds) => {
                 deeds::sleep(*seconds);
@@ -329,6 +331,20 @@ fn printed(result: io::Result<()>) -> Result<(), Stop> {
 
 fn done(path: &Path, result: io::Result<()>) -> Result<(), Stop> {
     result.map_err(|error| Stop::Undoable(format!("`{}`: {error}", path.display())))
+}
+
+/// Returns a verdict with an entry for each criterion that the prompt lists, where the scenario
+/// approves and leaves `criteria` out or empty.
+fn with_evidence(verdict: &Value, prompt: &str) -> Value {
+    let mut verdict = verdict.clone();
+    let is_approved = verdict["verdict"] == "approved";
+    let is_empty = verdict["criteria"].as_array().is_none_or(Vec::is_empty);
+    if is_approved && is_empty {
+        let listed = prompt.lines().filter_map(|line| line.strip_prefix("- [ ] "));
+        let entry = |criterion: &str| json!({ "criterion": criterion, "met": true, "evidence": "as scripted" });
+        verdict["criteria"] = listed.map(entry).collect();
+    }
+    verdict
 }
 
 #[cfg(test)]

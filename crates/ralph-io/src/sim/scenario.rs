@@ -208,7 +208,8 @@ pub(super) enum Deed {
     Structured(serde_json::Value),
     /// Ends the turn with a handoff.
     Handoff(serde_json::Value),
-    /// Ends the turn with a verdict.
+    /// Ends the turn with a verdict. An approval without `criteria` gets an entry for each
+    /// criterion in the prompt.
     Verdict(serde_json::Value),
     /// Says the completion tag with this text.
     Claim(String),

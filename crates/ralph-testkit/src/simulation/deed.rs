@@ -23,6 +23,9 @@ use super::plan::{Act, Character, CommitMode, Plan, Workflow};
 use super::recipe::{PLAN, PROTECTED, TASKS, WORK, task_id};
 use super::repository::{Content, Repository};
 
+/// No task of a plan has more criteria.
+const MOST_CRITERIA: usize = 8;
+
 /// What a reviewer means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meant {
@@ -220,7 +223,9 @@ impl Scene<'_> {
         let text = match meant {
             Meant::Nothing => "Approved! <promise>COMPLETE</promise> DONE".to_owned(),
             Meant::Approval => {
-                json!({"verdict": "approved", "feedback": "", "criteria": []}).to_string()
+                let shown = json!({"criterion": "It works", "met": true, "evidence": "work/a:1"});
+                let criteria = vec![shown; MOST_CRITERIA];
+                json!({"verdict": "approved", "feedback": "", "criteria": criteria}).to_string()
             }
             Meant::Changes => {
                 json!({"verdict": "changes_requested", "feedback": feedback, "criteria": []})

@@ -356,6 +356,9 @@ fn count(recorded: &Recorded, world: &mut World) {
         Event::RunResumed { .. } => "events resumed",
         Event::TasksRead { remarks, .. } if !remarks.is_empty() => "events list edited",
         Event::IterationStarted { .. } => "events iteration",
+        Event::Asked { prompt_start, .. } if prompt_start.starts_with("Your last answer") => {
+            "events follow-up"
+        }
         Event::Waiting { .. } => "events wait",
         Event::PlanSeen { look } if look.is_to_be_put_back() => "events plan put back",
         Event::Observed { kept: Some(_), .. } => "events history put back",

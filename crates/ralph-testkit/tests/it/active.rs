@@ -20,7 +20,7 @@ fn agent() -> AgentChoice {
 /// Does its task, approves every review.
 fn honest(request: &Request, tree: &str) -> Deed {
     let (tree, text) = match request.role {
-        Role::Review => (None, r#"{"verdict": "approved", "feedback": "", "criteria": []}"#),
+        Role::Review => (None, crate::tasks::APPROVED),
         _ => (Some(format!("{tree} more")), "<response>DONE</response>"),
     };
     Deed { tree, text: text.to_owned(), failure: None }

@@ -303,14 +303,16 @@ fn a_refused_commit_is_feedback_and_no_completion() {
 }
 
 #[test]
-fn no_message_keeps_the_changes_and_ends_the_run() {
+fn a_commit_without_a_message_is_worded_by_ralph() {
     let world = Shared::new(|request, _| match request.role {
         Role::Message => says("```\n```"),
         _ => Deed { tree: Some("built".into()), ..says("<response>DONE</response>") },
     });
     let recipe = with_scm(recipe(Vec::new()), vec![ScmTask::Commit]);
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::NoCommitMessage);
-    assert_eq!(world.0.borrow().tree, "built");
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    let world = world.0.borrow();
+    assert_eq!((world.tree.as_str(), world.commits[0].1.as_str()), ("built", "ralph[1]: prompt"));
+    assert_eq!(world.prompts.len(), 4, "the work, the message, two follow-ups");
 }
 
 #[test]
@@ -351,14 +353,13 @@ fn a_run_that_gave_up_tries_again_when_it_is_resumed() {
 }
 
 #[test]
-fn a_message_that_was_missing_is_asked_for_again_when_the_run_is_resumed() {
+fn a_message_that_was_missing_is_asked_for_again() {
     let world = Shared::new(|request, _| match (request.role, request.ask.0) {
         (Role::Message, 2) => says("---"),
         (Role::Message, _) => says("Add it"),
         _ => Deed { tree: Some("built".into()), ..says("<response>DONE</response>") },
     });
     let recipe = with_scm(recipe(Vec::new()), vec![ScmTask::Commit]);
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::NoCommitMessage);
     assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
     assert_eq!(world.0.borrow().commits[0].1, "Add it");
 }

@@ -30,13 +30,12 @@ fn plans_that_once_failed_hold() {
 }
 
 /// How runs end.
-const ENDS: [&str; 14] = [
+const ENDS: [&str; 13] = [
     "complete",
     "iterations-used-up",
     "budget-used-up",
     "limit-too-long",
     "agent-failed",
-    "no-commit-message",
     "scm-failed",
     "git-failed",
     "prompt-lost",
@@ -48,7 +47,8 @@ const ENDS: [&str; 14] = [
 ];
 
 /// What happens on the way.
-const EVENTS: [&str; 20] = [
+const EVENTS: [&str; 21] = [
+    "follow-up",
     "resumed",
     "list edited",
     "iteration",

@@ -77,11 +77,15 @@ fn task_of(request: &Request) -> String {
     request.task.as_ref().map(|task| task.0.clone()).unwrap_or_default()
 }
 
+/// An approval with evidence for as many criteria as a task of these tests has.
+pub(crate) const APPROVED: &str = r#"{"verdict": "approved", "feedback": "", "criteria": [
+    {"criterion": "c", "met": true, "evidence": "x:1"}, {"criterion": "d", "met": true, "evidence": "x:2"}]}"#;
+
 /// Adds a word for its task to the tree.
 pub(crate) fn honest(request: &Request, tree: &str) -> Deed {
     let task = task_of(request);
     match request.role {
-        Role::Review => says(r#"{"verdict": "approved", "feedback": "", "criteria": []}"#),
+        Role::Review => says(APPROVED),
         Role::Prompt
         | Role::Plan
         | Role::Build

@@ -15,7 +15,7 @@ use ralph_core::plan::PlanLook;
 use ralph_core::ports::Activity;
 use ralph_core::reading::{AgentEvent, Usage, UsageScope};
 use ralph_core::recipe::Recipe;
-use ralph_core::review::ReviewStatus;
+use ralph_core::review::{ReviewResult, ReviewStatus};
 use ralph_core::run::RunState;
 use ralph_core::settle;
 use ralph_core::task::{Progress, Task, TaskStatus};
@@ -372,7 +372,10 @@ impl Facts {
         let (mark, paint, words) = match verdict {
             Verdict::Complete => (Mark::TaskDone, Paint::Good, "complete"),
             Verdict::Passed { .. } => (Mark::TaskDone, Paint::Good, "passed"),
-            Verdict::Reviewed { verdict, .. } => (Mark::TaskDone, Paint::Act, verdict.name()),
+            Verdict::Reviewed { verdict, feedback } => {
+                let result = ReviewResult::new(*verdict, feedback);
+                (Mark::TaskDone, Paint::Act, result.name())
+            }
             Verdict::Compacted { .. } => (Mark::TaskDone, Paint::Dim, "compacted"),
             Verdict::GatesFailed { .. } => (Mark::TaskFailed, Paint::Bad, "failed at gates"),
             Verdict::AttemptFailed { failure } => {

@@ -106,6 +106,7 @@ impl Rig {
             prompt_chars: 10,
             prompt_start: "Do it.".into(),
             budget: Vec::new(),
+            token: None,
         })
     }
 

@@ -145,6 +145,7 @@ impl Stage {
             prompt_chars: 1_234,
             prompt_start: format!("Do it well.\n{}", "and well ".repeat(40)),
             budget: Vec::new(),
+            token: None,
         })
     }
 

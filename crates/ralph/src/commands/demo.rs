@@ -10,6 +10,7 @@ use ralph_core::event::Event;
 use ralph_core::judge::Verdict;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::PromptSource;
+use ralph_core::review::ReviewResult;
 use ralph_io::process::Watch;
 use ralph_io::store::{journal, runs};
 use serde_json::json;
@@ -226,7 +227,9 @@ fn told(verdict: &Verdict) -> String {
         Verdict::NothingChanged => "The agent changed nothing.".to_owned(),
         Verdict::NotHandedIn { reasons } => reasons.join(" "),
         Verdict::Blocked { blocked } => blocked.needs.clone(),
-        Verdict::Reviewed { verdict, .. } => format!("The review: {}.", verdict.name()),
+        Verdict::Reviewed { verdict, feedback } => {
+            format!("The review: {}.", ReviewResult::new(*verdict, feedback).name())
+        }
         Verdict::Skipped { .. } => "The task was left out.".to_owned(),
         Verdict::Compacted { .. } => "What was handed over was compacted.".to_owned(),
     }

@@ -142,7 +142,7 @@ fn nothing_to_commit_is_no_error_and_asks_for_no_message() {
 }
 
 #[test]
-fn no_message_keeps_the_changes() {
+fn without_a_message_of_the_agents_the_changes_are_committed_with_ralphs() {
     let sealed = repository();
     let calls = json!([
         { "when": { "role": "message" }, "do": [{ "text": "```" }] },
@@ -150,9 +150,9 @@ fn no_message_keeps_the_changes() {
     ]);
     sealed.script(&calls, &scm());
     committed(&sealed);
-    run(&sealed, &[]).expect_code(4).expect_stderr("no commit message");
-    assert_eq!(sealed.subjects().len(), 2);
-    assert_eq!(sealed.read("work.txt"), "work");
+    run(&sealed, &[]).expect_code(0).expect_stderr("it holds no commit message");
+    assert_eq!(sealed.subjects()[0], "ralph[1]: prompt");
+    assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "work");
 }
 
 #[test]

@@ -341,13 +341,6 @@ fn work_that_could_not_be_landed_is_no_success() {
     );
     check_end(
         Repository,
-        with_message(json!({ "text": "```\n```" })),
-        scm(),
-        &dirty,
-        ["1 0 1", "the agent gave no commit message", "4", "failed: no commit message"],
-    );
-    check_end(
-        Repository,
         with_message(json!({ "text": "Add a file" })),
         scm(),
         &dirty,

@@ -283,7 +283,7 @@ fn a_review_is_told_to_look_for_itself() {
         Nothing. Do not edit, create or delete files, and do not commit. Whatever you change is undone.
 
         ## Your answer
-        Answer with `verdict` (`approved` or `changes_requested`), `feedback` (what to mend; empty if approved) and `criteria` (each criterion with `met` and the `evidence` you found).
+        Answer with `verdict` (`approved` or `changes_requested`), `feedback` (what to mend; empty if approved) and `criteria` (one entry for each criterion, with `met` and the `evidence` you found; an approval without evidence for each does not count).
     "]].assert_eq(&text(review(&parts, &frame(&beside, &gates))));
 }
 
@@ -318,7 +318,7 @@ fn a_gate_asks_how_good_the_work_is() {
         Nothing. Do not edit, create or delete files, and do not commit. Whatever you change is undone.
 
         ## Your answer
-        Answer with `verdict` (`approved` or `changes_requested`), `feedback` (what to mend; empty if approved) and `criteria` (each criterion with `met` and the `evidence` you found).
+        Answer with `verdict` (`approved` or `changes_requested`), `feedback` (what to mend; empty if approved) and `criteria` (one entry for each criterion, with `met` and the `evidence` you found; an approval without evidence for each does not count).
     "]].assert_eq(&text(review(&parts, &frame(&beside, &[]))));
 }
 

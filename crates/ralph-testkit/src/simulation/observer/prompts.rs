@@ -22,7 +22,18 @@ impl Observer {
     /// Looks at a prompt that goes out.
     pub fn asked(&mut self, request: &Request, world: &World) {
         let Some(state) = &self.state else { return };
+        let current = state.current.as_ref();
+        let is_follow_up =
+            current.is_some_and(|current| current.asking(&request.purpose).wrong.is_some());
         let found = match (&request.purpose, request.role) {
+            // Only the form of the answer is asked for.
+            (Purpose::Work, Role::Implement | Role::Fix) if is_follow_up => {
+                if request.prompt.starts_with("Your last answer could not be used") {
+                    Ok(())
+                } else {
+                    Err("a follow-up that does not say why".to_owned())
+                }
+            }
             (Purpose::Work, Role::Implement | Role::Fix) => {
                 within(&self.prompts.budget, world.plan.context)
                     .and_then(|()| is_whole(state, request))

@@ -141,6 +141,7 @@ impl Forged {
             prompt_chars: 0,
             prompt_start: String::new(),
             budget: Vec::new(),
+            token: None,
         });
     }
 

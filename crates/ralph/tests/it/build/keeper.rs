@@ -296,6 +296,11 @@ fn the_cap_ends_reviews_that_the_agent_keeps() {
     let end = build(&sealed, &["--review-cap", "3"]).expect_code(0);
     assert_standing(&sealed, &[("US-1", true, "approved", 3)]);
     assert_eq!(stories(&sealed)[0]["reviewFeedback"], "[AUTO-APPROVED AT CAP] Mend the file");
+    let screen = shown(&end.stderr);
+    assert!(screen.contains("Task US-1: approved at the cap: "), "{screen}");
+    assert_eq!(screen.matches("the review wants changes").count(), 2, "{screen}");
+    let last = made(&sealed).pop().unwrap_or_default();
+    assert!(last.contains("review: approve at the cap US-1"), "{last}");
     assert!(shown(&end.stderr).contains("do not converge"), "{}", end.stderr);
     assert_clean(&sealed);
 }

@@ -1,5 +1,6 @@
 //! `ralph build` over task lists: whole runs through the built binary, with real git.
 
+mod answers;
 mod attempts;
 mod context;
 mod gates;

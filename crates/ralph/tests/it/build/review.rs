@@ -62,9 +62,12 @@ fn work_is_reviewed_mended_and_approved() {
 #[test]
 fn the_last_review_approves_and_says_so() {
     let sealed = project(&[task("a", &[])], &reviewed(9), &json!({}));
-    build(&sealed, &["--review-cap", "2"]).expect_code(0);
+    let end = build(&sealed, &["--review-cap", "2"]).expect_code(0);
     let first = &list(&sealed)["tasks"][0];
     assert_eq!(first["status"], "done");
+    assert!(end.stderr.contains("Task a: approved at the cap: "), "{}", end.stderr);
+    assert_eq!(end.stderr.matches("the review wants changes").count(), 1, "{}", end.stderr);
+    assert_eq!(made(&sealed)[3], "ralph[4]: review: approve at the cap a — The a");
     assert_eq!(first["review_feedback"], "[AUTO-APPROVED AT CAP] Mend a.txt:1.");
     assert_eq!(made(&sealed).len(), 4);
     assert_clean(&sealed);
@@ -114,8 +117,7 @@ fn a_review_that_gives_no_verdict_approves_nothing() {
         writes("a.txt")
     ]);
     let sealed = project(&[task("a", &[])], &calls, &json!({}));
-    let end = build(&sealed, &["6"]);
-    assert_ne!(end.code, Some(0), "{}", end.stderr);
+    build(&sealed, &["6"]).expect_code(1);
     assert_ne!(list(&sealed)["tasks"][0]["status"], "done");
 }
 

@@ -1,0 +1,101 @@
+//! The short prompt after an answer in the wrong form: what was missing, the answer itself, and
+//! what to fill in.
+//!
+//! A fresh process reads it, so it names the task as far as the answer is about it. Not here:
+//! whether an answer is in the right form, and the JSON Schema, which joins as with every prompt.
+
+use std::fmt::Write as _;
+
+use crate::event::TreeId;
+use crate::task::Task;
+use crate::text;
+
+/// What of an answer is quoted: enough for the findings of a review.
+const QUOTED_CHARS: usize = 6_000;
+
+/// What an answer was to hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum WantedAnswer<'a> {
+    /// The verdict of a review.
+    Verdict {
+        /// The task that is reviewed, where there is one.
+        task: Option<&'a Task>,
+        /// The trees before and after the change, where git knows them.
+        range: Option<(&'a TreeId, &'a TreeId)>,
+    },
+    /// The handoff of an attempt.
+    Handoff,
+    /// A commit message.
+    Message,
+}
+
+/// Returns the prompt that asks for what was missing in answers.
+pub(crate) fn follow_up(answers: &[String], fault: &str, wanted: WantedAnswer<'_>) -> String {
+    let mut text = format!("Your last answer could not be used: {fault}.\n");
+    for answer in answers {
+        let quoted = text::excerpt_of(answer, QUOTED_CHARS / answers.len().max(1));
+        let lines: Vec<String> = quoted.lines().map(|line| format!("> {line}")).collect();
+        let _ = write!(text, "\nThis is what you answered:\n\n{}\n", lines.join("\n"));
+    }
+    text.push('\n');
+    match wanted {
+        WantedAnswer::Verdict { task, range } => ask_for_verdict(&mut text, task, range),
+        WantedAnswer::Handoff => text.push_str(
+            "The work is done; do not do it again, and change no files. Answer with only the JSON object that describes it.\n",
+        ),
+        WantedAnswer::Message => text.push_str(
+            "Change no files. Answer with only a short imperative commit message for the changes, like this:\n\n<response>Add a parser</response>\n",
+        ),
+    }
+    text
+}
+
+fn ask_for_verdict(text: &mut String, task: Option<&Task>, range: Option<(&TreeId, &TreeId)>) {
+    text.push_str("Do not review everything again, and change no files. Put your judgement into the form that was asked for. Look something up only where you have no evidence yet.\n");
+    if let Some(task) = task {
+        let _ = writeln!(text, "\nTask {}: {}", task.id, task.title.trim());
+        for criterion in &task.acceptance_criteria {
+            let _ = writeln!(text, "- [ ] {}", criterion.trim());
+        }
+    }
+    if let Some((TreeId(from), TreeId(to))) = range {
+        let _ = writeln!(text, "\n`git diff {from} {to}` shows the change.");
+    }
+    text.push_str(
+        "\nAnswer with only this JSON object, filled in. An approval needs one entry with evidence for each criterion:\n\n    {\"verdict\": \"approved, or changes_requested\", \"feedback\": \"what to fix and where; empty if approved\", \"criteria\": [{\"criterion\": \"…\", \"met\": true, \"evidence\": \"…\"}]}\n",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_follow_up_says_what_was_missing_and_quotes_the_answer() {
+        let answers = ["Looks good.\nApproved!".to_owned()];
+        let wanted = WantedAnswer::Verdict { task: None, range: None };
+        expect_test::expect![[r#"
+            Your last answer could not be used: it holds no JSON object of the form that was asked for.
+
+            This is what you answered:
+
+            > Looks good.
+            > Approved!
+
+            Do not review everything again, and change no files. Put your judgement into the form that was asked for. Look something up only where you have no evidence yet.
+
+            Answer with only this JSON object, filled in. An approval needs one entry with evidence for each criterion:
+
+                {"verdict": "approved, or changes_requested", "feedback": "what to fix and where; empty if approved", "criteria": [{"criterion": "…", "met": true, "evidence": "…"}]}
+        "#]]
+        .assert_eq(&follow_up(&answers, "it holds no JSON object of the form that was asked for", wanted));
+    }
+
+    #[test]
+    fn long_answers_are_bounded() {
+        let answers = ["x".repeat(100_000), "y".repeat(100_000)];
+        let prompt = follow_up(&answers, "it is long", WantedAnswer::Message);
+        assert!(prompt.chars().count() < QUOTED_CHARS + 500, "{}", prompt.len());
+        assert!(prompt.contains("<response>"));
+    }
+}
