@@ -203,13 +203,15 @@ impl Reach {
             (None, Own::Yes) => Nearby::Own,
             (None, Own::No) => return Ok(()),
         };
-        let is_listed = self.private.iter().any(|range| range.contains(address));
-        let is_lifted = match passage {
+        let is_private_listed = self.private.iter().any(|range| range.contains(address));
+        let is_allowed = match passage {
             Passage::ThisMachine => what == Nearby::Loopback,
-            Passage::UserEndpoint => is_listed || matches!(what, Nearby::Private | Nearby::Own),
-            Passage::Public => is_listed,
+            Passage::UserEndpoint => {
+                is_private_listed || matches!(what, Nearby::Private | Nearby::Own)
+            }
+            Passage::Public => is_private_listed,
         };
-        if is_lifted { Ok(()) } else { Err(Reason::Nearby { address, what }) }
+        if is_allowed { Ok(()) } else { Err(Reason::Nearby { address, what }) }
     }
 
     /// Returns the ports of this machine that are to be reached on the loopback inside: those
