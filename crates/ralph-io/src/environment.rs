@@ -62,6 +62,15 @@ pub fn allowed(base: &[(OsString, OsString)], child: Child, names: &[String]) ->
     base.iter().filter(|(name, _)| name.to_str().is_some_and(is_allowed)).cloned().collect()
 }
 
+/// Returns the environment of gates: `CI` is set, unless the user has set it to something. Test
+/// runners that watch for changes otherwise never end.
+pub fn for_gates(mut base: Variables) -> Variables {
+    if !base.iter().any(|(name, _)| name == "CI") {
+        base.push(("CI".into(), "1".into()));
+    }
+    base
+}
+
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
@@ -93,19 +102,19 @@ const USUAL: [&str; 11] = [
      ANDROID_SDK_ROOT SDKMAN_DIR",
     // JavaScript.
     "NVM_DIR NVM_BIN FNM_DIR VOLTA_HOME PNPM_HOME BUN_INSTALL DENO_DIR COREPACK_HOME NODE_PATH \
-     NODE_ENV NODE_OPTIONS",
+     NODE_ENV NODE_OPTIONS PLAYWRIGHT_BROWSERS_PATH CYPRESS_CACHE_FOLDER",
     // Python.
     "PYENV_ROOT PYENV_VERSION VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_EXE POETRY_HOME \
-     PIPX_HOME UV_CACHE_DIR PYTHONPATH PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED \
+     PIPX_HOME UV_CACHE_DIR WORKON_HOME PRE_COMMIT_HOME POETRY_CACHE_DIR PYTHONPATH PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED \
      PYTHONIOENCODING",
     // Ruby, PHP, Elixir, Haskell, OCaml, .NET, and what manages many.
     "RBENV_ROOT RBENV_VERSION GEM_HOME GEM_PATH BUNDLE_PATH COMPOSER_HOME MIX_HOME HEX_HOME \
-     GHCUP_INSTALL_BASE_PREFIX STACK_ROOT OPAMROOT OPAM_SWITCH_PREFIX DOTNET_ROOT ASDF_DIR \
+     GHCUP_INSTALL_BASE_PREFIX STACK_ROOT OPAMROOT OPAM_SWITCH_PREFIX DOTNET_ROOT NUGET_PACKAGES ASDF_DIR \
      ASDF_DATA_DIR MISE_DATA_DIR MISE_CONFIG_DIR HOMEBREW_PREFIX HOMEBREW_CELLAR \
      HOMEBREW_REPOSITORY NIX_PATH NIX_PROFILES",
     // C.
     "CC CXX CPP AR LD CFLAGS CXXFLAGS CPPFLAGS LDFLAGS MAKEFLAGS PKG_CONFIG_PATH \
-     LD_LIBRARY_PATH LIBRARY_PATH CPATH CMAKE_PREFIX_PATH",
+     LD_LIBRARY_PATH LIBRARY_PATH CPATH CMAKE_PREFIX_PATH CCACHE_DIR SCCACHE_DIR",
 ];
 
 fn usual() -> impl Iterator<Item = &'static str> {

@@ -128,6 +128,7 @@ impl Isolation {
         let places = places(site, opened)?;
         let mut roots = vec![places.project.clone()];
         roots.extend(policy.rw.iter().map(|said| places.named(said)));
+        roots.extend(places.outputs.iter().cloned());
         let kept = vec![places.state.clone()];
         let space = Space::new(roots, policy.limits.growth, kept);
         let cage = Cage::new(wall, policy, places, door);
@@ -206,7 +207,9 @@ impl Isolation {
         env: &[(OsString, OsString)],
     ) -> (Launcher, Variables) {
         let kind = agents::program_kind(&recipe.agent);
-        self.tenant(Tenant::Gate, Child::Gate(kind, recipe.sandbox.gates.credentials), env)
+        let child = Child::Gate(kind, recipe.sandbox.gates.credentials);
+        let (launcher, env) = self.tenant(Tenant::Gate, child, env);
+        (launcher, environment::for_gates(env))
     }
 
     /// Returns how git starts, and what of an environment it inherits; nothing where it starts
@@ -393,6 +396,8 @@ fn places(site: &Site<'_>, opened: Vec<PathBuf>) -> Result<Places, Complaint> {
         agent_state: Vec::new(),
         home: variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
         path: variable("PATH").unwrap_or_default(),
+        variables: site.env.to_vec(),
+        outputs: site.repository.map(|it| it.ignored_outputs(site.project)).unwrap_or_default(),
         executable: own_executable()?,
         opened,
     })

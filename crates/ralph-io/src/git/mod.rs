@@ -18,6 +18,7 @@ mod last_commits;
 mod locks;
 mod none;
 mod observe;
+mod outputs;
 mod own_files;
 mod repository;
 mod run_refs;

@@ -37,6 +37,15 @@ pub enum Place {
     Writable(PathBuf),
     /// To be read and not to be written.
     ReadOnly(PathBuf),
+    /// What lies at another path.
+    Elsewhere {
+        /// Where it is seen.
+        path: PathBuf,
+        /// Where it lies.
+        source: PathBuf,
+        /// Whether it may be written.
+        is_writable: bool,
+    },
     /// A directory of which nothing is to be seen.
     HiddenDirectory(PathBuf),
     /// A file that seems empty.
@@ -50,6 +59,7 @@ impl Place {
             Self::Scratch(path)
             | Self::Writable(path)
             | Self::ReadOnly(path)
+            | Self::Elsewhere { path, .. }
             | Self::HiddenDirectory(path)
             | Self::HiddenFile(path) => path,
         }
@@ -68,6 +78,16 @@ impl Boundary {
                 Mount::Hidden { .. } => continue,
                 Mount::Shown { path } | Mount::Protected { path } => Place::ReadOnly(path.clone()),
                 Mount::Writable { path } | Mount::Pinned { path } => Place::Writable(path.clone()),
+                Mount::Cache { path, source } => Place::Elsewhere {
+                    path: path.clone(),
+                    source: source.clone(),
+                    is_writable: true,
+                },
+                Mount::ShownAs { path, source } => Place::Elsewhere {
+                    path: path.clone(),
+                    source: source.clone(),
+                    is_writable: false,
+                },
             };
             // In a cell, a later place covers the earlier ones that lie in it.
             places.retain(|earlier| !earlier.path().starts_with(place.path()));

@@ -19,7 +19,8 @@ use super::furnish::{FurnishError, Ground, Places, Rest, Tenant, furnish};
 use super::plan::Plan;
 use super::proxy::{PORT_INSIDE, proxy_variables};
 use super::sbx::{self, Afterwards, Vm};
-use super::{CELL_COMMAND, Cell, Door, Network, SANDBOX_VARIABLE, WALL_CODE, WALL_PREFIX};
+use super::stores::GRADLE_VARIABLE;
+use super::{CELL_COMMAND, Cell, Door, Mount, Network, SANDBOX_VARIABLE, WALL_CODE, WALL_PREFIX};
 use crate::process::{Spawn, Watch, find_program};
 use crate::store::layout::{GIT_SCRATCH, private_directories};
 
@@ -191,6 +192,11 @@ impl Cage {
         }
         self.prepare(handed).map_err(|error| refused(error.to_string()))?;
         let cell = self.cell(handed).map_err(|error| refused(error.to_string()))?;
+        for mount in &cell.mounts {
+            if let Mount::Cache { source, .. } = mount {
+                private_directories(source).map_err(|error| refused(error.to_string()))?;
+            }
+        }
         match self.tenant {
             Tenant::Agent | Tenant::Gate => absent::note(&self.places.run, &cell.absent)
                 .map_err(|error| refused(format!("ralph's state cannot be written: {error}")))?,
@@ -267,6 +273,14 @@ impl Cage {
             Wall::Native | Wall::Bwrap { .. } | Wall::Container(_) | Wall::Sbx(_) => {}
             Wall::Landlock => private_directories(&self.scratch())?,
         }
+        match self.tenant {
+            Tenant::Agent | Tenant::Gate => {
+                for output in self.places.outputs.iter().filter(|path| !path.exists()) {
+                    fs::create_dir(output)?;
+                }
+            }
+            Tenant::Git => {}
+        }
         for path in handed.writable.iter().filter(|path| !path.exists()) {
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
         }
@@ -304,6 +318,11 @@ impl Cage {
             }
         };
         set("TMPDIR", scratch.into());
+        for mount in &cell.mounts {
+            for (name, value) in self.told_by_variables(mount) {
+                set(name, value.into());
+            }
+        }
         // There is no key in a cell, and nobody to ask for its password.
         set("GIT_CONFIG_COUNT", "2".into());
         for (at, name) in ["commit.gpgSign", "tag.gpgSign"].into_iter().enumerate() {
@@ -322,6 +341,32 @@ impl Cage {
             }
         }
         env
+    }
+}
+
+impl Cage {
+    /// Returns the variables for what tools do not find at its usual path.
+    fn told_by_variables(&self, mount: &Mount) -> Vec<(&'static str, PathBuf)> {
+        let can_map = match &self.wall {
+            Wall::Native => cfg!(target_os = "linux"),
+            Wall::Bwrap { .. } | Wall::Container(_) => true,
+            Wall::Landlock => false,
+            // A VM has neither the packages nor the caches.
+            Wall::Sbx(_) => return Vec::new(),
+        };
+        match (mount, can_map) {
+            (Mount::ShownAs { path, .. }, true) => vec![(GRADLE_VARIABLE, path.clone())],
+            (Mount::ShownAs { source, .. }, false) => vec![(GRADLE_VARIABLE, source.clone())],
+            (Mount::Cache { source, .. }, false) if source.ends_with(".cache") => vec![
+                ("GOCACHE", source.join("go-build")),
+                ("CCACHE_DIR", source.join("ccache")),
+                ("SCCACHE_DIR", source.join("sccache")),
+            ],
+            (Mount::Cache { source, .. }, false) if source.ends_with(".gradle") => {
+                vec![("GRADLE_USER_HOME", source.clone())]
+            }
+            _ => Vec::new(),
+        }
     }
 }
 

@@ -59,6 +59,20 @@ pub enum Mount {
         /// The directory.
         path: PathBuf,
     },
+    /// A lasting directory of ralph's own at this path, writable: a cache that is not the user's.
+    Cache {
+        /// Where tools look for it.
+        path: PathBuf,
+        /// Where it lies, in ralph's state.
+        source: PathBuf,
+    },
+    /// Something else at this path, read-only.
+    ShownAs {
+        /// Where it is seen.
+        path: PathBuf,
+        /// What it is.
+        source: PathBuf,
+    },
     /// Read-only in a writable place.
     Protected {
         /// The directory or file.
@@ -86,6 +100,8 @@ impl Mount {
             | Self::Shown { path }
             | Self::Writable { path }
             | Self::Pinned { path }
+            | Self::Cache { path, .. }
+            | Self::ShownAs { path, .. }
             | Self::Protected { path } => path,
         }
     }

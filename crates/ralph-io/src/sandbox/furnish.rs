@@ -12,9 +12,10 @@ use ralph_core::sandbox::{Credentials, GitAccess, NetworkMode, Policy, UnixSocke
 
 use self::protected::{CONFIGURATION, Protected, WhenAbsent};
 use super::cage::Handed;
-use super::home::{linked, outermost, visible};
+use super::home::{caches, gradle_distributions, linked, outermost, visible};
+use super::stores::{GRADLE_PACKAGES, GRADLE_SHOWN};
 use super::{AbsentName, Bounds, Cell, Counted, Door, Mount, Network};
-use crate::store::layout::{GIT_SCRATCH, PROJECT_DIRECTORY};
+use crate::store::layout::{CACHE_DIRECTORY, GIT_SCRATCH, PROJECT_DIRECTORY};
 
 /// Where things lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,10 @@ pub struct Places {
     pub home: Option<PathBuf>,
     /// Where programs are looked for.
     pub path: OsString,
+    /// The variables of the user, which say where stores and caches are.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Directories for build outputs that git ignores, above the project in its work tree.
+    pub outputs: Vec<PathBuf>,
     /// ralph itself, which hooks and memory servers in a cell start.
     pub executable: PathBuf,
     /// Files in a protected directory that agents write all the same, such as the plan in
@@ -140,20 +145,25 @@ pub fn furnish(
     };
     let mut room = Room {
         ground: *ground,
-        mounts: mounts.clone(),
+        mounts: mounts.iter().filter_map(|mount| own_cache(mount, places, tenant)).collect(),
         absent: Vec::new(),
         notes: Vec::new(),
         writable: Vec::new(),
     };
     room.open(places, policy, tenant);
     room.protect(places, policy, tenant);
-    room.hide(places, policy);
+    // Sockets without a path belong to the network, which is the host's here.
+    let sockets = match mode {
+        NetworkMode::Host => UnixSockets::Deny,
+        NetworkMode::None | NetworkMode::Proxy => policy.unix_sockets,
+    };
+    room.hide(places, policy, sockets);
     room.hand_over(places, policy, tenant, handed);
     Ok(Cell {
         mounts: room.mounts,
         absent: room.absent,
         network,
-        unix_sockets: policy.unix_sockets,
+        unix_sockets: sockets,
         bounds: Bounds {
             pids: policy.limits.pids,
             counted: match tenant {
@@ -167,6 +177,29 @@ pub fn furnish(
         },
         notes: room.notes,
     })
+}
+
+/// Completes the cache of a list for all tenants with the place of one tenant's. Agents and gates have
+/// caches of their own: what an agent could write into a gate's, that gate would run or believe.
+fn own_cache(mount: &Mount, places: &Places, tenant: Tenant) -> Option<Mount> {
+    match mount {
+        Mount::Cache { path, source } => Some(Mount::Cache {
+            path: path.clone(),
+            source: cache_directory(&places.state, tenant)?.join(source),
+        }),
+        other => Some(other.clone()),
+    }
+}
+
+/// Returns the directory for the caches of a tenant.
+pub(super) fn cache_directory(state: &Path, tenant: Tenant) -> Option<PathBuf> {
+    let name = match tenant {
+        Tenant::Agent => "agent",
+        Tenant::Gate => "gate",
+        // Its processes are many and short, and cache nothing.
+        Tenant::Git => return None,
+    };
+    Some(state.join(CACHE_DIRECTORY).join(name))
 }
 
 impl Rest {
@@ -209,6 +242,8 @@ impl Places {
             agent_state: self.agent_state.iter().map(|it| must(it)).collect::<Result<_, _>>()?,
             home,
             path: self.path.clone(),
+            variables: self.variables.clone(),
+            outputs: self.outputs.clone(),
             executable: must(&self.executable)?,
             opened: self.opened.iter().map(|path| project.join(path)).collect(),
             project,
@@ -244,6 +279,7 @@ impl Room {
         let mut shown = vec![places.executable.clone()];
         if let Some(home) = &places.home {
             self.mounts.push(Mount::Scratch { path: home.clone() });
+            self.mounts.extend(caches(home, &[], &[]));
             let named = policy.home.iter().map(|said| said.strip_prefix("~/").unwrap_or(said));
             let named = GIT_IDENTITY.into_iter().chain(named).map(|name| home.join(name));
             shown.extend(named.filter_map(|path| path.canonicalize().ok()));
@@ -288,7 +324,11 @@ impl Room {
         shown.retain(|it| !is_open(it));
         if let Some(home) = &places.home {
             self.mounts.push(Mount::Scratch { path: home.clone() });
-            let (tools, secrets) = visible(home, &places.path);
+            let own: Vec<&Path> =
+                open.iter().chain([&places.project]).map(PathBuf::as_path).collect();
+            self.mounts.extend(caches(home, &places.variables, &own));
+            let (tools, secrets) = visible(home, &places.path, &places.variables);
+            shown.extend(gradle_distributions(home));
             shown.extend(tools.into_iter().filter(|it| !is_open(it)));
             let added = policy.home.iter().map(|said| {
                 let said = said.strip_prefix("~/").unwrap_or(said);
@@ -296,6 +336,10 @@ impl Room {
             });
             shown.extend(added.filter_map(|path| path.canonicalize().ok()));
             self.show(shown);
+            let (source, path) = (home.join(GRADLE_PACKAGES), home.join(GRADLE_SHOWN));
+            if source.join("modules-2").is_dir() {
+                self.mounts.push(Mount::ShownAs { path, source });
+            }
             self.mounts.extend(secrets.into_iter().map(|path| Mount::Hidden { path }));
         } else {
             self.show(shown);
@@ -327,6 +371,14 @@ impl Room {
             Tenant::Git => (&places.work_tree, GitAccess::Agent),
         };
         writable.push(work.clone());
+        match tenant {
+            Tenant::Agent | Tenant::Gate => {
+                // What was replaced by a link since leads elsewhere.
+                let is_real = |it: &&PathBuf| it.canonicalize().is_ok_and(|real| real == **it);
+                writable.extend(places.outputs.iter().filter(is_real).cloned());
+            }
+            Tenant::Git => {}
+        }
         let mut shown = vec![places.work_tree.clone()];
         match history {
             GitAccess::Agent => writable.extend(places.history.iter().cloned()),
@@ -403,7 +455,7 @@ impl Room {
     }
 
     /// Hides ralph's own state and what the user wants hidden.
-    fn hide(&mut self, places: &Places, policy: &Policy) {
+    fn hide(&mut self, places: &Places, policy: &Policy, sockets: UnixSockets) {
         let state = places.state.parent().unwrap_or(&places.state).to_owned();
         let named = policy.hide.iter().map(|said| places.named(said));
         let hidden: Vec<PathBuf> = named.chain([state]).filter(|path| path.exists()).collect();
@@ -412,7 +464,7 @@ impl Room {
                 self.mounts.push(Mount::Hidden { path });
             }
         }
-        match policy.unix_sockets {
+        match sockets {
             UnixSockets::Deny => {}
             UnixSockets::Private => self.hide_sockets(),
         }
@@ -456,9 +508,10 @@ impl Room {
     fn sees(&self, path: &Path) -> bool {
         let last = self.mounts.iter().rev().find(|mount| path.starts_with(mount.path()));
         match last {
-            Some(Mount::Scratch { .. } | Mount::Hidden { .. }) => false,
+            Some(Mount::Scratch { .. } | Mount::Hidden { .. } | Mount::Cache { .. }) => false,
             Some(
                 Mount::Shown { .. }
+                | Mount::ShownAs { .. }
                 | Mount::Writable { .. }
                 | Mount::Pinned { .. }
                 | Mount::Protected { .. },

@@ -3,56 +3,33 @@
 //! An allowlist. What is not in it, such as keys, tokens and histories, is not there. Not here: what
 //! the user adds to it.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-/// Toolchains, and what programs are configured by without secrets.
-const TOOLCHAINS: [&str; 30] = [
-    ".asdf",
-    ".bun",
-    ".cargo",
-    ".config/git",
-    ".deno",
-    ".dotnet",
-    ".fnm",
-    ".gitconfig",
-    ".gitignore",
-    ".gitignore_global",
-    ".ghcup",
-    ".jenv",
-    ".local/bin",
-    ".local/lib",
-    ".local/share/claude",
-    ".local/share/fnm",
-    ".local/share/mise",
-    ".local/share/pipx",
-    ".local/share/pnpm",
-    ".local/share/uv",
-    ".npm-global",
-    ".nvm",
-    ".opam",
-    ".pyenv",
-    ".rbenv",
-    ".rustup",
-    ".sdkman",
-    ".volta",
-    "go",
-    "bin",
-];
+use super::Mount;
+use super::stores::{
+    CACHE_VARIABLES, CACHES, GRADLE_DISTRIBUTIONS, SETTINGS, STORE_VARIABLES, STORES, is_harmless,
+};
+use crate::bounded;
 
-/// Secrets that lie in them.
-const SECRETS: [&str; 5] = [
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".config/git/credentials",
-    ".nvm/.npmrc",
-    ".volta/.npmrc",
-];
+/// Settings of tools are short; what is not is not looked at.
+const LARGEST_SETTINGS: u64 = 64 << 10;
 
 /// Returns what stays visible of a home directory, resolved, and what of that is hidden after all.
-pub(super) fn visible(home: &Path, path: &OsStr) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let mut shown: Vec<PathBuf> = TOOLCHAINS.iter().map(|name| home.join(name)).collect();
+pub(super) fn visible(
+    home: &Path,
+    path: &OsStr,
+    variables: &[(OsString, OsString)],
+) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let mut shown: Vec<PathBuf> = STORES.iter().map(|store| home.join(store.path)).collect();
+    let settings = SETTINGS.iter().map(|name| home.join(name));
+    shown.extend(settings.filter(|path| {
+        bounded::read_file(path, LARGEST_SETTINGS)
+            .is_ok_and(|text| is_harmless(&String::from_utf8_lossy(&text)))
+    }));
+    let moved = moved_stores(home, variables);
+    shown.extend(moved.iter().map(|(path, _)| path.clone()));
     for directory in std::env::split_paths(path).filter(|it| it.is_absolute()) {
         shown.extend(installation(home, &directory));
     }
@@ -60,8 +37,85 @@ pub(super) fn visible(home: &Path, path: &OsStr) -> (Vec<PathBuf>, Vec<PathBuf>)
         shown.iter().filter_map(|path| path.canonicalize().ok()).collect();
     resolved.retain(|path| path.starts_with(home) && path != home);
     let shown = outermost(resolved);
-    let secrets = SECRETS.iter().map(|name| home.join(name)).filter(|path| path.is_file());
+    let moved = moved.iter().flat_map(|(path, names)| names.iter().map(|name| path.join(name)));
+    let secrets = secrets(home).chain(moved).filter(|path| path.is_file());
     (shown, secrets.filter_map(|path| path.canonicalize().ok()).collect())
+}
+
+/// Returns the files in stores that hold credentials.
+fn secrets(home: &Path) -> impl Iterator<Item = PathBuf> {
+    STORES.iter().flat_map(move |store| {
+        store.secrets.iter().map(move |name| home.join(store.path).join(name))
+    })
+}
+
+/// Returns the stores that variables put elsewhere in the home, with the credentials in them. A
+/// variable that names more than a store shows nothing.
+fn moved_stores(
+    home: &Path,
+    variables: &[(OsString, OsString)],
+) -> Vec<(PathBuf, &'static [&'static str])> {
+    const TOO_MUCH: [&str; 6] = ["", ".config", ".local", ".local/share", ".local/state", ".cache"];
+    let is_store = |path: &PathBuf| {
+        path.starts_with(home) && !TOO_MUCH.iter().any(|name| *path == home.join(name))
+    };
+    let value =
+        |name: &str| variables.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+    let mut moved: Vec<(PathBuf, &'static [&'static str])> = Vec::new();
+    for (name, secrets) in STORE_VARIABLES {
+        let paths = value(name).into_iter().flat_map(std::env::split_paths);
+        moved.extend(paths.map(|path| (path, secrets)));
+    }
+    for (name, usual) in [("XDG_CACHE_HOME", ".cache/"), ("XDG_DATA_HOME", ".local/share/")] {
+        let Some(base) = value(name).map(Path::new) else { continue };
+        moved.extend(
+            STORES.iter().filter_map(|store| {
+                Some((base.join(store.path.strip_prefix(usual)?), store.secrets))
+            }),
+        );
+    }
+    let resolved = moved
+        .into_iter()
+        .filter_map(|(path, secrets)| Some((path.canonicalize().ok().filter(is_store)?, secrets)));
+    resolved.collect()
+}
+
+/// Returns the caches that a child gets of its own: those in the home, and those that variables put
+/// elsewhere in it, but for places that it may write anyway. Where each lies is still to be said.
+pub(super) fn caches(
+    home: &Path,
+    variables: &[(OsString, OsString)],
+    open: &[&Path],
+) -> Vec<Mount> {
+    let in_home = CACHES.iter().map(|name| (home.join(name), *name));
+    let named = CACHE_VARIABLES.iter().filter_map(|name| {
+        let (_, value) = variables.iter().find(|(known, _)| known == name)?;
+        let path = PathBuf::from(value);
+        let is_open = |open: &&Path| path.starts_with(open) || open.starts_with(&path);
+        let is_elsewhere = path.is_absolute()
+            && path.starts_with(home)
+            && path != home
+            && path.components().all(|part| part != Component::ParentDir)
+            && !open.iter().any(is_open);
+        is_elsewhere.then_some((path, *name))
+    });
+    let mut caches: Vec<(PathBuf, &str)> = in_home.chain(named).collect();
+    // Outer ones first.
+    caches.sort();
+    caches.dedup_by(|one, other| one.0 == other.0);
+    let mount = |(path, name): (PathBuf, &str)| Mount::Cache { path, source: name.into() };
+    caches.into_iter().map(mount).collect()
+}
+
+/// Returns the files of the distributions that Gradle's wrapper has unpacked, without its locks.
+pub(super) fn gradle_distributions(home: &Path) -> Vec<PathBuf> {
+    let entries = |directory: PathBuf| {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path())
+    };
+    let is_lock = |path: &PathBuf| path.extension().is_some_and(|end| end == "lck");
+    let hashes = entries(home.join(GRADLE_DISTRIBUTIONS)).flat_map(entries);
+    hashes.flat_map(entries).filter(|path| !is_lock(path) && !path.is_symlink()).collect()
 }
 
 /// Returns what belongs to a directory on the `PATH` in the home directory: where it is the `bin` of
@@ -87,10 +141,9 @@ pub(super) fn linked(home: Option<&Path>, path: &OsStr) -> Vec<PathBuf> {
     let is_private = |real: &Path| {
         real == Path::new("/")
             || home.as_ref().is_some_and(|home| {
-                let secrets = SECRETS.iter().map(|name| home.join(name));
                 home.starts_with(real)
                     || real == home.join(".local")
-                    || secrets.into_iter().any(|secret| secret.starts_with(real))
+                    || secrets(home).any(|secret| secret.starts_with(real))
             })
     };
     let named = std::env::split_paths(path).filter(|it| it.is_absolute());
@@ -136,7 +189,7 @@ mod tests {
         let path = ["tools/node/bin", ".local/bin", "mine", ".", "none"].map(|it| home.join(it));
         let path =
             std::env::join_paths(path.iter().chain([&PathBuf::from("/usr/bin")])).expect("a PATH");
-        let (shown, hidden) = visible(&home, &path);
+        let (shown, hidden) = visible(&home, &path, &[]);
         let relative = |paths: Vec<PathBuf>| -> Vec<String> {
             paths
                 .iter()
@@ -145,6 +198,68 @@ mod tests {
         };
         assert_eq!(relative(shown), [".cargo", ".local/bin", "mine", "tools/node"]);
         assert_eq!(relative(hidden), [".cargo/credentials.toml"]);
+    }
+
+    #[test]
+    fn stores_that_variables_name_are_visible_and_more_than_stores_is_not() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let home = directory.path().canonicalize().expect("there");
+        for name in [
+            "rust/cargo",
+            "gopath",
+            ".local/share/keyrings",
+            ".local/share/gems",
+            "caches/pypoetry",
+            "caches/other",
+        ] {
+            fs::create_dir_all(home.join(name)).expect("a directory");
+        }
+        fs::write(home.join("rust/cargo/credentials.toml"), "token").expect("written");
+        fs::write(home.join(".gemrc"), "gem: --no-document").expect("written");
+        fs::write(home.join(".tool-versions"), "token 1").expect("written");
+        let variables = [
+            ("CARGO_HOME", home.join("rust/cargo")),
+            ("GOPATH", home.join("gopath")),
+            ("GEM_HOME", home.join(".local/share/gems")),
+            ("PIPX_HOME", home.join(".local/share")),
+            ("PYENV_ROOT", home.clone()),
+            ("XDG_CACHE_HOME", home.join("caches")),
+        ];
+        let variables = variables.map(|(name, value)| (name.into(), value.into()));
+        let (shown, hidden) = visible(&home, OsStr::new(""), &variables);
+        let names = [".gemrc", ".local/share/gems", "caches/pypoetry", "gopath", "rust/cargo"];
+        assert_eq!(shown, names.map(|name| home.join(name)));
+        assert_eq!(hidden, [home.join("rust/cargo/credentials.toml")]);
+    }
+
+    #[test]
+    fn caches_are_those_of_the_home_and_those_that_variables_name_in_it() {
+        let home = Path::new("/home/ann");
+        let variables = [
+            ("CARGO_TARGET_DIR", "/home/ann/targets"),
+            ("CCACHE_DIR", "/home/ann/work/project/.ccache"),
+            ("GOCACHE", "/var/cache/go"),
+            ("SCCACHE_DIR", "/home/ann/../bob"),
+            ("XDG_CACHE_HOME", "/home/ann/.cache"),
+        ];
+        let variables = variables.map(|(name, value)| (name.into(), value.into()));
+        let caches = caches(home, &variables, &[Path::new("/home/ann/work/project")]);
+        let paths: Vec<&Path> = caches.iter().map(Mount::path).collect();
+        let expect = [".cache", ".gradle", ".julia", ".npm", "targets"].map(|it| home.join(it));
+        assert_eq!(paths, expect);
+    }
+
+    #[test]
+    fn locks_of_gradle_are_not_shown() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let unpacked = directory.path().join(".gradle/wrapper/dists/gradle-8-bin/abc");
+        fs::create_dir_all(unpacked.join("gradle-8")).expect("a directory");
+        for name in ["gradle-8-bin.zip.ok", "gradle-8-bin.zip.lck"] {
+            fs::write(unpacked.join(name), "").expect("written");
+        }
+        let mut shown = gradle_distributions(directory.path());
+        shown.sort();
+        assert_eq!(shown, [unpacked.join("gradle-8"), unpacked.join("gradle-8-bin.zip.ok")]);
     }
 
     #[test]

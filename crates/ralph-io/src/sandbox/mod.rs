@@ -39,6 +39,7 @@ pub mod sbx;
 pub mod seatbelt;
 #[cfg(target_os = "linux")]
 mod stage;
+mod stores;
 mod trial;
 mod trouble;
 

@@ -178,7 +178,10 @@ impl Vm {
             let access = match place {
                 Place::Writable(_) => Access::Write,
                 Place::ReadOnly(_) => Access::Read,
-                Place::Scratch(_) | Place::HiddenDirectory(_) | Place::HiddenFile(_) => continue,
+                Place::Scratch(_)
+                | Place::Elsewhere { .. }
+                | Place::HiddenDirectory(_)
+                | Place::HiddenFile(_) => continue,
             };
             let path = place.path();
             if !path.starts_with(&self.project) && path.is_dir() {

@@ -89,7 +89,11 @@ fn profile(boundary: &Boundary, exit: Option<Exit<'_>>) -> Profile {
     // Scratch places cannot be made: what is temporary was opened, and home was closed.
     let places = boundary.places.iter().filter(|place| !matches!(place, Place::Scratch(_)));
     for place in places {
-        let path = profile.name(place.path());
+        let path = profile.name(match place {
+            // Paths cannot be changed here: tools are told by variables where it lies.
+            Place::Elsewhere { source, .. } => source,
+            _ => place.path(),
+        });
         match place {
             Place::Scratch(_) => {}
             Place::Writable(_) => {
@@ -97,7 +101,10 @@ fn profile(boundary: &Boundary, exit: Option<Exit<'_>>) -> Profile {
                 // The directory itself stays where it is.
                 profile.rule(&format!("(deny file-write-unlink (literal {path}))"));
             }
-            Place::ReadOnly(_) => {
+            Place::Elsewhere { is_writable: true, .. } => {
+                profile.rule(&format!("(allow file-read* file-write* (subpath {path}))"));
+            }
+            Place::ReadOnly(_) | Place::Elsewhere { is_writable: false, .. } => {
                 profile.rule(&format!("(allow file-read* (subpath {path}))"));
                 profile.rule(&format!("(deny file-write* (subpath {path}))"));
             }
@@ -134,7 +141,7 @@ fn pins(profile: &mut Profile, boundary: &Boundary) {
                 let above = path.ancestors().skip(1);
                 pinned.extend(above.take_while(|it| it.starts_with(&boundary.project)));
             }
-            Place::Scratch(_) | Place::Writable(_) => {}
+            Place::Scratch(_) | Place::Writable(_) | Place::Elsewhere { .. } => {}
         }
     }
     pinned.sort();

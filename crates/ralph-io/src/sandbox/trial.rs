@@ -118,6 +118,8 @@ fn places(root: &Path, ralph: &Path) -> Places {
         path: OsString::new(),
         executable: ralph.to_owned(),
         opened: Vec::new(),
+        variables: Vec::new(),
+        outputs: Vec::new(),
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use ralph_core::ids::RunId;
 
-use super::layout::Layout;
+use super::layout::{CACHE_DIRECTORY, Layout};
 
 /// How the names of directories begin that are being removed.
 const GOING: &str = ".removing-";
@@ -42,6 +42,14 @@ impl Layout {
         let project = self.project_files();
         let places = [self.state().to_owned(), project.join("handoffs"), project];
         places.iter().flat_map(|place| old_files(place, (".", ".tmp"), before)).collect()
+    }
+
+    /// Returns the directory of the caches of agents and gates, with its size, if there is something
+    /// in it.
+    pub fn caches(&self) -> Option<(PathBuf, u64)> {
+        let directory = self.state().join(CACHE_DIRECTORY);
+        let bytes = size(&directory);
+        (bytes > 0).then_some((directory, bytes))
     }
 }
 

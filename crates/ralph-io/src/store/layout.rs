@@ -34,6 +34,9 @@ pub const RUNTIME_FILES: [&str; 12] = [
 /// What git itself writes of a run directory.
 pub const GIT_SCRATCH: &str = "git";
 
+/// The directory in the state of a project for caches of its agents and gates.
+pub const CACHE_DIRECTORY: &str = "cache";
+
 /// The name of ralph's directory in a project.
 pub const PROJECT_DIRECTORY: &str = ".ralph";
 

@@ -56,5 +56,7 @@ fn places(sealed: &Sealed) -> Places {
         path: "/usr/bin:/bin".into(),
         executable: RALPH.into(),
         opened: Vec::new(),
+        variables: Vec::new(),
+        outputs: Vec::new(),
     }
 }

@@ -65,6 +65,8 @@ struct Clutter {
     refs: Vec<RunRef>,
     logs: Vec<(PathBuf, u64)>,
     halves: Vec<(PathBuf, u64)>,
+    /// The caches of agents and gates, which are made again.
+    caches: Option<(PathBuf, u64)>,
     /// Refs that keep what these runs took away, and stay.
     kept: usize,
     /// How many runs stay because they are new.
@@ -93,6 +95,7 @@ impl Clutter {
             refs: Vec::new(),
             logs: layout.old_session_logs(before),
             halves: layout.old_halves(before),
+            caches: layout.caches(),
             kept: 0,
             new: 0,
             waited_for: Vec::new(),
@@ -131,6 +134,11 @@ impl Clutter {
                 failed.push(format!("run {}: {error}", run.id));
             }
         }
+        if let Some((directory, _)) = &self.caches
+            && let Err(error) = fs::remove_dir_all(directory)
+        {
+            failed.push(format!("{}: {error}", directory.display()));
+        }
         for (file, _) in self.files() {
             if let Err(error) = fs::remove_file(file) {
                 failed.push(format!("{}: {error}", file.display()));
@@ -145,7 +153,7 @@ impl Clutter {
 
     fn bytes(&self) -> u64 {
         let runs = self.runs.iter().map(|old| old.bytes);
-        runs.chain(self.files().map(|(_, bytes)| *bytes)).sum()
+        runs.chain(self.files().chain(&self.caches).map(|(_, bytes)| *bytes)).sum()
     }
 
     fn facts(&self, args: &CleanArgs) -> Value {
@@ -161,6 +169,7 @@ impl Clutter {
             "refs": self.refs.len(),
             "logs": self.logs.len(),
             "halfWritten": self.halves.len(),
+            "cacheBytes": self.caches.as_ref().map_or(0, |(_, bytes)| *bytes),
             "bytes": self.bytes(),
             "left": { "new": self.new, "setAside": self.waited_for, "keptRefs": self.kept }
         })
@@ -178,6 +187,7 @@ impl Clutter {
             (self.refs.len(), "ref"),
             (self.logs.len(), "log"),
             (self.halves.len(), "half-written file"),
+            (self.caches.iter().len(), "cache"),
         ];
         let what: Vec<String> = what
             .into_iter()

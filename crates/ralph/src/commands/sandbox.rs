@@ -174,11 +174,15 @@ impl Ground {
             }
             TenantChoice::Git => (Tenant::Git, Child::Gate(self.kind, Credentials::Withheld)),
         };
-        match self.isolation.cage(tenant) {
+        let (launcher, env) = match self.isolation.cage(tenant) {
             Some(cage) => {
                 (Launcher::Caged(cage), environment::allowed(&self.env, child, &self.policy.env))
             }
             None => (Launcher::Direct, self.env.clone()),
+        };
+        match tenant {
+            Tenant::Gate => (launcher, environment::for_gates(env)),
+            Tenant::Agent | Tenant::Git => (launcher, env),
         }
     }
 }
@@ -211,6 +215,7 @@ struct Sorted<'a> {
     absent: Vec<&'a Path>,
     hidden: Vec<&'a Path>,
     shown: Vec<&'a Path>,
+    caches: Vec<&'a Path>,
 }
 
 impl<'a> Sorted<'a> {
@@ -224,22 +229,24 @@ impl<'a> Sorted<'a> {
             protected: which(|mount| matches!(mount, Mount::Protected { .. })),
             absent: cell.absent.iter().map(|name| name.path.as_path()).collect(),
             hidden: which(|mount| matches!(mount, Mount::Hidden { .. })),
-            shown: which(|mount| matches!(mount, Mount::Shown { .. })),
+            shown: which(|mount| matches!(mount, Mount::Shown { .. } | Mount::ShownAs { .. })),
+            caches: which(|mount| matches!(mount, Mount::Cache { .. })),
         }
     }
 }
 
 fn words(backend: Backend, cell: &Cell) -> String {
     let mut text = format!("Backend: {backend}\nNetwork: {}\n", network_words(&cell.network));
-    let sockets = match cell.unix_sockets {
-        UnixSockets::Deny => "none",
-        UnixSockets::Private => "only between processes inside",
+    let sockets = match (cell.unix_sockets, backend) {
+        (UnixSockets::Deny, _) | (_, Backend::Landlock) => "none",
+        (UnixSockets::Private, _) => "only between processes inside",
     };
     let _ = writeln!(text, "Unix sockets: {sockets}");
     let sorted = Sorted::of(cell);
     for (heading, paths) in [
         ("Writable", &sorted.writable),
         ("Writable, empty at first and gone afterwards", &sorted.scratch),
+        ("Writable, lasting, not yours (`ralph clean` empties them)", &sorted.caches),
         ("Read-only in what is writable", &sorted.protected),
         ("Removed after the call, where created", &sorted.absent),
         ("Hidden", &sorted.hidden),
@@ -281,6 +288,7 @@ fn facts(backend: Backend, cell: &Cell) -> Value {
         "limits": cell.bounds,
         "writable": sorted.writable,
         "scratch": sorted.scratch,
+        "caches": sorted.caches,
         "protected": sorted.protected,
         "vacant": sorted.absent,
         "hidden": sorted.hidden,

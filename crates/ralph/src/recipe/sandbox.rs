@@ -8,6 +8,7 @@ use ralph_core::sandbox::{
     Policy, UnixSockets, Wanted,
 };
 
+use crate::settings::types::quantity::Size;
 use crate::settings::types::sandbox as said;
 
 /// Returns what agents and gates can reach, where this is who commits.
@@ -52,13 +53,18 @@ pub(super) fn policy(sandbox: &said::Sandbox, commit: &CommitPolicy) -> Policy {
         },
         limits: Bounds {
             pids: sandbox.limits.pids,
-            memory: sandbox.limits.memory.0,
+            memory: bound(sandbox.limits.memory),
             tmp: sandbox.limits.tmp.0,
-            file: sandbox.limits.file.0,
-            growth: sandbox.limits.growth.0,
-            output: sandbox.limits.output.0,
+            file: bound(sandbox.limits.file),
+            growth: bound(sandbox.limits.growth),
+            output: bound(sandbox.limits.output),
         },
     }
+}
+
+/// Returns a bound in bytes, where 0 stands for none.
+fn bound(size: Size) -> u64 {
+    if size.0 == 0 { u64::MAX } else { size.0 }
 }
 
 fn backend(backend: said::SandboxBackend) -> Wanted {

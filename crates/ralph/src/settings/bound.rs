@@ -186,11 +186,13 @@ fn rank(groups: &[&[&str]], value: &Value) -> usize {
 }
 
 fn amount(value: &Value) -> u64 {
-    match value {
+    let amount = match value {
         Value::String(text) => Size::parse(text).map_or(u64::MAX, |size| size.0),
         Value::Number(number) => number.as_u64().unwrap_or(u64::MAX),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => u64::MAX,
-    }
+    };
+    // No limit.
+    if amount == 0 { u64::MAX } else { amount }
 }
 
 impl Cover {

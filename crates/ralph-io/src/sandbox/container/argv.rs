@@ -96,12 +96,16 @@ fn limits(words: &mut Words, boundary: &Boundary) {
     let bounds = &boundary.bounds;
     let memory = bounds.memory.to_string();
     words.add(&["--pids-limit", &bounds.pids.to_string()]);
-    // The same for memory and swap together: no swap.
-    words.add(&["--memory", &memory, "--memory-swap", &memory]);
+    if bounds.memory < u64::MAX {
+        // The same for memory and swap together: no swap.
+        words.add(&["--memory", &memory, "--memory-swap", &memory]);
+    }
     // Podman's default for processes fails without a capability that was dropped.
     words.add(&["--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096"]);
     words.add(&["--ulimit", "core=0:0"]);
-    words.add(&["--ulimit", &format!("fsize={0}:{0}", bounds.file)]);
+    if bounds.file < u64::MAX {
+        words.add(&["--ulimit", &format!("fsize={0}:{0}", bounds.file)]);
+    }
     words.add(&["--ipc", "private"]);
 }
 
@@ -117,6 +121,9 @@ fn mounts(words: &mut Words, boundary: &Boundary, berth: &Berth<'_>) {
             }
             Place::Writable(path) => words.bind(path, path, Access::Write),
             Place::ReadOnly(path) => words.bind(path, path, Access::Read),
+            Place::Elsewhere { path, source, is_writable } => {
+                words.bind(source, path, if *is_writable { Access::Write } else { Access::Read });
+            }
             Place::HiddenFile(path) => words.bind(Path::new("/dev/null"), path, Access::Read),
             // Podman fills a fresh file system with what it covers.
             Place::HiddenDirectory(path) => words.bind(berth.empty, path, Access::Read),

@@ -56,6 +56,8 @@ fn site() -> Site {
         agent_state: vec![root.join("agent")],
         home: Some(root.join("home")),
         path: root.join("home/.cargo/bin").into(),
+        variables: Vec::new(),
+        outputs: Vec::new(),
         executable: root.join("ralph"),
         opened: Vec::new(),
         project,
@@ -82,6 +84,8 @@ fn listed(site: &Site, policy: &Policy, tenant: Tenant) -> String {
             Mount::Writable { .. } => format!("writable  {path}\n"),
             Mount::Pinned { .. } => format!("pinned    {path}\n"),
             Mount::Protected { .. } => format!("protected {path}\n"),
+            Mount::Cache { .. } => format!("cache     {path}\n"),
+            Mount::ShownAs { .. } => format!("shown as  {path}\n"),
         })
     });
     let absent = cell.absent.iter().filter_map(|name| {
@@ -94,6 +98,10 @@ fn listed(site: &Site, policy: &Policy, tenant: Tenant) -> String {
 fn an_agent_writes_its_project_and_sees_little_else() {
     expect_test::expect![[r"
         scratch   home
+        cache     home/.cache
+        cache     home/.gradle
+        cache     home/.julia
+        cache     home/.npm
         shown     home/.cargo
         shown     ralph
         hidden    home/.cargo/credentials.toml
@@ -146,6 +154,55 @@ fn an_agent_that_commits_gets_the_repository_without_its_levers() {
         absent    home/work/project/.git/objects/info/alternates
     "]]
     .assert_eq(&git);
+}
+
+#[test]
+fn agents_and_gates_have_caches_of_their_own_and_git_has_none() {
+    let site = site();
+    let sources = |tenant| -> Vec<PathBuf> {
+        let cell = furnished(&policy(), &site.places, tenant).expect("furnished");
+        let caches = cell.mounts.into_iter().filter_map(|mount| match mount {
+            Mount::Cache { source, .. } => Some(source),
+            _ => None,
+        });
+        caches.collect()
+    };
+    let state = &site.places.state;
+    assert_eq!(sources(Tenant::Agent)[0], state.join("cache/agent/.cache"));
+    assert_eq!(sources(Tenant::Gate)[0], state.join("cache/gate/.cache"));
+    assert_eq!(sources(Tenant::Git), [PathBuf::new(); 0]);
+}
+
+#[test]
+fn packages_below_a_cache_are_shown_and_those_of_gradle_at_another_place() {
+    let site = site();
+    for path in ["home/.cache/pre-commit", "home/.gradle/caches/modules-2", "home/.m2/repository"] {
+        fs::create_dir_all(site.root.join(path)).expect("a directory");
+    }
+    fs::write(site.root.join("home/.m2/settings.xml"), "<password>").expect("written");
+    let listed = listed(&site, &policy(), Tenant::Gate);
+    for line in [
+        "shown     home/.cache/pre-commit\n",
+        "shown     home/.m2/repository\n",
+        "shown as  home/.cache/gradle-packages\n",
+    ] {
+        assert!(listed.contains(line), "no {line:?} in\n{listed}");
+    }
+    assert!(!listed.contains("settings.xml"), "{listed}");
+}
+
+#[test]
+fn outputs_above_the_project_are_open_to_agents_and_gates_unless_they_became_links() {
+    let mut site = site();
+    let (output, link) = (site.root.join("home/work/target"), site.root.join("home/work/build"));
+    fs::create_dir(&output).expect("a directory");
+    std::os::unix::fs::symlink(site.root.join("home/.ssh"), &link).expect("a link");
+    site.places.outputs = vec![output, link];
+    for (tenant, is_open) in [(Tenant::Agent, true), (Tenant::Gate, true), (Tenant::Git, false)] {
+        let listed = listed(&site, &policy(), tenant);
+        assert_eq!(listed.contains("writable  home/work/target\n"), is_open, "{listed}");
+        assert!(!listed.contains("home/work/build") && !listed.contains(".ssh"), "{listed}");
+    }
 }
 
 #[test]
@@ -248,6 +305,8 @@ fn in_an_image_nothing_of_the_machine_is_visible_but_what_is_shown() {
             Mount::Protected { .. } => "protected",
             Mount::Hidden { .. } => "hidden",
             Mount::Pinned { .. } => "pinned",
+            Mount::Cache { .. } => "cache",
+            Mount::ShownAs { .. } => "shown as",
         };
         format!("{word} {}\n", path.display())
     };
@@ -256,6 +315,10 @@ fn in_an_image_nothing_of_the_machine_is_visible_but_what_is_shown() {
         scratch /var/tmp
         scratch /run
         scratch home
+        cache home/.cache
+        cache home/.gradle
+        cache home/.julia
+        cache home/.npm
         shown home/.cargo
         shown home/.gitconfig
         shown ralph

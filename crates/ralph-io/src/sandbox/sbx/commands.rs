@@ -34,8 +34,10 @@ impl Vm {
         let mut command = self.command(&["create", "--name", &self.name]);
         match self.tool.form {
             Form::Sbx => {
-                let memory = format!("{}m", (self.bounds.memory >> 20).max(1));
-                command.extend(["--memory".to_owned(), memory]);
+                if self.bounds.memory < u64::MAX {
+                    let memory = format!("{}m", (self.bounds.memory >> 20).max(1));
+                    command.extend(["--memory".to_owned(), memory]);
+                }
                 // Else a store that all sandboxes write to is inside.
                 command.push("--no-share-skills".to_owned());
                 command.extend(["-e".to_owned(), format!("{SANDBOX_VARIABLE}={}", Backend::Sbx)]);

@@ -77,6 +77,8 @@ fn arguments(cell: &Cell) -> Vec<OsString> {
                 add(&[&"--ro-bind", path, path]);
             }
             Mount::Writable { path } | Mount::Pinned { path } => add(&[&"--bind", path, path]),
+            Mount::Cache { path, source } => add(&[&"--bind", source, path]),
+            Mount::ShownAs { path, source } => add(&[&"--ro-bind", source, path]),
         }
     }
     for mount in &cell.mounts {

@@ -44,7 +44,8 @@ fn enter_below(root: &Path, own: &str, bounds: &Bounds) {
             groups.entry(place.join(&name)).or_default().push((file, most));
         }
     }
-    for (directory, limits) in groups {
+    for (directory, mut limits) in groups {
+        limits.retain(|(_, most)| *most < u64::MAX);
         let limit = |(file, most): &(&str, u64)| fs::write(directory.join(file), most.to_string());
         let made = fs::create_dir(&directory)
             .and_then(|()| limits.iter().try_for_each(limit))

@@ -29,32 +29,47 @@ pub(super) enum Reach {
     Ports,
 }
 
+/// Which other processes a process can see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Neighbors {
+    /// Only those of its own sandbox. It may trace them, as debuggers and leak checkers do, and its
+    /// memory is watched: a limit on data would refuse the address space that sanitizers reserve.
+    Inside,
+    /// Others of the user's, or none that need tracing.
+    Host,
+}
+
 /// Gives everything up. Nothing but starting the program comes after this.
 pub(super) fn confine(
     bounds: &Bounds,
     pids: u64,
     sockets: UnixSockets,
     reach: Reach,
+    neighbors: Neighbors,
 ) -> Result<(), Trouble> {
-    limit(bounds, pids)?;
+    limit(bounds, pids, neighbors)?;
     drop_rights()?;
     set_no_new_privs(true).map_err(Trouble::with("refuse new rights"))?;
     // Nobody of the same user looks into this process.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Trouble::with("close itself"))?;
     close_files_on_exec().map_err(Trouble::with("close its files"))?;
-    filter(sockets, reach).map_err(Trouble::with("filter system calls"))
+    filter(sockets, reach, neighbors).map_err(Trouble::with("filter system calls"))
 }
 
-fn limit(bounds: &Bounds, pids: u64) -> Result<(), Trouble> {
+fn limit(bounds: &Bounds, pids: u64, neighbors: Neighbors) -> Result<(), Trouble> {
+    let data = match neighbors {
+        Neighbors::Inside => u64::MAX,
+        Neighbors::Host => bounds.memory,
+    };
     for (resource, most) in [
         (Resource::Core, 0),
         (Resource::Nproc, pids),
         (Resource::Fsize, bounds.file),
         // Of one process. The address space itself is no measure: some programs reserve terabytes.
-        (Resource::Data, bounds.memory),
+        (Resource::Data, data),
     ] {
         let already = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
-        let most = Some(most.min(already));
+        let most = Some(most.min(already)).filter(|most| *most != u64::MAX);
         setrlimit(resource, Rlimit { current: most, maximum: most })
             .map_err(Trouble::with("set limits"))?;
     }
@@ -73,11 +88,13 @@ fn drop_rights() -> Result<(), Trouble> {
         .map_err(Trouble::with("give up rights"))
 }
 
-/// Calls that fail as not permitted: other processes' memory, mounts, namespaces, keys, the kernel.
-const FORBIDDEN: [i64; 41] = [
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
+/// Calls on the memory of other processes. The kernel checks a traced call after its tracer, so that
+/// tracing is no way around this filter.
+const TRACING: [i64; 3] =
+    [libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev];
+
+/// Calls that fail as not permitted: other processes' files, mounts, namespaces, keys, the kernel.
+const FORBIDDEN: [i64; 38] = [
     libc::SYS_pidfd_getfd,
     libc::SYS_process_madvise,
     libc::SYS_kcmp,
@@ -141,11 +158,19 @@ const NEW_NAMESPACES: [libc::c_int; 7] = [
 /// The kinds of sockets: the flags beside them are none of our business.
 const SOCKET_KIND: u64 = 0xf;
 
-fn filter(sockets: UnixSockets, reach: Reach) -> Result<(), seccompiler::Error> {
+fn filter(
+    sockets: UnixSockets,
+    reach: Reach,
+    neighbors: Neighbors,
+) -> Result<(), seccompiler::Error> {
     let unknown = UNKNOWN.into_iter().map(|call| (call, Vec::new())).collect();
     apply_filter(&program(unknown, libc::ENOSYS)?)?;
     let mut forbidden: BTreeMap<i64, Vec<SeccompRule>> =
         FORBIDDEN.into_iter().map(|call| (call, Vec::new())).collect();
+    match neighbors {
+        Neighbors::Inside => {}
+        Neighbors::Host => forbidden.extend(TRACING.map(|call| (call, Vec::new()))),
+    }
     let mut clone = Vec::new();
     for flag in NEW_NAMESPACES {
         clone.push(rule([has(0, flag)?])?);

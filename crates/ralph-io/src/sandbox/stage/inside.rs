@@ -6,26 +6,30 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::thread;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Access, access};
-use rustix::process::{Pid, Signal, WaitOptions, set_parent_process_death_signal, setsid, wait};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, set_parent_process_death_signal, setsid, wait,
+};
 use rustix::thread::UnshareFlags;
 
-use super::confine::{Reach, confine};
+use super::confine::{Neighbors, Reach, confine};
 use super::outside::Report;
 use super::{kernel, mounts, network};
 use crate::process::{Limits, Spawn, Stdin, find_program};
 use crate::sandbox::container::Container;
 use crate::sandbox::plan::Plan;
 use crate::sandbox::trouble::Trouble;
-use crate::sandbox::{Network, WALL_CODE, Wall};
+use crate::sandbox::{Counted, Network, WALL_CODE, WALL_PREFIX, Wall};
 
 /// Makes the rest of the walls and runs the program.
 pub(super) fn main(
@@ -110,12 +114,65 @@ fn settle(
         // The engine counts them, and only those inside.
         Wall::Container(engine) => (enter_image(&plan, &words[0], engine)?, u64::MAX),
     };
-    confine(&plan.cell.bounds, pids, plan.cell.unix_sockets, Reach::Own)?;
+    let bounds = &plan.cell.bounds;
+    let neighbors = match bounds.counted {
+        Counted::Together => Neighbors::Inside,
+        Counted::ByUser => Neighbors::Host,
+    };
+    confine(bounds, pids, plan.cell.unix_sockets, Reach::Own, neighbors)?;
+    match neighbors {
+        Neighbors::Inside if bounds.memory < u64::MAX => watch_memory(bounds.memory),
+        Neighbors::Inside | Neighbors::Host => {}
+    }
     is_watched(channel)?;
     let mut program = Command::new(&file);
     program.arg0(&words[0]).args(&words[1..]);
     let child = program.spawn().map_err(|error| unusable(&file, &error))?;
     Ok((Pid::from_child(&child), proxy))
+}
+
+/// Between two looks at the memory of processes: time enough for some hundred megabytes more.
+const MEMORY_LOOK: Duration = Duration::from_millis(250);
+
+/// Ends each process that uses more memory than one may. The limit of the system on data would count
+/// what is only reserved.
+fn watch_memory(most: u64) {
+    // Without it the kernel ends processes when the machine has no more memory.
+    let _ = thread::Builder::new().stack_size(128 << 10).spawn(move || {
+        loop {
+            thread::sleep(MEMORY_LOOK);
+            for (pid, used) in memory_of_processes() {
+                if used > most && kill_process(pid, Signal::KILL).is_ok() {
+                    report_memory(used);
+                }
+            }
+        }
+    });
+}
+
+/// Writes why a process was ended to the stream on which its own errors go: no other word of it would
+/// be in the log of a gate.
+fn report_memory(used: u64) {
+    let stream = fs::OpenOptions::new().append(true).open("/proc/self/fd/2");
+    let line = format!(
+        "{WALL_PREFIX}a process used {} MB of memory and was ended; `sandbox.limits.memory` is the \
+         limit\n",
+        used >> 20
+    );
+    let _ = stream.and_then(|mut stream| stream.write_all(line.as_bytes()));
+}
+
+/// Returns the processes but this one, with the memory that is theirs alone.
+fn memory_of_processes() -> Vec<(Pid, u64)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let used = entries.filter_map(|entry| {
+        let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+        let text = fs::read_to_string(entry.path().join("status")).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+        (pid != getpid()).then_some((pid, kilobytes << 10))
+    });
+    used.collect()
 }
 
 /// Ends this process, and with it everything inside, when the one outside is gone.

@@ -19,7 +19,7 @@ use landlock::{
 };
 use ralph_core::sandbox::UnixSockets;
 
-use super::confine::{Reach, confine};
+use super::confine::{Neighbors, Reach, confine};
 use super::inside::{enter, unusable};
 use crate::sandbox::plan::Plan;
 use crate::sandbox::trouble::Trouble;
@@ -62,6 +62,7 @@ pub(super) fn become_program(plan: &Plan, words: &[OsString]) -> Result<ExitCode
         processes_of_user() + u64::from(cell.bounds.pids),
         UnixSockets::Deny,
         reach,
+        Neighbors::Host,
     )?;
     let error = Command::new(&plan.program).arg0(&words[0]).args(&words[1..]).exec();
     Err(unusable(&plan.program, &error))
@@ -125,8 +126,13 @@ fn readable(cell: &Cell) -> Vec<PathBuf> {
                 }
                 allowed = rest;
             }
-            Mount::Shown { path } => allowed.push(path.clone()),
-            Mount::Writable { .. } | Mount::Pinned { .. } | Mount::Protected { .. } => {}
+            Mount::Shown { path } | Mount::ShownAs { source: path, .. } => {
+                allowed.push(path.clone());
+            }
+            Mount::Writable { .. }
+            | Mount::Pinned { .. }
+            | Mount::Cache { .. }
+            | Mount::Protected { .. } => {}
         }
     }
     // The terminals of the user.
@@ -158,11 +164,12 @@ fn all_but(directory: &Path, left_out: &Path, found: &mut Vec<PathBuf>) {
 
 fn writable(cell: &Cell) -> Vec<PathBuf> {
     let open = cell.mounts.iter().filter_map(|mount| match mount {
-        Mount::Writable { path } => Some(path.clone()),
+        Mount::Writable { path } | Mount::Cache { source: path, .. } => Some(path.clone()),
         Mount::Scratch { .. }
         | Mount::Hidden { .. }
         | Mount::Shown { .. }
         | Mount::Pinned { .. }
+        | Mount::ShownAs { .. }
         | Mount::Protected { .. } => None,
     });
     open.chain(env::var_os("TMPDIR").map(PathBuf::from)).collect()

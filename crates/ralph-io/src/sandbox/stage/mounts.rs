@@ -110,7 +110,10 @@ fn hold(place: &Mount) -> Result<Held, Trouble> {
         Mount::Hidden { path } if !path.exists() => return Ok(Held::Nothing),
         Mount::Hidden { .. } => (Path::new("/dev/null"), READ_ONLY),
         Mount::Shown { path } | Mount::Protected { path } => (path.as_path(), READ_ONLY | NO_SUID),
-        Mount::Writable { path } | Mount::Pinned { path } => (path.as_path(), NO_SUID | NO_DEV),
+        Mount::ShownAs { source, .. } => (source.as_path(), READ_ONLY | NO_SUID),
+        Mount::Writable { path } | Mount::Pinned { path } | Mount::Cache { source: path, .. } => {
+            (path.as_path(), NO_SUID | NO_DEV)
+        }
     };
     let tree = take(source)?;
     add_mount_attributes(&tree, c"", attributes, Depth::All)
@@ -147,6 +150,8 @@ fn put(place: &Mount, held: Held, scratch: u64) -> Result<(), Trouble> {
             | Mount::Shown { .. }
             | Mount::Writable { .. }
             | Mount::Pinned { .. }
+            | Mount::Cache { .. }
+            | Mount::ShownAs { .. }
             | Mount::Protected { .. },
             Held::Nothing,
         ) => Ok(()),

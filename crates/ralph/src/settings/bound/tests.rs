@@ -80,6 +80,8 @@ fn limits_may_be_lowered() {
         fits(&key, json!("1K"), json!(1024));
     }
     loosens("sandbox.limits.pids", json!(512), json!(513), &json!(513));
+    // No limit at all.
+    loosens("sandbox.limits.memory", json!("8G"), json!(0), &json!(0));
 }
 
 #[test]

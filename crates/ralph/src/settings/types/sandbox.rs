@@ -90,9 +90,9 @@ pub(crate) enum SandboxGit {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum UnixSockets {
     /// None at all.
-    #[default]
     Deny,
     /// Only between processes inside.
+    #[default]
     Private,
 }
 
@@ -146,15 +146,15 @@ pub(crate) struct SandboxLimits {
     /// Processes.
     #[schemars(range(min = 1))]
     pub(crate) pids: u32,
-    /// Memory.
+    /// Memory of one process; 0 for no limit.
     pub(crate) memory: Size,
     /// Temporary files.
     pub(crate) tmp: Size,
-    /// One file.
+    /// One file; 0 for no limit.
     pub(crate) file: Size,
-    /// Growth of the project.
+    /// Growth of the project; 0 for no limit.
     pub(crate) growth: Size,
-    /// Output.
+    /// Output; 0 for no limit.
     pub(crate) output: Size,
 }
 

@@ -9,6 +9,7 @@ mod image;
 mod names;
 mod proxied;
 mod runs;
+mod toolchains;
 mod vm;
 mod working;
 mod world;

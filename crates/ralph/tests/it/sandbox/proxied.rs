@@ -42,6 +42,8 @@ fn places(sealed: &Sealed) -> Places {
         path: "/usr/bin".into(),
         executable: env!("CARGO_BIN_EXE_ralph").into(),
         opened: Vec::new(),
+        variables: Vec::new(),
+        outputs: Vec::new(),
     }
 }
 

@@ -111,7 +111,7 @@ with socket.create_connection(server.getsockname()) as it:
 }
 
 #[test]
-fn sockets_of_its_own_where_they_are_allowed() {
+fn sockets_of_its_own_and_none_of_the_host_s() {
     let program = "
 import socket, sys
 server = socket.socket(socket.AF_UNIX)
@@ -123,11 +123,13 @@ try:
     sys.exit(3)
 except OSError:
     pass
+import multiprocessing
+if __name__ == '__main__':
+    multiprocessing.Manager().list([1])
 ";
     for backend in backends().into_iter().filter(|it| *it != "landlock") {
         let sealed = sealed();
         sealed.write("sockets.py", program);
-        sealed.write(".ralph/settings.json", r#"{"sandbox": {"unixSockets": "private"}}"#);
         let _host = std::os::unix::net::UnixListener::bind(sealed.project().join("host.sock"))
             .expect("a socket of the host's");
         let ran = inside(&sealed, backend, &["/usr/bin/python3", "sockets.py"]);

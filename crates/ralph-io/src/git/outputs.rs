@@ -1,0 +1,96 @@
+//! Directories for build outputs above a project that is a part of its repository, such as the
+//! `target` of a Cargo workspace.
+//!
+//! Not here: opening them to agents and gates.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::diff::{split_zero, zero_ended};
+use super::repository::Repository;
+
+/// What tools call them. Other directories that git ignores hold settings of editors, or secrets.
+const OUTPUTS: [&str; 32] = [
+    "target",
+    "build",
+    "dist",
+    "out",
+    "bin",
+    "obj",
+    "node_modules",
+    ".gradle",
+    ".kotlin",
+    ".build",
+    "_build",
+    "dist-newstyle",
+    ".stack-work",
+    ".next",
+    ".nuxt",
+    ".svelte-kit",
+    ".turbo",
+    ".nx",
+    ".parcel-cache",
+    ".dart_tool",
+    ".tox",
+    ".nox",
+    ".venv",
+    "venv",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+    "zig-cache",
+    ".zig-cache",
+    "zig-out",
+    "coverage",
+    "cmake-build-debug",
+];
+
+impl Repository {
+    /// Returns the directories for build outputs above a project in its work tree: those that exist,
+    /// are ignored, and hold no tracked file; and the `target` of a Cargo workspace that the project
+    /// is a member of, though it may not exist yet.
+    pub fn ignored_outputs(&self, project: &Path) -> Vec<PathBuf> {
+        let levels = project.ancestors().skip(1).take_while(|it| it.starts_with(&self.top));
+        let mut found: Vec<PathBuf> = Vec::new();
+        for level in levels {
+            let is_there =
+                |path: &PathBuf| path.symlink_metadata().is_ok_and(|about| about.is_dir());
+            found.extend(OUTPUTS.map(|name| level.join(name)).into_iter().filter(is_there));
+            let target = level.join("target");
+            if is_cargo_workspace(level)
+                && project.join("Cargo.toml").is_file()
+                && target.symlink_metadata().is_err()
+            {
+                found.push(target);
+            }
+        }
+        if found.is_empty() {
+            return found;
+        }
+        // With the slash, git takes what does not exist for a directory too.
+        let named: Vec<Vec<u8>> =
+            found.iter().map(|path| [path.as_os_str().as_bytes(), b"/"].concat()).collect();
+        let call = self.git(&["check-ignore", "-z", "--stdin"]);
+        let asked = zero_ended(named.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let Ok(ignored) = self.commands.run(call.stdin(asked)) else { return Vec::new() };
+        let ignored: Vec<&[u8]> = split_zero(&ignored.stdout).collect();
+        let mut index = 0;
+        found.retain(|_| {
+            index += 1;
+            ignored.contains(&named[index - 1].as_slice())
+        });
+        found.retain(|path| !self.has_tracked_files(path));
+        found
+    }
+
+    fn has_tracked_files(&self, directory: &Path) -> bool {
+        let call = self.git(&["ls-files", "-z", "--"]).args([directory.as_os_str()]);
+        self.commands.run(call).map_or(true, |ran| ran.code != 0 || !ran.stdout.is_empty())
+    }
+}
+
+fn is_cargo_workspace(directory: &Path) -> bool {
+    let text = fs::read_to_string(directory.join("Cargo.toml")).unwrap_or_default();
+    text.lines().any(|line| line.trim_start().starts_with("[workspace"))
+}

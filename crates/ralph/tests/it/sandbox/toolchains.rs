@@ -1,0 +1,243 @@
+//! What toolchains need in a sandbox: stores of packages, caches that last, sockets, sanitizers, and
+//! the build outputs of the repository that a project is a part of.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+
+use super::backends;
+use crate::{repository, sealed};
+
+/// Runs a shell script in a directory, where an agent, a gate or git of it would run.
+fn run_in(
+    sealed: &Sealed,
+    directory: &Path,
+    backend: &str,
+    tenant: &str,
+    script: &str,
+) -> Finished {
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let words =
+        ["sandbox", "exec", "--backend", backend, "--as", tenant, "--network", "none", "--"];
+    command.args(words).args(["sh", "-c", script]).current_dir(directory);
+    Running::start(command).wait()
+}
+
+fn run_as(sealed: &Sealed, backend: &str, tenant: &str, script: &str) -> Finished {
+    run_in(sealed, &sealed.project(), backend, tenant, script)
+}
+
+fn put_in_home(sealed: &Sealed, name: &str, text: &str) {
+    let path = sealed.root().join("home").join(name);
+    fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+    fs::write(path, text).expect("written");
+}
+
+fn is_installed(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok()
+        || Command::new(program).arg("version").output().is_ok()
+}
+
+#[test]
+fn stores_of_package_managers_are_visible_and_their_credentials_are_not() {
+    let stores = [
+        ".m2/repository/junit.jar",
+        ".m2/wrapper/dists/maven",
+        ".gradle/wrapper/dists/gradle-8-bin/hash/gradle-8/bin/gradle",
+        ".ivy2/cache/a",
+        ".nuget/packages/a",
+        ".gem/ruby/3.2.0/gems/a.rb",
+        ".julia/packages/a",
+        ".stack/snapshots/a",
+        ".composer/vendor/a.php",
+        ".pub-cache/hosted/a",
+        ".conan2/p/a",
+        ".npm/_cacache/a",
+        ".konan/a",
+        ".yarn/berry/cache/mocha.zip",
+        ".virtualenvs/v/bin/python",
+        ".local/share/virtualenvs/v/a",
+        ".local/share/pypoetry/venv/a",
+        ".local/pipx/venvs/a",
+        ".cache/pypoetry/virtualenvs/v/a",
+        ".cache/pip/a",
+        ".cache/node/corepack/pnpm/a",
+        ".cache/pre-commit/db.db",
+        ".cache/ms-playwright/chromium/a",
+        ".cache/Cypress/a",
+        ".cache/puppeteer/a",
+        ".rvm/a",
+        ".nodenv/a",
+        ".phpenv/a",
+        ".proto/a",
+        ".tool-versions",
+        ".gemrc",
+        ".config/mise/config.toml",
+    ];
+    let credentials = [
+        ".m2/settings.xml",
+        ".m2/settings-security.xml",
+        ".gradle/gradle.properties",
+        ".npmrc",
+        ".gem/credentials",
+        ".composer/auth.json",
+        ".nuget/NuGet/NuGet.Config",
+        ".cargo/credentials.toml",
+        ".bundle/config",
+        ".ivy2/.credentials",
+        ".config/pypoetry/auth.toml",
+        ".pub-cache/credentials.json",
+        ".conan2/credentials.json",
+        ".hex/hex.config",
+        ".netrc",
+    ];
+    for backend in backends() {
+        let sealed = sealed();
+        stores.iter().for_each(|name| put_in_home(&sealed, name, "of a store"));
+        credentials.iter().for_each(|name| put_in_home(&sealed, name, "canary"));
+        for tenant in ["agent", "gate", "git"] {
+            let script = format!(
+                "cd ~; for it in {}; do grep -q 'of a store' $it || echo missing $it; \
+                 echo x 2>/dev/null > $it && echo written $it; done; \
+                 for it in {}; do grep -s canary $it; done; true",
+                stores.join(" "),
+                credentials.join(" ")
+            );
+            let ran = run_as(&sealed, backend, tenant, &script);
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{backend}: {}", ran.stderr);
+        }
+        let kept = fs::read_to_string(sealed.root().join("home/.gemrc"));
+        assert_eq!(kept.expect("there"), "of a store");
+    }
+}
+
+#[test]
+fn caches_last_are_not_the_user_s_and_agents_do_not_share_those_of_gates() {
+    for backend in backends() {
+        let sealed = sealed();
+        put_in_home(&sealed, ".cache/mine", "the user's");
+        // In Landlock there are no mounts, and tools are told by variables.
+        let cache = if backend == "landlock" { "${GOCACHE%/*}" } else { "$HOME/.cache" };
+        let script = format!("cat {cache}/mark {cache}/mine 2>/dev/null; echo $0 > {cache}/mark");
+        for (tenant, expect) in [("gate", ""), ("gate", "sh\n"), ("agent", ""), ("agent", "sh\n")] {
+            let ran = run_as(&sealed, backend, tenant, &script);
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), expect), "{}", ran.stderr);
+        }
+        let home = fs::read_dir(sealed.root().join("home/.cache")).expect("there");
+        assert_eq!(home.count(), 1, "{backend}: nothing of theirs is in the user's");
+        let shown = sealed.ralph(&["sandbox", "show", "--backend", backend, "--as", "gate"]).stdout;
+        assert!(shown.contains("Writable, lasting, not yours"), "{shown}");
+        let cleaned = sealed.ralph(&["clean"]).expect_code(0).stdout;
+        assert!(cleaned.contains("1 cache;"), "{cleaned}");
+        let ran = run_as(&sealed, backend, "gate", &script);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn go_finds_what_it_built_before() {
+    if !is_installed("go") {
+        return;
+    }
+    for backend in backends() {
+        let sealed = sealed();
+        sealed.write("go.mod", "module m\n\ngo 1.19\n");
+        sealed
+            .write("m_test.go", "package m\n\nimport \"testing\"\n\nfunc TestM(t *testing.T) {}\n");
+        let first = run_as(&sealed, backend, "gate", "go test ./...");
+        assert_eq!(first.code, Some(0), "{backend}: {}{}", first.stdout, first.stderr);
+        assert!(!first.stdout.contains("(cached)"), "{backend}: {}", first.stdout);
+        let second = run_as(&sealed, backend, "gate", "go test ./...");
+        assert!(second.stdout.contains("(cached)"), "{backend}: {}", second.stdout);
+    }
+}
+
+#[test]
+fn gates_have_ci_set_and_agents_do_not() {
+    for backend in [&backends()[..], &["none"]].concat() {
+        let sealed = sealed();
+        for (tenant, expect) in [("gate", "1\n"), ("agent", "\n"), ("git", "\n")] {
+            let ran = run_as(&sealed, backend, tenant, "echo $CI");
+            assert_eq!(ran.stdout, expect, "{backend} {tenant}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn programs_with_sanitizers_run_and_their_memory_is_bounded() {
+    let backends = || backends().into_iter().filter(|it| *it != "landlock");
+    for sanitizer in ["address", "leak", "thread"] {
+        let sealed = sealed();
+        sealed.write("a.c", "int main(void) { return 0; }\n");
+        let flag = format!("-fsanitize={sanitizer}");
+        let mut compiler = sealed.command("gcc");
+        compiler.args([&flag, "a.c", "-o", "a"]);
+        if compiler.output().map_or(true, |ran| !ran.status.success()) {
+            continue;
+        }
+        if sealed.command("./a").output().map_or(true, |ran| !ran.status.success()) {
+            continue;
+        }
+        for backend in backends() {
+            for tenant in ["gate", "agent"] {
+                let ran = run_as(&sealed, backend, tenant, "./a");
+                assert_eq!(ran.code, Some(0), "{backend} {sanitizer}: {}", ran.stderr);
+            }
+        }
+    }
+    let program = "import time; x = b\"x\" * (700 << 20); print(len(x)); time.sleep(60)";
+    for (memory, backend) in backends().map(|it| ("\"300M\"", it)).chain([("0", "native")]) {
+        let sealed = sealed();
+        sealed.write(
+            ".ralph/settings.json",
+            &format!(r#"{{"sandbox": {{"limits": {{"memory": {memory}}}}}}}"#),
+        );
+        sealed.ralph(&["trust"]).expect_code(0);
+        let program = if memory == "0" { program.replace("60", "0") } else { program.to_owned() };
+        sealed.write("big.py", &program);
+        let ran = run_as(&sealed, backend, "gate", "exec /usr/bin/python3 big.py");
+        if memory == "0" {
+            assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        } else {
+            assert_eq!(ran.code, Some(137), "{backend}: {}{}", ran.stdout, ran.stderr);
+            assert!(
+                ran.stderr.contains("`sandbox.limits.memory` is the limit") || is_root(),
+                "{backend}: {}",
+                ran.stderr
+            );
+        }
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn a_part_of_a_repository_writes_its_ignored_build_outputs_and_nothing_else() {
+    for backend in backends() {
+        let sealed = repository();
+        sealed.write("Cargo.toml", "[workspace]\nmembers = [\"crates/*\"]\nresolver = \"2\"\n");
+        sealed.write("crates/app/Cargo.toml", "[package]\nname = \"app\"\nedition = \"2021\"\n");
+        sealed.write("crates/app/src/lib.rs", "");
+        sealed.write(".gitignore", "target/\nbuild/\n.vscode/\n");
+        sealed.write("build/old", "x");
+        sealed.write("dist/tracked", "x");
+        sealed.write(".vscode/tasks.json", "{}");
+        sealed.git(&["add", "-A"]);
+        sealed.git(&["commit", "-qm", "Workspace"]);
+        let script = "mkdir -p ../../target/debug && echo x > ../../target/debug/.cargo-lock && \
+                      echo x > ../../build/new || exit 9; \
+                      for it in Cargo.toml other dist/tracked .vscode/tasks.json .git/config; do \
+                      { echo x >> ../../$it; } 2>/dev/null && echo wrote $it; done; true";
+        for tenant in ["gate", "agent"] {
+            let ran =
+                run_in(&sealed, &sealed.project().join("crates/app"), backend, tenant, script);
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{backend}: {}", ran.stderr);
+        }
+        assert_eq!(sealed.read("target/debug/.cargo-lock"), "x\n");
+        assert_eq!(sealed.git(&["status", "--short"]), "", "{backend}");
+    }
+}
