@@ -1,25 +1,90 @@
-//! Amendments: changes to the task list that an agent proposes in its handoff, and the guards
-//! that decide which of them are made.
+//! Amendments: changes to the task list that an agent asks for in its handoff, and the guards
+//! that decide what becomes of each.
 //!
-//! Each stands for itself: a refused one does not take the others with it. Not here: when they
-//! are applied, which is only after the gates passed.
+//! Agents add tasks; people change and remove them. So a change or a removal is kept as a
+//! proposal for the user, unless the settings say `"amendments": "apply"`. Each amendment is
+//! decided on its own: a refused one does not affect the others. Not here: when they are
+//! applied, which is only after the gates passed, and where proposals are stored.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::fingerprint::Fingerprint;
 use crate::handoff::Amendment;
 use crate::ids::TaskId;
 use crate::task::{Task, TaskChange, TaskFields, TaskList, TaskStatus};
 
+/// How many proposals one iteration may leave. More would bury the ones that matter.
+const MOST_PROPOSALS: usize = 20;
+
+/// How many digits of the fingerprint name a proposal: short to type, and unique among hundreds.
+const ID_DIGITS: usize = 6;
+
 /// An amendment and what became of it, for the audit log and the next prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amended {
-    /// What was proposed, in a few words.
+    /// What was asked for, in a few words.
     pub proposal: String,
     /// Why, in the agent's words.
     pub reason: String,
-    /// Why it was refused; none if it was made.
+    /// Why it was refused; none if it was applied or kept as a proposal.
     pub refusal: Option<String>,
+    /// The proposal that waits for the user; none if it was applied or refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposed: Option<Box<Proposal>>,
+}
+
+/// A change of the task list that waits for the user's decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// Its name, made from its content: the same proposal has the same name in every run.
+    pub id: String,
+    /// The change.
+    pub amendment: Amendment,
+}
+
+impl Proposal {
+    /// Returns the proposal to make this change.
+    pub fn new(amendment: Amendment) -> Self {
+        // The reason is worded differently each time, so it is no part of the name.
+        let content = match &amendment {
+            Amendment::Add { task, after, reason: _ } => json!(["add", task, after]),
+            Amendment::Modify { task_id, changes, reason: _ } => {
+                json!(["modify", task_id, changes])
+            }
+            Amendment::Remove { task_id, reason: _ } => json!(["remove", task_id]),
+            Amendment::Unreadable { entry } => json!(["unreadable", entry]),
+        };
+        let digits = Fingerprint::of([content.to_string().as_str()]).0;
+        let end = &digits[digits.len() - ID_DIGITS..];
+        Self { id: format!("P-{end}"), amendment }
+    }
+
+    /// Returns the change in a few words.
+    pub fn summary(&self) -> String {
+        describe(&self.amendment).0
+    }
+
+    /// Returns why the agent proposes it.
+    pub fn reason(&self) -> String {
+        describe(&self.amendment).1
+    }
+
+    /// Returns what to change in a list to carry it out, or why that is not possible.
+    pub fn accept(&self, list: &TaskList) -> Result<TaskChange, String> {
+        check(list, &self.amendment, None)
+    }
+}
+
+/// Which amendments are applied without asking the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AmendmentPolicy {
+    /// New tasks only; everything else becomes a proposal.
+    #[default]
+    Add,
+    /// All of them.
+    Apply,
 }
 
 /// What the amendments of one iteration come to.
@@ -27,59 +92,91 @@ pub struct Amended {
 pub struct Amendments {
     /// The changes to make.
     pub changes: Vec<TaskChange>,
-    /// Every proposal with its fate, in order.
+    /// Every amendment with what became of it, in order.
     pub log: Vec<Amended>,
 }
 
-/// Weighs the amendments of an iteration against the list as it is.
-pub fn weigh(list: &TaskList, proposals: &[Amendment], current: &TaskId, limit: u32) -> Amendments {
+/// Decides on the amendments of an iteration against the list as it is.
+pub fn weigh(
+    list: &TaskList,
+    requested: &[Amendment],
+    current: &TaskId,
+    policy: AmendmentPolicy,
+    limit: u32,
+) -> Amendments {
     let mut amendments = Amendments::default();
-    if proposals.is_empty() {
+    if requested.is_empty() {
         // The usual case, in which a long list is neither copied nor checked.
         return amendments;
     }
     let mut list = list.clone();
-    let mut known = list.validate().len();
-    for proposal in proposals {
-        let is_over = amendments.changes.len() >= limit as usize;
-        let weighed = if is_over {
-            Err(format!("an iteration may make at most {limit} changes to the list"))
-        } else {
-            change(&list, proposal, current).and_then(|change| {
-                let mut amended = list.clone();
-                amended.apply(&change).map_err(|error| error.to_string())?;
-                let problems = amended.validate();
-                if problems.len() > known {
-                    let said: Vec<String> = problems
-                        .iter()
-                        .map(|problem| format!("task `{}` {}", problem.id, problem.fault))
-                        .collect();
-                    return Err(format!("the list would no longer be valid: {}", said.join("; ")));
-                }
-                known = problems.len();
-                list = amended;
-                Ok(change)
-            })
-        };
-        let refusal = match weighed {
-            Ok(change) => {
-                amendments.changes.push(change);
-                None
+    for amendment in requested {
+        let is_applied = match (amendment, policy) {
+            (Amendment::Add { .. }, _) | (_, AmendmentPolicy::Apply) => {
+                amendments.changes.len() < limit as usize
             }
-            Err(refusal) => Some(refusal),
+            (
+                Amendment::Modify { .. } | Amendment::Remove { .. } | Amendment::Unreadable { .. },
+                AmendmentPolicy::Add,
+            ) => false,
         };
-        let (proposal, reason) = said(proposal);
-        amendments.log.push(Amended { proposal, reason, refusal });
+        let checked = check(&list, amendment, Some(current));
+        let amended = match checked {
+            Err(refusal) => Amended::refused(amendment, refusal),
+            Ok(change) if is_applied => {
+                // It was tried on a copy.
+                let _ = list.apply(&change);
+                amendments.changes.push(change);
+                Amended::applied(amendment)
+            }
+            Ok(_) => Amended::proposed(amendment, &amendments.log),
+        };
+        amendments.log.push(amended);
     }
     amendments
 }
 
-fn said(proposal: &Amendment) -> (String, String) {
-    match proposal {
+impl Amended {
+    fn new(amendment: &Amendment) -> Self {
+        let (proposal, reason) = describe(amendment);
+        Self { proposal, reason, refusal: None, proposed: None }
+    }
+
+    pub(crate) fn applied(amendment: &Amendment) -> Self {
+        Self::new(amendment)
+    }
+
+    pub(crate) fn refused(amendment: &Amendment, refusal: String) -> Self {
+        Self { refusal: Some(refusal), ..Self::new(amendment) }
+    }
+
+    /// Keeps an amendment for the user, unless this iteration has left too many already.
+    pub(crate) fn proposed(amendment: &Amendment, earlier: &[Self]) -> Self {
+        let count = earlier.iter().filter(|amended| amended.proposed.is_some()).count();
+        if count >= MOST_PROPOSALS {
+            let refusal = format!("an iteration may leave at most {MOST_PROPOSALS} proposals");
+            return Self::refused(amendment, refusal);
+        }
+        let proposed = Some(Box::new(Proposal::new(amendment.clone())));
+        Self { proposed, ..Self::new(amendment) }
+    }
+
+    /// Returns what became of it, for people.
+    pub fn fate(&self) -> String {
+        match (&self.refusal, &self.proposed) {
+            (Some(refusal), _) => format!("refused: {refusal}"),
+            (None, Some(proposed)) => format!("proposed as {}", proposed.id),
+            (None, None) => "applied".to_owned(),
+        }
+    }
+}
+
+fn describe(amendment: &Amendment) -> (String, String) {
+    match amendment {
         Amendment::Add { task, after, reason } => {
-            let id = task.get("id").and_then(Value::as_str).unwrap_or("?");
+            let text = |key: &str| task.get(key).and_then(Value::as_str).unwrap_or("?");
             let place = after.as_ref().map(|after| format!(" after {after}")).unwrap_or_default();
-            (format!("add {id}{place}"), reason.clone())
+            (format!("add {}{place}", text("id")), reason.clone())
         }
         Amendment::Modify { task_id, changes, reason } => {
             let keys: Vec<&str> =
@@ -87,11 +184,36 @@ fn said(proposal: &Amendment) -> (String, String) {
             (format!("modify {task_id}: {}", keys.join(", ")), reason.clone())
         }
         Amendment::Remove { task_id, reason } => (format!("remove {task_id}"), reason.clone()),
+        Amendment::Unreadable { entry } => (entry.clone(), String::new()),
     }
 }
 
-fn change(list: &TaskList, proposal: &Amendment, current: &TaskId) -> Result<TaskChange, String> {
-    match proposal {
+/// Returns the change that an amendment asks for, if it fits the list.
+fn check(
+    list: &TaskList,
+    amendment: &Amendment,
+    current: Option<&TaskId>,
+) -> Result<TaskChange, String> {
+    let change = change(list, amendment, current)?;
+    let mut amended = list.clone();
+    amended.apply(&change).map_err(|error| error.to_string())?;
+    let problems = amended.validate();
+    if problems.len() > list.validate().len() {
+        let faults: Vec<String> = problems
+            .iter()
+            .map(|problem| format!("task `{}` {}", problem.id, problem.fault))
+            .collect();
+        return Err(format!("the list would no longer be valid: {}", faults.join("; ")));
+    }
+    Ok(change)
+}
+
+fn change(
+    list: &TaskList,
+    amendment: &Amendment,
+    current: Option<&TaskId>,
+) -> Result<TaskChange, String> {
+    match amendment {
         Amendment::Add { task, after, reason: _ } => {
             let task = Box::new(new_task(task)?);
             Ok(TaskChange::Add { task, after: after.clone() })
@@ -104,12 +226,16 @@ fn change(list: &TaskList, proposal: &Amendment, current: &TaskId) -> Result<Tas
             may_change(list, task_id, current)?;
             Ok(TaskChange::Remove { task: task_id.clone() })
         }
+        Amendment::Unreadable { .. } => Err(
+            "not understood: `action` is \"add\", with a `task`; \"modify\", with `task_id` and `changes`; or \"remove\", with `task_id`"
+                .to_owned(),
+        ),
     }
 }
 
-fn may_change(list: &TaskList, id: &TaskId, current: &TaskId) -> Result<(), String> {
+fn may_change(list: &TaskList, id: &TaskId, current: Option<&TaskId>) -> Result<(), String> {
     let task = list.task(id).ok_or_else(|| format!("there is no task `{id}`"))?;
-    if id == current {
+    if Some(id) == current {
         return Err("the task that is being worked on cannot be changed".to_owned());
     }
     match task.status {
@@ -225,7 +351,7 @@ mod tests {
     #[track_caller]
     fn check(proposal: &Value, refusal: Option<&str>) {
         let proposal: Amendment = serde_json::from_value(proposal.clone()).expect("a proposal");
-        let weighed = weigh(&list(), &[proposal], &TaskId("now".into()), 3);
+        let weighed = weigh(&list(), &[proposal], &TaskId("now".into()), AmendmentPolicy::Apply, 3);
         let said = weighed.log[0].refusal.as_deref();
         match (said, refusal) {
             (None, None) => assert_eq!(weighed.changes.len(), 1),
@@ -277,24 +403,69 @@ mod tests {
             after: None,
             reason: "r".into(),
         };
-        let weighed = weigh(&list(), &[proposal], &TaskId("now".into()), 3);
+        let weighed = weigh(&list(), &[proposal], &TaskId("now".into()), AmendmentPolicy::Add, 3);
         let TaskChange::Add { task, .. } = &weighed.changes[0] else { panic!("it is an addition") };
         assert_eq!(task.status, TaskStatus::Pending);
         assert_eq!(task.acceptance_criteria, ["d"]);
     }
 
-    #[test]
-    fn the_others_are_made_although_one_is_refused() {
-        let remove =
-            |id: &str| Amendment::Remove { task_id: TaskId(id.into()), reason: "r".into() };
-        let add = |id: &str| Amendment::Add {
+    fn remove(id: &str) -> Amendment {
+        Amendment::Remove { task_id: TaskId(id.into()), reason: "r".into() }
+    }
+
+    fn add(id: &str) -> Amendment {
+        Amendment::Add {
             task: json!({"id": id, "title": "t", "description": "d"}),
             after: None,
             reason: "r".into(),
+        }
+    }
+
+    fn fates(requested: &[Amendment], policy: AmendmentPolicy, limit: u32) -> Vec<String> {
+        let weighed = weigh(&list(), requested, &TaskId("now".into()), policy, limit);
+        let word = |amended: &Amended| {
+            let fate = amended.fate();
+            fate.split([':', ' ']).next().unwrap_or_default().to_owned()
         };
-        let proposals = [remove("done"), add("a"), remove("a"), add("b"), add("c")];
-        let weighed = weigh(&list(), &proposals, &TaskId("now".into()), 3);
-        let fates: Vec<bool> = weighed.log.iter().map(|it| it.refusal.is_none()).collect();
-        assert_eq!(fates, [false, true, true, true, false]);
+        weighed.log.iter().map(word).collect()
+    }
+
+    #[test]
+    fn one_refusal_does_not_affect_the_others() {
+        let requested = [remove("done"), add("a"), remove("a"), add("b"), add("c")];
+        let expect = ["refused", "applied", "applied", "applied", "proposed"];
+        assert_eq!(fates(&requested, AmendmentPolicy::Apply, 3), expect);
+    }
+
+    #[test]
+    fn agents_add_and_propose_everything_else() {
+        let modify = Amendment::Modify {
+            task_id: TaskId("later".into()),
+            changes: json!({"acceptance_criteria": ["less"]}),
+            reason: "hard".into(),
+        };
+        let unknown = Amendment::Unreadable { entry: "{\"action\":\"reorder\"}".into() };
+        let requested = [modify, remove("last"), remove("done"), unknown, add("a"), add("b")];
+        let expect = ["proposed", "proposed", "refused", "refused", "applied", "proposed"];
+        assert_eq!(fates(&requested, AmendmentPolicy::Add, 1), expect);
+    }
+
+    #[test]
+    fn a_flood_of_proposals_is_cut() {
+        let requested: Vec<Amendment> = (0..25).map(|n| add(&format!("n{n}"))).collect();
+        let fates = fates(&requested, AmendmentPolicy::Add, 0);
+        assert_eq!(fates.iter().filter(|fate| *fate == "proposed").count(), MOST_PROPOSALS);
+    }
+
+    #[test]
+    fn a_proposal_is_named_by_what_it_changes() {
+        let other_words =
+            Amendment::Remove { task_id: TaskId("last".into()), reason: "other words".into() };
+        assert_eq!(Proposal::new(remove("last")).id, Proposal::new(other_words).id);
+        assert_ne!(Proposal::new(remove("last")).id, Proposal::new(remove("later")).id);
+        let accepted = Proposal::new(remove("last")).accept(&list());
+        assert_eq!(accepted, Ok(TaskChange::Remove { task: TaskId("last".into()) }));
+        let refused = Proposal::new(remove("later")).accept(&list());
+        assert!(refused.is_err_and(|why| why.contains("unknown task")));
     }
 }

@@ -15,7 +15,7 @@ use crate::review::ReviewStatus;
 use crate::review::convergence::{self, Complaint, Divergence};
 use crate::run::Iteration;
 use crate::settle::{self, Settled};
-use crate::task::{Next, Retrying, Task, TaskChange, TaskList, TaskStatus};
+use crate::task::{Next, Progress, Retrying, Task, TaskChange, TaskList, TaskStatus};
 use crate::units::Millis;
 
 /// The task list of a run.
@@ -38,6 +38,13 @@ pub struct Board {
     /// The tasks that this run gave up.
     #[serde(default)]
     pub given_up: BTreeMap<TaskId, GivenUp>,
+    /// The proposals of agents in this run, by id.
+    #[serde(default)]
+    pub proposed: BTreeSet<String>,
+    /// The tasks that were taken out of the list since the run began. They still count in the
+    /// number of tasks, so that a shorter list does not look like more finished work.
+    #[serde(default)]
+    pub removed: BTreeSet<TaskId>,
     /// Whether the file says what the list says.
     pub file: FileState,
     /// The tasks of which the file may say something else.
@@ -105,9 +112,18 @@ impl Board {
             complaints: BTreeMap::new(),
             diverging: BTreeMap::new(),
             given_up: BTreeMap::new(),
+            proposed: BTreeSet::new(),
+            removed: BTreeSet::new(),
             file: FileState::InStep,
             touched: Touched::Any,
         }
+    }
+
+    /// Counts the tasks, those included that were taken out of the list since the run began.
+    pub fn progress(&self) -> Progress {
+        let progress = self.list.progress();
+        let removed = self.removed.len();
+        Progress { total: progress.total + removed, removed, ..progress }
     }
 
     /// Returns what there is to do.
@@ -193,6 +209,9 @@ impl Board {
         };
         self.logs.retain(|id, _| status(id).is_some() && !is_revived(id));
         self.given_up.retain(|id, _| status(id) == Some(TaskStatus::Failed));
+        let gone = self.list.tasks.iter().filter(|task| status(&task.id).is_none());
+        self.removed.extend(gone.map(|task| task.id.clone()));
+        self.removed.retain(|id| status(id).is_none());
         self.list = list;
         self.file = FileState::Behind;
         self.touched = Touched::Any;
@@ -219,6 +238,17 @@ impl Board {
             // A change that does not fit was refused when it was weighed.
             let _ = self.list.apply(change);
             self.touched.add(change.task());
+            match change {
+                TaskChange::Remove { task } => drop(self.removed.insert(task.clone())),
+                TaskChange::Add { task, .. } | TaskChange::Insert { task, .. } => {
+                    self.removed.remove(&task.id);
+                }
+                TaskChange::SetStatus { .. }
+                | TaskChange::SetAttempts { .. }
+                | TaskChange::SetReview { .. }
+                | TaskChange::SetNotes { .. }
+                | TaskChange::Modify { .. } => {}
+            }
             if let TaskChange::SetReview { task, review } = change
                 && review.status == ReviewStatus::ChangesRequested
             {
@@ -226,6 +256,8 @@ impl Board {
             }
         }
         if let Some(judgement) = &current.judgement {
+            let proposed = judgement.amended.iter().filter_map(|it| it.proposed.as_ref());
+            self.proposed.extend(proposed.map(|proposed| proposed.id.clone()));
             if let Some(new) = judgement.complaint.clone() {
                 convergence::remember(self.complaints.entry(task.clone()).or_default(), new);
             }

@@ -157,6 +157,11 @@ pub enum Amendment {
         /// Why.
         reason: String,
     },
+    /// An entry that cannot be read, kept so that it can be reported.
+    Unreadable {
+        /// The beginning of it, as the agent wrote it.
+        entry: String,
+    },
 }
 
 /// Tests added to a file.

@@ -320,7 +320,7 @@ fn worded(news: News, recorded: &Recorded, state: &RunState) -> Notice {
     let about = news.task.as_ref().and_then(title_of);
     let parts = [about, Some(news.detail).filter(|it| !it.is_empty()), Some(figures(state))];
     let message = parts.into_iter().flatten().collect::<Vec<_>>().join(". ");
-    let progress = state.board.as_ref().map(|board| board.list.progress());
+    let progress = state.board.as_ref().map(|board| board.progress());
     Notice {
         id: news.id,
         occasion: news.occasion,
@@ -353,8 +353,8 @@ fn name_of(project: &str) -> &str {
 /// Returns how far a run is, such as `3 of 4 tasks done, 12 iterations, $5.76, 2h 3m`.
 fn figures(state: &RunState) -> String {
     let tasks = state.board.as_ref().map(|board| {
-        let progress = board.list.progress();
-        format!("{} of {} tasks done", progress.done, progress.total)
+        let progress = board.progress();
+        format!("{} of {} tasks done{}", progress.done, progress.total, progress.shortfall())
     });
     let plural = if state.iterations == 1 { "" } else { "s" };
     let iterations = format!("{} iteration{plural}", state.iterations);

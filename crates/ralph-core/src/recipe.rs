@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::amend::AmendmentPolicy;
 use crate::budget::Budget;
 use crate::context::ContextPlan;
 use crate::failure::{Patience, RateLimitPolicy, Retries};
@@ -311,6 +312,9 @@ pub struct TaskWork {
     pub attempts: u32,
     /// How many changes to the list an iteration may make.
     pub amendments: u32,
+    /// Which of them are applied without asking the user.
+    #[serde(default)]
+    pub amendment_policy: AmendmentPolicy,
     /// Whether finished tasks are reviewed by a fresh agent.
     pub review: ReviewPolicy,
     /// When attempts count as stuck.
@@ -355,6 +359,7 @@ impl TaskWork {
             retry: Retry::Nothing,
             attempts: 5,
             amendments: 3,
+            amendment_policy: AmendmentPolicy::Add,
             review: ReviewPolicy::Skip,
             stuck: StuckPolicy { after: 3, strategy_shifts: 2 },
             soft_limit: Millis::from_mins(45),

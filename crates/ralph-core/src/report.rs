@@ -48,6 +48,7 @@ pub struct Report {
     resumed: u32,
     amendments: Latest<AmendmentNote>,
     amendments_refused: u32,
+    amendments_proposed: u32,
     edits: Latest<String>,
     plan: Option<Counts>,
     kept: Latest<String>,
@@ -254,8 +255,8 @@ impl Report {
         }
     }
 
-    /// Notes the amendments of an iteration that is about to be closed. Work that a hook refused
-    /// takes its amendments with it.
+    /// Notes the amendments of an iteration that is about to be closed. Changes to the list are
+    /// not made if the work was refused after all; proposals stay.
     fn amended(&mut self, before: &RunState) {
         let (Some(current), Some(work), Some(board)) =
             (&before.current, before.recipe.task_work(), &before.board)
@@ -264,16 +265,16 @@ impl Report {
         };
         let (Some(judgement), Some(task)) = (&current.judgement, &current.task) else { return };
         let settled = settle::settle(work, board.log(task).failed, &board.list, current);
-        if settled.attempt.is_some() {
-            return;
-        }
-        for amended in &judgement.amended {
+        let is_made = settled.changes == judgement.changes;
+        for amended in judgement.amended.iter().filter(|it| is_made || it.proposed.is_some()) {
             self.amendments_refused += u32::from(amended.refusal.is_some());
+            self.amendments_proposed += u32::from(amended.proposed.is_some());
             self.amendments.push(AmendmentNote {
                 iteration: current.number,
                 proposal: amended.proposal.clone(),
                 reason: amended.reason.clone(),
                 refusal: amended.refusal.clone(),
+                proposed: amended.proposed.as_ref().map(|proposed| proposed.id.clone()),
             });
         }
     }

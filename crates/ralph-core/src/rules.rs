@@ -54,22 +54,28 @@ pub struct Violation {
     pub remedy: String,
 }
 
+impl Violation {
+    /// Returns what is wrong, without what to do: for edits that were reverted already.
+    pub fn fault(&self) -> String {
+        let place = match &self.task {
+            Some(task) => format!("Story `{task}`"),
+            None => "The list".to_owned(),
+        };
+        let change = match (&self.old, &self.new) {
+            (Some(old), Some(new)) => format!("went from {old} to {new}"),
+            (None, Some(new)) => format!("is {new}"),
+            (Some(old), None) => format!("is no longer {old}"),
+            (None, None) => "was changed".to_owned(),
+        };
+        format!("{place}: `{}` {change}, but {}.", self.field, self.why)
+    }
+}
+
 /// Two plain sentences: what is wrong, and what to do.
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.task {
-            Some(task) => write!(f, "Story `{task}`: ")?,
-            None => f.write_str("The list: ")?,
-        }
-        write!(f, "`{}` ", self.field)?;
-        match (&self.old, &self.new) {
-            (Some(old), Some(new)) => write!(f, "went from {old} to {new}")?,
-            (None, Some(new)) => write!(f, "is {new}")?,
-            (Some(old), None) => write!(f, "is no longer {old}")?,
-            (None, None) => f.write_str("was changed")?,
-        }
         let end = if self.remedy.ends_with('?') { "" } else { "." };
-        write!(f, ", but {}. {}{end}", self.why, self.remedy)
+        write!(f, "{} {}{end}", self.fault(), self.remedy)
     }
 }
 

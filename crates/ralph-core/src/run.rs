@@ -372,8 +372,14 @@ impl RunState {
                     Landed::Committed { .. } => {
                         self.totals.commits += 1;
                         self.note_work(current);
-                        self.base = None;
+                        if current.is_work_open() {
+                            // The commit is ralph's own, not one of the agent's.
+                            self.counted += 1;
+                        } else {
+                            self.base = None;
+                        }
                     }
+                    Landed::NothingToCommit if current.is_work_open() => {}
                     Landed::NothingToCommit | Landed::Shelved { .. } => self.base = None,
                     // What earlier attempts left is still there, and nobody has passed it.
                     Landed::RolledBack { .. } => {

@@ -141,6 +141,18 @@ pub struct Progress {
     pub failed: usize,
     /// Left out.
     pub skipped: usize,
+    /// Taken out of the list since the run began. They count in `total`.
+    pub removed: usize,
+}
+
+impl Progress {
+    /// Returns the tasks that will not be done, such as `, 1 failed, 2 removed`; empty if none.
+    pub fn shortfall(&self) -> String {
+        let counts =
+            [(self.failed, "failed"), (self.skipped, "skipped"), (self.removed, "removed")];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        counts.map(|(count, word)| format!(", {count} {word}")).collect()
+    }
 }
 
 impl TaskList {
@@ -276,8 +288,15 @@ mod tests {
         reviewed.review.status = ReviewStatus::NeedsReview;
         tasks.push(reviewed);
         let list = TaskList { tasks, ..TaskList::default() };
-        let expect =
-            Progress { total: 6, pending: 1, in_progress: 2, done: 1, failed: 1, skipped: 1 };
+        let expect = Progress {
+            total: 6,
+            pending: 1,
+            in_progress: 2,
+            done: 1,
+            failed: 1,
+            skipped: 1,
+            removed: 0,
+        };
         assert_eq!(list.progress(), expect);
     }
 

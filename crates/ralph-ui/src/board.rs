@@ -210,9 +210,13 @@ pub(crate) fn judged<W: Write>(
     }
     for amended in &judgement.amended {
         let proposal = words(page, &amended.proposal);
-        match &amended.refusal {
-            None => page.add(2, Paint::None, &format!("the list: {proposal}")),
-            Some(refusal) => {
+        match (&amended.refusal, &amended.proposed) {
+            (None, None) => page.add(2, Paint::None, &format!("the list: {proposal}")),
+            (None, Some(proposed)) => {
+                let text = format!("proposed as {}, for you to decide: {proposal}", proposed.id);
+                page.add(2, Paint::Warn, &text);
+            }
+            (Some(refusal), _) => {
                 let refusal = words(page, refusal);
                 page.add(2, Paint::Warn, &format!("refused: {proposal} ({refusal})"));
             }
@@ -224,11 +228,9 @@ pub(crate) fn judged<W: Write>(
 /// Returns how far the list is, with the rest estimated from this run's own pace.
 pub(crate) fn progress(state: &RunState) -> Option<String> {
     let board = state.board.as_ref()?;
-    let progress = board.list.progress();
+    let progress = board.progress();
     let mut text = format!("Progress: {}/{} tasks done", progress.done, progress.total);
-    if progress.failed > 0 {
-        text.push_str(&format!(", {} failed", progress.failed));
-    }
+    text.push_str(&progress.shortfall());
     if let Some(rest) = rest(state) {
         text.push_str(&format!(", about {rest} to go"));
     }
@@ -254,18 +256,22 @@ pub(crate) fn questions<W: Write>(page: &mut Page<W>, state: &RunState) {
 /// Tells at the end what became of the tasks.
 pub(crate) fn summary<W: Write>(page: &mut Page<W>, state: &RunState) {
     let Some(board) = &state.board else { return };
-    let progress = board.list.progress();
-    let mut text = format!("tasks: {} of {} done", progress.done, progress.total);
-    for (count, what) in [
-        (progress.failed, "failed"),
-        (progress.skipped, "skipped"),
-        (progress.pending + progress.in_progress, "left"),
-    ] {
-        if count > 0 {
-            text.push_str(&format!(", {count} {what}"));
-        }
-    }
+    let progress = board.progress();
+    let (done, total, shortfall) = (progress.done, progress.total, progress.shortfall());
+    let left = match progress.pending + progress.in_progress {
+        0 => String::new(),
+        left => format!(", {left} left"),
+    };
+    let text = format!("tasks: {done} of {total} done{shortfall}{left}");
     page.add(2, Paint::None, &text);
+    if !board.proposed.is_empty() {
+        let count = board.proposed.len();
+        let text = format!(
+            "proposals: agents want {count} change{} of the list, for you to decide: ralph tasks proposals",
+            plural(count)
+        );
+        page.add(2, Paint::Warn, &text);
+    }
     for task in board.list.tasks.iter().filter(|task| task.status == TaskStatus::Failed) {
         let (id, notes) = (words(page, &task.id.0), words(page, &task.notes));
         page.add(2, Paint::Bad, &format!("{id} {notes}"));

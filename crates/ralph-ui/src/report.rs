@@ -88,13 +88,15 @@ fn completed(summary: &Summary) -> String {
 
 /// Returns how far a list is.
 fn how_far(progress: Progress) -> String {
-    let Progress { total, done, failed, skipped, pending, in_progress } = progress;
-    let others: Vec<String> =
-        [(failed, "failed"), (skipped, "skipped"), (pending + in_progress, "left")]
-            .into_iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, word)| format!("{count} {word}"))
-            .collect();
+    let Progress { total, done, failed, skipped, pending, in_progress, removed } = progress;
+    let counts = [
+        (failed, "failed"),
+        (skipped, "skipped"),
+        (removed, "removed"),
+        (pending + in_progress, "left"),
+    ];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let others: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
     let mut text = format!("\n## Completed: {done}/{total} tasks\n");
     if !others.is_empty() {
         text.push_str(&format!("\n{}.\n", others.join(", ")));

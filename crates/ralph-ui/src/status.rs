@@ -10,7 +10,6 @@ mod plan;
 use ralph_core::gate::GateStatus;
 use ralph_core::report::{Summary, TaskSummary};
 use ralph_core::sandbox::Backend;
-use ralph_core::task::Progress;
 
 use crate::safe;
 use crate::stream::plural;
@@ -78,10 +77,10 @@ pub fn describe(summary: &Summary, ahead: &Ahead, standing: &str, style: &Style)
             current.role, current.asks
         ));
     }
-    if let Some(Progress { done, total, failed, .. }) = summary.progress {
-        let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+    if let Some(progress) = summary.progress {
+        let (done, total, shortfall) = (progress.done, progress.total, progress.shortfall());
         let rest = ahead.rest.map(|rest| format!(", about {rest} to go")).unwrap_or_default();
-        text.push_str(&format!("Tasks      {done} of {total} done{failed}{rest}\n\n"));
+        text.push_str(&format!("Tasks      {done} of {total} done{shortfall}{rest}\n\n"));
         text.push_str(&table(&summary.tasks, style));
     }
     for task in &summary.auto_approved {

@@ -5,7 +5,7 @@
 
 use ralph_core::ids::TaskId;
 use ralph_core::review::ReviewStatus;
-use ralph_core::task::{Blockage, Next, Progress, Task, TaskList, TaskStatus};
+use ralph_core::task::{Blockage, Next, Task, TaskList, TaskStatus};
 
 use crate::safe;
 use crate::style::{Mark, Motion, Paint, Style};
@@ -88,18 +88,11 @@ pub fn show(task: &Task, list: &TaskList, style: &Style) -> String {
 }
 
 fn heading(list: &TaskList) -> String {
-    let Progress { total, done, failed, skipped, .. } = list.progress();
+    let progress = list.progress();
     let project = safe::one_line(&list.project, LONGEST, "…");
-    let mut text = match project.as_str() {
-        "" => format!("{done} of {total} tasks done"),
-        project => format!("{project}: {done} of {total} tasks done"),
-    };
-    for (count, word) in [(failed, "failed"), (skipped, "skipped")] {
-        if count > 0 {
-            text.push_str(&format!(", {count} {word}"));
-        }
-    }
-    text
+    let project = if project.is_empty() { project } else { format!("{project}: ") };
+    let (done, total) = (progress.done, progress.total);
+    format!("{project}{done} of {total} tasks done{}", progress.shortfall())
 }
 
 fn row(task: &Task, (ids, states): (usize, usize), style: &Style) -> String {

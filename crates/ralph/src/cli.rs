@@ -27,7 +27,9 @@ pub(crate) use context::ContextArgs;
 pub(crate) use guidance::{CompletionsArgs, HelpArgs, ManArgs, explained, whole};
 pub(crate) use init::{InitArgs, WorkflowChoice};
 pub(crate) use serve::ServeArgs;
-pub(crate) use tasks::{TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs, TasksValidateArgs};
+pub(crate) use tasks::{
+    ProposalsCommand, TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs, TasksValidateArgs,
+};
 pub(crate) use texts::WELCOME;
 pub(crate) use trust::TrustArgs;
 pub(crate) use tui::TuiArgs;

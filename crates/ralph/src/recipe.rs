@@ -9,6 +9,7 @@ mod specs;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use ralph_core::amend::AmendmentPolicy;
 use ralph_core::budget::Budget;
 use ralph_core::context::ContextPlan;
 use ralph_core::failure::{Patience, RateLimitPolicy, Retries};
@@ -114,6 +115,10 @@ pub(crate) fn for_tasks(
         retry,
         attempts: settings.tasks.max_attempts,
         amendments: settings.tasks.max_amendments,
+        amendment_policy: match settings.tasks.amendments {
+            sections::Amendments::Add => AmendmentPolicy::Add,
+            sections::Amendments::Apply => AmendmentPolicy::Apply,
+        },
         review: if settings.review.enabled {
             ReviewPolicy::Fresh { cap: settings.review.cap }
         } else {

@@ -7,13 +7,16 @@ use std::sync::LazyLock;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{FileTouched, Handoff, TaskCompleted};
+use super::{Amendment, FileTouched, Handoff, TaskCompleted};
 use crate::answer::Schema;
 use crate::ids::TaskId;
 use crate::text;
 
 /// A derived summary is the beginning of the last words.
 const SUMMARY_CHARS: usize = 500;
+
+/// How much of an amendment that cannot be read is kept: enough to see what was meant.
+const AMENDMENT_CHARS: usize = 200;
 
 /// Returns the account of an iteration: the first candidate that is one, else a derived one.
 /// The files are always git's.
@@ -44,7 +47,7 @@ fn from_value(value: &Value, task: &TaskId) -> Option<Handoff> {
         unfinished_business: all(value, "unfinished_business"),
         recommendations: all(value, "recommendations"),
         files_touched: Vec::new(),
-        plan_amendments: all(value, "plan_amendments"),
+        plan_amendments: amendments(value),
         tests_added: all(value, "tests_added"),
         constraints_discovered: all(value, "constraints_discovered"),
         blocked: value
@@ -58,6 +61,30 @@ fn from_value(value: &Value, task: &TaskId) -> Option<Handoff> {
 fn all<T: DeserializeOwned>(value: &Value, key: &str) -> Vec<T> {
     let entries = value.get(key).and_then(Value::as_array).into_iter().flatten();
     entries.filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect()
+}
+
+/// Returns the amendments. One that cannot be read is kept as text, so that it does not vanish.
+fn amendments(value: &Value) -> Vec<Amendment> {
+    let entries = value.get("plan_amendments").and_then(Value::as_array).into_iter().flatten();
+    let read = |entry: &Value| {
+        let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+        let part = |key: &str| entry.get(key).filter(|part| part.is_object()).cloned();
+        let reason = text("reason").unwrap_or_default();
+        let read = match text("action")?.to_ascii_lowercase().as_str() {
+            "add" => Amendment::Add { task: part("task")?, after: text("after").map(TaskId), reason },
+            "modify" => {
+                let (task_id, changes) = (TaskId(text("task_id")?), part("changes")?);
+                Amendment::Modify { task_id, changes, reason }
+            }
+            "remove" => Amendment::Remove { task_id: TaskId(text("task_id")?), reason },
+            _ => return None,
+        };
+        Some(read)
+    };
+    let unreadable = |entry: &Value| Amendment::Unreadable {
+        entry: text::one_line(&entry.to_string(), AMENDMENT_CHARS),
+    };
+    entries.map(|entry| read(entry).unwrap_or_else(|| unreadable(entry))).collect()
 }
 
 fn derived(words: &str, task: &TaskId) -> Handoff {
@@ -187,6 +214,24 @@ mod tests {
         assert_eq!(handoff.architectural_notes, ["n"]);
         assert_eq!(handoff.files_touched, files);
         assert_eq!(handoff.blocked.expect("it says so").needs, "a key");
+    }
+
+    #[test]
+    fn an_amendment_that_cannot_be_read_does_not_vanish() {
+        let value = json!({
+            "task_completed": {"summary": "Did it."},
+            "plan_amendments": [
+                {"action": "Remove", "task_id": "T9", "reason": null, "task": null},
+                {"action": "reorder", "task_id": "T9"},
+                {"action": "add", "task": null, "reason": "r"},
+                "remove T9",
+            ],
+        });
+        let read = read([value], "", &task(), &[]).plan_amendments;
+        let remove = Amendment::Remove { task_id: TaskId("T9".into()), reason: String::new() };
+        assert_eq!(read[0], remove);
+        let is_kept = |it: &Amendment| matches!(it, Amendment::Unreadable { .. });
+        assert!(read.len() == 4 && read[1..].iter().all(is_kept), "{read:?}");
     }
 
     #[test]

@@ -3,14 +3,17 @@
 //!
 //! Not here: which changes of the list a role may make; a claim holds only those.
 
+use serde_json::json;
+
 use super::task::Try;
 use super::{Feedback, Judgement, Verdict, landing_of_success};
+use crate::amend::Amended;
 use crate::event::Changes;
-use crate::handoff::Handoff;
-use crate::ids::Role;
-use crate::recipe::CommitPolicy;
+use crate::handoff::{Amendment, Handoff};
+use crate::ids::{Role, TaskId};
+use crate::recipe::{CommitPolicy, OnFailure};
 use crate::review::{ReviewPolicy, ReviewStatus};
-use crate::task::{Keeper, TaskChange, TaskStatus};
+use crate::task::{Keeper, ListForm, Task, TaskChange, TaskStatus};
 
 /// Returns what is wrong with the way work was handed in.
 pub(super) fn shortcomings(attempt: &Try<'_>) -> Vec<String> {
@@ -38,48 +41,66 @@ fn not_in_list(attempt: &Try<'_>) -> Vec<String> {
     if is_in {
         return Vec::new();
     }
-    let refused: Vec<String> = refused(attempt);
-    if !refused.is_empty() {
-        return refused;
-    }
-    let id = attempt.task;
-    vec![match attempt.work.review {
-        ReviewPolicy::Fresh { .. } => format!(
-            "`{id}` is not marked as ready for review in the task list. Go on with it, and when it is finished set its review status to \"needs_review\"."
-        ),
-        ReviewPolicy::Skip => format!(
-            "`{id}` is not marked as done in the task list. Go on with it, and mark it when it is finished."
-        ),
-    }]
+    let mut reasons: Vec<String> = reverted(attempt).into_iter().collect();
+    reasons.push(left_to_do(attempt));
+    reasons
 }
 
-fn refused(attempt: &Try<'_>) -> Vec<String> {
-    let claim = attempt.current.claim.iter();
-    claim.flat_map(|claim| &claim.refused).map(|violation| format!("- {violation}")).collect()
+/// Returns what an attempt has to do that only hands in what earlier ones did.
+fn left_to_do(attempt: &Try<'_>) -> String {
+    let (id, work) = (attempt.task, attempt.work);
+    let (done, review) = match work.form {
+        ListForm::Plan => ("`status` to \"done\"", "`review_status` to \"needs_review\""),
+        ListForm::Stories => ("`passes` to true", "`reviewStatus` to \"needs_review\""),
+    };
+    let set = match work.review {
+        ReviewPolicy::Fresh { .. } => review,
+        ReviewPolicy::Skip => done,
+    };
+    let landing = &attempt.state.recipe.landing;
+    let commit = match landing.commit {
+        CommitPolicy::Agent => ", and commit",
+        CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::Nobody => "",
+    };
+    let start = match (&landing.commit, landing.on_failure) {
+        (CommitPolicy::Agent, _) | (_, OnFailure::Keep) => {
+            "What the attempts before you changed is still there: do not redo it. Finish what is missing, if anything."
+        }
+        (_, OnFailure::Rollback) => "Do the task.",
+    };
+    format!(
+        "`{id}` is not handed in yet. {start} Then, in the task list, set {set} for `{id}`, say in `notes` what was done{commit}."
+    )
 }
 
-/// Returns what the next iteration is told about changes of the list that were put back.
+/// Returns which edits of the list were reverted; nothing if none were.
+fn reverted(attempt: &Try<'_>) -> Option<String> {
+    let refused = attempt.current.claim.iter().flat_map(|claim| &claim.refused);
+    let lines: Vec<String> = refused.map(|it| format!("- {}", it.fault())).collect();
+    (!lines.is_empty()).then(|| {
+        format!(
+            "These edits of the task list are not allowed and have been reverted already; leave these fields as they are now:\n{}",
+            lines.join("\n")
+        )
+    })
+}
+
+/// Returns what the next iteration reads about edits of the list that were reverted.
 pub(super) fn told(attempt: &Try<'_>) -> Vec<Feedback> {
-    let refused = refused(attempt);
-    if refused.is_empty() {
-        return Vec::new();
-    }
-    vec![Feedback::after(format!(
-        "The previous iteration changed the task list in ways it may not, which was put back:\n{}",
-        refused.join("\n")
-    ))]
+    let text = reverted(attempt).map(|text| format!("About the previous iteration. {text}"));
+    text.map(Feedback::after).into_iter().collect()
 }
 
 /// Judges work that was handed in in the task list.
 pub(super) fn accept(attempt: &Try<'_>, handoff: &Handoff) -> Judgement {
     let mut feedback = told(attempt);
-    let changes = match &attempt.current.claim {
-        Some(claim) => within_measure(&claim.changes, attempt.work.amendments, &mut feedback),
-        None => Vec::new(),
-    };
+    let claimed = attempt.current.claim.as_ref().map(|claim| claim.changes.clone());
+    let (changes, amended) = within_limit(claimed.unwrap_or_default(), attempt.work.amendments);
+    feedback.extend(surplus(attempt, &amended));
     let changes = noted(attempt, changes, &handoff.task_completed.summary);
     Judgement {
         changes,
+        amended,
         ..Judgement::new(
             Verdict::Passed { signal: None },
             landing_of_success(&attempt.state.recipe),
@@ -88,45 +109,71 @@ pub(super) fn accept(attempt: &Try<'_>, handoff: &Handoff) -> Judgement {
     }
 }
 
-/// Returns what an agent changed in the list beside moving its task along.
-pub(super) fn beside(attempt: &Try<'_>, feedback: &mut Vec<Feedback>) -> Vec<TaskChange> {
+/// Returns what an agent changed in the list beside moving its task along, and the tasks that it
+/// added with what became of each.
+pub(super) fn beside(attempt: &Try<'_>) -> (Vec<TaskChange>, Vec<Amended>) {
     let claim = attempt.current.claim.as_ref();
     let changes = claim.map(|claim| claim.changes_beside(attempt.task)).unwrap_or_default();
-    within_measure(&changes, attempt.work.amendments, feedback)
+    within_limit(changes, attempt.work.amendments)
 }
 
-/// Leaves out tasks beyond the number that an iteration may add.
-fn within_measure(
-    changes: &[TaskChange],
-    most: u32,
-    feedback: &mut Vec<Feedback>,
-) -> Vec<TaskChange> {
-    let mut left = most;
-    let mut surplus = Vec::new();
-    let kept = changes.iter().filter(|change| match change {
-        TaskChange::Add { task, .. } | TaskChange::Insert { task, .. } => {
-            let fits = left > 0;
-            left = left.saturating_sub(1);
-            if !fits {
-                surplus.push(format!("- `{}`: {}", task.id, task.title));
+/// Applies as many new tasks as an iteration may add. The others become proposals.
+fn within_limit(changes: Vec<TaskChange>, limit: u32) -> (Vec<TaskChange>, Vec<Amended>) {
+    let (mut kept, mut amended, mut added) = (Vec::new(), Vec::new(), 0);
+    for change in changes {
+        let added_task = match &change {
+            TaskChange::Add { task, after } | TaskChange::Insert { task, after } => {
+                Some(addition(task, after.clone()))
             }
-            fits
+            TaskChange::SetStatus { .. }
+            | TaskChange::SetAttempts { .. }
+            | TaskChange::SetReview { .. }
+            | TaskChange::SetNotes { .. }
+            | TaskChange::Modify { .. }
+            | TaskChange::Remove { .. } => None,
+        };
+        match added_task {
+            Some(addition) if added >= limit => {
+                amended.push(Amended::proposed(&addition, &amended));
+            }
+            Some(addition) => {
+                added += 1;
+                amended.push(Amended::applied(&addition));
+                kept.push(change);
+            }
+            None => kept.push(change),
         }
-        TaskChange::SetStatus { .. }
-        | TaskChange::SetAttempts { .. }
-        | TaskChange::SetReview { .. }
-        | TaskChange::SetNotes { .. }
-        | TaskChange::Modify { .. }
-        | TaskChange::Remove { .. } => true,
-    });
-    let kept = kept.cloned().collect();
-    if !surplus.is_empty() {
-        feedback.push(Feedback::after(format!(
-            "An iteration may add {most} tasks to the list. These were left out:\n{}",
-            surplus.join("\n")
-        )));
     }
-    kept
+    (kept, amended)
+}
+
+/// Returns a task that an agent wrote into the list as the amendment that would have added it.
+fn addition(task: &Task, after: Option<TaskId>) -> Amendment {
+    let description =
+        if task.description.trim().is_empty() { &task.title } else { &task.description };
+    let fields = json!({
+        "id": task.id,
+        "title": task.title,
+        "description": description,
+        "acceptance_criteria": task.acceptance_criteria,
+        "depends_on": task.depends_on,
+        "skills": task.skills,
+    });
+    Amendment::Add { task: fields, after, reason: "added in the task file".to_owned() }
+}
+
+/// Returns what the next iteration reads about tasks that were added beyond the limit.
+pub(super) fn surplus(attempt: &Try<'_>, amended: &[Amended]) -> Option<Feedback> {
+    let proposed = amended.iter().filter(|it| it.proposed.is_some() || it.refusal.is_some());
+    let lines: Vec<String> = proposed.map(|it| format!("- {}", it.proposal)).collect();
+    if lines.is_empty() {
+        return None;
+    }
+    Some(Feedback::after(format!(
+        "The previous iteration added more than {} tasks to the list. These were taken out again and wait for the user; do not add them:\n{}",
+        attempt.work.amendments,
+        lines.join("\n")
+    )))
 }
 
 /// Adds a note to a task that has none: a task that passes says what was done.

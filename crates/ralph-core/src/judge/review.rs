@@ -95,12 +95,15 @@ fn decided(review: &Try<'_>, answer: &ReviewAnswer) -> Judgement {
         }
     };
     let mut told = hand_in::told(review);
-    changes.extend(hand_in::beside(review, &mut told));
+    let (beside, amended) = hand_in::beside(review);
+    told.extend(hand_in::surplus(review, &amended));
+    changes.extend(beside);
     if work.keeper == Keeper::Agent && status == ReviewStatus::Approved {
         changes = hand_in::noted(review, changes, "");
     }
     Judgement {
         changes,
+        amended,
         complaint,
         divergence,
         ..Judgement::new(Verdict::Reviewed { verdict: came_to, feedback }, Landing::Commit, told)

@@ -112,7 +112,8 @@ impl Try<'_> {
             Judgement::new(Verdict::NotHandedIn { reasons }, landing, vec![Feedback::after(told)]);
         let mut judgement = self.failed(verdict, handoff, named_cause("hand-in", &said));
         if !judgement.gives_up() {
-            judgement.changes = hand_in::beside(self, &mut judgement.feedback);
+            (judgement.changes, judgement.amended) = hand_in::beside(self);
+            judgement.feedback.extend(hand_in::surplus(self, &judgement.amended));
         }
         judgement
     }
@@ -156,6 +157,7 @@ impl Try<'_> {
             &self.board.list,
             &handoff.plan_amendments,
             self.task,
+            self.work.amendment_policy,
             self.work.amendments,
         );
         changes.extend(weighed.changes);
@@ -351,7 +353,7 @@ fn refused_amendments(log: &[amend::Amended]) -> Vec<Feedback> {
         return Vec::new();
     }
     vec![Feedback::after(format!(
-        "These changes to the task list were proposed and refused:\n{}",
+        "The previous iteration asked for these changes of the task list, and they were refused. Ignore this unless your own task needs them:\n{}",
         refused.join("\n")
     ))]
 }

@@ -249,7 +249,8 @@ fn a_notice_says_what_it_is_about_and_how_far_the_run_is() {
               "inProgress": 1,
               "done": 0,
               "failed": 0,
-              "skipped": 0
+              "skipped": 0,
+              "removed": 0
             },
             "usage": {
               "input": 0,

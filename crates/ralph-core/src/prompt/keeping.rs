@@ -3,6 +3,7 @@
 //!
 //! The words follow the table of what a role may change. Not here: enforcing it.
 
+use crate::amend::AmendmentPolicy;
 use crate::ids::Role;
 use crate::recipe::{CommitPolicy, Recipe};
 use crate::review::{AT_CAP, ReviewPolicy};
@@ -23,6 +24,8 @@ pub struct Keeping<'a> {
     pub review: ReviewPolicy,
     /// How many tasks an attempt may add.
     pub amendments: u32,
+    /// Which changes to the list are applied without asking the user.
+    pub amendment_policy: AmendmentPolicy,
     /// The words that say everything is done.
     pub completion: &'a str,
 }
@@ -97,6 +100,7 @@ impl<'a> Keeping<'a> {
             form: work.form,
             review: work.review,
             amendments: work.amendments,
+            amendment_policy: work.amendment_policy,
             completion: &recipe.completion_response,
         })
     }
@@ -163,10 +167,28 @@ impl<'a> Keeping<'a> {
             "",
             &[
                 commit,
-                "Other work that you find: propose it in `plan_amendments`.".to_owned(),
+                self.amendment_rule(),
                 "A blocker: say in `blocked` what you need of a person, and why.".to_owned(),
             ],
         )
+    }
+
+    fn amendment_rule(&self) -> String {
+        let add = match self.amendments {
+            0 => "describe it in `recommendations`".to_owned(),
+            limit => format!(
+                "add at most {limit} new tasks in `plan_amendments` (action `add`), each with `id`, `title`, `description` and `acceptance_criteria`"
+            ),
+        };
+        let change = match self.amendment_policy {
+            AmendmentPolicy::Add => {
+                "You cannot change or remove tasks: `modify` and `remove` only propose it to the user."
+            }
+            AmendmentPolicy::Apply => {
+                "`modify` and `remove` change tasks that are not done, and count as well."
+            }
+        };
+        format!("Other work that you find: {add}. {change}")
     }
 
     fn implemented(&self, task: &Task) -> Attempted {

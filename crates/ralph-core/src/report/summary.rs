@@ -82,6 +82,8 @@ pub struct Summary {
     pub amendments: Latest<AmendmentNote>,
     /// How many of them were refused.
     pub amendments_refused: u32,
+    /// How many of them were kept as proposals for the user.
+    pub amendments_proposed: u32,
     /// How far the plan was when it was last seen, where an agent keeps one.
     pub plan: Option<Counts>,
     /// What was found of edits by hand.
@@ -302,8 +304,10 @@ pub struct AmendmentNote {
     pub proposal: String,
     /// Why.
     pub reason: String,
-    /// Why it was refused; none if it was made.
+    /// Why it was refused; none if it was applied or proposed.
     pub refusal: Option<String>,
+    /// The id of the proposal that it was kept as; none if it was applied or refused.
+    pub proposed: Option<String>,
 }
 
 /// A commit.
@@ -358,7 +362,7 @@ impl Report {
             resumed: self.resumed,
             outcome: state.outcome.clone(),
             ending: state.outcome.as_ref().map(ToString::to_string),
-            progress: board.map(|board| board.list.progress()),
+            progress: board.map(|board| board.progress()),
             questions: board.map(questions).unwrap_or_default(),
             failed: board.map(|board| failed(board, &tasks)).unwrap_or_default(),
             waiting: match &state.outcome {
@@ -387,6 +391,7 @@ impl Report {
             leftovers: state.totals.leftovers,
             amendments: self.amendments.clone(),
             amendments_refused: self.amendments_refused,
+            amendments_proposed: self.amendments_proposed,
             plan: self.plan,
             edits: self.edits.clone(),
             agent_commits: state.totals.commits.saturating_sub(self.commits.count),

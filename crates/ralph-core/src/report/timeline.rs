@@ -254,8 +254,9 @@ impl Span {
 /// plan.
 pub(super) fn left(state: &RunState, open_items: Option<u32>) -> Option<u32> {
     let tasks = state.board.as_ref().map(|board| {
-        let progress = board.list.progress();
-        let left = progress.total.saturating_sub(progress.done + progress.skipped);
+        let progress = board.progress();
+        let closed = progress.done + progress.skipped + progress.removed;
+        let left = progress.total.saturating_sub(closed);
         u32::try_from(left).unwrap_or(u32::MAX)
     });
     tasks.or(open_items)

@@ -13,7 +13,7 @@ use crate::event::{
 use crate::gate::{Check, Gate, GateResult};
 use crate::handoff::FileTouched;
 use crate::ids::{IterationNumber, Role, TaskId};
-use crate::judge::{Feedback, Judgement};
+use crate::judge::{Feedback, Judgement, Verdict};
 use crate::plan::PlanLook;
 use crate::units::{Millis, Timestamp};
 
@@ -176,6 +176,23 @@ impl Iteration {
     /// Returns whether ralph wrote the list after the agent that keeps it.
     pub(crate) fn is_list_ours(&self) -> bool {
         self.claim.as_ref().is_some_and(|claim| claim.file == ClaimFile::Written)
+    }
+
+    /// Returns whether the agent's work on a task is in the tree without being accepted. What
+    /// ralph commits then is the task list, and the next attempt is measured from where this one
+    /// began.
+    pub(super) fn is_work_open(&self) -> bool {
+        let is_attempt = match self.role {
+            Role::Implement | Role::Fix => true,
+            Role::Prompt
+            | Role::Plan
+            | Role::Build
+            | Role::Review
+            | Role::Compact
+            | Role::Message => false,
+        };
+        let verdict = self.judgement.as_ref().map(|judgement| &judgement.verdict);
+        is_attempt && matches!(verdict, Some(Verdict::NotHandedIn { .. }))
     }
 
     /// Returns whether the work is committed.

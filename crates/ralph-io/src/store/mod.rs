@@ -17,6 +17,7 @@ pub mod lock;
 mod memory;
 pub mod plan;
 pub mod prompts;
+pub mod proposals;
 pub mod raw;
 pub mod run_id;
 pub mod runs;

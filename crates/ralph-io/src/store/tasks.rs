@@ -22,6 +22,7 @@ use rustix::fs::OFlags;
 use super::atomic;
 use super::files::{RunStore, open_for_adding};
 use super::layout::{Layout, RunDir};
+use super::proposals;
 use crate::bounded;
 use crate::formats::TaskFile;
 
@@ -191,10 +192,7 @@ impl RunStore {
         let path = self.place(&["logs"], "amendments.log")?;
         let mut lines = String::new();
         for amended in log {
-            let fate = match &amended.refusal {
-                None => "applied".to_owned(),
-                Some(refusal) => format!("refused: {refusal}"),
-            };
+            let fate = amended.fate();
             let (at, proposal, reason) = (at.utc(), &amended.proposal, &amended.reason);
             let line = format!("{at} iteration {iteration}: {proposal} ({reason}): {fate}");
             // One amendment, one line, whatever an agent puts into its words.
@@ -207,7 +205,11 @@ impl RunStore {
             });
         written.map_err(|error| StoreError {
             message: format!("cannot write `{}`: {error}", path.display()),
-        })
+        })?;
+        match &self.tasks {
+            Some(tasks) => proposals::add(self.layout.state(), tasks.path(), iteration, log),
+            None => Ok(()),
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use ralph_core::amend::AmendmentPolicy;
 use ralph_core::budget::Budget;
 use ralph_core::failure::{Patience, RateLimitPolicy, Retries};
 use ralph_core::gate::{Check, EmptyRun, Gate, GateKind, Reuse};
@@ -163,6 +164,7 @@ fn task_work(plan: &Plan) -> TaskWork {
         retry: if plan.retry { Retry::All } else { Retry::Nothing },
         attempts: plan.attempts,
         amendments: plan.amendments,
+        amendment_policy: AmendmentPolicy::Add,
         review: match plan.review {
             Some(cap) => ReviewPolicy::Fresh { cap },
             None => ReviewPolicy::Skip,

@@ -94,12 +94,11 @@ pub(super) fn sentence(summary: &Summary, standing: Standing) -> String {
 }
 
 fn how_far(progress: Progress) -> String {
-    let Progress { total, done, failed, .. } = progress;
-    match failed {
-        0 if done == total => format!("all {total} task{} done", plural(total)),
-        0 => format!("{done} of {total} task{} done", plural(total)),
-        failed => format!("{done} of {total} task{} done, {failed} failed", plural(total)),
+    let Progress { total, done, .. } = progress;
+    if done == total {
+        return format!("all {total} task{} done", plural(total));
     }
+    format!("{done} of {total} task{} done{}", plural(total), progress.shortfall())
 }
 
 fn doing(current: &OpenIteration) -> String {

@@ -358,7 +358,8 @@ pub(super) fn history(summary: &Summary) -> String {
 
 /// Returns what else there is to know.
 pub(super) fn notes(summary: &Summary) -> String {
-    let made = summary.amendments.count - summary.amendments_refused;
+    let (refused, proposed) = (summary.amendments_refused, summary.amendments_proposed);
+    let made = summary.amendments.count.saturating_sub(refused + proposed);
     let facts = [
         ("Calls repeated after a failure", summary.retries, String::new()),
         (
@@ -368,7 +369,8 @@ pub(super) fn notes(summary: &Summary) -> String {
         ),
         ("Processes left behind and ended", summary.leftovers, String::new()),
         ("Amendments made", made, String::new()),
-        ("Amendments refused", summary.amendments_refused, String::new()),
+        ("Amendments refused", refused, String::new()),
+        ("Amendments proposed, for you to decide", proposed, String::new()),
     ];
     let facts: Vec<String> = facts
         .into_iter()
@@ -395,10 +397,14 @@ pub(super) fn notes(summary: &Summary) -> String {
         latest: summary.warnings.latest.iter().filter(|text| !is_refusal(text)).collect(),
     };
     listed(&mut body, "Warnings", &others, |text| line(text));
-    listed(&mut body, "Amendments", &summary.amendments, |amendment| match &amendment.refusal {
-        None => format!("{} <span>{}</span>", line(&amendment.proposal), line(&amendment.reason)),
-        Some(refusal) => {
-            format!("refused: {} <span>{}</span>", line(&amendment.proposal), line(refusal))
+    listed(&mut body, "Amendments", &summary.amendments, |amendment| {
+        let (proposal, reason) = (line(&amendment.proposal), line(&amendment.reason));
+        match (&amendment.refusal, &amendment.proposed) {
+            (None, None) => format!("{proposal} <span>{reason}</span>"),
+            (None, Some(id)) => {
+                format!("proposed as {}: {proposal} <span>{reason}</span>", line(id))
+            }
+            (Some(refusal), _) => format!("refused: {proposal} <span>{}</span>", line(refusal)),
         }
     });
     listed(&mut body, "Edits of the list", &summary.edits, |edit| line(edit));

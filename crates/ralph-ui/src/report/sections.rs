@@ -177,7 +177,8 @@ pub(super) fn gates(page: &mut String, summary: &Summary) {
 /// Adds what is only worth a line where there was something.
 pub(super) fn events(page: &mut String, summary: &Summary) {
     let waits = &summary.waits;
-    let made = summary.amendments.count - summary.amendments_refused;
+    let (refused, proposed) = (summary.amendments_refused, summary.amendments_proposed);
+    let made = summary.amendments.count.saturating_sub(refused + proposed);
     let limits = match waits.usage_limits {
         0 => String::new(),
         count => format!("{count} ({})", waits.waited),
@@ -188,7 +189,8 @@ pub(super) fn events(page: &mut String, summary: &Summary) {
         ("Waits for usage limits", limits),
         ("Processes left behind and ended", number(summary.leftovers)),
         ("Amendments made", number(made)),
-        ("Amendments refused", number(summary.amendments_refused)),
+        ("Amendments refused", number(refused)),
+        ("Amendments proposed, for you to decide", number(proposed)),
     ]
     .into_iter()
     .filter(|(_, value)| !value.is_empty())
@@ -199,11 +201,15 @@ pub(super) fn events(page: &mut String, summary: &Summary) {
     }
     listed(page, "Amendments", &summary.amendments, |amendment| {
         let (proposal, reason) = (plain(&amendment.proposal), plain(&amendment.reason));
-        match &amendment.refusal {
-            None => format!("{proposal} ({reason})"),
-            Some(refusal) => format!("refused: {proposal} ({})", plain(refusal)),
+        match (&amendment.refusal, &amendment.proposed) {
+            (None, None) => format!("{proposal} ({reason})"),
+            (None, Some(id)) => format!("proposed as {}: {proposal} ({reason})", plain(id)),
+            (Some(refusal), _) => format!("refused: {proposal} ({})", plain(refusal)),
         }
     });
+    if proposed > 0 {
+        page.push_str("\n`ralph tasks proposals` shows the ones that are not decided yet.\n");
+    }
 }
 
 pub(super) fn commits(page: &mut String, summary: &Summary) {

@@ -176,10 +176,9 @@ impl Pen<'_> {
         match self.screen.facts.work.kind {
             WorkKind::Iterations => "Iterations".to_owned(),
             WorkKind::Plan(counts) => format!("Plan {}/{}", counts.done, counts.total()),
-            WorkKind::Tasks(progress) => match progress.failed {
-                0 => format!("Tasks {}/{}", progress.done, progress.total),
-                failed => format!("Tasks {}/{}, {failed} failed", progress.done, progress.total),
-            },
+            WorkKind::Tasks(progress) => {
+                format!("Tasks {}/{}{}", progress.done, progress.total, progress.shortfall())
+            }
         }
     }
 

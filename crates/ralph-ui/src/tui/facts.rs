@@ -352,7 +352,7 @@ impl Facts {
         }
         self.work.current =
             self.task.as_ref().and_then(|id| tasks.iter().position(|task| task.id == *id));
-        self.work.kind = WorkKind::Tasks(board.list.progress());
+        self.work.kind = WorkKind::Tasks(board.progress());
     }
 
     /// Adds a row for an iteration, where there is no task list.

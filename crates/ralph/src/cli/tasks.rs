@@ -44,6 +44,27 @@ pub(crate) enum TasksCommand {
     SetStatus(TasksStatusArgs),
     /// Tell everything that is wrong with the file.
     Validate(TasksValidateArgs),
+    /// Show the changes of the list that agents propose, or decide on one.
+    Proposals {
+        /// What to do; list the open ones where nothing is given.
+        #[command(subcommand)]
+        command: Option<ProposalsCommand>,
+    },
+}
+
+/// What `tasks proposals` can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProposalsCommand {
+    /// Make the change; what the file held is kept beside it as .bak.
+    Accept {
+        /// The id of the proposal.
+        id: String,
+    },
+    /// Do not make the change, and do not ask again.
+    Reject {
+        /// The id of the proposal.
+        id: String,
+    },
 }
 
 /// Options of `tasks validate`.

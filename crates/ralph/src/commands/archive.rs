@@ -14,7 +14,7 @@ use ralph_core::ports::CommitResult;
 use ralph_core::task::TaskList;
 use ralph_io::formats::TaskFile;
 use ralph_io::git::{Git, Repository};
-use ralph_io::store::atomic;
+use ralph_io::store::{atomic, proposals};
 use ralph_ui::report::archive::{self, Archived};
 
 use crate::cli::{ArchiveArgs, CommonArgs};
@@ -67,6 +67,11 @@ pub(crate) fn main(common: &CommonArgs, args: &ArchiveArgs) -> Result<ExitStatus
     });
     make(&archives, &name, &stock, &summary)?;
     stock.renew(&documents, &day)?;
+    // They are about tasks that are archived now.
+    let tasks = documents.place(&documents.tasks);
+    if let Err(error) = proposals::forget(desk.layout.state(), &tasks) {
+        screen::warn(&error.to_string());
+    }
     let kept = commit(&desk, &loaded, &documents, &stock, &name)?;
     if !common.quiet {
         screen::print_data(&account(&stock, &name, &kept));
@@ -253,7 +258,8 @@ fn commit(
     let mut paths: Vec<PathBuf> = vec![documents.place(&archive)];
     paths.extend(stock.files.iter().map(|(name, _)| documents.place(name)));
     let progress = stock.list().map(TaskList::progress);
-    let far = progress.map(|it| format!(" — {} of {} tasks done", it.done, it.total));
+    let far =
+        progress.map(|it| format!(" — {} of {} tasks done{}", it.done, it.total, it.shortfall()));
     let message = format!("{}: archive {name}{}", settings.commit_prefix, far.unwrap_or_default());
     let mut git = Git::new(repository.clone(), scratch.path());
     match git.commit_only(&paths, &message) {
@@ -272,7 +278,7 @@ fn account(stock: &Stock, name: &str, kept: &Kept) -> String {
         text.push_str(&format!("The list is archived as it is: {mistakes}\n"));
     }
     let far = stock.list().map(TaskList::progress);
-    let far = far.map(|it| format!(", {} of {} tasks done", it.done, it.total));
+    let far = far.map(|it| format!(", {} of {} tasks done{}", it.done, it.total, it.shortfall()));
     text.push_str(&format!("Archived in {ARCHIVES}/{name}{}.\n", far.unwrap_or_default()));
     text.push_str(&match kept {
         Kept::Committed(commit) => format!("Committed as {}.\n", &commit[..commit.len().min(7)]),

@@ -22,6 +22,7 @@ use ralph_ui::time::WallClock;
 use serde_json::{Value, json};
 
 use super::control::Followed;
+use super::tasks::proposals::{count_open, remind};
 use crate::cli::{CommonArgs, StatusArgs};
 use crate::complaint::Complaint;
 use crate::project::Project;
@@ -72,6 +73,7 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
             let (plan, commits) = beside.map_or_else(Default::default, |it| it.to_json());
             facts["plan"] = plan;
             facts["lastCommits"] = commits;
+            facts["proposals"] = json!(count_open(&project, &loaded, &layout));
             if args.watch { format!("{facts}\n") } else { format!("{facts:#}\n") }
         } else {
             let mut text = match &seen {
@@ -79,6 +81,10 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
                 None => "No run yet in this directory.\n".to_owned(),
             };
             text.push_str(&beside.map_or_else(String::new, |it| it.describe(&screen.style)));
+            let reminder = remind(count_open(&project, &loaded, &layout));
+            if !reminder.is_empty() {
+                text.push_str(&format!("\n{reminder}"));
+            }
             text
         };
         if !args.watch {

@@ -2,6 +2,8 @@
 //!
 //! Not here: working on the tasks, and how a list is drawn.
 
+pub(crate) mod proposals;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -12,7 +14,8 @@ use ralph_core::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use ralph_core::task::{ChangeError, Next, Retrying, Task, TaskChange, TaskList, TaskStatus};
 use ralph_core::text;
 use ralph_io::formats::{Dialect, FileProblem, TaskFile, WriteError};
-use ralph_io::store::prompts;
+use ralph_io::process::Watch;
+use ralph_io::store::{self, prompts};
 use serde_json::{Value, json};
 
 use crate::cli::{
@@ -22,7 +25,7 @@ use crate::complaint::Complaint;
 use crate::dead_run;
 use crate::project::Project;
 use crate::screen::{self, Screen};
-use crate::settings::Settings;
+use crate::settings::{Loaded, Settings};
 use crate::task_file;
 
 /// Does what the command line says with the task file.
@@ -33,10 +36,18 @@ pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, 
     let plan = args.plan.as_deref();
     let desk = Desk { common, json: args.json, project: &project, settings };
     let changes = match &args.command {
-        Some(TasksCommand::Add(_) | TasksCommand::SetStatus(_)) => true,
-        Some(TasksCommand::Validate(_) | TasksCommand::List | TasksCommand::Show { .. }) | None => {
-            false
-        }
+        Some(
+            TasksCommand::Add(_)
+            | TasksCommand::SetStatus(_)
+            | TasksCommand::Proposals { command: Some(_) },
+        ) => true,
+        Some(
+            TasksCommand::Validate(_)
+            | TasksCommand::List
+            | TasksCommand::Show { .. }
+            | TasksCommand::Proposals { command: None },
+        )
+        | None => false,
     };
     if changes {
         for warning in dead_run::put_right(&project, &loaded)? {
@@ -45,8 +56,14 @@ pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, 
     }
     match args.command.as_ref().unwrap_or(&TasksCommand::List) {
         TasksCommand::Validate(args) => return desk.validate(plan, args),
-        TasksCommand::List => desk.list(&desk.open(plan)?),
+        TasksCommand::List => {
+            let file = desk.open(plan)?;
+            desk.list(&file, desk.open_proposals(&loaded, &file));
+        }
         TasksCommand::Show { id } => desk.show(&desk.open(plan)?, id)?,
+        TasksCommand::Proposals { command } => {
+            proposals::main(&desk, &loaded, desk.open(plan)?, command.as_ref())?;
+        }
         TasksCommand::Add(add) => desk.add(desk.open(plan)?, add)?,
         TasksCommand::SetStatus(status) => desk.set_status(desk.open(plan)?, status)?,
     }
@@ -66,7 +83,15 @@ impl Desk<'_> {
         task_file::open(self.project, self.settings, plan)
     }
 
-    fn list(&self, file: &TaskFile) {
+    /// Returns how many proposals about a task file wait for the user; none where nothing is
+    /// stored that can be read.
+    fn open_proposals(&self, loaded: &Loaded, file: &TaskFile) -> usize {
+        let repository = self.project.repository(&Watch::detached()).ok().flatten();
+        let layout = self.project.layout_in(loaded, repository.as_ref());
+        layout.map_or(0, |layout| store::proposals::count_open(layout.state(), file.path()))
+    }
+
+    fn list(&self, file: &TaskFile, proposals: usize) {
         let list = file.list();
         let next = list.next(self.review(), self.retrying());
         if self.json {
@@ -81,13 +106,16 @@ impl Desk<'_> {
                 "validationStrategy": list.validation_strategy,
                 "verifyCommands": list.verify_commands,
                 "progress": progress(list),
+                "proposals": proposals,
                 "next": next.work().map(|(role, task)| json!({"role": role, "task": task.id})),
                 "blocked": blocked(&next),
                 "tasks": list.tasks.iter().map(|task| facts(task, &done)).collect::<Vec<_>>(),
             }));
         }
         let screen = Screen::for_stdout(self.common, &self.settings.ui);
-        screen::print_data(&ralph_ui::tasks::list(list, &next, &screen.style));
+        let mut text = ralph_ui::tasks::list(list, &next, &screen.style);
+        text.push_str(&proposals::remind(proposals));
+        screen::print_data(&text);
     }
 
     fn show(&self, file: &TaskFile, id: &str) -> Result<(), Complaint> {

@@ -36,7 +36,10 @@ fn check(sealed: &Sealed, expect: &Expect) {
 fn a_plan_is_shown_before_the_first_run() {
     let sealed = repository();
     assert_eq!(status(&sealed), "No run yet in this directory.\n");
-    assert_eq!(facts(&sealed), json!({ "run": null, "plan": null, "lastCommits": null }));
+    assert_eq!(
+        facts(&sealed),
+        json!({ "run": null, "plan": null, "lastCommits": null, "proposals": 0 })
+    );
     sealed.write(PLAN, ITEMS);
     sealed.git(&["add", "-A"]);
     sealed.git(&["commit", "-qm", "Plan \u{1b}[31mthe\u{1b}[0m parser\n\nIn short."]);

@@ -139,6 +139,7 @@ fn facts_come_as_json() {
             "failed": 0,
             "skipped": 0
           },
+          "proposals": 0,
           "next": {
             "role": "review",
             "task": "US-001"

@@ -33,6 +33,7 @@ fn ralph() -> Keeping<'static> {
         form: ListForm::Plan,
         review: ReviewPolicy::Fresh { cap: 3 },
         amendments: 3,
+        amendment_policy: crate::amend::AmendmentPolicy::Add,
         completion: "COMPLETE",
     }
 }
@@ -107,7 +108,7 @@ fn a_first_attempt_is_told_the_task() {
 
         ## Task list and commits
         - Do not commit, and do not edit the task list: that is done for you after the checks, from your handoff.
-        - Other work that you find: propose it in `plan_amendments`.
+        - Other work that you find: add at most 3 new tasks in `plan_amendments` (`action` "add"), each with `id`, `title`, `description` and `acceptance_criteria`. You cannot change or remove tasks: `modify` and `remove` only propose it to the user.
         - A blocker: say in `blocked` what you need of a person, and why.
 
         ## Your answer
@@ -177,7 +178,7 @@ fn a_fix_is_told_what_the_review_found() {
 
         ## Task list and commits
         - Do not commit, and do not edit the task list: that is done for you after the checks, from your handoff.
-        - Other work that you find: propose it in `plan_amendments`.
+        - Other work that you find: add at most 3 new tasks in `plan_amendments` (`action` "add"), each with `id`, `title`, `description` and `acceptance_criteria`. You cannot change or remove tasks: `modify` and `remove` only propose it to the user.
         - A blocker: say in `blocked` what you need of a person, and why.
 
         ## Your answer

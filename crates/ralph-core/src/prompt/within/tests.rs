@@ -25,6 +25,7 @@ fn keeping() -> Keeping<'static> {
         form: ListForm::Plan,
         review: ReviewPolicy::Skip,
         amendments: 3,
+        amendment_policy: crate::amend::AmendmentPolicy::Add,
         completion: "COMPLETE",
     }
 }

@@ -76,14 +76,33 @@ pub(crate) struct Tasks {
     /// How many attempts a task gets.
     #[schemars(range(min = 1))]
     pub(crate) max_attempts: u32,
-    /// How many changes to the list one iteration may ask for.
+    /// How many changes to the list one iteration may make; others become proposals.
     pub(crate) max_amendments: u32,
+    /// Which changes that agents ask for are applied without asking you.
+    pub(crate) amendments: Amendments,
 }
 
 impl Default for Tasks {
     fn default() -> Self {
-        Self { file: None, keeper: Keeper::default(), max_attempts: 5, max_amendments: 3 }
+        Self {
+            file: None,
+            keeper: Keeper::default(),
+            max_attempts: 5,
+            max_amendments: 3,
+            amendments: Amendments::default(),
+        }
     }
+}
+
+/// Which changes of the task list that agents ask for are applied without asking the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Amendments {
+    /// New tasks; changes and removals wait for `ralph tasks proposals accept`.
+    #[default]
+    Add,
+    /// All of them.
+    Apply,
 }
 
 /// Who writes the task file.

@@ -140,31 +140,35 @@ fn an_agent_cannot_ease_the_criteria_of_its_task() {
     assert_eq!(list(&sealed)["tasks"][0]["acceptance_criteria"], json!(["a is there"]));
 }
 
+/// An agent that asks for changes of the list with its work on `a`, and then works on.
+fn amending(amendments: &Value) -> Value {
+    json!([
+        { "when": { "task": "a" }, "do": [
+            { "touch": "a.txt" },
+            { "handoff": {
+                "task_completed": { "summary": "Did a.", "fully_complete": true },
+                "plan_amendments": amendments
+            } }
+        ] },
+        writes("$RALPH_TASK.txt")
+    ])
+}
+
 #[test]
-fn amendments_change_the_list_and_are_logged() {
+fn amendments_change_the_list_if_the_settings_say_so() {
     let amends = json!([
         { "action": "add", "after": "a", "reason": "needed",
           "task": { "id": "n", "title": "The n", "description": "Make n.", "status": "done" } },
         { "action": "modify", "task_id": "b", "reason": "clearer",
           "changes": { "title": "A better b" } },
         { "action": "remove", "task_id": "a", "reason": "cheating" },
-        { "action": "modify", "task_id": "c", "reason": "clearer",
-          "changes": { "description": "Make c well." } },
+        { "action": "remove", "task_id": "d", "reason": "not needed" },
         { "action": "remove", "task_id": "c", "reason": "one too many" }
     ]);
-    let calls = json!([
-        { "when": { "task": "a" }, "do": [
-            { "touch": "a.txt" },
-            { "handoff": {
-                "task_completed": { "summary": "Did a.", "fully_complete": true },
-                "plan_amendments": amends
-            } }
-        ] },
-        writes("$RALPH_TASK.txt")
-    ]);
-    let tasks = [task("a", &[]), task("b", &[]), task("c", &[])];
-    let sealed = project(&tasks, &calls, &settings(json!({})));
-    build(&sealed, &[]).expect_code(0);
+    let tasks = [task("a", &[]), task("b", &[]), task("c", &[]), task("d", &[])];
+    let with = settings(json!({ "tasks": { "amendments": "apply" } }));
+    let sealed = project(&tasks, &amending(&amends), &with);
+    let ran = build(&sealed, &[]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done"), ("n", "done"), ("b", "done"), ("c", "done")]);
     assert_eq!(
         made(&sealed),
@@ -176,12 +180,94 @@ fn amendments_change_the_list_and_are_logged() {
         ]
     );
     let log = sealed.read(".ralph/logs/amendments.log");
-    for said in ["add n after a", "needed", "modify b: title", "remove a", "remove c"] {
-        assert!(log.contains(said), "{said}: {log}");
+    for line in ["add n after a", "needed", "modify b: title", "remove a", "remove c"] {
+        assert!(log.contains(line), "{line}: {log}");
     }
+    assert!(ran.stderr.contains("tasks: 4 of 5 done, 1 removed"), "{}", ran.stderr);
+    let status = sealed.ralph(&["status"]).stdout;
+    assert!(status.contains("4 of 5 done, 1 removed"), "{status}");
     assert!(sealed.prompts()[1].contains("- remove a: the task that is being worked on"));
     assert!(sealed.read(".ralph/plan.json.bak").contains("\"tasks\""));
     assert_clean(&sealed);
+}
+
+#[test]
+fn agents_add_tasks_and_propose_everything_else() {
+    let new = |id: &str| {
+        json!({ "action": "add", "reason": "found", "task": {
+            "id": id, "title": format!("The {id}"), "description": format!("Make {id}."),
+            "acceptance_criteria": [format!("{id} is there")] } })
+    };
+    let amends = json!([
+        { "action": "modify", "task_id": "b", "reason": "the other criteria are obvious",
+          "changes": { "acceptance_criteria": ["nothing"] } },
+        { "action": "remove", "task_id": "c", "reason": "not needed" },
+        { "action": "reorder", "task_id": "d", "reason": "later" },
+        new("n"), new("o")
+    ]);
+    let tasks = [task("a", &[]), task("b", &[]), task("c", &[]), task("d", &[])];
+    let with = settings(json!({ "tasks": { "maxAmendments": 1 } }));
+    let sealed = project(&tasks, &amending(&amends), &with);
+    let ran = build(&sealed, &[]).expect_code(0);
+    let done = ["a", "b", "c", "d", "n"].map(|id| (id, "done"));
+    assert_statuses(&sealed, &done);
+    assert_eq!(list(&sealed)["tasks"][1]["acceptance_criteria"], json!(["b is there"]));
+    assert!(ran.stderr.contains("tasks: 5 of 5 done"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("agents want 3 changes of the list"), "{}", ran.stderr);
+    let prompt = &sealed.prompts()[0];
+    assert!(prompt.contains("add at most 1 new tasks in `plan_amendments`"), "{prompt}");
+    assert!(prompt.contains("You cannot change or remove tasks"), "{prompt}");
+    let log = sealed.read(".ralph/logs/amendments.log");
+    for line in ["modify b: acceptance_criteria", "remove c", "reorder", "add n", "add o"] {
+        assert!(log.contains(line), "{line}: {log}");
+    }
+    assert!(log.contains("refused: not understood"), "{log}");
+    let report = sealed.ralph(&["report"]).stdout;
+    assert!(report.contains("Amendments proposed, for you to decide: 3"), "{report}");
+    for command in [&["status"][..], &["tasks"][..]] {
+        let shown = sealed.ralph(command).stdout;
+        assert!(shown.contains("3 proposals of agents wait for you"), "{shown}");
+    }
+}
+
+#[test]
+fn a_proposal_is_accepted_or_rejected_by_the_user() {
+    let amends = json!([
+        { "action": "modify", "task_id": "b", "reason": "clearer",
+          "changes": { "acceptance_criteria": ["b is there", "b is good"] } },
+        { "action": "remove", "task_id": "c", "reason": "not needed" }
+    ]);
+    let tasks = [task("a", &[]), task("b", &[]), task("c", &[])];
+    let sealed = project(&tasks, &amending(&amends), &settings(json!({})));
+    build(&sealed, &["-m", "1"]).expect_code(1);
+    let shown = sealed.ralph(&["tasks", "proposals"]).expect_code(0).stdout;
+    for line in ["acceptance_criteria: b is there → b is there; b is good", "remove c", "clearer"]
+    {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    let facts: Value =
+        serde_json::from_str(&sealed.ralph(&["tasks", "proposals", "--json"]).stdout)
+            .expect("JSON");
+    let id = |at: usize| facts["proposals"][at]["id"].as_str().expect("an id").to_owned();
+    sealed.ralph(&["tasks", "proposals", "accept", "P-0"]).expect_code(2);
+    sealed.ralph(&["tasks", "proposals", "accept", &id(0)]).expect_code(0);
+    sealed.ralph(&["tasks", "proposals", "reject", &id(1)]).expect_code(0);
+    let none = sealed.ralph(&["tasks", "proposals"]).expect_code(0).stdout;
+    assert_eq!(none, "No proposal waits for you.\n");
+    sealed.ralph(&["resume", "-m", "9"]).expect_code(0);
+    assert!(sealed.prompts()[1].contains("b is good"), "{}", sealed.prompts()[1]);
+    assert_statuses(&sealed, &[("a", "done"), ("b", "done"), ("c", "done")]);
+}
+
+#[test]
+fn a_proposal_is_not_decided_while_a_run_is_active() {
+    let ralph = env!("CARGO_BIN_EXE_ralph");
+    let accept = format!("! {ralph} tasks proposals accept P-1 2> decided.txt");
+    let calls = json!([{ "do": [{ "run": { "command": accept } }, handoff("Wrote it.")] }]);
+    let sealed = project(&[task("a", &[])], &calls, &settings(json!({})));
+    build(&sealed, &[]).expect_code(0);
+    let refused = sealed.read("decided.txt");
+    assert!(refused.contains("Another run is active"), "{refused}");
 }
 
 #[test]
