@@ -292,7 +292,13 @@ impl<'a> Engine<'a> {
             Step::Rest => self.rest()?,
             Step::EndIteration(iteration) => {
                 self.publish_memory(iteration)?;
+                let has_handoff = self.current(|current| {
+                    current.judgement.as_ref().is_some_and(|it| it.handoff.is_some())
+                });
                 self.record(Event::IterationEnded { iteration })?;
+                if has_handoff == Some(true) {
+                    self.publish_outcome(iteration)?;
+                }
                 self.publish(ViewKind::State)?;
                 self.publish_attempts(moment)?;
             }

@@ -48,6 +48,72 @@ pub struct Handoff {
     /// Whether ralph derived this account because the agent gave none.
     #[serde(default)]
     pub derived: bool,
+    /// What became of the work, as ralph knows it; none until the iteration has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<WorkOutcome>,
+}
+
+/// What became of the work that a handoff describes. The author cannot know it, and often says
+/// otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum WorkOutcome {
+    /// It passed the checks and is in the tree.
+    Passed {
+        /// Whether ralph committed it.
+        is_committed: bool,
+    },
+    /// It failed. Its changes are still in the work tree.
+    Failed {
+        /// The gate, or what else it failed at.
+        at: String,
+    },
+    /// It failed, and the tree went back to the checkpoint.
+    RolledBack {
+        /// The gate, or what else it failed at.
+        at: String,
+        /// The ref that keeps the changes; none if there were none.
+        kept: Option<String>,
+    },
+    /// The task was given up.
+    Abandoned {
+        /// The gate, or what else it failed at last.
+        at: String,
+        /// The branch that the changes were moved to, where there is a repository.
+        branch: Option<String>,
+    },
+}
+
+impl WorkOutcome {
+    /// Returns whether the work counts: it passed, and later work builds on it.
+    pub fn is_accepted(&self) -> bool {
+        match self {
+            Self::Passed { .. } => true,
+            Self::Failed { .. } | Self::RolledBack { .. } | Self::Abandoned { .. } => false,
+        }
+    }
+
+    /// Returns the outcome as a fragment of a sentence.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Passed { is_committed: true } => "Passed the checks, committed".to_owned(),
+            Self::Passed { is_committed: false } => "Passed the checks".to_owned(),
+            Self::Failed { at } => format!("Failed at {at}"),
+            Self::RolledBack { at, .. } => format!("Failed at {at}, rolled back"),
+            Self::Abandoned { at, branch: None } => format!("Abandoned, failed at {at}"),
+            Self::Abandoned { at, branch: Some(branch) } => {
+                format!("Abandoned, failed at {at}, moved to {branch}")
+            }
+        }
+    }
+}
+
+impl Handoff {
+    /// Returns whether later work builds on what it describes. Where ralph does not know, it
+    /// counts.
+    pub fn is_accepted(&self) -> bool {
+        self.outcome.as_ref().is_none_or(WorkOutcome::is_accepted)
+    }
 }
 
 /// What an iteration did for its task.

@@ -41,6 +41,9 @@ pub use iteration::{Iteration, Observed};
 /// How many accounts of iterations are at hand for the next prompt.
 const HANDOFFS: usize = 4;
 
+/// How many accounts of failed attempts are at hand for the next attempt at the same task.
+const FAILED_HANDOFFS: usize = 2;
+
 /// The state of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunState {

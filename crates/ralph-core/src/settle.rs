@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::attempt::{Attempt, FailedOutput, verbatim};
 use crate::board::FileState;
 use crate::event::Landed;
-use crate::handoff::Blocked;
+use crate::handoff::{Blocked, WorkOutcome};
 use crate::ids::TaskId;
 use crate::judge::{Judgement, Verdict};
 use crate::recipe::TaskWork;
@@ -79,6 +79,35 @@ pub struct Settled {
     pub attempt: Option<FailedAttempt>,
     /// Whether the file says so already.
     pub written: FileState,
+}
+
+impl Settled {
+    /// Returns what became of the work of an iteration that has landed.
+    pub(crate) fn outcome(&self, current: &Iteration) -> WorkOutcome {
+        let Some(failed) = &self.attempt else {
+            let is_committed = current.landed.iter().any(|it| it.commit().is_some());
+            return WorkOutcome::Passed { is_committed };
+        };
+        let at = failed.attempt.gate.clone();
+        let kept = current.landed.iter().find_map(|landed| match landed {
+            Landed::RolledBack { kept } => Some(kept.clone()),
+            Landed::Surveyed { .. }
+            | Landed::Heard { .. }
+            | Landed::Committed { .. }
+            | Landed::NothingToCommit
+            | Landed::CommitRefused { .. }
+            | Landed::ScmRan { .. }
+            | Landed::ListWritten
+            | Landed::Shelved { .. } => None,
+        });
+        match (&failed.gives_up, kept) {
+            (Some(_), _) => {
+                WorkOutcome::Abandoned { at, branch: shelved(current).map(str::to_owned) }
+            }
+            (None, Some(kept)) => WorkOutcome::RolledBack { at, kept },
+            (None, None) => WorkOutcome::Failed { at },
+        }
+    }
 }
 
 /// Returns what an iteration comes to, as far as it has landed.

@@ -7,6 +7,7 @@ use crate::choose;
 use crate::claim::Claim;
 use crate::edits::{self, Merged, Open};
 use crate::event::{Checkpoint, Event, Landed};
+use crate::ids::IterationNumber;
 use crate::judge::Verdict;
 use crate::ports::{ListOrder, Look, Moment, ShelveOrder, TasksFound, View};
 use crate::recipe::TaskWork;
@@ -277,6 +278,16 @@ impl Engine<'_> {
             attempt::record(Record { task, limit, log, at: moment.now })
         });
         let published = self.ports.store.publish(&View::Attempts(record.as_deref()));
+        self.told(published)
+    }
+
+    /// Writes the handoff of the iteration that just ended again, with what became of its work.
+    pub(super) fn publish_outcome(
+        &mut self,
+        iteration: IterationNumber,
+    ) -> Result<(), EngineError> {
+        let Some(handoff) = self.state.handoffs.last() else { return Ok(()) };
+        let published = self.ports.store.publish(&View::Handoff { iteration, handoff });
         self.told(published)
     }
 

@@ -30,10 +30,17 @@ impl Handoff {
         let first = first.lines().next().unwrap_or_default();
         let first = text::one_line(first.trim_end_matches(['.', ' ']), SENTENCE_CHARS);
         let said = if first.is_empty() { String::new() } else { format!(" {first}.") };
-        let state = if done.fully_complete { "Complete" } else { "Partial" };
+        let outcome = self
+            .outcome
+            .as_ref()
+            .map(|outcome| format!(" {}.", text::one_line(&outcome.describe(), SENTENCE_CHARS)));
+        // An author who calls work finished may be wrong, one who calls it unfinished is not.
+        let is_unfinished = self.is_accepted() && !self.derived && !done.fully_complete;
+        let unfinished = if is_unfinished { " Its author says something is left." } else { "" };
         let files = self.files_touched.len();
         let plural = if files == 1 { "" } else { "s" };
-        format!("[{}]{said} {state}. {files} file{plural}.", done.task_id)
+        let outcome = outcome.unwrap_or_default();
+        format!("[{}]{said}{outcome}{unfinished} {files} file{plural}.", done.task_id)
     }
 
     /// Returns what later work needs to know of it: decisions, deviations, constraints, what is
@@ -135,7 +142,7 @@ impl Priority {
 mod tests {
     use serde_json::json;
 
-    use crate::handoff::{FileAction, FileTouched, read};
+    use crate::handoff::{FileAction, FileTouched, Handoff, WorkOutcome, read};
     use crate::ids::TaskId;
 
     #[test]
@@ -157,7 +164,7 @@ mod tests {
         let files = [FileTouched { path: "a".into(), action: FileAction::Created }];
         let handoff = read::read([value], "", &TaskId("TASK-003".into()), &files);
         expect_test::expect![[r"
-            [TASK-003] Wrote it. Complete. 1 file.
+            [TASK-003] Wrote it. 1 file.
             Decisions:
             - One loop
             Deviations:
@@ -170,5 +177,27 @@ mod tests {
             Unfinished:
             - docs (high)"]]
         .assert_eq(&handoff.decisions());
+    }
+
+    #[test]
+    fn a_line_tells_what_became_of_the_work() {
+        #[track_caller]
+        fn check(is_complete: bool, outcome: Option<WorkOutcome>, expect: &str) {
+            let value = json!({
+                "task_completed": {"summary": "Wrote it.", "fully_complete": is_complete}});
+            let handoff = read::read([value], "", &TaskId("T".into()), &[]);
+            assert_eq!(Handoff { outcome, ..handoff }.line(), expect);
+        }
+        let at = || "make test".to_owned();
+        check(true, None, "[T] Wrote it. 0 files.");
+        check(false, None, "[T] Wrote it. Its author says something is left. 0 files.");
+        let passed = WorkOutcome::Passed { is_committed: true };
+        check(true, Some(passed), "[T] Wrote it. Passed the checks, committed. 0 files.");
+        let failed = WorkOutcome::Failed { at: at() };
+        check(true, Some(failed), "[T] Wrote it. Failed at make test. 0 files.");
+        let back = WorkOutcome::RolledBack { at: at(), kept: None };
+        check(false, Some(back), "[T] Wrote it. Failed at make test, rolled back. 0 files.");
+        let derived = read::read([], "Did it. All of it.", &TaskId("T".into()), &[]);
+        assert_eq!(derived.line(), "[T] Did it. 0 files.");
     }
 }

@@ -54,6 +54,7 @@ fn from_value(value: &Value, task: &TaskId) -> Option<Handoff> {
             .get("blocked")
             .and_then(|blocked| serde_json::from_value(blocked.clone()).ok()),
         derived: false,
+        outcome: None,
     })
 }
 
@@ -71,7 +72,9 @@ fn amendments(value: &Value) -> Vec<Amendment> {
         let part = |key: &str| entry.get(key).filter(|part| part.is_object()).cloned();
         let reason = text("reason").unwrap_or_default();
         let read = match text("action")?.to_ascii_lowercase().as_str() {
-            "add" => Amendment::Add { task: part("task")?, after: text("after").map(TaskId), reason },
+            "add" => {
+                Amendment::Add { task: part("task")?, after: text("after").map(TaskId), reason }
+            }
             "modify" => {
                 let (task_id, changes) = (TaskId(text("task_id")?), part("changes")?);
                 Amendment::Modify { task_id, changes, reason }
@@ -105,6 +108,7 @@ fn derived(words: &str, task: &TaskId) -> Handoff {
         constraints_discovered: Vec::new(),
         blocked: None,
         derived: true,
+        outcome: None,
     }
 }
 

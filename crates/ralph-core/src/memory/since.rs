@@ -108,7 +108,10 @@ impl Since {
         self.coding_iterations += 1;
         let Some(handoff) = handoff else { return };
         self.handoff_bytes = self.handoff_bytes.saturating_add(size(handoff));
-        self.find(iteration, handoff);
+        // What work found and fixed that is not accepted may be gone with it.
+        if attempted == Attempted::Passed {
+            self.find(iteration, handoff);
+        }
         self.leave_open(handoff, attempted);
         self.accounts.push(Account {
             iteration,
@@ -244,7 +247,7 @@ mod tests {
     }
 
     fn code(since: &mut Since, iteration: u32, handoff: &Handoff) {
-        since.coded(IterationNumber(iteration), Some(handoff), Attempted::Otherwise);
+        since.coded(IterationNumber(iteration), Some(handoff), Attempted::Passed);
     }
 
     fn found(constraint: &str) -> Value {
@@ -261,7 +264,7 @@ mod tests {
         let whole = since.accounts.iter().filter(|account| account.handoff.is_some()).count();
         assert_eq!(whole, WHOLE);
         assert!(since.accounts[0].handoff.is_none(), "the oldest give way");
-        assert_eq!(since.accounts[0].line, "[T] Did it. Complete. 0 files.");
+        assert_eq!(since.accounts[0].line, "[T] Did it. 0 files.");
         assert_eq!(since.coding_iterations, 200);
         // One enormous account pushes out itself and what is older, not what is younger.
         let huge = handoff(&json!({"recommendations": ["x".repeat(70_000)]}));
@@ -296,6 +299,18 @@ mod tests {
             code(&mut since, 201, &odd);
         }
         assert_eq!((since.found.len(), since.more_found), (MOST_FOUND, 201));
+    }
+
+    #[test]
+    fn work_that_is_not_accepted_neither_binds_nor_fixes() {
+        let mut since = Since::default();
+        let bug = |is_resolved: bool| json!({"description": "the cache is stale", "resolution": "x", "resolved": is_resolved});
+        code(&mut since, 1, &handoff(&json!({"bugs_encountered": [bug(false)]})));
+        let mut claims = found("Tokens live in cookies only");
+        claims["bugs_encountered"] = json!([bug(true)]);
+        since.coded(IterationNumber(2), Some(&handoff(&claims)), Attempted::Otherwise);
+        assert_eq!((since.found.len(), open(&since)), (0, vec!["the cache is stale"]));
+        assert_eq!(since.accounts.len(), 2, "the compactor still reads of it");
     }
 
     #[test]

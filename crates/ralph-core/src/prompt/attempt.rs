@@ -9,6 +9,7 @@ use super::task::{self, TaskParts};
 use crate::attempt::{self, AttemptLog, Record};
 use crate::context::Room;
 use crate::gate::GateStatus;
+use crate::handoff::Handoff;
 use crate::run::{PromptSize, RunState};
 use crate::settle;
 use crate::stuck::Escalation;
@@ -63,6 +64,10 @@ pub fn prompt(
         .filter(|result| result.status == GateStatus::Failed)
         .map(|result| result.gate.clone())
         .collect();
+    // What failed concerns nobody but the next attempt at the same task.
+    let is_shown = |it: &&Handoff| it.is_accepted() || it.task_completed.task_id == task.id;
+    let handoffs: Vec<Handoff> = state.handoffs.iter().filter(is_shown).cloned().collect();
+    let last = handoffs.iter().rev().find(|it| it.task_completed.task_id == task.id);
     let parts = TaskParts {
         task,
         review_feedback: &task.review.feedback,
@@ -72,7 +77,8 @@ pub fn prompt(
         escalation: log.escalation,
         patch: &gathered.patch,
         context: &gathered.files,
-        handoffs: &state.handoffs,
+        last_outcome: last.and_then(|last| last.outcome.as_ref()),
+        handoffs: &handoffs,
         memory: state.memory.as_deref(),
         skills: &gathered.skills,
         broken_before: &broken,

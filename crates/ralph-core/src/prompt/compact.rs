@@ -77,6 +77,9 @@ pub fn compact(parts: &CompactParts<'_>, frame: &Frame<'_>) -> Rendered {
 /// What is said of a memory in which ralph has kept something.
 const CARRIED: &str = "\n\nWhat stands under `carried_over` was not spoken of in the last compaction. Say it, or name it as resolved.";
 
+/// What stands above an account of work that failed.
+const NOT_ACCEPTED: &str = " this work was NOT accepted (see `outcome`), and its author did not know that. Nothing of it is completed work, a decision or a constraint; take from it only facts about the project itself.";
+
 fn former(former: Option<&Memory>) -> String {
     let text = match former {
         None => "There is none yet.".to_owned(),
@@ -99,7 +102,8 @@ fn handoffs(since: &Since, size: PromptSize) -> String {
         pieces.push(match (&account.handoff, size) {
             (Some(handoff), PromptSize::Full) => {
                 let json = serde_json::to_string_pretty(handoff).unwrap_or_default();
-                format!("Iteration {iteration}:\n```json\n{json}\n```")
+                let refused = if handoff.is_accepted() { "" } else { NOT_ACCEPTED };
+                format!("Iteration {iteration}:{refused}\n```json\n{json}\n```")
             }
             (Some(_), PromptSize::Smallest) | (None, _) => {
                 format!("Iteration {iteration}: {}", account.line)
@@ -210,7 +214,7 @@ mod tests {
             assert!(text.contains(expect), "{expect}\n{text}");
         }
         let smallest = filled(&CompactParts { size: PromptSize::Smallest, ..parts });
-        assert!(smallest.contains("Iteration 5: [T] Did it. Partial. 0 files."), "{smallest}");
+        assert!(smallest.contains("Iteration 5: [T] Did it. 0 files."), "{smallest}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::within::{Failure, render_within};
 use crate::attempt::{Attempt, FailedOutput};
 use crate::context::Room;
 use crate::event::TreeId;
-use crate::handoff::Handoff;
+use crate::handoff::{Handoff, WorkOutcome};
 use crate::memory::Memory;
 use crate::stuck::Escalation;
 use crate::task::Task;
@@ -31,6 +31,8 @@ pub struct TaskParts<'a> {
     pub record: Option<&'a str>,
     /// What the gates said to the last one.
     pub outputs: &'a [FailedOutput],
+    /// What became of the work of the last one, where that is known.
+    pub last_outcome: Option<&'a WorkOutcome>,
     /// The last attempts.
     pub attempts: &'a [Attempt],
     /// What is asked beyond the task.
@@ -61,6 +63,7 @@ impl<'a> TaskParts<'a> {
             review_feedback: "",
             record: None,
             outputs: &[],
+            last_outcome: None,
             attempts: &[],
             escalation: Escalation::None,
             patch: "",
@@ -125,7 +128,8 @@ fn failure(parts: &TaskParts<'_>) -> Failure {
         Some(record) => {
             let _ = write!(
                 text,
-                "Attempts at this task have failed. Understand why before you change anything. Their work is described below; what is still in the work tree is yours to keep or to undo.\n\n{}\n",
+                "Attempts at this task have failed. Understand why before you change anything. {}\n\n{}\n",
+                whereabouts(parts.last_outcome),
                 record.trim_end()
             );
         }
@@ -135,6 +139,29 @@ fn failure(parts: &TaskParts<'_>) -> Failure {
     escalation_section(&mut output, parts);
     output.truncate(output.trim_end().len());
     Failure { record: text, output }
+}
+
+/// Returns where the changes of the last attempt are.
+fn whereabouts(outcome: Option<&WorkOutcome>) -> String {
+    match outcome {
+        Some(WorkOutcome::RolledBack { kept: Some(kept), .. }) => format!(
+            "The changes of the last attempt were rolled back: the work tree is as it was before it. They are kept on `{kept}`; `git diff HEAD {kept}` shows them, and `git checkout {kept} -- PATH` brings back a file that was good."
+        ),
+        Some(WorkOutcome::RolledBack { kept: None, .. }) => {
+            "The last attempt was rolled back: the work tree is as it was before it.".to_owned()
+        }
+        Some(WorkOutcome::Abandoned { branch: Some(branch), .. }) => {
+            format!("Their changes are on the branch `{branch}` and not in the work tree.")
+        }
+        Some(
+            WorkOutcome::Passed { .. }
+            | WorkOutcome::Failed { .. }
+            | WorkOutcome::Abandoned { branch: None, .. },
+        )
+        | None => {
+            "Their changes are still in the work tree, for you to keep or to undo.".to_owned()
+        }
+    }
 }
 
 fn broken(gates: &[String]) -> String {

@@ -2,7 +2,8 @@
 //!
 //! Not here: what the iteration comes to, which `settle` says.
 
-use super::{Completeness, HANDOFFS, Iteration, RunState};
+use super::{Completeness, FAILED_HANDOFFS, HANDOFFS, Iteration, RunState};
+use crate::handoff::{Handoff, WorkOutcome};
 use crate::ids::Role;
 use crate::judge::{Judgement, Verdict};
 use crate::memory::since::Attempted;
@@ -55,10 +56,12 @@ impl RunState {
         if current.role == Role::Compact {
             return self.close_compaction(current);
         }
+        let mut outcome = None;
         if let (Some(board), Some(work), Some(task)) =
             (&mut self.board, self.recipe.task_work(), &current.task)
         {
             let settled = settle::settle(work, board.log(task).failed, &board.list, &current);
+            outcome = Some(settled.outcome(&current));
             board.settle(work, settled, &current, ran);
         }
         self.forget_skips();
@@ -69,9 +72,12 @@ impl RunState {
         {
             self.note_work(&current);
         }
-        let Some(judgement) = current.judgement else {
+        let Some(mut judgement) = current.judgement else {
             return;
         };
+        if let Some(handoff) = &mut judgement.handoff {
+            handoff.outcome = outcome;
+        }
         if let (Some(_), Role::Implement | Role::Fix) = (&self.recipe.memory, current.role) {
             let has_passed =
                 matches!(&judgement.verdict, Verdict::Complete | Verdict::Passed { .. })
@@ -82,9 +88,7 @@ impl RunState {
         self.feedback = judgement.feedback;
         self.doubted = judgement.doubted;
         if let Some(handoff) = judgement.handoff {
-            self.handoffs.push(*handoff);
-            let surplus = self.handoffs.len().saturating_sub(HANDOFFS);
-            self.handoffs.drain(..surplus);
+            self.remember(*handoff);
         }
         match (judgement.verdict, refusal) {
             (
@@ -112,6 +116,28 @@ impl RunState {
                 _,
             ) => {}
             (Verdict::Skipped { .. }, _) => self.base = None,
+        }
+    }
+
+    /// Keeps a handoff for the next prompts. Attempts that failed are for the next attempt at the
+    /// same task, so they make no other handoff give way, and go when the task is decided.
+    fn remember(&mut self, handoff: Handoff) {
+        let task = handoff.task_completed.task_id.clone();
+        let is_decided = match &handoff.outcome {
+            None | Some(WorkOutcome::Passed { .. } | WorkOutcome::Abandoned { .. }) => true,
+            Some(WorkOutcome::Failed { .. } | WorkOutcome::RolledBack { .. }) => false,
+        };
+        if is_decided {
+            self.handoffs.retain(|old| old.is_accepted() || old.task_completed.task_id != task);
+        }
+        self.handoffs.push(handoff);
+        for (is_accepted, most) in [(true, HANDOFFS), (false, FAILED_HANDOFFS)] {
+            let is_one = |handoff: &Handoff| handoff.is_accepted() == is_accepted;
+            while self.handoffs.iter().filter(|it| is_one(it)).count() > most
+                && let Some(oldest) = self.handoffs.iter().position(is_one)
+            {
+                self.handoffs.remove(oldest);
+            }
         }
     }
 

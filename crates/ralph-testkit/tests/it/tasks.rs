@@ -129,7 +129,11 @@ fn a_list_becomes_one_commit_a_task() {
     );
     assert!(statuses(&world).iter().all(|(_, status)| *status == TaskStatus::Done));
     let world = world.0.borrow();
-    assert!(world.prompts[1].1.contains("[a] Did a. Complete. 1 file."), "{}", world.prompts[1].1);
+    assert!(
+        world.prompts[1].1.contains("[a] Did a. Passed the checks, committed. 1 file."),
+        "{}",
+        world.prompts[1].1
+    );
     assert_eq!(world.commits[2].2.task, Some(id("c")));
 }
 

@@ -108,7 +108,7 @@ fn a_first_attempt_is_told_the_task() {
 
         ## Task list and commits
         - Do not commit, and do not edit the task list: that is done for you after the checks, from your handoff.
-        - Other work that you find: add at most 3 new tasks in `plan_amendments` (`action` "add"), each with `id`, `title`, `description` and `acceptance_criteria`. You cannot change or remove tasks: `modify` and `remove` only propose it to the user.
+        - Other work that you find: add at most 3 new tasks in `plan_amendments` (action `add`), each with `id`, `title`, `description` and `acceptance_criteria`. You cannot change or remove tasks: `modify` and `remove` only propose it to the user.
         - A blocker: say in `blocked` what you need of a person, and why.
 
         ## Your answer
@@ -178,7 +178,7 @@ fn a_fix_is_told_what_the_review_found() {
 
         ## Task list and commits
         - Do not commit, and do not edit the task list: that is done for you after the checks, from your handoff.
-        - Other work that you find: add at most 3 new tasks in `plan_amendments` (`action` "add"), each with `id`, `title`, `description` and `acceptance_criteria`. You cannot change or remove tasks: `modify` and `remove` only propose it to the user.
+        - Other work that you find: add at most 3 new tasks in `plan_amendments` (action `add`), each with `id`, `title`, `description` and `acceptance_criteria`. You cannot change or remove tasks: `modify` and `remove` only propose it to the user.
         - A blocker: say in `blocked` what you need of a person, and why.
 
         ## Your answer
@@ -263,7 +263,7 @@ fn a_review_is_told_to_look_for_itself() {
 
         ## What the author says
         This is a claim, not a fact. Check it.
-        [T-1] All done. Partial. 0 files.
+        [T-1] All done. 0 files.
 
         ## The change
         `git diff 1a2b 3c4d` shows the whole of it, also where it is cut here.

@@ -126,15 +126,15 @@ fn the_sections_join_by_their_distance() {
         - **library 0**: parse()
 
         ## The iteration before
-        [T-6] Did 6. Complete. 0 files.
+        [T-6] Did 6. 0 files.
 
         Decisions:
         - Note
 
         ## Earlier iterations
-        [T-5] Did 5. Complete. 0 files.
-        [T-4] Did 4. Complete. 0 files.
-        [T-3] Did 3. Complete. 0 files.
+        [T-5] Did 5. 0 files.
+        [T-4] Did 4. 0 files.
+        [T-3] Did 3. 0 files.
 
     "]]
     .assert_eq(part);

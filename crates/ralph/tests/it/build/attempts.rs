@@ -265,3 +265,80 @@ fn a_commit_hook_that_refuses_is_feedback() {
     assert_clean(&sealed);
     assert_statuses(&sealed, &[("a", "done")]);
 }
+
+/// A handoff that calls its work complete and leaves a constraint.
+fn claims(summary: &str, constraint: &str) -> Value {
+    json!({ "handoff": {
+        "task_completed": { "summary": summary, "fully_complete": true },
+        "constraints_discovered": [{ "constraint": constraint, "impact": "all of it" }]
+    } })
+}
+
+#[test]
+fn the_handoff_of_an_abandoned_task_does_not_reach_later_tasks() {
+    let calls = json!([
+        { "when": { "task": "a" }, "do": [
+            { "write": { "path": "wrong", "text": "" } }, claims("Tokens are in cookies.", "Cookies only")
+        ] },
+        { "when": { "role": "compact" }, "do": [{ "structured": {
+            "project_summary": "p", "completed_work": [], "active_constraints": [],
+            "architectural_decisions": [], "file_knowledge": []
+        } }] },
+        { "do": [{ "run": { "command": "touch $RALPH_TASK.txt" } }, handoff("Wrote b.")] }
+    ]);
+    let with = settings(json!({
+        "guardrails": [{ "command": "test ! -e wrong" }],
+        "tasks": { "maxAttempts": 2 }, "memory": { "everyIterations": 2 }
+    }));
+    let sealed = project(&[task("a", &[]), task("b", &[]), task("c", &[])], &calls, &with);
+    build(&sealed, &[]).expect_code(1);
+    assert_statuses(&sealed, &[("a", "failed"), ("b", "done"), ("c", "done")]);
+    let asked = |text: &str| -> Vec<String> {
+        sealed.prompts().into_iter().filter(|prompt| prompt.contains(text)).collect()
+    };
+    // The next attempt at the same task reads of it.
+    let again = &asked("ID: a\n")[1];
+    let line = "[a] Tokens are in cookies. Failed at test ! -e wrong. 1 file.";
+    assert!(again.contains(line) && again.contains("Cookies only"), "{again}");
+    assert!(again.contains("Their changes are still in the work tree"), "{again}");
+    for id in ["b", "c"] {
+        for prompt in asked(&format!("ID: {id}\n")) {
+            assert!(!prompt.contains("Cookies only"), "{prompt}");
+            assert!(!prompt.contains("Tokens are in cookies"), "{prompt}");
+        }
+    }
+    let later = &asked("ID: c\n")[0];
+    assert!(later.contains("[b] Wrote b. Passed the checks, committed. 1 file."), "{later}");
+    let compacting = &asked("What was handed over since")[0];
+    assert!(compacting.contains("this work was NOT accepted (see `outcome`)"), "{compacting}");
+    let stored = sealed.read(".ralph/handoffs/handoff-001.json");
+    assert!(stored.contains("\"is\": \"failed\""), "{stored}");
+}
+
+#[test]
+fn after_a_rollback_the_prompt_says_where_the_work_is() {
+    let calls = json!([
+        { "when": { "iteration": 1 }, "do": [
+            { "write": { "path": "wrong", "text": "" } }, claims("Wrote it.", "Cookies only")
+        ] },
+        { "do": [{ "run": { "command": "touch $RALPH_TASK.txt" } }, handoff("Wrote it well.")] }
+    ]);
+    let with = settings(json!({
+        "guardrails": [{ "command": "test ! -e wrong" }], "onFailure": "rollback"
+    }));
+    let sealed = project(&[task("a", &[]), task("b", &[])], &calls, &with);
+    build(&sealed, &[]).expect_code(0);
+    let prompts = sealed.prompts();
+    let kept = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept/"]);
+    let kept = kept.lines().next().expect("a kept ref");
+    for text in [
+        "The changes of the last attempt were rolled back: the work tree is as it was before it.",
+        &format!("`git diff HEAD {kept}` shows them"),
+        "[a] Wrote it. Failed at test ! -e wrong, rolled back.",
+    ] {
+        assert!(prompts[1].contains(text), "{text}: {}", prompts[1]);
+    }
+    assert!(!prompts[1].contains("still in the work tree"), "{}", prompts[1]);
+    assert!(!prompts[2].contains("Cookies only"), "{}", prompts[2]);
+    assert!(prompts[2].contains("[a] Wrote it well. Passed the checks"), "{}", prompts[2]);
+}

@@ -45,7 +45,7 @@ fn the_last_iterations_join_at_their_level() {
     let (_, part) = prompts[5].split_once("## The iteration before\n").expect("a level");
     let (part, _) = part.split_once("## How to work\n").expect("its end");
     expect_test::expect![[r"
-        [e] Wrote $RALPH_TASK. Complete. 1 file.
+        [e] Wrote $RALPH_TASK. Passed the checks, committed. 1 file.
 
         Decisions:
         - One file per task
@@ -54,9 +54,9 @@ fn the_last_iterations_join_at_their_level() {
         - No network: Cache it
 
         ## Earlier iterations
-        [d] Wrote $RALPH_TASK. Complete. 1 file.
-        [c] Wrote $RALPH_TASK. Complete. 1 file.
-        [b] Wrote $RALPH_TASK. Complete. 1 file.
+        [d] Wrote $RALPH_TASK. Passed the checks, committed. 1 file.
+        [c] Wrote $RALPH_TASK. Passed the checks, committed. 1 file.
+        [b] Wrote $RALPH_TASK. Passed the checks, committed. 1 file.
 
     "]]
     .assert_eq(part);

@@ -13,7 +13,7 @@ use crate::repository;
 const SET: &str =
     r#"set_in() { sed -i "/\"id\": \"$1\"/,/}/ s|\"$2\": .*[^,]|\"$2\": $3|" ralph/tasks.json; }"#;
 
-fn story(id: &str) -> Value {
+pub(super) fn story(id: &str) -> Value {
     json!({
         "id": id, "title": format!("Story {id}"), "description": format!("Make {id}."),
         "acceptanceCriteria": [format!("{id} is there")], "priority": 1, "passes": false,
@@ -22,7 +22,7 @@ fn story(id: &str) -> Value {
 }
 
 /// A repository with a list of stories that the agent keeps.
-fn project(ids: &[&str], calls: &Value, settings: Value) -> Sealed {
+pub(super) fn project(ids: &[&str], calls: &Value, settings: Value) -> Sealed {
     let sealed = repository();
     let mut all = json!({ "tasks": { "keeper": "agent" } });
     if let (Some(all), Some(further)) = (all.as_object_mut(), settings.as_object()) {
@@ -40,19 +40,19 @@ fn project(ids: &[&str], calls: &Value, settings: Value) -> Sealed {
 }
 
 /// A call in which the agent runs a command and says something.
-fn does(role: &str, command: &str) -> Value {
+pub(super) fn does(role: &str, command: &str) -> Value {
     json!({ "when": { "role": role }, "do": [
         { "run": { "command": format!("set -e; {SET}; {command}") } },
         { "text": "Did it." }
     ] })
 }
 
-fn once(mut call: Value) -> Value {
+pub(super) fn once(mut call: Value) -> Value {
     call["repeat"] = json!(1);
     call
 }
 
-const IMPLEMENT: &str = "echo \"$RALPH_ITERATION\" > \"$RALPH_TASK.txt\"; \
+pub(super) const IMPLEMENT: &str = "echo \"$RALPH_ITERATION\" > \"$RALPH_TASK.txt\"; \
     set_in \"$RALPH_TASK\" reviewStatus '\"needs_review\"'; \
     set_in \"$RALPH_TASK\" notes '\"Wrote the file\"'; \
     echo \"- $RALPH_TASK\" >> ralph/progress.txt; \
@@ -65,7 +65,7 @@ const FIX: &str = "echo fixed >> \"$RALPH_TASK.txt\"; \
     set_in \"$RALPH_TASK\" reviewStatus '\"needs_review\"'; \
     set_in \"$RALPH_TASK\" reviewFeedback '\"\"'; \
     git commit -qam \"fix: [$RALPH_TASK] - address review feedback\"";
-const APPROVE: &str = "set_in \"$RALPH_TASK\" reviewStatus '\"approved\"'; \
+pub(super) const APPROVE: &str = "set_in \"$RALPH_TASK\" reviewStatus '\"approved\"'; \
     set_in \"$RALPH_TASK\" reviewCount $(($(grep -A9 \"\\\"id\\\": \\\"$RALPH_TASK\\\"\" ralph/tasks.json | sed -n 's/.*reviewCount\": \\([0-9]*\\).*/\\1/p') + 1)); \
     set_in \"$RALPH_TASK\" passes true; \
     git commit -qam \"review: [$RALPH_TASK] - approved\"";
@@ -78,7 +78,7 @@ fn stories(sealed: &Sealed) -> Vec<Value> {
 
 /// Id, passes, review status and count of every story.
 #[track_caller]
-fn standing(sealed: &Sealed) -> Vec<(String, bool, String, u64)> {
+pub(super) fn standing(sealed: &Sealed) -> Vec<(String, bool, String, u64)> {
     stories(sealed)
         .iter()
         .map(|story| {
@@ -131,10 +131,10 @@ fn the_whole_cycle_is_the_agents_own_work() {
     assert_clean(&sealed);
 }
 
-const DONE: [(&str, bool, &str, u64); 1] = [("US-1", true, "approved", 1)];
+pub(super) const DONE: [(&str, bool, &str, u64); 1] = [("US-1", true, "approved", 1)];
 
 #[track_caller]
-fn assert_standing(sealed: &Sealed, expect: &[(&str, bool, &str, u64)]) {
+pub(super) fn assert_standing(sealed: &Sealed, expect: &[(&str, bool, &str, u64)]) {
     let standing = standing(sealed);
     let standing: Vec<(&str, bool, &str, u64)> =
         standing.iter().map(|(id, is, status, count)| (&**id, *is, &**status, *count)).collect();
@@ -174,49 +174,6 @@ fn no_implementer_approves_its_own_work() {
     assert_standing(&sealed, &DONE);
     let report = sealed.ralph(&["report"]).stdout;
     assert!(report.contains("put back after implement"), "{report}");
-    assert_clean(&sealed);
-}
-
-#[test]
-fn work_of_an_earlier_attempt_is_handed_in_without_a_further_change() {
-    let ticks = "echo 1 > a.txt; set_in US-1 passes true; set_in US-1 notes '\"Done\"'; \
-        git add -A; git commit -qm 'feat: [US-1] - all done'";
-    let hands_in = "set_in US-1 reviewStatus '\"needs_review\"'; git commit -qam 'feat: hand in'";
-    let calls = json!([
-        once(does("implement", ticks)),
-        does("implement", hands_in),
-        does("review", APPROVE),
-    ]);
-    let sealed = project(&["US-1"], &calls, json!({}));
-    build(&sealed, &[]).expect_code(0);
-    assert_standing(&sealed, &DONE);
-    let prompts = sealed.prompts();
-    assert_eq!(prompts.len(), 3, "two attempts and a review");
-    for said in [
-        "have been reverted already; leave these fields as they are now:\n- Story `US-1`: `passes` went from false to true",
-        "do not redo it",
-        "set `reviewStatus` to \"needs_review\" for `US-1`",
-    ] {
-        assert!(prompts[1].contains(said), "{said}: {}", prompts[1]);
-    }
-    assert!(!prompts[1].contains("Set it back"), "{}", prompts[1]);
-    assert!(prompts[2].contains("a.txt"), "the reviewer sees all of the work: {}", prompts[2]);
-    let facts: Value =
-        serde_json::from_str(&sealed.ralph(&["status", "--json"]).stdout).expect("JSON");
-    assert_eq!(facts["totals"]["commits"], 4, "each commit counts once");
-    assert_clean(&sealed);
-}
-
-#[test]
-fn work_that_is_never_handed_in_is_moved_to_a_failure_branch_whole() {
-    let ticks = "echo \"$RALPH_ITERATION\" > a.txt; set_in US-1 passes true; \
-        git add -A; git commit -qm 'feat: [US-1] - all done'";
-    let with = json!({ "tasks": { "keeper": "agent", "maxAttempts": 2 } });
-    let sealed = project(&["US-1"], &json!([does("implement", ticks)]), with);
-    build(&sealed, &[]).expect_code(1);
-    assert!(!sealed.project().join("a.txt").exists(), "nothing of it stays on the branch");
-    let branch = super::shelves(&sealed).pop().expect("a failure branch");
-    assert_eq!(sealed.git(&["show", &format!("{branch}:a.txt")]), "2\n");
     assert_clean(&sealed);
 }
 
@@ -591,24 +548,4 @@ fn a_review_that_was_open_does_not_hinder_a_run_without_reviews() {
         assert_standing(&sealed, &[("US-1", true, "null", 0)]);
         sealed.ralph(&["tasks", "validate"]).expect_code(0);
     }
-}
-
-#[test]
-fn tasks_beyond_the_limit_are_shown_logged_and_kept_as_proposals() {
-    let adds = "cp ../more.json ralph/tasks.json; ";
-    let calls = json!([once(does("implement", &format!("{adds}{IMPLEMENT}")))]);
-    let with = json!({ "tasks": { "keeper": "agent", "maxAmendments": 1 } });
-    let sealed = project(&["US-1"], &calls, with);
-    let mut more: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
-    more["userStories"] = ["US-1", "N-1", "N-2", "N-3"].map(story).into();
-    std::fs::write(sealed.root().join("more.json"), format!("{more:#}\n")).expect("written");
-    let ran = build(&sealed, &["-m", "1"]).expect_code(1);
-    let ids: Vec<String> = standing(&sealed).into_iter().map(|(id, ..)| id).collect();
-    assert_eq!(ids.len(), 2, "{ids:?}");
-    assert!(ran.stderr.contains("for you to decide: add N-"), "{}", ran.stderr);
-    let log = sealed.read(".ralph/logs/amendments.log");
-    assert_eq!(log.lines().count(), 3, "{log}");
-    assert_eq!(log.matches("proposed as P-").count(), 2, "{log}");
-    let proposals = sealed.ralph(&["tasks", "proposals"]).stdout;
-    assert_eq!(proposals.matches("reason (iteration 1)").count(), 2, "{proposals}");
 }

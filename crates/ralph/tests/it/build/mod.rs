@@ -4,6 +4,7 @@ mod answers;
 mod attempts;
 mod context;
 mod gates;
+mod hand_in;
 mod keeper;
 mod lists;
 mod meddling;

@@ -1,0 +1,72 @@
+//! Handing in work where the agent keeps the list: after edits that were reverted, and with more new
+//! tasks than an iteration may add.
+
+use serde_json::{Value, json};
+
+use super::keeper::{APPROVE, DONE, IMPLEMENT};
+use super::keeper::{assert_standing, does, once, project, standing, story};
+use super::{assert_clean, build, shelves};
+
+#[test]
+fn work_of_an_earlier_attempt_is_handed_in_without_a_further_change() {
+    let ticks = "echo 1 > a.txt; set_in US-1 passes true; set_in US-1 notes '\"Done\"'; \
+        git add -A; git commit -qm 'feat: [US-1] - all done'";
+    let hands_in = "set_in US-1 reviewStatus '\"needs_review\"'; git commit -qam 'feat: hand in'";
+    let calls = json!([
+        once(does("implement", ticks)),
+        does("implement", hands_in),
+        does("review", APPROVE),
+    ]);
+    let sealed = project(&["US-1"], &calls, json!({}));
+    build(&sealed, &[]).expect_code(0);
+    assert_standing(&sealed, &DONE);
+    let prompts = sealed.prompts();
+    assert_eq!(prompts.len(), 3, "two attempts and a review");
+    for said in [
+        "have been reverted already; leave these fields as they are now:\n- Story `US-1`: `passes` went from false to true",
+        "do not redo it",
+        "set `reviewStatus` to \"needs_review\" for `US-1`",
+    ] {
+        assert!(prompts[1].contains(said), "{said}: {}", prompts[1]);
+    }
+    assert!(!prompts[1].contains("Set it back"), "{}", prompts[1]);
+    assert!(prompts[2].contains("a.txt"), "the reviewer sees all of the work: {}", prompts[2]);
+    assert!(prompts[2].contains("[US-1] Did it. Passed the checks"), "{}", prompts[2]);
+    assert!(!prompts[2].contains("Partial"), "{}", prompts[2]);
+    let facts: Value =
+        serde_json::from_str(&sealed.ralph(&["status", "--json"]).stdout).expect("JSON");
+    assert_eq!(facts["totals"]["commits"], 4, "each commit counts once");
+    assert_clean(&sealed);
+}
+
+#[test]
+fn work_that_is_never_handed_in_is_moved_to_a_failure_branch_whole() {
+    let ticks = "echo \"$RALPH_ITERATION\" > a.txt; set_in US-1 passes true; \
+        git add -A; git commit -qm 'feat: [US-1] - all done'";
+    let with = json!({ "tasks": { "keeper": "agent", "maxAttempts": 2 } });
+    let sealed = project(&["US-1"], &json!([does("implement", ticks)]), with);
+    build(&sealed, &[]).expect_code(1);
+    assert!(!sealed.project().join("a.txt").exists(), "nothing of it stays on the branch");
+    let branch = shelves(&sealed).pop().expect("a failure branch");
+    assert_eq!(sealed.git(&["show", &format!("{branch}:a.txt")]), "2\n");
+}
+
+#[test]
+fn tasks_beyond_the_limit_are_shown_logged_and_kept_as_proposals() {
+    let adds = "cp ../more.json ralph/tasks.json; ";
+    let calls = json!([once(does("implement", &format!("{adds}{IMPLEMENT}")))]);
+    let with = json!({ "tasks": { "keeper": "agent", "maxAmendments": 1 } });
+    let sealed = project(&["US-1"], &calls, with);
+    let mut more: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
+    more["userStories"] = ["US-1", "N-1", "N-2", "N-3"].map(story).into();
+    std::fs::write(sealed.root().join("more.json"), format!("{more:#}\n")).expect("written");
+    let ran = build(&sealed, &["-m", "1"]).expect_code(1);
+    let ids: Vec<String> = standing(&sealed).into_iter().map(|(id, ..)| id).collect();
+    assert_eq!(ids.len(), 2, "{ids:?}");
+    assert!(ran.stderr.contains("for you to decide: add N-"), "{}", ran.stderr);
+    let log = sealed.read(".ralph/logs/amendments.log");
+    assert_eq!(log.lines().count(), 3, "{log}");
+    assert_eq!(log.matches("proposed as P-").count(), 2, "{log}");
+    let proposals = sealed.ralph(&["tasks", "proposals"]).stdout;
+    assert_eq!(proposals.matches("reason (iteration 1)").count(), 2, "{proposals}");
+}
