@@ -275,6 +275,10 @@ fn between(state: &RunState, moment: Moment) -> Step {
     if let Some(exhausted) = limits.budget.exhausted(state.totals.usage, moment.ran) {
         return Step::Finish(Outcome::BudgetUsedUp { exhausted });
     }
+    if limits.unchanged.is_some_and(|limit| state.unchanged >= limit.max(1)) {
+        let (iterations, tag) = (state.unchanged, state.recipe.completion_tag());
+        return Step::Finish(Outcome::NothingChanges { iterations, tag });
+    }
     if state.iterations >= state.last_iteration() {
         return Step::Finish(Outcome::IterationsUsedUp { limit: limits.iterations });
     }

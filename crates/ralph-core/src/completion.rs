@@ -10,6 +10,12 @@ const LONGEST_CONTENT: usize = 1_000;
 /// The two tags, opened and closed; both are read in any case.
 const TAGS: [(&str, &str); 2] = [("<response>", "</response>"), ("<promise>", "</promise>")];
 
+/// Returns whether a text names one of the tags, in any case.
+pub fn is_named(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    TAGS.iter().any(|(open, _)| text.contains(open.trim_end_matches('>')))
+}
+
 /// Returns the trimmed content of the first completion tag in a text.
 pub fn signal(text: &str) -> Option<String> {
     let mut scanner = TagScanner::new();

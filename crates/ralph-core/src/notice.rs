@@ -221,6 +221,7 @@ fn ended(seq: u64, outcome: &Outcome) -> Option<News> {
         Outcome::IterationsUsedUp { .. } => (Occasion::Budget, "iterations used up"),
         Outcome::BudgetUsedUp { .. } => (Occasion::Budget, "budget used up"),
         Outcome::LimitTooLong { .. }
+        | Outcome::NothingChanges { .. }
         | Outcome::AgentFailed { .. }
         | Outcome::NoCommitMessage
         | Outcome::ScmFailed { .. }

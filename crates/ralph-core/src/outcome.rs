@@ -22,6 +22,13 @@ pub enum Outcome {
         /// How many there were.
         limit: u32,
     },
+    /// Iterations on a prompt passed the checks without changing anything, too often in a row.
+    NothingChanges {
+        /// How many in a row.
+        iterations: u32,
+        /// The answer that would have completed the run.
+        tag: String,
+    },
     /// A budget was used up.
     BudgetUsedUp {
         /// Which one.
@@ -98,6 +105,7 @@ impl Outcome {
         match self {
             Self::Complete => ExitStatus::Complete,
             Self::IterationsUsedUp { .. }
+            | Self::NothingChanges { .. }
             | Self::BudgetUsedUp { .. }
             | Self::LimitTooLong { .. }
             | Self::TasksLeft { .. }
@@ -128,6 +136,10 @@ impl fmt::Display for Outcome {
                     if *limit == 1 { "" } else { "s" }
                 )
             }
+            Self::NothingChanges { iterations, tag } => write!(
+                f,
+                "not complete: the last {iterations} iterations passed the checks and changed nothing, and none answered {tag}"
+            ),
             Self::BudgetUsedUp { exhausted } => write!(f, "not complete: {exhausted}"),
             Self::LimitTooLong { words, .. } => {
                 write!(f, "not complete: the usage limit resets too late ({words})")

@@ -15,11 +15,12 @@ pub mod run;
 pub mod task;
 mod within;
 
+use crate::completion;
 use crate::context::{self, Calibration, SectionCost, SectionName};
 use crate::gate::FailAction;
 use crate::ids::IterationNumber;
 use crate::judge::Feedback;
-use crate::recipe::{IterationCount, PromptPlan};
+use crate::recipe::{Completion, FinishNote, IterationCount, PromptPlan, Recipe};
 use crate::run::PromptSize;
 use crate::text::Excerpt;
 
@@ -77,6 +78,32 @@ pub fn assemble(plan: &PromptPlan, parts: Parts<'_>) -> String {
     pieces.join(BETWEEN)
 }
 
+/// Returns the user's text with how to finish, unless it names a completion tag itself.
+pub fn with_finish_note(recipe: &Recipe, text: String) -> String {
+    match (recipe.prompt.finish, recipe.completion) {
+        (FinishNote::Omitted, _) | (_, Completion::Gates) => return text,
+        (FinishNote::Added, Completion::Signal) => {}
+    }
+    if completion::is_named(&text) {
+        return text;
+    }
+    let commands = recipe.commands();
+    let (checks, pass) = match commands.as_slice() {
+        [] => (String::new(), ""),
+        commands => {
+            let lines: Vec<String> = commands.iter().map(|it| format!("- `{it}`")).collect();
+            let checks =
+                format!("These checks run after you, and all must pass:\n{}\n\n", lines.join("\n"));
+            (checks, " and the checks pass")
+        }
+    };
+    let signal = recipe.completion_tag();
+    format!(
+        "{}{BETWEEN}{checks}When everything is done{pass}, end your final answer with {signal}. Until then do not write it: you will be asked again.",
+        text.trim_end()
+    )
+}
+
 /// Adds to a table what joined a prompt beside its base text: what the gates said,
 /// which does not count.
 pub fn count_feedback(
@@ -99,6 +126,7 @@ fn count_line(iteration: IterationNumber, limit: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gate::{Gate, GateKind};
 
     #[track_caller]
     fn check(count: IterationCount, feedback: &[(&str, FailAction)], expect: &str) {
@@ -111,6 +139,7 @@ mod tests {
             output_chars: 5000,
             vars: std::collections::BTreeMap::new(),
             context: crate::context::ContextPlan::default(),
+            finish: crate::recipe::FinishNote::Omitted,
         };
         let parts = Parts {
             base: "base\n",
@@ -139,6 +168,29 @@ mod tests {
         check(Shown, &[], "Iteration 3 of 10, 7 remaining.\n\nbase\n");
     }
 
+    #[track_caller]
+    fn check_finish(text: &str, gates: &[&str], expect: &str) {
+        let mut recipe = crate::choose::tests::recipe();
+        recipe.prompt.finish = FinishNote::Added;
+        recipe.completion = Completion::Signal;
+        let gate = |command: &&str| Gate::command(GateKind::Test, *command);
+        recipe.gates = gates.iter().map(gate).collect();
+        assert_eq!(with_finish_note(&recipe, text.to_owned()), expect);
+    }
+
+    #[test]
+    fn a_text_without_a_tag_is_completed() {
+        let end = "end your final answer with <response>DONE</response>. Until then do not write it: you will be asked again.";
+        check_finish("Fix it.\n", &[], &format!("Fix it.\n\nWhen everything is done, {end}"));
+        let checks = "These checks run after you, and all must pass:\n- `make test`";
+        let pass = "When everything is done and the checks pass,";
+        let expect = format!("Fix it.\n\n{checks}\n\n{pass} {end}");
+        check_finish("Fix it.", &["make test"], &expect);
+        for named in ["Say <PROMISE>x</PROMISE>.\n", "Put it into <response> tags."] {
+            check_finish(named, &["make test"], named);
+        }
+    }
+
     #[test]
     fn the_smallest_prompt_keeps_the_base_whole() {
         let base = "b".repeat(2_000);
@@ -148,6 +200,7 @@ mod tests {
             output_chars: 5000,
             vars: std::collections::BTreeMap::new(),
             context: crate::context::ContextPlan::default(),
+            finish: crate::recipe::FinishNote::Omitted,
         };
         let parts = Parts {
             base: &base,

@@ -31,7 +31,8 @@ pub use agent::{
     AgentChoice, AgentKind, AgentOutput, Origin, Permissions, Selectors, UsageSelectors,
 };
 pub use prompt::{
-    IterationCount, PlanFile, PlanPart, PromptPlan, PromptSource, Template, TemplatePlace,
+    FinishNote, IterationCount, PlanFile, PlanPart, PromptPlan, PromptSource, Template,
+    TemplatePlace,
 };
 
 /// The policies of a run.
@@ -115,6 +116,7 @@ impl Recipe {
                 output_chars: 5000,
                 vars: BTreeMap::new(),
                 context: ContextPlan::default(),
+                finish: FinishNote::Omitted,
             },
             gates: Vec::new(),
             strategy: ValidationStrategy::Strict,
@@ -143,6 +145,7 @@ impl Recipe {
                 ask_hard: Millis::from_mins(20),
                 ask_idle: Millis::from_mins(10),
                 delay: Millis::ZERO,
+                unchanged: None,
             },
             sandbox: Policy::default(),
         }
@@ -238,6 +241,11 @@ impl Recipe {
     /// Returns the tag with which an agent says that the work is complete.
     pub fn signal(&self) -> String {
         format!("<promise>{}</promise>", self.completion_response)
+    }
+
+    /// Returns the tag that an agent answers a prompt of the user's with when all is done.
+    pub fn completion_tag(&self) -> String {
+        format!("<response>{}</response>", self.completion_response)
     }
 
     /// Returns the commands that are run after the agent.
@@ -504,4 +512,8 @@ pub struct RunLimits {
     pub ask_idle: Millis,
     /// A pause between iterations.
     pub delay: Millis,
+    /// How many iterations in a row may pass the checks without changing anything, where the work
+    /// is a prompt; none for no limit.
+    #[serde(default)]
+    pub unchanged: Option<u32>,
 }

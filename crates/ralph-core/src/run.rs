@@ -71,6 +71,12 @@ pub struct RunState {
     /// believed.
     #[serde(default)]
     pub doubted: Option<u32>,
+    /// How many iterations on a prompt in a row passed the checks and changed nothing.
+    #[serde(default)]
+    pub unchanged: u32,
+    /// The tree that the last iteration on a prompt left, where it was looked at.
+    #[serde(default)]
+    pub last_tree: Option<TreeId>,
     /// The trees on which gates passed, by gate.
     pub green: BTreeMap<String, TreeId>,
     /// What was changed that acts by itself later on.
@@ -192,6 +198,8 @@ impl RunState {
             last_ended: None,
             feedback: Vec::new(),
             doubted: None,
+            unchanged: 0,
+            last_tree: None,
             green: BTreeMap::new(),
             planted: BTreeSet::new(),
             board: None,
@@ -536,6 +544,17 @@ impl RunState {
             .iter()
             .flat_map(|baseline| &baseline.results)
             .any(|result| result.gate == gate && result.status == GateStatus::Failed)
+    }
+
+    /// Returns whether an iteration left the tree as the one before it did, or as it found it.
+    /// Where nobody looked, it may have changed something.
+    pub(crate) fn has_changed_nothing(&self, current: &Iteration) -> bool {
+        let found = match (&self.last_tree, &current.checkpoint) {
+            (Some(last), _) => Some(last),
+            (None, Some(Checkpoint::Git { tree, .. })) => tree.as_ref(),
+            (None, Some(Checkpoint::None) | None) => None,
+        };
+        found.is_some() && found == current.observed_tree()
     }
 
     /// Returns how long the open iteration has been running.

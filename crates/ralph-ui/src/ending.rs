@@ -56,6 +56,7 @@ pub(crate) fn tell_briefly<W: Write>(page: &mut Page<W>, outcome: &Outcome) {
     let (mark, paint) = match outcome {
         Outcome::Complete => (Mark::Ok, Paint::Good),
         Outcome::IterationsUsedUp { .. }
+        | Outcome::NothingChanges { .. }
         | Outcome::BudgetUsedUp { .. }
         | Outcome::LimitTooLong { .. }
         | Outcome::TasksLeft { .. }

@@ -85,6 +85,9 @@ fn about_going_on(
             let more = limit.saturating_mul(2);
             resume(&format!(" -m {more}"), "go on with more iterations")
         }
+        Some(Outcome::NothingChanges { .. }) => {
+            resume("", "continue all the same, if something is left to do")
+        }
         Some(Outcome::BudgetUsedUp { exhausted }) => match exhausted {
             Exhausted::Cost { .. } => resume(" --max-cost USD", "go on with more money"),
             Exhausted::Time { .. } => resume(" --max-time DURATION", "go on with more time"),

@@ -237,6 +237,7 @@ impl<W: Write> SessionLog<W> {
             Outcome::Interrupted
             | Outcome::Complete
             | Outcome::IterationsUsedUp { .. }
+            | Outcome::NothingChanges { .. }
             | Outcome::TasksLeft { .. }
             | Outcome::BaselineBroken { .. } => Status::Open("interrupted".to_owned()),
         };

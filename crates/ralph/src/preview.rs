@@ -207,9 +207,10 @@ fn text_of(
 ) -> Result<Rendered, Complaint> {
     let read =
         |path| read_prompt(&state.project, path).map_err(|error| Complaint::input(error.message));
+    let plain = |text| Rendered::plain(prompt::with_finish_note(&state.recipe, text));
     let template = match source {
-        PromptSource::Text(text) => return Ok(Rendered::plain(text.clone())),
-        PromptSource::File(path) => return Ok(Rendered::plain(read(path)?)),
+        PromptSource::Text(text) => return Ok(plain(text.clone())),
+        PromptSource::File(path) => return Ok(plain(read(path)?)),
         PromptSource::Template(template) => template,
     };
     let (text, unusable) = match &template.place {

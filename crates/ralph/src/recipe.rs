@@ -20,9 +20,10 @@ use ralph_core::memory::{Documentation, MemoryPolicy};
 use ralph_core::prompt::run::RunPrompt;
 use ralph_core::reading::UsageScope;
 use ralph_core::recipe::{
-    AgentChoice, AgentKind, AgentOutput, BaselinePolicy, CommitPolicy, Completion, IterationCount,
-    LandingPolicy, OnFailure, Permissions, PromptPlan, PromptSource, Recipe, Retry, RunLimits, Scm,
-    ScmTask, Selectors, TaskWork, Template, TemplatePlace, Uncommitted, UsageSelectors, Work,
+    AgentChoice, AgentKind, AgentOutput, BaselinePolicy, CommitPolicy, Completion, FinishNote,
+    IterationCount, LandingPolicy, OnFailure, Permissions, PromptPlan, PromptSource, Recipe, Retry,
+    RunLimits, Scm, ScmTask, Selectors, TaskWork, Template, TemplatePlace, Uncommitted,
+    UsageSelectors, Work,
 };
 use ralph_core::review::ReviewPolicy;
 use ralph_core::sandbox::Policy;
@@ -75,7 +76,7 @@ struct Flow<'a> {
 
 /// Returns the recipe of `ralph run`.
 pub(crate) fn for_prompt(loaded: &Loaded, source: PromptSource) -> Result<Recipe, Complaint> {
-    of(
+    let mut recipe = of(
         loaded,
         Flow {
             workflow: "prompt",
@@ -89,7 +90,10 @@ pub(crate) fn for_prompt(loaded: &Loaded, source: PromptSource) -> Result<Recipe
             strategy: None,
             memory: None,
         },
-    )
+    )?;
+    recipe.prompt.finish = FinishNote::Added;
+    recipe.limits.unchanged = Some(loaded.settings.stuck.after);
+    Ok(recipe)
 }
 
 /// Returns the recipe of `ralph build` over a task list.
@@ -226,6 +230,7 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
             output_chars: settings.output_truncate_chars as usize,
             vars: vars(settings),
             context: context(settings),
+            finish: FinishNote::Omitted,
         },
         gates: gates::gates(loaded, flow.gates)?,
         strategy: flow.strategy.filter(|_| !is_strategy_set).unwrap_or(set_strategy),
@@ -317,6 +322,7 @@ pub(crate) fn limits(settings: &Settings, iterations: u32) -> RunLimits {
         ask_hard: settings.timeouts.implement.hard.0.times(factor),
         ask_idle: settings.timeouts.idle.0.times(factor),
         delay: Millis::from_secs(u64::from(settings.delay_seconds)),
+        unchanged: None,
     }
 }
 

@@ -286,7 +286,10 @@ impl Engine<'_> {
             (Purpose::Work, Some(Role::Fix)) => {
                 self.task_prompt(RolePrompt::Fix, size, reserved, moment)?
             }
-            (Purpose::Work, _) => uncounted(self.base_text()?),
+            (Purpose::Work, _) => {
+                let text = self.base_text()?;
+                uncounted(prompt::with_finish_note(&self.state.recipe, text))
+            }
         };
         let parts = Parts {
             base: &base,

@@ -33,7 +33,20 @@ pub(super) fn judge(state: &RunState, current: &Iteration, reply: &Reply) -> Jud
         Claim::Complete => Verdict::Complete,
         Claim::None => Verdict::Passed { signal: reply.signal.clone() },
     };
-    Judgement::new(verdict, landing, told)
+    let is_passed = matches!(verdict, Verdict::Passed { .. });
+    let idle = if is_passed { idle(state, current) } else { None };
+    Judgement::new(verdict, landing, told.into_iter().chain(idle).collect())
+}
+
+/// Returns what the next iteration reads after one that passed and changed nothing.
+fn idle(state: &RunState, current: &Iteration) -> Option<Feedback> {
+    let is_limited = state.recipe.limits.unchanged.is_some();
+    (is_limited && state.has_changed_nothing(current)).then(|| {
+        Feedback::after(format!(
+            "All checks passed after the last iteration, and it changed nothing. If nothing is left to do, answer {}. If something is left, do it now.",
+            state.recipe.completion_tag()
+        ))
+    })
 }
 
 /// Whether the work is said to be complete, by whoever has to say it.

@@ -73,6 +73,20 @@ pub struct PromptPlan {
     /// How much a prompt for work on a task may hold.
     #[serde(default)]
     pub context: ContextPlan,
+    /// Whether ralph adds to the user's text how to finish.
+    #[serde(default)]
+    pub finish: FinishNote,
+}
+
+/// Whether ralph adds to the user's text how to finish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishNote {
+    /// It does not: the text says so itself, or is complete by the gates.
+    #[default]
+    Omitted,
+    /// It does where the text names no completion tag.
+    Added,
 }
 
 /// Whether a prompt begins with the count of iterations.

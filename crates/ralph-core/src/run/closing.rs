@@ -3,6 +3,7 @@
 //! Not here: what the iteration comes to, which `settle` says.
 
 use super::{Completeness, FAILED_HANDOFFS, HANDOFFS, Iteration, RunState};
+use crate::event::Landed;
 use crate::handoff::{Handoff, WorkOutcome};
 use crate::ids::Role;
 use crate::judge::{Judgement, Verdict};
@@ -65,6 +66,9 @@ impl RunState {
             board.settle(work, settled, &current, ran);
         }
         self.forget_skips();
+        if self.board.is_none() {
+            self.note_change(&current);
+        }
         let refusal = current.refusal();
         // What nobody committed after the agent is work all the same.
         if let (Some(Judgement { verdict: Verdict::Passed { .. }, .. }), None) =
@@ -117,6 +121,16 @@ impl RunState {
             ) => {}
             (Verdict::Skipped { .. }, _) => self.base = None,
         }
+    }
+
+    /// Counts iterations on a prompt that pass and change nothing.
+    fn note_change(&mut self, current: &Iteration) {
+        let verdict = current.judgement.as_ref().map(|judgement| &judgement.verdict);
+        let is_idle =
+            matches!(verdict, Some(Verdict::Passed { .. })) && self.has_changed_nothing(current);
+        self.unchanged = if is_idle { self.unchanged.saturating_add(1) } else { 0 };
+        let is_back = current.landed.iter().any(|it| matches!(it, Landed::RolledBack { .. }));
+        self.last_tree = current.observed_tree().filter(|_| !is_back).cloned();
     }
 
     /// Keeps a handoff for the next prompts. Attempts that failed are for the next attempt at the

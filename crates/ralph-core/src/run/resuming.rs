@@ -15,6 +15,7 @@ impl RunState {
     pub(super) fn resumed(&mut self, recipe: Option<&Recipe>, meanwhile: Option<&Meanwhile>) {
         // A run that ended by a decision gets a new chance; one that crashed goes on with what it
         // had left.
+        self.unchanged = 0;
         if let (Some(_), Some(current)) = (self.outcome.take(), &mut self.current) {
             current.work.revive();
             current.gate.revive();

@@ -69,6 +69,7 @@ pub(super) fn outcome_name(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Complete => "complete",
         Outcome::IterationsUsedUp { .. } => "iterations_used_up",
+        Outcome::NothingChanges { .. } => "nothing_changes",
         Outcome::BudgetUsedUp { .. } => "budget_used_up",
         Outcome::LimitTooLong { .. } => "limit_too_long",
         Outcome::AgentFailed { .. } => "agent_failed",

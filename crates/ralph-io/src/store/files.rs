@@ -319,6 +319,7 @@ fn status(outcome: Option<&Outcome>) -> &'static str {
         Some(Outcome::Interrupted) => "interrupted",
         Some(
             Outcome::IterationsUsedUp { .. }
+            | Outcome::NothingChanges { .. }
             | Outcome::BudgetUsedUp { .. }
             | Outcome::LimitTooLong { .. }
             | Outcome::TasksLeft { .. }

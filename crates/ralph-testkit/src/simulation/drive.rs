@@ -321,6 +321,7 @@ fn said(outcome: &Outcome) -> String {
         Outcome::GitFailed { message } => message.clone(),
         Outcome::Complete
         | Outcome::IterationsUsedUp { .. }
+        | Outcome::NothingChanges { .. }
         | Outcome::BudgetUsedUp { .. }
         | Outcome::LimitTooLong { .. }
         | Outcome::NoCommitMessage
@@ -338,6 +339,7 @@ pub(super) fn name(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Complete => "complete",
         Outcome::IterationsUsedUp { .. } => "iterations-used-up",
+        Outcome::NothingChanges { .. } => "nothing-changes",
         Outcome::BudgetUsedUp { .. } => "budget-used-up",
         Outcome::LimitTooLong { .. } => "limit-too-long",
         Outcome::AgentFailed { .. } => "agent-failed",

@@ -67,7 +67,9 @@ fn a_run_is_paused_while_files_are_edited_and_goes_on() {
     sealed.write("prompt.md", "new words");
     sealed.ralph(&["go"]).expect_code(0).expect_stderr("goes on");
     running.wait().expect_code(0).expect_stderr("Paused; `ralph go` goes on");
-    assert_eq!(sealed.prompts(), ["old words", "new words"]);
+    let prompts = sealed.prompts();
+    let starts: Vec<&str> = prompts.iter().filter_map(|prompt| prompt.lines().next()).collect();
+    assert_eq!(starts, ["old words", "new words"]);
     assert_eq!(count(&sealed, "paused"), 1);
     let log = sealed.ralph(&["log"]).expect_code(0).stdout;
     assert!(log.contains("asked to pause") && log.contains("asked to go on"), "{log}");
@@ -135,10 +137,12 @@ fn a_note_lands_in_exactly_one_prompt_and_says_who_left_it() {
     sealed.write("go-on", "");
     running.wait().expect_code(0);
     let prompts = sealed.prompts();
-    assert_eq!(prompts[0], "base");
-    assert_eq!(
-        prompts[1],
-        "base\n\n# A note from ann\n\nUse tabs,\nnot spaces.\n\n# A note from the person who watches this run\n\nAnd be brief."
+    assert!(prompts[0].starts_with("base\n\nWhen everything is done"), "{}", prompts[0]);
+    assert!(prompts[1].starts_with("base\n\n"), "{}", prompts[1]);
+    assert!(
+        prompts[1].ends_with("\n\n# A note from ann\n\nUse tabs,\nnot spaces.\n\n# A note from the person who watches this run\n\nAnd be brief."),
+        "{}",
+        prompts[1]
     );
     assert_eq!(prompts.len(), 2);
     assert!(fs::read_dir(inbox(&sealed)).expect("an inbox").next().is_none());

@@ -3,9 +3,16 @@
 use std::fs;
 use std::path::Path;
 
+use ralph_testkit::sealed::Sealed;
 use serde_json::json;
 
 use crate::{always, done, first_then, repository, run, sealed};
+
+/// Commits everything, so that only the agent changes the tree.
+fn commit_all(sealed: &Sealed) {
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+}
 
 #[test]
 fn a_claim_with_green_gates_completes_the_work() {
@@ -20,7 +27,7 @@ fn a_claim_with_green_gates_completes_the_work() {
 #[test]
 fn feedback_joins_the_next_prompt_by_its_action() {
     for (action, expect) in
-        [("APPEND", "base\n\nGuardrail"), ("PREPEND", "Guardrail"), ("REPLACE", "Guardrail")]
+        [("APPEND", "base\n\n"), ("PREPEND", "Guardrail"), ("REPLACE", "Guardrail")]
     {
         let sealed = sealed();
         let calls = first_then(
@@ -37,11 +44,11 @@ fn feedback_joins_the_next_prompt_by_its_action() {
                        Hint: Make ok.\n\
                        Output file: .ralph/guardrail_1_echo_boom_test_f_ok.log\n\
                        Output (truncated):\nboom";
-        assert_eq!(prompts[0], "base");
+        assert!(prompts[0].starts_with("base\n\nThese checks run after you"), "{}", prompts[0]);
         assert!(prompts[1].starts_with(expect), "{action}: {}", prompts[1]);
         assert!(prompts[1].contains(message), "{action}: {}", prompts[1]);
-        let ends_with_base = prompts[1].ends_with("\n\nbase");
-        assert_eq!(ends_with_base, action == "PREPEND", "{action}: {}", prompts[1]);
+        let has_base_below = prompts[1].contains("\n\nbase\n\n");
+        assert_eq!(has_base_below, action == "PREPEND", "{action}: {}", prompts[1]);
         assert_eq!(prompts[1].contains("base"), action != "REPLACE", "{action}: {}", prompts[1]);
         assert_eq!(sealed.read(".ralph/guardrail_1_echo_boom_test_f_ok.log"), "boom\n");
     }
@@ -122,8 +129,10 @@ fn an_echoed_prompt_completes_nothing() {
 #[test]
 fn a_text_agent_gets_the_prompt_where_its_flags_want_it() {
     let sealed = sealed();
-    sealed
-        .program("writer", "#!/bin/sh\necho \"arg: $2\"; cat\necho '<response>DONE</response>'\n");
+    sealed.program(
+        "writer",
+        "#!/bin/sh\necho \"arg: $2\" | head -1; cat\necho '<response>DONE</response>'\n",
+    );
     sealed.write(
         ".ralph/settings.json",
         &json!({ "agent": { "command": "writer", "flags": ["--message", "{prompt}"] } })
@@ -144,10 +153,60 @@ fn the_prompt_file_is_read_anew_and_its_loss_ends_the_run() {
     sealed.script(&calls, &json!({}));
     let end = sealed.ralph(&["run", "-f", "PROMPT.md"]).expect_code(2);
     assert!(end.stderr.contains("PROMPT.md"), "{}", end.stderr);
-    assert_eq!(sealed.prompts(), ["one", "two"]);
+    let first_lines = |sealed: &Sealed| -> Vec<String> {
+        let prompts = sealed.prompts();
+        prompts.iter().filter_map(|prompt| prompt.lines().next()).map(str::to_owned).collect()
+    };
+    assert_eq!(first_lines(&sealed), ["one", "two"]);
     sealed.write("PROMPT.md", "three");
     sealed.ralph(&["resume", "-m", "3"]);
-    assert_eq!(sealed.prompts().last().map(String::as_str), Some("three"));
+    assert_eq!(first_lines(&sealed).last().map(String::as_str), Some("three"));
+}
+
+#[test]
+fn a_prompt_without_a_tag_gets_to_know_how_to_finish() {
+    let sealed = sealed();
+    let calls = json!([{ "do": [{ "text": "All is done. <response>DONE</response>" }] }]);
+    sealed.script(&calls, &json!({ "guardrails": [{ "command": "true" }] }));
+    let note = "Fix the tests.\n\nThese checks run after you, and all must pass:\n- `true`\n\nWhen everything is done and the checks pass, end your final answer with <response>DONE</response>.";
+    let dry = sealed.ralph(&["run", "-p", "Fix the tests.", "--dry-run"]).expect_code(0).stdout;
+    assert!(dry.contains("end your final answer with <response>DONE</response>"), "{dry}");
+    sealed.ralph(&["run", "-p", "Fix the tests."]).expect_code(0);
+    assert!(sealed.prompts()[0].starts_with(note), "{:?}", sealed.prompts());
+    let own = "Fix it, then answer <promise>DONE</promise>.";
+    sealed.ralph(&["run", "-p", own]).expect_code(0);
+    assert_eq!(sealed.prompts().last().map(String::as_str), Some(own), "it stays as it is");
+}
+
+#[test]
+fn iterations_that_change_nothing_end_the_run() {
+    let sealed = repository();
+    let calls = json!([{ "do": [{ "text": "All tests pass, nothing to do." }] }]);
+    sealed.script(&calls, &json!({ "guardrails": [{ "command": "true" }] }));
+    commit_all(&sealed);
+    let end = sealed.ralph(&["run", "-p", "Fix the tests.", "-m", "9"]).expect_code(1);
+    let shown = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = "not complete: the last 3 iterations passed the checks and changed nothing, and none answered <response>DONE</response>";
+    assert!(shown.contains(words), "{}", end.stderr);
+    let prompts = sealed.prompts();
+    assert!((3..=4).contains(&prompts.len()), "{}", prompts.len());
+    let last = prompts.last().expect("a prompt");
+    assert!(last.contains("All checks passed after the last iteration, and it changed nothing. If nothing is left to do, answer <response>DONE</response>."), "{last}");
+    assert!(!prompts[0].contains("changed nothing"), "{}", prompts[0]);
+}
+
+#[test]
+fn an_agent_that_reads_that_nothing_changed_finishes() {
+    let sealed = repository();
+    let told = json!({ "promptContains": "it changed nothing" });
+    let calls = json!([
+        { "when": told, "do": [{ "text": "<response>DONE</response>" }] },
+        { "do": [{ "write": { "path": "a.txt", "text": "a" } }, { "text": "Wrote it." }] }
+    ]);
+    sealed.script(&calls, &json!({ "guardrails": [{ "command": "true" }] }));
+    commit_all(&sealed);
+    sealed.ralph(&["run", "-p", "Fix the tests.", "-m", "9"]).expect_code(0);
+    assert_eq!(sealed.prompts().len(), 3);
 }
 
 #[test]
@@ -156,10 +215,9 @@ fn the_iteration_count_stands_on_top() {
     let settings = json!({ "includeIterationCountInPrompt": true, "maximumIterations": 2 });
     sealed.script(&always(json!([{ "text": "Hm." }])), &settings);
     run(&sealed, &[]).expect_code(1);
-    assert_eq!(
-        sealed.prompts(),
-        ["Iteration 1 of 2, 1 remaining.\n\nbase", "Iteration 2 of 2, 0 remaining.\n\nbase"]
-    );
+    let prompts = sealed.prompts();
+    assert!(prompts[0].starts_with("Iteration 1 of 2, 1 remaining.\n\nbase\n"), "{prompts:?}");
+    assert!(prompts[1].starts_with("Iteration 2 of 2, 0 remaining.\n\nbase\n"), "{prompts:?}");
 }
 
 #[test]
