@@ -11,7 +11,7 @@ use super::translator::Evidence;
 
 /// Error texts in lower case. The order matters: a prompt that does not fit and an empty purse
 /// come with words and statuses of a limit.
-const WORDS: [(Meaning, &[&str]); 9] = [
+const WORDS: [(Meaning, &[&str]); 10] = [
     (
         Meaning::Class(FailureClass::ContextExceeded),
         &[
@@ -93,20 +93,26 @@ const WORDS: [(Meaning, &[&str]); 9] = [
             "service unavailable",
             "gateway timeout",
             "without a finish reason",
-            "unable to connect",
-            "connection error",
             "connection reset",
-            "connection refused",
+            "econnreset",
             "socket hang up",
-            "fetch failed",
-            "econnre",
-            "enotfound",
-            "etimedout",
             "timed out",
-            "network error",
             "failed to get response from the ai model",
         ],
     ),
+    (Meaning::Class(FailureClass::Unreachable), &UNREACHABLE),
+];
+
+/// What a client says that gets no connection at all, in lower case.
+pub(super) const UNREACHABLE: [&str; 8] = [
+    "unable to connect",
+    "connection error",
+    "connection refused",
+    "econnrefused",
+    "fetch failed",
+    "enotfound",
+    "etimedout",
+    "network error",
 ];
 
 enum Meaning {
@@ -191,6 +197,8 @@ pub(super) fn failure(
         | FailureClass::IdleTimeout
         | FailureClass::TurnLimit
         | FailureClass::Overloaded
+        | FailureClass::Unreachable
+        | FailureClass::Blocked
         | FailureClass::NotInstalled
         | FailureClass::BadCall
         | FailureClass::ContextExceeded
@@ -214,6 +222,9 @@ mod tests {
             ("Request failed with status code 429", Some(limit.clone())),
             ("API request for getUserInfo failed: 503", Some(FailureClass::Overloaded)),
             ("API request for getUserInfo failed: 404", None),
+            ("Connection error.", Some(FailureClass::Unreachable)),
+            ("connect ECONNREFUSED 127.0.0.1:1", Some(FailureClass::Unreachable)),
+            ("read ECONNRESET", Some(FailureClass::Overloaded)),
             ("This model's maximum context length is 8192", Some(FailureClass::ContextExceeded)),
             ("error: unknown option '--nope'", Some(FailureClass::BadCall)),
             ("read 5000 lines", None),

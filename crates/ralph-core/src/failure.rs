@@ -55,6 +55,10 @@ pub enum FailureClass {
     },
     /// The model's servers are overloaded or failing.
     Overloaded,
+    /// No connection to the model's servers.
+    Unreachable,
+    /// The sandbox refuses the connection to the model's servers.
+    Blocked,
     /// The program is not there.
     NotInstalled,
     /// It has no valid login or key, or no credit.
@@ -71,12 +75,18 @@ impl FailureClass {
     /// Returns the rule that this class of failure follows.
     pub fn rule(&self) -> FailureRule {
         match self {
-            Self::Crashed | Self::Malformed | Self::Empty | Self::Overloaded => FailureRule::Retry,
+            Self::Crashed
+            | Self::Malformed
+            | Self::Empty
+            | Self::Overloaded
+            | Self::Unreachable => FailureRule::Retry,
             Self::HardTimeout | Self::Overran | Self::IdleTimeout | Self::TurnLimit => {
                 FailureRule::FailedAttempt
             }
             Self::RateLimited { resets_at } => FailureRule::Wait { until: *resets_at },
-            Self::NotInstalled | Self::NotLoggedIn | Self::BadCall => FailureRule::Stop,
+            Self::NotInstalled | Self::NotLoggedIn | Self::BadCall | Self::Blocked => {
+                FailureRule::Stop
+            }
             Self::ContextExceeded => FailureRule::RetrySmaller,
             Self::Interrupted => FailureRule::Again,
         }
@@ -94,6 +104,8 @@ impl FailureClass {
             Self::TurnLimit => "turn limit",
             Self::RateLimited { .. } => "usage limit",
             Self::Overloaded => "overloaded",
+            Self::Unreachable => "cannot reach its model",
+            Self::Blocked => "may not reach its model",
             Self::NotInstalled => "not installed",
             Self::NotLoggedIn => "not logged in",
             Self::BadCall => "bad call",

@@ -4,6 +4,7 @@
 //! any enforcement, and finding out which backend works on this machine.
 
 pub mod addresses;
+pub mod blocked;
 pub mod hosts;
 pub mod model_hosts;
 pub mod reach;

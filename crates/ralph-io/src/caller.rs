@@ -76,6 +76,8 @@ pub struct AgentCaller {
     pub masker: Masker,
     /// What keeps agents from the rest of the machine, where something does.
     pub confined: Option<Confined>,
+    /// Whether something does; also known where a call is only shown.
+    pub walls: Walls,
 }
 
 /// What people know of hooks that did not run.
@@ -161,6 +163,7 @@ impl Agent for AgentCaller {
                 Weight::Final => Heard::Final,
             }
         };
+        let told = (call.env.clone(), call.args.clone());
         let spawn = self.spawn(request, call, room.as_ref());
         let end = match room.as_ref().map_or(Ok(spawn.clone()), |room| room.launch(spawn)) {
             Ok(spawn) => converse(&spawn, &self.watch, &mut hear_all),
@@ -187,7 +190,9 @@ impl Agent for AgentCaller {
         let mut reply = listener.into_reply(end, &self.zone);
         reply.warnings.extend(warning);
         reply.warnings.extend(overrun.map(str::to_owned));
-        reply.warnings.extend(room.into_iter().flat_map(Room::leave));
+        if let Some(room) = room {
+            reply.warnings.extend(room.leave(reply.failure.as_mut(), &told.0, &told.1));
+        }
         reply
     }
 
@@ -317,7 +322,7 @@ impl AgentCaller {
             answer_file: self.files.answer(request.iteration, request.ask),
             plugin: self.plugin.as_ref().map(|plugin| plugin.place().to_owned()),
             active_file: self.variable(ACTIVE_VARIABLE).map(PathBuf::from),
-            walls: if self.confined.is_some() { Walls::Ours } else { Walls::None },
+            walls: self.walls,
         })
     }
 

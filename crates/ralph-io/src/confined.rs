@@ -2,6 +2,7 @@
 //!
 //! Not here: the walls themselves, and calls without them.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,8 @@ use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::Request;
 use ralph_core::recipe::Origin;
 use ralph_core::report::REFUSED_CONNECTION;
+use ralph_core::sandbox::blocked::blocked;
+use ralph_core::sandbox::hosts::pattern_for_url;
 
 use crate::agent_state::{self, Prepared};
 use crate::environment::{self, Child, Variables};
@@ -114,10 +117,28 @@ impl Room {
         }
     }
 
-    /// Clears up after a call, and returns what people should know of it.
-    pub(crate) fn leave(self) -> Vec<String> {
+    /// Clears up after a call, and returns what people should know of it. A failure that the sandbox
+    /// is the cause of becomes that one. `set` and `args` are the variables and arguments of the call.
+    pub(crate) fn leave(
+        self,
+        failure: Option<&mut Failure>,
+        set: &BTreeMap<String, String>,
+        args: &[String],
+    ) -> Vec<String> {
         let removed = self.confined.launcher.clear();
         let refused = self.confined.proxy.as_ref().map(Proxy::refusals).unwrap_or_default();
+        if let (Some(failure), Some(proxy)) = (failure, &self.confined.proxy) {
+            let inherited = self.env.iter().filter_map(|(_, value)| value.to_str());
+            let is_proxy = |name: &str| name.to_ascii_lowercase().ends_with("proxy");
+            let set = set.iter().filter(|(name, _)| !is_proxy(name));
+            let values = set.map(|(_, value)| value.as_str()).chain(inherited);
+            let urls = args.iter().filter_map(|it| it.get(it.find("http")?..));
+            let values = values.chain(urls);
+            let endpoints: Vec<String> = values.filter_map(pattern_for_url).collect();
+            if let Some(blocked) = blocked(failure, &refused, &endpoints, &proxy.forwards()) {
+                *failure = blocked;
+            }
+        }
         let refused = refused.into_iter().map(|refusal| {
             let remedy = refusal.reason.remedy(&refusal.host, refusal.port);
             let remedy = remedy.map(|remedy| format!("; to allow it, {remedy}"));

@@ -12,8 +12,10 @@ use ralph_io::process::Watch;
 use ralph_io::store::RunDir;
 
 use crate::complaint::Complaint;
+use crate::isolation::wanted_walls;
 use crate::plugin;
 use crate::project::Project;
+use crate::recipe;
 use crate::settings::Loaded;
 
 /// Shows calls of a project.
@@ -37,6 +39,7 @@ impl Calls {
             hooks: HookNews::Untold,
             masker: Masker::default(),
             confined: None,
+            walls: wanted_walls(&recipe::isolation(loaded)),
         }))
     }
 

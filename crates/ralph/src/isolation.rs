@@ -5,10 +5,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ralph_agents as agents;
+use ralph_agents::{self as agents, Walls};
 use ralph_core::glob::Pattern;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::{AgentKind, Recipe};
+use ralph_core::sandbox::hosts::pattern_for_url;
 use ralph_core::sandbox::model_hosts::model_hosts;
 use ralph_core::sandbox::reach::{Misread, Reach};
 use ralph_core::sandbox::{Backend, Credentials, NetworkMode, Policy, Wanted};
@@ -135,11 +136,13 @@ impl Isolation {
         let cell = cage.cell(&Handed::default()).map_err(|error| complain(&error))?;
         let cage = cage.move_in(network, &reach, site.watch).map_err(|error| not_lodged(&error))?;
         let mut warnings = cell.notes;
-        let mut known = kinds.to_vec();
-        known.dedup();
-        warnings.extend(
-            known.iter().flat_map(|kind| agent_state::configuration::notices(*kind, site.env)),
-        );
+        for kind in kinds {
+            for notice in agent_state::configuration::notices(*kind, site.env) {
+                if !warnings.contains(&notice) {
+                    warnings.push(notice);
+                }
+            }
+        }
         match backend {
             Backend::Sbx => warnings.push(SHARED_WHOLE.to_owned()),
             Backend::Native
@@ -185,6 +188,11 @@ impl Isolation {
             output: 0,
             space: Space::new(Vec::new(), 0, Vec::new()),
         }
+    }
+
+    /// Returns whether agents are kept in something.
+    pub(crate) fn walls(&self) -> Walls {
+        if self.cage.is_some() { Walls::Ours } else { Walls::None }
     }
 
     /// Returns what agents are kept in.
@@ -346,6 +354,21 @@ pub(crate) fn may_be_elsewhere(policy: &Policy, env: &[(OsString, OsString)]) ->
     }
 }
 
+/// Returns whether a policy wants agents to be kept in something.
+pub(crate) fn wanted_walls(policy: &Policy) -> Walls {
+    match policy.backend {
+        Wanted::This(Backend::Guard | Backend::None) => Walls::None,
+        Wanted::This(
+            Backend::Native
+            | Backend::Bwrap
+            | Backend::Landlock
+            | Backend::Container
+            | Backend::Sbx,
+        )
+        | Wanted::Auto => Walls::Ours,
+    }
+}
+
 /// Returns the backend for a policy.
 pub(crate) fn chosen(
     site: &Site<'_>,
@@ -473,42 +496,14 @@ fn endpoints(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
     let own = environment::allowed(env, Child::Agent(kind), &[]);
     let common = environment::allowed(env, Child::Agent(AgentKind::Sim), &[]);
     let variables = own.iter().filter(|variable| !common.contains(variable));
-    let variables = variables.filter_map(|(_, value)| host_of(value.to_str()?));
+    let variables = variables.filter_map(|(_, value)| pattern_for_url(value.to_str()?));
     let configured = agent_state::configuration::addresses(kind, env);
-    variables.chain(configured.iter().filter_map(|it| host_of(it))).collect()
-}
-
-/// Returns host and port of an address, as a pattern for them.
-fn host_of(url: &str) -> Option<String> {
-    let (scheme, rest) = url.split_once("://")?;
-    let default = match scheme {
-        "https" => 443,
-        "http" => 80,
-        _ => return None,
-    };
-    let authority = rest.split(['/', '?', '#']).next()?;
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    Some(if has_port { host.to_owned() } else { format!("{host}:{default}") })
+    variables.chain(configured.iter().filter_map(|it| pattern_for_url(it))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_host_of_an_address_is_found() {
-        for (url, expect) in [
-            ("https://api.example.com/v1", Some("api.example.com:443")),
-            ("http://127.0.0.1:8080", Some("127.0.0.1:8080")),
-            ("http://user:pass@gateway.example:81/x?y#z", Some("gateway.example:81")),
-            ("https://[::1]:8443/", Some("[::1]:8443")),
-            ("socks5://example.com", None),
-            ("sk-not-a-url", None),
-        ] {
-            assert_eq!(host_of(url).as_deref(), expect, "{url}");
-        }
-    }
 
     #[test]
     fn only_patterns_for_one_place_become_walls() {

@@ -373,6 +373,7 @@ fn connect(
         plugin: desk.layout.state().parent().map(plugin::for_runs),
         hooks: HookNews::Untold,
         masker: masker.clone(),
+        walls: isolation.walls(),
         confined: isolation.agents(desk.layout.state()),
     };
     let (launcher, gate_env) = isolation.gates(&recipe, &env);

@@ -72,6 +72,8 @@ impl AcpTranslator {
             | FailureClass::TurnLimit
             | FailureClass::RateLimited { .. }
             | FailureClass::Overloaded
+            | FailureClass::Unreachable
+            | FailureClass::Blocked
             | FailureClass::BadCall
             | FailureClass::ContextExceeded
             | FailureClass::Interrupted => failure.hint.clone(),

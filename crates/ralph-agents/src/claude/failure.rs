@@ -244,6 +244,11 @@ fn finish(class: FailureClass, words: &str, evidence: &Evidence<'_>) -> Failure 
         let resets_at = told.or_else(said);
         return Failure::new(FailureClass::RateLimited { resets_at }, words);
     }
+    // It calls a connection that was refused a `server_error`, too.
+    let is_unreachable = || class_of_words(words) == Some(FailureClass::Unreachable);
+    if class == FailureClass::Overloaded && is_unreachable() {
+        return Failure::new(FailureClass::Unreachable, words);
+    }
     Failure::new(class, words)
 }
 
@@ -259,7 +264,7 @@ fn login_hint(words: &str) -> &'static str {
 }
 
 /// Error texts, in lower case, where no field says more.
-const WORDS: [(FailureClass, &[&str]); 5] = [
+const WORDS: [(FailureClass, &[&str]); 7] = [
     (
         FailureClass::ContextExceeded,
         &["prompt is too long", "context window", "exceed context limit", "request too large"],
@@ -302,17 +307,13 @@ const WORDS: [(FailureClass, &[&str]); 5] = [
             "overloaded",
             "internal server error",
             "api error: 5",
-            "connection error",
-            "unable to connect",
             "connection reset",
-            "fetch failed",
-            "econnre",
-            "enotfound",
-            "etimedout",
+            "econnreset",
             "timed out",
-            "network",
         ],
     ),
+    (FailureClass::Unreachable, &error_words::UNREACHABLE),
+    (FailureClass::Unreachable, &["network"]),
 ];
 
 fn class_of_words(words: &str) -> Option<FailureClass> {

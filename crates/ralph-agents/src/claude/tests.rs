@@ -113,7 +113,7 @@ fn each_kind_of_result_has_its_class() {
         (turn("something_new"), FailureClass::Crashed),
         (api_error("500", "API Error: 500"), FailureClass::Overloaded),
         (api_error("529", "Overloaded"), FailureClass::Overloaded),
-        (api_error("null", "API Error: Connection error."), FailureClass::Overloaded),
+        (api_error("null", "API Error: Connection error."), FailureClass::Unreachable),
         (
             api_error("429", "API Error: Request rejected (429)"),
             FailureClass::RateLimited { resets_at: None },

@@ -130,7 +130,7 @@ const BEFORE_LIMITS: [(FailureClass, &[&str]); 3] = [
 ];
 
 /// The other error texts, in lower case.
-const AFTER_LIMITS: [(FailureClass, &[&str]); 3] = [
+const AFTER_LIMITS: [(FailureClass, &[&str]); 4] = [
     (FailureClass::NotLoggedIn, &["not logged in", "access token could not be refreshed"]),
     (
         FailureClass::BadCall,
@@ -147,16 +147,9 @@ const AFTER_LIMITS: [(FailureClass, &[&str]); 3] = [
     ),
     (
         FailureClass::Overloaded,
-        &[
-            "at capacity",
-            "high demand",
-            "overloaded",
-            "stream disconnected",
-            "connection failed",
-            "error sending request",
-            "reconnecting",
-        ],
+        &["at capacity", "high demand", "overloaded", "stream disconnected", "reconnecting"],
     ),
+    (FailureClass::Unreachable, &["connection failed", "error sending request"]),
 ];
 
 /// Adds how to mend what asking again cannot.
@@ -190,6 +183,8 @@ pub(super) fn with_hint(class: FailureClass, words: &str) -> Failure {
         | FailureClass::TurnLimit
         | FailureClass::RateLimited { .. }
         | FailureClass::Overloaded
+        | FailureClass::Unreachable
+        | FailureClass::Blocked
         | FailureClass::NotInstalled
         | FailureClass::ContextExceeded
         | FailureClass::Interrupted => None,

@@ -90,7 +90,7 @@ fn each_kind_of_failed_turn_has_its_class() {
         ("unexpected status 413 Payload Too Large: x", FailureClass::ContextExceeded),
         ("unexpected status 400 Bad Request: odd", FailureClass::Crashed),
         ("We’re currently experiencing high demand, sorry", FailureClass::Overloaded),
-        ("Connection failed: error sending request", FailureClass::Overloaded),
+        ("Connection failed: error sending request", FailureClass::Unreachable),
         ("Your workspace is out of credits.", FailureClass::NotLoggedIn),
         ("You hit your spend cap set by the owner.", FailureClass::NotLoggedIn),
         ("To use Codex with your ChatGPT plan, upgrade to Plus: x", FailureClass::NotLoggedIn),

@@ -214,6 +214,8 @@ impl Manners {
             | FailureClass::IdleTimeout
             | FailureClass::TurnLimit
             | FailureClass::Overloaded
+            | FailureClass::Unreachable
+            | FailureClass::Blocked
             | FailureClass::NotInstalled
             | FailureClass::ContextExceeded
             | FailureClass::Interrupted => Failure::new(class, words),

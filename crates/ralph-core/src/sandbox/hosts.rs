@@ -233,6 +233,20 @@ pub fn read_authority(text: &str) -> Option<(Host, u16)> {
     Some((Host::read(host).ok()?, port?))
 }
 
+/// Returns host and port of an address of the web, as a pattern for them.
+pub fn pattern_for_url(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let default = match scheme {
+        "https" => 443,
+        "http" => 80,
+        _ => return None,
+    };
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    Some(if has_port { host.to_owned() } else { format!("{host}:{default}") })
+}
+
 /// A pattern that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}`: {what}")]

@@ -34,10 +34,45 @@ pub fn model_hosts(kind: AgentKind) -> &'static [&'static str] {
     }
 }
 
+/// Returns whether a host is that of a provider of models that agents are used with.
+pub fn is_model_host(host: &str) -> bool {
+    /// Those of the keys that agents look for in their environment.
+    const PROVIDERS: [&str; 12] = [
+        "api.anthropic.com",
+        "api.openai.com",
+        "generativelanguage.googleapis.com",
+        "openrouter.ai",
+        "api.groq.com",
+        "api.x.ai",
+        "api.mistral.ai",
+        "api.deepseek.com",
+        "api.cerebras.ai",
+        "ai-gateway.vercel.sh",
+        "api.z.ai",
+        "opencode.ai",
+    ];
+    PROVIDERS.contains(&host) || host.ends_with(".openai.azure.com")
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::hosts::HostPattern;
     use super::*;
+
+    #[test]
+    fn a_host_of_a_model_is_known() {
+        for (host, expect) in [
+            ("api.openai.com", true),
+            ("api.mistral.ai", true),
+            ("generativelanguage.googleapis.com", true),
+            ("mine.openai.azure.com", true),
+            ("api.github.com", false),
+            ("registry.npmjs.org", false),
+            ("", false),
+        ] {
+            assert_eq!(is_model_host(host), expect, "{host}");
+        }
+    }
 
     const ALL: [AgentKind; 13] = [
         AgentKind::Claude,

@@ -150,3 +150,39 @@ fn cline_reaches_the_address_of_its_provider() {
     let Some(stage) = stage(Cli::Cline, vec![Turn::says(DONE)], &[]) else { return };
     assert_eq!(run(&stage, &[]).body["model"], "scripted");
 }
+
+/// Asserts that a run ended after one call, because the sandbox does not allow an address.
+#[track_caller]
+fn expect_blocked(stage: &Stage, address: &str) {
+    let end = stage.run_isolated_with(&[]);
+    assert_eq!(end.code, Some(4), "{}", end.stderr);
+    let said = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("may not reach its model"), "{said}");
+    assert!(said.contains(&format!("does not let it connect to {address}")), "{said}");
+    assert!(said.contains("to `sandbox.network.allow`"), "{said}");
+    stage.expect_events(&[("asked", 1)]);
+}
+
+#[test]
+fn a_host_that_is_not_allowed_is_named_and_asked_for_once() {
+    let Some(stage) = stage(Cli::Codex, vec![], &[]) else { return };
+    let settings = stage.sealed.read(".ralph/settings.json");
+    let mut settings: Value = serde_json::from_str(&settings).expect("JSON");
+    // The project's settings are not the user's own: the address in them is not allowed.
+    settings["agent"]["flags"] = json!([
+        "-c model_provider=other",
+        "-c model_providers.other.name=other",
+        "-c model_providers.other.base_url=https://model.invalid/v1",
+        "-c model_providers.other.request_max_retries=0",
+        "-c model_providers.other.stream_max_retries=0",
+    ]);
+    stage.sealed.write(".ralph/settings.json", &settings.to_string());
+    stage.sealed.trust(&[]);
+    expect_blocked(&stage, "model.invalid:443");
+}
+
+#[test]
+fn a_port_of_this_machine_that_is_not_allowed_is_named_and_asked_for_once() {
+    let Some(stage) = Stage::new(Cli::Claude, |_| vec![], &json!({})) else { return };
+    expect_blocked(&stage, &format!("127.0.0.1:{}", stage.port()));
+}

@@ -170,3 +170,17 @@ proptest! {
         prop_assert_eq!(pattern.allows(&host, 443), name.ends_with(&format!(".{above}")));
     }
 }
+
+#[test]
+fn the_host_of_an_address_is_found() {
+    for (url, expect) in [
+        ("https://api.example.com/v1", Some("api.example.com:443")),
+        ("http://127.0.0.1:8080", Some("127.0.0.1:8080")),
+        ("http://user:pass@gateway.example:81/x?y#z", Some("gateway.example:81")),
+        ("https://[::1]:8443/", Some("[::1]:8443")),
+        ("socks5://example.com", None),
+        ("sk-not-a-url", None),
+    ] {
+        assert_eq!(pattern_for_url(url).as_deref(), expect, "{url}");
+    }
+}

@@ -1,0 +1,119 @@
+//! Whether a call failed because the sandbox does not let the agent reach its model.
+//!
+//! Agents say "connection error" for that, or that they are not logged in; only the rules of the
+//! sandbox tell why. Not here: the rules.
+
+use super::hosts::read_authority;
+use super::model_hosts::is_model_host;
+use super::reach::Refusal;
+use crate::failure::{Failure, FailureClass};
+
+/// Returns the failure that the sandbox is the cause of, in place of what the agent made of it.
+///
+/// `refusals` are those of the call. `endpoints` are the hosts with ports that the agent's variables
+/// and arguments name, and `ports` those of this machine that can be reached.
+pub fn blocked(
+    failure: &Failure,
+    refusals: &[Refusal],
+    endpoints: &[String],
+    ports: &[u16],
+) -> Option<Failure> {
+    let may_be_any_model = match failure.class {
+        FailureClass::Unreachable | FailureClass::NotLoggedIn => true,
+        // Something else may have failed, and the refusal be that of a command.
+        FailureClass::Overloaded | FailureClass::Crashed => false,
+        FailureClass::Malformed
+        | FailureClass::Empty
+        | FailureClass::HardTimeout
+        | FailureClass::Overran
+        | FailureClass::IdleTimeout
+        | FailureClass::TurnLimit
+        | FailureClass::RateLimited { .. }
+        | FailureClass::Blocked
+        | FailureClass::NotInstalled
+        | FailureClass::BadCall
+        | FailureClass::ContextExceeded
+        | FailureClass::Interrupted => return None,
+    };
+    let is_named = |refusal: &&Refusal| {
+        failure.words.contains(&refusal.host)
+            || endpoints.contains(&format!("{}:{}", refusal.host, refusal.port))
+    };
+    let is_model = |refusal: &&Refusal| may_be_any_model && is_model_host(&refusal.host);
+    let refused = refusals.iter().find(is_named).or_else(|| refusals.iter().find(is_model));
+    if let Some(Refusal { host, port, reason, .. }) = refused {
+        let words = format!("the sandbox does not let it connect to {host}:{port}: {reason}");
+        let failure = Failure::new(FailureClass::Blocked, words);
+        return Some(match reason.remedy(host, *port) {
+            Some(remedy) => failure.with_hint(remedy),
+            None => failure,
+        });
+    }
+    // A port of this machine is asked for without the proxy, which therefore knows nothing of it.
+    let is_closed = |address: &&String| {
+        let known = read_authority(address);
+        known.is_some_and(|(host, port)| host.is_loopback() && !ports.contains(&port))
+    };
+    let closed = endpoints.iter().find(is_closed)?;
+    (failure.class == FailureClass::Unreachable).then(|| {
+        let words = format!("the sandbox does not let it connect to {closed} of this machine");
+        Failure::new(FailureClass::Blocked, words)
+            .with_hint(format!("add \"{closed}\" to `sandbox.network.allow`"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reach::Reason;
+    use super::*;
+
+    #[test]
+    fn the_cause_is_named_and_nothing_else_is_blamed() {
+        let refusal = |host: &str| Refusal {
+            host: host.to_owned(),
+            port: 443,
+            reason: Reason::NotListed,
+            times: 1,
+        };
+        let endpoints = ["gw.example:443".to_owned(), "127.0.0.1:9000".to_owned()];
+        let (unreachable, overloaded) = (FailureClass::Unreachable, FailureClass::Overloaded);
+        for (class, words, host, ports, expect) in [
+            (
+                unreachable.clone(),
+                "Connection error.",
+                "api.openai.com",
+                &[9000][..],
+                Some("api.openai.com:443"),
+            ),
+            (
+                unreachable.clone(),
+                "Connection error.",
+                "gw.example",
+                &[9000],
+                Some("gw.example:443"),
+            ),
+            (
+                unreachable.clone(),
+                "to my.example failed",
+                "my.example",
+                &[9000],
+                Some("my.example:443"),
+            ),
+            (unreachable.clone(), "Connection error.", "telemetry.example", &[9000], None),
+            (unreachable, "Connection error.", "telemetry.example", &[], Some("127.0.0.1:9000")),
+            (overloaded.clone(), "500", "api.github.com", &[], None),
+            (overloaded, "500", "gw.example", &[], Some("gw.example:443")),
+            (FailureClass::NotLoggedIn, "403", "api.openai.com", &[], Some("api.openai.com:443")),
+            (FailureClass::IdleTimeout, "gw.example", "gw.example", &[], None),
+        ] {
+            let failure = Failure::new(class.clone(), words);
+            let found = blocked(&failure, &[refusal(host)], &endpoints, ports);
+            assert_eq!(found.is_some(), expect.is_some(), "{class:?} {words} {host}");
+            if let (Some(found), Some(expect)) = (found, expect) {
+                assert_eq!(found.class, FailureClass::Blocked);
+                assert!(found.words.contains(expect), "{}", found.words);
+                assert!(found.hint.is_some_and(|hint| hint.contains("sandbox.network.allow")));
+            }
+        }
+    }
+}
