@@ -64,6 +64,27 @@ pub fn answer_file<'a>(request: &Request, context: &'a CallContext) -> Option<&'
     }
 }
 
+/// Returns the text of the schema that a call is given in a file, in the form that the API behind
+/// the agent takes: Codex passes it on as a strict one.
+pub fn schema_text(request: &Request) -> Option<String> {
+    let schema = request.schema.as_ref()?;
+    Some(match request.agent.kind {
+        AgentKind::Codex => schema.strict().to_string(),
+        AgentKind::Claude
+        | AgentKind::Amp
+        | AgentKind::Cline
+        | AgentKind::Gemini
+        | AgentKind::Opencode
+        | AgentKind::Copilot
+        | AgentKind::Qwen
+        | AgentKind::Pi
+        | AgentKind::Acp
+        | AgentKind::Text
+        | AgentKind::Custom
+        | AgentKind::Sim => schema.to_string(),
+    })
+}
+
 /// Returns whether an agent is talked with while it works.
 pub fn talk(kind: AgentKind) -> Talk {
     match kind {

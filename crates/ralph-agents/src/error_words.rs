@@ -202,6 +202,7 @@ pub(super) fn failure(
         | FailureClass::NotInstalled
         | FailureClass::BadCall
         | FailureClass::ContextExceeded
+        | FailureClass::SchemaRefused
         | FailureClass::Interrupted => Failure::new(class, words),
     }
 }

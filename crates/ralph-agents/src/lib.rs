@@ -44,7 +44,8 @@ mod turn;
 mod usage_error;
 
 pub use adapter::{
-    answer_file, call, imposed, judge, kind_of, takes_hooks, takes_plugin, talk, translator,
+    answer_file, call, imposed, judge, kind_of, schema_text, takes_hooks, takes_plugin, talk,
+    translator,
 };
 pub use advice::{billing_warning, install_hint};
 pub use belongings::{Belongings, Credential, Place, Returned, belongings, program_kind};

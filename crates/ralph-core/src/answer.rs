@@ -1,7 +1,9 @@
 //! Structured answers: asking for one in words, and finding one in the words of an agent.
 //!
 //! An agent may quote objects of others, so only its own last one counts; where that cannot be
-//! told, the answer is unusable and is asked for again. Not here: agents that are held to a schema
+//! told, the answer is unusable and is asked for again. A schema has a strict form too, for APIs
+//! that take no other: every object is closed, every property is required, and what is optional
+//! may be null. [`without_nulls`] reads such an answer. Not here: agents that are held to a schema
 //! by a flag of theirs, and whether an answer is what its schema demands. Who asked for it checks
 //! that.
 
@@ -24,13 +26,21 @@ struct Parts {
     value: Value,
     /// The schema as people and agents read it.
     shown: String,
+    /// The schema for APIs that want it strict.
+    strict: Value,
 }
 
 impl Schema {
     /// Returns a schema.
     pub fn new(value: Value) -> Self {
         let shown = format!("{value:#}");
-        Self(Arc::new(Parts { value, shown }))
+        let strict = make_strict(&value);
+        Self(Arc::new(Parts { value, shown, strict }))
+    }
+
+    /// Returns the same schema in its strict form.
+    pub fn strict(&self) -> &Value {
+        &self.0.strict
     }
 
     /// Returns the same schema for answers that repeat a token, which nobody could know who wrote
@@ -58,6 +68,67 @@ impl Deref for Schema {
 
 /// The property of an answer that repeats the token of its question.
 const TOKEN: &str = "token";
+
+/// Closes every object of a schema, and requires every property: an optional one may be null.
+fn make_strict(schema: &Value) -> Value {
+    let Value::Object(entries) = schema else { return schema.clone() };
+    let mut strict = entries.clone();
+    // A list of one word is taken wherever a schema is; `const` is not.
+    if let Some(word) = strict.shift_remove("const") {
+        strict.insert("enum".to_owned(), json!([word]));
+    }
+    if let Some(items) = entries.get("items") {
+        strict.insert("items".to_owned(), make_strict(items));
+    }
+    if let Some(Value::Object(properties)) = entries.get("properties") {
+        let required = entries.get("required").and_then(Value::as_array);
+        let is_required = |name: &String| {
+            required.is_some_and(|names| names.iter().any(|it| it.as_str() == Some(name)))
+        };
+        let closed: Map<String, Value> = properties
+            .iter()
+            .map(|(name, property)| {
+                let property = make_strict(property);
+                let property = if is_required(name) { property } else { make_nullable(property) };
+                (name.clone(), property)
+            })
+            .collect();
+        strict.insert("required".to_owned(), closed.keys().cloned().collect());
+        strict.insert("properties".to_owned(), Value::Object(closed));
+        strict.insert("additionalProperties".to_owned(), Value::Bool(false));
+    }
+    Value::Object(strict)
+}
+
+/// Lets a value be null. Objects and lists become one of two: a list of types is documented for
+/// plain values alone.
+fn make_nullable(schema: Value) -> Value {
+    let is_plain = !matches!(schema["type"].as_str(), Some("object" | "array") | None);
+    if !is_plain {
+        return json!({ "anyOf": [schema, { "type": "null" }] });
+    }
+    let mut schema = schema;
+    schema["type"] = json!([schema["type"], "null"]);
+    if let Some(Value::Array(words)) = schema.get_mut("enum") {
+        words.push(Value::Null);
+    }
+    schema
+}
+
+/// Returns a value without the entries that are null: an agent that has to name every property
+/// says so that there is none.
+pub fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(entries) => entries
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key.clone(), without_nulls(value)))
+            .collect::<Map<_, _>>()
+            .into(),
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
 
 /// A text with more braces than this that begin no object is no answer but a program.
 const MOST_TRIES: usize = 10_000;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{AFTER_RESET, FIRST_LIMIT_PAUSE, Failure, FailureClass, FailureRule};
 use crate::ids::AskNumber;
 use crate::reading::Reply;
-use crate::recipe::Recipe;
+use crate::recipe::{AgentKind, Recipe};
 use crate::units::{Millis, Timestamp};
 
 /// A question to an agent that may take several calls.
@@ -26,6 +26,12 @@ pub struct Asking {
     pub not_before: Option<Timestamp>,
     /// Which prompt the next call gets.
     pub size: PromptSize,
+    /// The agent of the last call.
+    #[serde(default)]
+    pub agent: Option<AgentKind>,
+    /// Whether a call failed because of the schema that it was given.
+    #[serde(default)]
+    pub is_schema_refused: bool,
     /// How it ended, once it has.
     pub end: Option<AskingEnd>,
     /// The last failure.
@@ -135,6 +141,12 @@ impl Asking {
             (FailureRule::RetrySmaller, PromptSize::Full) => self.size = PromptSize::Smallest,
             (FailureRule::RetrySmaller, PromptSize::Smallest) | (FailureRule::FailedAttempt, _) => {
                 self.end = Some(AskingEnd::FailedAttempt(failure.clone()));
+            }
+            (FailureRule::RetryInWords, _) if !self.is_schema_refused => {
+                self.is_schema_refused = true;
+            }
+            (FailureRule::RetryInWords, _) => {
+                self.end = Some(AskingEnd::Hopeless(failure.clone()));
             }
             (FailureRule::Wait { until }, _) => {
                 let pause = Millis(FIRST_LIMIT_PAUSE.0 << self.refusals.min(6));

@@ -67,6 +67,8 @@ pub enum FailureClass {
     BadCall,
     /// The prompt does not fit into the model's context window.
     ContextExceeded,
+    /// The model's API does not take the JSON Schema of the answer.
+    SchemaRefused,
     /// The user ended it.
     Interrupted,
 }
@@ -88,6 +90,7 @@ impl FailureClass {
                 FailureRule::Stop
             }
             Self::ContextExceeded => FailureRule::RetrySmaller,
+            Self::SchemaRefused => FailureRule::RetryInWords,
             Self::Interrupted => FailureRule::Again,
         }
     }
@@ -110,6 +113,7 @@ impl FailureClass {
             Self::NotLoggedIn => "not logged in",
             Self::BadCall => "bad call",
             Self::ContextExceeded => "context window exceeded",
+            Self::SchemaRefused => "schema refused",
             Self::Interrupted => "interrupted",
         }
     }
@@ -122,6 +126,8 @@ pub enum FailureRule {
     Retry,
     /// Ask once more with the smallest prompt; then it is a failed attempt.
     RetrySmaller,
+    /// Ask once more, with the schema in the prompt and not as a flag; then give up.
+    RetryInWords,
     /// The attempt failed; the loop goes on.
     FailedAttempt,
     /// Wait, and ask again; counts nothing.

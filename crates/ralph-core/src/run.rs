@@ -21,6 +21,7 @@ use crate::control::{self, Control};
 use crate::event::{
     Checkpoint, Event, History, Landed, Left, Observation, Purpose, Recorded, TreeId, WaitReason,
 };
+use crate::failure::FailureClass;
 use crate::gate::{GateResult, GateStatus};
 use crate::handoff::Handoff;
 use crate::ids::{AskNumber, Role, RunId};
@@ -29,7 +30,7 @@ use crate::memory::{self, Memory, Since, Trigger};
 use crate::outcome::Outcome;
 use crate::planted::{MOST_PLANTED, Planted};
 use crate::reading::{Reply, Usage};
-use crate::recipe::{CommitPolicy, Recipe};
+use crate::recipe::{AgentKind, CommitPolicy, Recipe};
 use crate::report::REMOVED_NAME;
 use crate::settle;
 use crate::task::Task;
@@ -101,6 +102,9 @@ pub struct RunState {
     /// How many characters a token has, as far as the agents told.
     #[serde(default)]
     pub calibration: Calibration,
+    /// Agents whose API has refused a schema: they are asked for structured answers in words.
+    #[serde(default)]
+    pub schema_refused_by: Vec<AgentKind>,
     /// Whether the work is complete.
     pub completeness: Completeness,
     /// Sums over the run.
@@ -210,6 +214,7 @@ impl RunState {
             memory: recipe.memory.as_ref().and_then(|policy| policy.known.clone()),
             since: Since::default(),
             calibration: Calibration::default(),
+            schema_refused_by: Vec::new(),
             completeness: Completeness::Open,
             totals: Totals::default(),
             waiting_since: None,
@@ -335,7 +340,7 @@ impl RunState {
                     (self.base, self.counted) = (Some(checkpoint.clone()), 0);
                 }
             }
-            Event::Asked { ask, purpose, prompt_chars, token, .. } => {
+            Event::Asked { ask, purpose, prompt_chars, agent, token, .. } => {
                 self.totals.asks += 1;
                 self.calibration.ask(*prompt_chars);
                 current.asks = ask.0;
@@ -344,6 +349,7 @@ impl RunState {
                 }
                 let asking = current.asking_mut(purpose);
                 asking.pending = Some(*ask);
+                asking.agent = Some(*agent);
                 asking.token.clone_from(token);
                 if let Purpose::Gate(name) = purpose {
                     current.gate_asked = Some(name.clone());
@@ -455,6 +461,13 @@ impl RunState {
             .find(|asking| asking.pending == Some(ask));
         let Some(asking) = asking else { return };
         asking.hear(reply, form, at, &self.recipe);
+        let is_refused =
+            reply.failure.as_ref().is_some_and(|it| it.class == FailureClass::SchemaRefused);
+        if let Some(agent) = asking.agent.filter(|_| is_refused)
+            && !self.schema_refused_by.contains(&agent)
+        {
+            self.schema_refused_by.push(agent);
+        }
         if asking.end.is_none() {
             self.totals.retries += 1;
         }

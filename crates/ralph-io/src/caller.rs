@@ -116,9 +116,8 @@ impl Agent for AgentCaller {
             // An answer of an earlier call would be taken for this one's.
             let _ = fs::remove_file(file);
         }
-        if let Some(schema) = &request.schema
-            && let Err(error) =
-                keep(&self.files.schema(iteration, ask), schema.to_string().as_bytes())
+        if let Some(schema) = agents::schema_text(request)
+            && let Err(error) = keep(&self.files.schema(iteration, ask), schema.as_bytes())
         {
             hear(&AgentEvent::Notice { text: format!("the schema cannot be kept: {error}") });
         }

@@ -282,10 +282,14 @@ fn replied<W: Write>(page: &mut Page<W>, reply: &Reply, state: &RunState) {
         (FailureRule::RetrySmaller, None) => {
             page.say(Mark::Again, Paint::Warn, "Asking again with the smallest prompt");
         }
+        (FailureRule::RetryInWords, None) => {
+            page.say(Mark::Again, Paint::Warn, "Asking again with the schema in the prompt");
+        }
         // A retry is told of with its pause, a wait with its end.
         (
             FailureRule::Retry
             | FailureRule::RetrySmaller
+            | FailureRule::RetryInWords
             | FailureRule::FailedAttempt
             | FailureRule::Wait { .. }
             | FailureRule::Stop
@@ -334,6 +338,7 @@ fn failed<W: Write>(page: &mut Page<W>, failure: &Failure) {
         }
         FailureRule::Retry
         | FailureRule::RetrySmaller
+        | FailureRule::RetryInWords
         | FailureRule::FailedAttempt
         | FailureRule::Stop => {
             let name = failure.class.name();

@@ -306,8 +306,10 @@ impl<W: Write> SessionLog<W> {
         let rule = asking
             .and_then(|asking| asking.last_failure.as_ref())
             .map(|failure| failure.class.rule());
-        if let (Some(open), Some(FailureRule::Retry | FailureRule::RetrySmaller)) =
-            (&mut self.iteration, rule)
+        if let (
+            Some(open),
+            Some(FailureRule::Retry | FailureRule::RetrySmaller | FailureRule::RetryInWords),
+        ) = (&mut self.iteration, rule)
         {
             open.retries += 1;
         }

@@ -76,6 +76,7 @@ impl AcpTranslator {
             | FailureClass::Blocked
             | FailureClass::BadCall
             | FailureClass::ContextExceeded
+            | FailureClass::SchemaRefused
             | FailureClass::Interrupted => failure.hint.clone(),
         };
         Failure { hint, ..failure }

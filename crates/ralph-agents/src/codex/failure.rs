@@ -88,6 +88,10 @@ pub(super) fn class_of(words: &str, evidence: &Evidence<'_>) -> Option<FailureCl
         resets_at: limit_words::reset_time(words, evidence.now, evidence.zone),
     };
     let lower = words.to_lowercase();
+    // Before the status, which is that of any bad request.
+    if SCHEMA_REFUSALS.iter().any(|known| lower.contains(known)) {
+        return Some(FailureClass::SchemaRefused);
+    }
     match status_of(&lower) {
         Some(401..=403) => return Some(FailureClass::NotLoggedIn),
         Some(404) => return Some(FailureClass::BadCall),
@@ -112,6 +116,9 @@ fn status_of(lower: &str) -> Option<u16> {
         rest.get(..3)?.parse().ok()
     })
 }
+
+/// How the API refuses a schema, in lower case: its code, and its message.
+const SCHEMA_REFUSALS: [&str; 2] = ["invalid_json_schema", "invalid schema for response_format"];
 
 /// Error texts, in lower case, that are no limits although they may sound like one: no waiting
 /// helps an account without credit.
@@ -187,6 +194,7 @@ pub(super) fn with_hint(class: FailureClass, words: &str) -> Failure {
         | FailureClass::Blocked
         | FailureClass::NotInstalled
         | FailureClass::ContextExceeded
+        | FailureClass::SchemaRefused
         | FailureClass::Interrupted => None,
     };
     let failure = Failure::new(class, bounded(words));

@@ -88,6 +88,14 @@ fn each_kind_of_failed_turn_has_its_class() {
         ("unexpected status 500 Internal Server Error: x", FailureClass::Overloaded),
         ("exceeded retry limit, last status: 503 Service Unavailable", FailureClass::Overloaded),
         ("unexpected status 413 Payload Too Large: x", FailureClass::ContextExceeded),
+        (
+            "Invalid schema for response_format 'codex_output_schema': In context=(), x",
+            FailureClass::SchemaRefused,
+        ),
+        (
+            r#"unexpected status 400 Bad Request: {"error": {"code": "invalid_json_schema"}}"#,
+            FailureClass::SchemaRefused,
+        ),
         ("unexpected status 400 Bad Request: odd", FailureClass::Crashed),
         ("We’re currently experiencing high demand, sorry", FailureClass::Overloaded),
         ("Connection failed: error sending request", FailureClass::Unreachable),

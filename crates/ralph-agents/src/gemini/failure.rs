@@ -218,6 +218,7 @@ impl Manners {
             | FailureClass::Blocked
             | FailureClass::NotInstalled
             | FailureClass::ContextExceeded
+            | FailureClass::SchemaRefused
             | FailureClass::Interrupted => Failure::new(class, words),
         }
     }

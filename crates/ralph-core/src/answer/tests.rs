@@ -136,3 +136,37 @@ proptest! {
         prop_assert_eq!(find(&words, &json!({})), Ok(answer));
     }
 }
+
+#[test]
+fn a_strict_schema_closes_objects_and_requires_everything() {
+    let plain = json!({
+        "type": "object",
+        "properties": {
+            "must": { "type": "string", "const": "t" },
+            "may": { "type": "string", "enum": ["a"] },
+            "list": { "type": "array", "items": {
+                "type": "object", "properties": { "x": { "type": "integer" } }, "required": ["x"],
+            } },
+        },
+        "required": ["must"],
+    });
+    let expect = json!({
+        "type": "object",
+        "properties": {
+            "must": { "type": "string", "enum": ["t"] },
+            "may": { "type": ["string", "null"], "enum": ["a", null] },
+            "list": { "anyOf": [
+                { "type": "array", "items": {
+                    "type": "object", "properties": { "x": { "type": "integer" } },
+                    "required": ["x"], "additionalProperties": false,
+                } },
+                { "type": "null" },
+            ] },
+        },
+        "required": ["must", "may", "list"],
+        "additionalProperties": false,
+    });
+    assert_eq!(Schema::new(plain).strict(), &expect);
+    let answer = json!({ "must": "x", "may": null, "list": [{ "x": null }, null] });
+    assert_eq!(without_nulls(&answer), json!({ "must": "x", "list": [{}, null] }));
+}

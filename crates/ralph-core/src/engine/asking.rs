@@ -10,6 +10,7 @@ use crate::context::SectionCost;
 use crate::control::held;
 use crate::control::{Note, takes_notes};
 use crate::event::{Checkpoint, Event, Purpose, TreeId};
+use crate::failure::FailureClass;
 use crate::gate::{Check, Gate, GateKind};
 use crate::handoff::{Handoff, read};
 use crate::ids::{AskNumber, IterationNumber, Role};
@@ -98,7 +99,14 @@ impl Engine<'_> {
 
     /// Records a reply, and what it warns of.
     fn replied(&mut self, ask: AskNumber, mut reply: Reply) -> Result<(), Trouble> {
-        let warnings = std::mem::take(&mut reply.warnings);
+        let mut warnings = std::mem::take(&mut reply.warnings);
+        if reply.failure.as_ref().is_some_and(|it| it.class == FailureClass::SchemaRefused) {
+            warnings.push(
+                "the model's API refuses the JSON Schema of the answer; ralph asks for it in the \
+                 prompt instead"
+                    .to_owned(),
+            );
+        }
         self.record(Event::Replied { ask, reply: Box::new(reply) })?;
         for warning in warnings {
             self.warn_once(warning)?;
@@ -152,7 +160,10 @@ impl Engine<'_> {
         // An agent may not run past the end of the run's time, nor past that of its task.
         let left = [limits.budget.time_left(moment.ran), self.task_time_left()];
         let hard_limit = left.into_iter().flatten().fold(hard_limit, Ord::min).max(Millis(1));
-        let agent = self.agent_for(role, gate);
+        let mut agent = self.agent_for(role, gate);
+        if self.state.schema_refused_by.contains(&agent.kind) {
+            agent.capabilities.schema = SchemaOutput::None;
+        }
         let cost_left = match agent.capabilities.cost_limit {
             Support::Yes => limits.budget.cost_left(self.state.totals.usage),
             Support::No => None,

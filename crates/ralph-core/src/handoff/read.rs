@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{Amendment, FileTouched, Handoff, TaskCompleted};
-use crate::answer::Schema;
+use crate::answer::{self, Schema};
 use crate::ids::TaskId;
 use crate::text;
 
@@ -32,6 +32,7 @@ pub fn read(
 }
 
 fn from_value(value: &Value, task: &TaskId) -> Option<Handoff> {
+    let value = &answer::without_nulls(value);
     let done = value.get("task_completed")?;
     let summary = done.get("summary")?.as_str()?.to_owned();
     Some(Handoff {
@@ -123,14 +124,15 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     let texts = || json!({"type": "array", "items": {"type": "string"}});
     let object = |properties: Value, required: &[&str]| json!({"type": "object", "properties": properties, "required": required});
     let list = |items: Value| json!({"type": "array", "items": items});
-    let task = object(
-        json!({
-            "id": text(), "title": text(), "description": text(), "skills": texts(),
-            "needs_docs": {"type": "boolean"}, "libraries": texts(),
-            "acceptance_criteria": texts(), "depends_on": texts(),
-        }),
-        &[],
-    );
+    let mut fields = json!({
+        "title": text(), "description": text(), "skills": texts(),
+        "needs_docs": {"type": "boolean"}, "libraries": texts(),
+        "acceptance_criteria": texts(), "depends_on": texts(),
+    });
+    // A free object would do for agents, but not for every API.
+    let changes = object(fields.clone(), &[]);
+    fields["id"] = text();
+    let task = object(fields, &[]);
     Schema::new(object(
         json!({
             "task_completed": object(
@@ -158,7 +160,7 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
             "plan_amendments": list(object(
                 json!({
                     "action": {"type": "string", "enum": ["add", "modify", "remove"]},
-                    "task_id": text(), "task": task, "changes": {"type": "object"},
+                    "task_id": text(), "task": task, "changes": changes,
                     "after": text(), "reason": text(),
                 }),
                 &["action", "reason"],
@@ -236,6 +238,36 @@ mod tests {
         assert_eq!(read[0], remove);
         let is_kept = |it: &Amendment| matches!(it, Amendment::Unreadable { .. });
         assert!(read.len() == 4 && read[1..].iter().all(is_kept), "{read:?}");
+    }
+
+    #[test]
+    fn null_is_the_same_as_absent() {
+        let value = json!({
+            "task_completed": {"task_id": "T1", "summary": "Did it.", "fully_complete": true},
+            "recommendations": null,
+            "plan_amendments": [
+                {"action": "add", "task_id": null, "changes": null, "after": null, "reason": "r",
+                 "task": {"id": "N", "title": "New", "description": "d", "skills": null}},
+                {"action": "modify", "task_id": "T2", "task": null, "after": null, "reason": "r",
+                 "changes": {"title": "Other", "description": null}},
+            ],
+            "constraints_discovered": [{"constraint": "c", "impact": "i", "workaround": null}],
+            "blocked": null,
+        });
+        let handoff = read([value], "words", &task(), &[]);
+        assert!(!handoff.derived);
+        let added = json!({"id": "N", "title": "New", "description": "d"});
+        let changed = json!({"title": "Other"});
+        let reason = "r".to_owned();
+        assert_eq!(
+            handoff.plan_amendments,
+            [
+                Amendment::Add { task: added, after: None, reason: reason.clone() },
+                Amendment::Modify { task_id: TaskId("T2".into()), changes: changed, reason },
+            ]
+        );
+        assert_eq!(handoff.constraints_discovered[0].workaround, None);
+        assert_eq!(handoff.blocked, None);
     }
 
     #[test]

@@ -8,7 +8,9 @@ mod gemini;
 mod http;
 mod openai;
 mod server;
+mod strict;
 mod turn;
 
-pub use server::{Asked, Dialect, ModelServer};
+pub use server::{Asked, Dialect, ModelServer, Schemas};
+pub use strict::refuse_strict_schema;
 pub use turn::{Answer, Refusal, ToolUse, Turn};

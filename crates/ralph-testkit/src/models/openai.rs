@@ -4,7 +4,8 @@
 use serde_json::{Value, json};
 
 use super::http::Frame;
-use super::server::{Frames, Mode, Route, fresh, offers_tools};
+use super::server::{Frames, Mode, Route, Schemas, fresh, offers_tools};
+use super::strict::refuse_strict_schema;
 use super::turn::{Answer, Refusal, ToolUse};
 
 /// Where responses are asked for; everything else is chat completions.
@@ -17,6 +18,28 @@ pub(super) fn route(path: &str, body: &Value) -> Route {
     }
     let mode = if body["stream"] == true { Mode::Stream } else { Mode::Whole };
     if offers_tools(body) { Route::Turn(mode) } else { Route::Aside(mode) }
+}
+
+/// Returns the error about the schema that an answer is to have, in the real API's words.
+pub(super) fn refuse_schema(path: &str, body: &Value, schemas: Schemas) -> Option<Value> {
+    let (format, param) = if path.ends_with(RESPONSES) {
+        (&body["text"]["format"], "text.format.schema")
+    } else {
+        (&body["response_format"]["json_schema"], "response_format")
+    };
+    let schema = format.get("schema")?;
+    let why = match schemas {
+        Schemas::AsReal if format["strict"] != true => None,
+        Schemas::AsReal => refuse_strict_schema(schema),
+        Schemas::Refused => Some("In context=(), 'required' is not permitted.".to_owned()),
+    }?;
+    let name = format["name"].as_str().unwrap_or_default();
+    Some(json!({ "error": {
+        "message": format!("Invalid schema for response_format '{name}': {why}"),
+        "type": "invalid_request_error",
+        "param": param,
+        "code": "invalid_json_schema",
+    } }))
 }
 
 /// Returns an answer in one piece.

@@ -30,6 +30,15 @@ pub enum Dialect {
     Gemini,
 }
 
+/// What a server makes of the JSON Schema of an answer, where its dialect has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schemas {
+    /// It refuses what the real API refuses.
+    AsReal,
+    /// It refuses every schema.
+    Refused,
+}
+
 /// A request that the server got.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
@@ -52,6 +61,7 @@ pub struct ModelServer {
 #[derive(Debug)]
 struct Shared {
     dialect: Dialect,
+    schemas: Schemas,
     script: Mutex<Script>,
     open: Mutex<Vec<TcpStream>>,
     is_over: AtomicBool,
@@ -94,11 +104,21 @@ pub(super) struct Frames {
 impl ModelServer {
     /// Starts a server with a script.
     pub fn start(dialect: Dialect, script: impl IntoIterator<Item = Turn>) -> Self {
+        Self::start_with(dialect, Schemas::AsReal, script)
+    }
+
+    /// Starts a server with a script that treats schemas in its own way.
+    pub fn start_with(
+        dialect: Dialect,
+        schemas: Schemas,
+        script: impl IntoIterator<Item = Turn>,
+    ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port on loopback");
         let address = listener.local_addr().expect("a bound port");
         let script = Script { left: script.into_iter().collect(), taken: 0, asked: Vec::new() };
         let shared = Arc::new(Shared {
             dialect,
+            schemas,
             script: Mutex::new(script),
             open: Mutex::new(Vec::new()),
             is_over: AtomicBool::new(false),
@@ -187,6 +207,11 @@ fn answer(stream: &mut TcpStream, shared: &Shared) -> io::Result<()> {
     let dialect = shared.dialect;
     let route = dialect.route(&request, &body);
     let mut script = lock(&shared.script);
+    if let Some(error) = dialect.refuse_schema(&request, &body, shared.schemas) {
+        script.asked.push(Asked { path: request.path.clone(), body, turn: None });
+        drop(script);
+        return http::reply(stream, 400, &[], &error);
+    }
     let turn = match route {
         Route::Turn(_) => {
             script.taken += 1;
@@ -220,6 +245,14 @@ impl Dialect {
             Self::Anthropic => anthropic::route(&request.path, body),
             Self::OpenAi => openai::route(&request.path, body),
             Self::Gemini => gemini::route(&request.path, body),
+        }
+    }
+
+    /// Returns the error about the schema of a request, if the real API would refuse it.
+    fn refuse_schema(self, request: &Request, body: &Value, schemas: Schemas) -> Option<Value> {
+        match self {
+            Self::OpenAi => openai::refuse_schema(&request.path, body, schemas),
+            Self::Anthropic | Self::Gemini => None,
         }
     }
 

@@ -59,6 +59,8 @@ plays! {
     }
     codex as Codex {
         a_task_is_handed_over_as_it_was_asked_for,
+        a_task_is_built_and_reviewed_under_schemas_that_the_api_takes,
+        a_refused_schema_is_asked_for_in_words,
         an_answer_completes_the_work,
         what_is_left_running_is_ended_and_said,
         a_usage_limit_is_waited_for,

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ralph_testkit::models::{Answer, Turn};
+use ralph_testkit::models::{Answer, Schemas, Turn};
 use ralph_testkit::sealed::Finished;
 use rustix::process::Signal;
 use serde_json::json;
@@ -81,6 +81,81 @@ pub(crate) fn a_task_is_handed_over_as_it_was_asked_for(cli: Cli) {
     let list = std::fs::read_to_string(stage.sealed.project().join("ralph/tasks.json"));
     let list: serde_json::Value = serde_json::from_str(&list.expect("a list")).expect("JSON");
     assert_eq!(list["userStories"][0]["passes"], json!(true));
+}
+
+/// A task and its review, each under a schema that the real API takes: the model refuses others.
+pub(crate) fn a_task_is_built_and_reviewed_under_schemas_that_the_api_takes(cli: Cli) {
+    let turns = |project: &Path| {
+        // Under a strict schema a model names every property.
+        let mut whole = handoff();
+        for absent in ["unfinished_business", "recommendations", "blocked"] {
+            whole[absent] = serde_json::Value::Null;
+        }
+        vec![
+            cli.writes(&project.join("made.txt"), "hello"),
+            cli.hands_over(&whole),
+            Turn::says(verdict().to_string()),
+        ]
+    };
+    let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
+    build_one_story(&stage);
+    let schemas: Vec<_> =
+        stage.model.requests().into_iter().filter(|asked| has_schema(&asked.body)).collect();
+    assert!(schemas.len() >= 2, "{}", stage.account());
+    assert!(schemas.iter().all(|asked| asked.turn.is_some()), "{}", stage.account());
+    stage.expect_events(&[("asked", 2)]);
+}
+
+/// An API that takes no schema at all is asked in words, after one refusal.
+pub(crate) fn a_refused_schema_is_asked_for_in_words(cli: Cli) {
+    let turns = |project: &Path| {
+        let fenced = |value: &serde_json::Value| Turn::says(format!("So:\n```json\n{value}\n```"));
+        vec![cli.writes(&project.join("made.txt"), "hello"), fenced(&handoff()), fenced(&verdict())]
+    };
+    let Some(stage) = Stage::with_schemas(cli, Schemas::Refused, turns, &json!({})) else { return };
+    let end = build_one_story(&stage);
+    let said = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("refuses the JSON Schema of the answer"), "{said}");
+    let refused = stage.model.requests();
+    let refused = refused.iter().filter(|asked| has_schema(&asked.body)).count();
+    assert_eq!(refused, 1, "{}", stage.account());
+    stage.expect_events(&[("asked", 3)]);
+}
+
+fn has_schema(body: &serde_json::Value) -> bool {
+    body["text"]["format"]["type"] == "json_schema"
+}
+
+/// Runs the loop over a list with one story, which has to be done and approved.
+fn build_one_story(stage: &Stage) -> Finished {
+    let list = json!({
+        "verifyCommands": ["grep -q hello made.txt"],
+        "userStories": [{
+            "id": "US-1",
+            "title": "Greet",
+            "description": "Write a greeting to made.txt.",
+            "acceptanceCriteria": ["made.txt says hello"],
+            "priority": 1,
+            "passes": false,
+        }],
+    });
+    stage.sealed.write("ralph/tasks.json", &format!("{list:#}"));
+    let end = stage.sealed.start(&["build", "--include-dirty"]).wait();
+    expect_end(stage, &end, 0);
+    let list = stage.sealed.read("ralph/tasks.json");
+    let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
+    assert_eq!(list["userStories"][0]["passes"], json!(true), "{}", stage.account());
+    end
+}
+
+fn verdict() -> serde_json::Value {
+    json!({
+        "verdict": "approved",
+        "feedback": "",
+        "criteria": [
+            { "criterion": "made.txt says hello", "met": true, "evidence": "It is there." },
+        ],
+    })
 }
 
 fn handoff() -> serde_json::Value {

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use ralph_testkit::models::{ModelServer, Turn};
+use ralph_testkit::models::{ModelServer, Schemas, Turn};
 use ralph_testkit::sealed::{Finished, Running, Sealed};
 use serde_json::{Value, json};
 
@@ -38,11 +38,21 @@ impl Stage {
         turns: impl FnOnce(&Path) -> Vec<Turn>,
         further: &Value,
     ) -> Option<Self> {
+        Self::with_schemas(cli, Schemas::AsReal, turns, further)
+    }
+
+    /// Returns the same stage with a model that treats schemas in its own way.
+    pub(crate) fn with_schemas(
+        cli: Cli,
+        schemas: Schemas,
+        turns: impl FnOnce(&Path) -> Vec<Turn>,
+        further: &Value,
+    ) -> Option<Self> {
         let agents = agents(cli)?;
         let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
         link(&sealed, &agents.join(cli.name()), cli.name());
         link(&sealed, &find("node"), "node");
-        let model = ModelServer::start(cli.dialect(), turns(&sealed.project()));
+        let model = ModelServer::start_with(cli.dialect(), schemas, turns(&sealed.project()));
         let agent = cli.set_up(&sealed.root().join("home"), &model.url());
         let mut settings = json!({
             "agent": agent,

@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use ralph_testkit::models::refuse_strict_schema;
 use ralph_testkit::sealed::{Finished, Running, Sealed};
 use serde_json::{Value, json};
 
@@ -87,6 +88,43 @@ echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'"#;
     let end = run(&sealed, &[]).expect_code(0);
     assert!(!end.stderr.contains("is gone"), "{}", end.stderr);
     assert!(noted(&sealed, "argv").contains("--full-auto"));
+}
+
+#[test]
+fn a_schema_that_the_api_refuses_is_asked_for_in_words() {
+    let sealed = repository();
+    let refusal = "unexpected status 400 Bad Request: {\"error\": {\"message\": \"Invalid schema for \
+                   response_format 'codex_output_schema': In context=(), x\", \
+                   \"code\": \"invalid_json_schema\"}}";
+    let failed = json!({ "type": "turn.failed", "error": { "message": refusal } });
+    let handoff = json!({ "task_completed": { "task_id": "T1", "summary": "Did it.", "fully_complete": true } });
+    let said = json!({ "type": "item.completed", "item": {
+        "id": "i", "type": "agent_message", "text": format!("```json\n{handoff}\n```") } });
+    fs::write(sealed.root().join("failed"), failed.to_string()).expect("written");
+    fs::write(sealed.root().join("said"), said.to_string()).expect("written");
+    let body = r#"echo '{"type":"thread.started","thread_id":"t"}'
+file=; before=; for word; do [ "$before" = --output-schema ] && file=$word; before=$word; done
+if [ -n "$file" ]; then cp "$file" ../schema.json; cat ../failed; echo; exit 1; fi
+echo work > work.txt
+cat ../said; echo
+echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'"#;
+    stand_in(&sealed, "codex", "codex-cli 0.166.0", body);
+    let reviewed = json!({ "agent": { "command": "codex" }, "review": { "enabled": false } });
+    settings(&sealed, &reviewed);
+    let task = |id: &str| {
+        json!({ "id": id, "title": "One", "description": "Do it.", "status": "pending",
+                "acceptance_criteria": ["a"] })
+    };
+    sealed.write("plan.json", &json!({ "project": "p", "tasks": [task("T1")] }).to_string());
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "--quiet", "-m", "Settings"]);
+    let end = sealed.ralph(&["build"]).expect_code(0);
+    let told = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("refuses the JSON Schema of the answer"), "{told}");
+    assert_eq!(sealed.events_of("asked").len(), 2, "{told}");
+    assert!(noted(&sealed, "stdin").contains("```json-schema"), "asked in words");
+    let schema: Value = serde_json::from_str(&noted(&sealed, "schema.json")).expect("JSON");
+    assert_eq!(refuse_strict_schema(&schema), None);
 }
 
 #[test]
