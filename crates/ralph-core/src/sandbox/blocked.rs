@@ -33,6 +33,7 @@ pub fn blocked(
         | FailureClass::NotInstalled
         | FailureClass::BadCall
         | FailureClass::ContextExceeded
+        | FailureClass::SchemaRefused
         | FailureClass::Interrupted => return None,
     };
     let is_named = |refusal: &&Refusal| {
