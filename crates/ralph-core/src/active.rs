@@ -149,6 +149,9 @@ impl Active {
         let list = state.board.as_ref().map(|board| &board.list);
         let task = request.task.as_ref().and_then(|id| list?.task(id));
         let keeper = work.map(|work| work.keeper);
+        let is_given = |task: &Task| {
+            state.board.as_ref().is_some_and(|board| !board.written_by_agents.contains(&task.id))
+        };
         Self {
             timestamp: at.utc(),
             max_iterations: Some(state.last_iteration()),
@@ -175,7 +178,10 @@ impl Active {
             protect: recipe
                 .protect
                 .iter()
-                .filter(|pattern| !task.is_some_and(|task| is_named(pattern, task)))
+                .filter(|pattern| {
+                    recipe.locked.contains(pattern)
+                        || !task.is_some_and(|task| is_given(task) && is_named(pattern, task))
+                })
                 .cloned()
                 .collect(),
             scope: recipe.scope.clone(),

@@ -35,6 +35,9 @@ pub struct Board {
     /// The tasks whose reviews did not get anywhere, and how.
     #[serde(default)]
     pub diverging: BTreeMap<TaskId, Divergence>,
+    /// The tasks that agents added or reworded in this run. The paths they name stay protected.
+    #[serde(default)]
+    pub written_by_agents: BTreeSet<TaskId>,
     /// The tasks that this run gave up.
     #[serde(default)]
     pub given_up: BTreeMap<TaskId, GivenUp>,
@@ -114,6 +117,7 @@ impl Board {
             given_up: BTreeMap::new(),
             proposed: BTreeSet::new(),
             removed: BTreeSet::new(),
+            written_by_agents: BTreeSet::new(),
             file: FileState::InStep,
             touched: Touched::Any,
         }
@@ -189,6 +193,9 @@ impl Board {
     pub(crate) fn written_ahead(&mut self, changes: &[TaskChange]) {
         for change in changes {
             self.touched.add(change.task());
+            if change.is_wording() {
+                self.written_by_agents.insert(change.task().clone());
+            }
         }
     }
 

@@ -16,6 +16,7 @@ mod network;
 mod place;
 mod policy;
 mod rules;
+mod scripts;
 mod tool;
 
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub use lower::{
 pub use place::{Extent, Placed, Spot, lexical};
 pub use policy::{Decision, GuardMode, Policy};
 pub use rules::{Rule, rule, rules};
+pub use scripts::{ScriptPlace, find_scripts};
 pub use tool::ToolCall;
 
 use access::is_remote;

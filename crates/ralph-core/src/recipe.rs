@@ -62,6 +62,16 @@ pub struct Recipe {
     pub baseline: BaselinePolicy,
     /// What an attempt may not change.
     pub protect: Vec<Pattern>,
+    /// What the user takes out of `protect` again.
+    #[serde(default)]
+    pub unprotected: Vec<Pattern>,
+    /// The part of `protect` that no task lifts, whatever it names: the settings, the scripts of
+    /// gates and the files that agents get their instructions from.
+    #[serde(default)]
+    pub locked: Vec<Pattern>,
+    /// The files of the project that gates run, as people know them.
+    #[serde(default)]
+    pub gate_scripts: Vec<String>,
     /// Files in which what only has the shape of a secret may be committed.
     #[serde(default)]
     pub secrets_allowed: Vec<Pattern>,
@@ -101,6 +111,24 @@ pub struct Recipe {
 }
 
 impl Recipe {
+    /// Returns whether an attempt may not change a path.
+    pub fn protects(&self, path: &str) -> bool {
+        let is_in = |patterns: &[Pattern]| patterns.iter().any(|it| it.matches(path));
+        self.is_locked(path) || is_in(&self.protect) && !is_in(&self.unprotected)
+    }
+
+    /// Returns whether a path is protected in a way that no task lifts.
+    pub fn is_locked(&self, path: &str) -> bool {
+        self.locked.iter().any(|it| it.matches(path))
+    }
+
+    /// Returns what is protected besides the settings, as agents are told: scripts of gates first.
+    pub fn protected_names(&self) -> Vec<String> {
+        let own = self.protect.iter().filter(|it| !self.locked.contains(it));
+        let own = own.map(|it| it.as_str().trim_start_matches('/').to_owned());
+        self.gate_scripts.iter().cloned().chain(own).collect()
+    }
+
     /// Returns the plainest recipe for some work: no gates, nothing committed, ten iterations,
     /// and the default for everything else.
     pub fn new(work: Work, agent: AgentChoice) -> Self {
@@ -122,6 +150,9 @@ impl Recipe {
             strategy: ValidationStrategy::Strict,
             baseline: BaselinePolicy::Off,
             protect: Vec::new(),
+            unprotected: Vec::new(),
+            locked: Vec::new(),
+            gate_scripts: Vec::new(),
             secrets_allowed: Vec::new(),
             scope: Vec::new(),
             guard: guard::Policy::default(),

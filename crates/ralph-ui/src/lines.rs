@@ -196,6 +196,10 @@ fn run_started<W: Write>(page: &mut Page<W>, version: &str, state: &RunState) {
     } else {
         page.add(2, Paint::None, &format!("gates {}", words(page, &gates.join(", "))));
     }
+    if !recipe.gate_scripts.is_empty() {
+        let scripts = words(page, &recipe.gate_scripts.join(", "));
+        page.add(2, Paint::None, &format!("protected scripts of gates: {scripts}"));
+    }
 }
 
 /// Returns the agent as people know it: by its model, or by its command.

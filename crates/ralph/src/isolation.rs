@@ -277,13 +277,24 @@ fn has(cage: &Cage, programs: &[&str], watch: &Watch) -> Result<(), Complaint> {
 /// Returns the policy with what the run itself protects.
 fn tightened(recipe: &Recipe) -> Policy {
     let mut policy = recipe.sandbox.clone();
-    policy.ro.extend(recipe.protect.iter().filter_map(plain_path));
+    // A wall around a directory has no holes for what the user takes out of it.
+    let is_whole = |path: &String| {
+        let is_below = |it: &Pattern| {
+            it.as_str().trim_start_matches('/').starts_with(path.as_str())
+                || !it.as_str().contains('/')
+        };
+        !recipe.unprotected.iter().any(is_below)
+    };
+    let locked = recipe.locked.iter().filter_map(plain_path);
+    let others = recipe.protect.iter().filter(|it| !recipe.locked.contains(it));
+    policy.ro.extend(locked.chain(others.filter_map(plain_path).filter(is_whole)));
     policy
 }
 
 /// Returns the single files that a run protects and that are there.
 pub(crate) fn protected_files(recipe: &Recipe, project: &Path) -> Vec<PathBuf> {
-    let paths = recipe.protect.iter().filter_map(plain_path).map(|path| project.join(path));
+    let paths = recipe.protect.iter().filter_map(plain_path);
+    let paths = paths.filter(|path| recipe.protects(path)).map(|path| project.join(path));
     paths.filter(|path| path.is_file()).collect()
 }
 

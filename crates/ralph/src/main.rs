@@ -18,6 +18,7 @@ mod equip;
 mod full_screen;
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
+mod gate_scripts;
 mod isolation;
 mod machine;
 mod plugin;

@@ -2,15 +2,17 @@
 //!
 //! Not here: the repository, and anything that changes a file.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use ralph_agents as agents;
 use ralph_core::child::NotStarted;
 use ralph_core::gate::Check;
 use ralph_core::glob::Pattern;
+use ralph_core::guard::lexical;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::VcsError;
 use ralph_core::prompt::role::{PRD, PROJECT_PROMPT, RolePrompt};
@@ -24,6 +26,7 @@ use ralph_io::store::layout::{self, Layout, LayoutError};
 
 use crate::cli::CommonArgs;
 use crate::complaint::Complaint;
+use crate::gate_scripts;
 use crate::settings::{self, Files, FlagValue, Loaded, LocalSettings, Loosening, Sources};
 use crate::trust::demands::{Ground, find_demands};
 use crate::trust::{Subject, Trust};
@@ -296,45 +299,36 @@ impl Project {
         process::find_program(&self.program(name))
     }
 
-    /// Returns what a task may not change whatever the settings say: the settings themselves, and
-    /// the scripts that gates run. Somebody who could change those could make anything green.
-    pub(crate) fn always_protected(&self, recipe: &Recipe, loaded: &Loaded) -> Vec<Pattern> {
+    /// Protects what nothing but the settings lifts: the settings themselves, the scripts that gates
+    /// run, and the files that agents get their instructions from. An agent that could change those
+    /// could make every gate pass.
+    pub(crate) fn lock(&self, recipe: &mut Recipe, loaded: &Loaded) {
         let settings = [".ralph/settings.json", ".ralph/settings.local.json"].map(str::to_owned);
         let named = loaded.files.iter().filter_map(|file| {
             Some(file.strip_prefix(&self.directory).ok()?.to_string_lossy().into_owned())
         });
-        let scripts = recipe
-            .gates
-            .iter()
-            .filter_map(|gate| match &gate.check {
-                Check::Command(command) => Some(command),
-                Check::Agent(_) => None,
-            })
-            .flat_map(|command| scripts(command))
-            .filter(|script| self.directory.join(script).is_file());
+        let commands = recipe.gates.iter().filter_map(|gate| match &gate.check {
+            Check::Command(command) => Some(command.as_str()),
+            Check::Agent(_) => None,
+        });
+        let mut scripts = gate_scripts::protected(self, commands);
+        scripts.retain(|path| !recipe.unprotected.iter().any(|it| it.matches(path)));
         let orders = self.orders(recipe, loaded);
         let started = self.started_by_settings(loaded);
-        let mut paths: Vec<String> =
-            settings.into_iter().chain(named).chain(scripts).chain(orders).chain(started).collect();
-        paths.sort();
-        paths.dedup();
-        paths.iter().filter_map(|path| Pattern::exactly(path)).collect()
+        let all = settings.into_iter().chain(named).chain(scripts.iter().cloned()).chain(orders);
+        let all = all.chain(started);
+        let paths: BTreeSet<String> = all.collect();
+        recipe.locked = paths.iter().filter_map(|path| Pattern::exactly(path)).collect();
+        recipe.protect.extend(recipe.locked.iter().cloned());
+        recipe.gate_scripts = scripts;
     }
 
-    /// Returns what the agent of a prompt may not change: the same, where there are gates that it
-    /// could make green by that, but for what the prompt itself speaks of.
-    pub(crate) fn protected_from(
-        &self,
-        recipe: &Recipe,
-        loaded: &Loaded,
-        prompt: &str,
-    ) -> Vec<Pattern> {
-        if recipe.gates.is_empty() {
-            return Vec::new();
+    /// Protects the same from the agent of a prompt, where there are gates that it could make green
+    /// by that.
+    pub(crate) fn lock_for_prompt(&self, recipe: &mut Recipe, loaded: &Loaded) {
+        if !recipe.gates.is_empty() {
+            self.lock(recipe, loaded);
         }
-        let mut protected = self.always_protected(recipe, loaded);
-        protected.retain(|pattern| !prompt.contains(pattern.as_str().trim_start_matches('/')));
-        protected
     }
 
     /// Returns the files of the project that the settings start or give to agents: the programs of
@@ -349,7 +343,7 @@ impl Project {
         let files =
             programs.chain([&settings.mcp.coding, &settings.mcp.memory].into_iter().flatten());
         files
-            .map(|file| self.directory.join(plain(&self.directory.join(file))))
+            .map(|file| lexical(&self.directory.join(file)))
             .filter(|file| file.is_file())
             .filter_map(|file| {
                 Some(file.strip_prefix(&self.directory).ok()?.to_string_lossy().into_owned())
@@ -444,58 +438,6 @@ fn plain_program(command: &str) -> Option<&str> {
     (is_plain && !SHELL_WORDS.contains(&word) && !["wait", "while"].contains(&word)).then_some(word)
 }
 
-/// Programs whose first argument is the script they run.
-const INTERPRETERS: [&str; 9] =
-    ["sh", "bash", "dash", "zsh", "python", "python3", "node", "ruby", "perl"];
-
-/// Words that stand before the command that is run.
-const BEFORE: [&str; 32] = [
-    "!", ".", "chronic", "command", "do", "elif", "else", "env", "exec", "flock", "hatch", "if",
-    "ionice", "nice", "nohup", "pdm", "pipenv", "poetry", "run", "setsid", "source", "stdbuf",
-    "sudo", "then", "time", "timeout", "unbuffer", "until", "uv", "while", "xvfb-run", "{",
-];
-
-/// Returns the scripts that a shell command may run: the program of each simple command, or what an
-/// interpreter is given, as paths from the project directory. Other words are mostly what is
-/// checked, which is the very thing that work changes.
-fn scripts(command: &str) -> Vec<String> {
-    let mut place = PathBuf::new();
-    let mut scripts = Vec::new();
-    for simple in command.split([';', '&', '|', '(', ')', '`', '\n']) {
-        let mut words = simple.split_whitespace().map(|word| word.replace(['"', '\''], ""));
-        let is_before = |word: &String| {
-            let is_assignment = word.contains('=') && !word.starts_with('.');
-            let is_duration = word.starts_with(|first: char| first.is_ascii_digit());
-            (is_assignment || is_duration || word.starts_with('-') || word.is_empty())
-                || BEFORE.contains(&word.as_str())
-                || INTERPRETERS.contains(&word.as_str())
-        };
-        let Some(word) = words.find(|word| !is_before(word)) else { continue };
-        if word == "cd" {
-            place.push(words.next().unwrap_or_default());
-            continue;
-        }
-        let own = ["$PWD/", "${PWD}/"].into_iter().find_map(|own| word.strip_prefix(own));
-        scripts.push(plain(&place.join(own.unwrap_or(&word))));
-    }
-    scripts
-}
-
-/// Returns a path without steps that lead nowhere.
-fn plain(path: &Path) -> String {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                plain.pop();
-            }
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(part),
-        }
-    }
-    plain.to_string_lossy().into_owned()
-}
-
 /// Returns the complaint about a place that cannot be used.
 pub(crate) fn complain_of_layout(error: &LayoutError) -> Complaint {
     Complaint::of(ExitStatus::BadInput, error)
@@ -504,31 +446,6 @@ pub(crate) fn complain_of_layout(error: &LayoutError) -> Complaint {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn scripts_are_told_from_what_they_check() {
-        for (command, expect) in [
-            ("./check", "check"),
-            ("sh test.sh", "test.sh"),
-            ("CI=1 bash -eu tests/run.sh --all", "tests/run.sh"),
-            ("grep -q x src/main.rs", "grep"),
-            ("'./a'", "a"),
-            ("timeout 60 ./a", "a"),
-            ("timeout -k 5s 10m sh -e ./a", "a"),
-            ("env X=1 python3 a", "a"),
-            (". ./a", "a"),
-            ("! ./a", "a"),
-            ("sh -c './a'", "a"),
-            ("\"$PWD/a\"", "a"),
-            ("uv run python tools/a.py", "tools/a.py"),
-            ("cd sub && ./a", "sub/a"),
-            ("(cd sub/deep; cd ..; ./a)", "sub/a"),
-        ] {
-            assert_eq!(scripts(command), [expect], "{command}");
-        }
-        assert_eq!(scripts(" "), [""; 0]);
-        assert_eq!(scripts("if ./a; then ./b; else exit 1; fi"), ["a", "b", "exit", "fi"]);
-    }
 
     #[test]
     fn only_plain_names_are_looked_up() {

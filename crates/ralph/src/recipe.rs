@@ -191,6 +191,7 @@ pub(crate) fn for_plan(
     let scope = [file.to_owned(), progress.to_string_lossy().into_owned()];
     recipe.scope = scope.iter().filter_map(|path| Pattern::exactly(path)).collect();
     recipe.protect = Vec::new();
+    recipe.unprotected = Vec::new();
     recipe.draft = Some(file.into());
     recipe.completion = Completion::Gates;
     Ok(recipe)
@@ -242,8 +243,17 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
         protect: settings
             .protect
             .iter()
+            .filter(|glob| !glob.starts_with('!'))
             .map(|glob| gates::pattern("protect", glob))
             .collect::<Result<_, _>>()?,
+        unprotected: settings
+            .protect
+            .iter()
+            .filter_map(|glob| glob.strip_prefix('!'))
+            .map(|glob| gates::pattern("protect", glob))
+            .collect::<Result<_, _>>()?,
+        locked: Vec::new(),
+        gate_scripts: Vec::new(),
         secrets_allowed: settings
             .secrets
             .allow

@@ -7,7 +7,7 @@ use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use crate::event::{Observation, Purpose};
 use crate::gate::{Check, Gate, GateResult, GateStatus, Persistence, Reuse, Severity};
 use crate::glob;
-use crate::ids::Role;
+use crate::ids::{Role, TaskId};
 use crate::ports::Moment;
 use crate::recipe::{CommitPolicy, Recipe, Uncommitted, Work};
 use crate::run::{Iteration, RunState};
@@ -156,16 +156,16 @@ pub(crate) fn forbidden(
     observation: &Observation,
 ) -> Vec<String> {
     let recipe = &state.recipe;
-    let is_forbidden = |path: &str| {
-        recipe.protect.iter().any(|it| it.matches(path)) || !glob::is_in_scope(&recipe.scope, path)
-    };
+    let is_forbidden =
+        |path: &str| recipe.protects(path) || !glob::is_in_scope(&recipe.scope, path);
     let paths = observation.files.iter().map(|file| file.path.as_str());
     unnamed(state, Some(current), paths.filter(|path| is_forbidden(path)))
 }
 
-/// Returns which of the paths that changed are protected, unless the task at hand speaks of them.
+/// Returns which of the paths that changed are protected. The task as the user gave it lifts what it
+/// names, but for what is locked.
 pub(crate) fn protected(state: &RunState, changed: &[String]) -> Vec<String> {
-    let is_protected = |path: &&str| state.recipe.protect.iter().any(|it| it.matches(path));
+    let is_protected = |path: &&str| state.recipe.protects(path);
     let paths = changed.iter().map(String::as_str).filter(is_protected);
     unnamed(state, state.current.as_ref(), paths)
 }
@@ -178,7 +178,13 @@ fn unnamed<'a>(
     let task = current
         .and_then(|current| current.task.as_ref())
         .and_then(|id| state.board.as_ref().and_then(|board| board.list.task(id)));
-    let is_named = |path: &str| task.is_some_and(|task| task.speaks_of(path));
+    // What an agent wrote into the list lifts nothing.
+    let is_given = |id: &TaskId| {
+        state.board.as_ref().is_some_and(|board| !board.written_by_agents.contains(id))
+    };
+    let task = task.filter(|task| is_given(&task.id));
+    let is_named =
+        |path: &str| task.is_some_and(|task| task.speaks_of(path)) && !state.recipe.is_locked(path);
     paths.filter(|path| !is_named(path)).map(str::to_owned).collect()
 }
 

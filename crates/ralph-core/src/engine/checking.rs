@@ -398,8 +398,15 @@ impl Engine<'_> {
         let changed = list(paths.iter().map(String::as_str).collect());
         let scope = self.state.recipe.scope.clone();
         let output = if scope.is_empty() {
+            let recipe = &self.state.recipe;
+            let can_be_lifted =
+                |path: &&String| recipe.gate_scripts.contains(path) || !recipe.is_locked(path);
+            let remedy = paths.iter().find(can_be_lifted).map(|path| {
+                format!("\nOnly the user can allow it: `\"protect\": [\"!{path}\"]` in the settings. If the task cannot be done otherwise, report that as a blocker.")
+            });
             format!(
-                "These paths are protected and were changed. Put them back as they were, and do the task without touching them:{changed}"
+                "These paths are protected and were changed. Put them back as they were, and do the task without touching them:{changed}{}",
+                remedy.unwrap_or_default()
             )
         } else {
             let base = self.state.base.clone().unwrap_or(Checkpoint::None);

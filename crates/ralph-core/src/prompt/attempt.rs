@@ -68,8 +68,10 @@ pub fn prompt(
     let is_shown = |it: &&Handoff| it.is_accepted() || it.task_completed.task_id == task.id;
     let handoffs: Vec<Handoff> = state.handoffs.iter().filter(is_shown).cloned().collect();
     let last = handoffs.iter().rev().find(|it| it.task_completed.task_id == task.id);
+    let protected = recipe.protected_names();
     let parts = TaskParts {
         task,
+        protected: &protected,
         review_feedback: &task.review.feedback,
         record: record.as_deref(),
         outputs: &log.outputs,

@@ -49,6 +49,8 @@ pub struct TaskParts<'a> {
     pub skills: &'a [(String, String)],
     /// Gates that were red before the run began.
     pub broken_before: &'a [String],
+    /// What an attempt may not change.
+    pub protected: &'a [String],
     /// Who keeps the list and who commits.
     pub keeping: Keeping<'a>,
     /// How much there is room for.
@@ -72,6 +74,7 @@ impl<'a> TaskParts<'a> {
             memory: None,
             skills: &[],
             broken_before: &[],
+            protected: &[],
             keeping,
             room: Room::default(),
         }
@@ -106,7 +109,7 @@ fn attempt(
     values.extend([
         ("FEEDBACK", section("What the review found", &feedback)),
         ("BROKEN", broken(parts.broken_before)),
-        ("GATES", gates(frame.gates)),
+        ("GATES", gates(frame.gates) + &protected(parts.protected)),
         ("KEEPING", keeping),
         ("ANSWER", parts.keeping.attempt_answer().to_owned()),
     ]);
@@ -184,6 +187,25 @@ pub(super) fn gates(gates: &[String]) -> String {
         )
     };
     section("Checks", &text)
+}
+
+/// So many protected paths are named; a longer list would be skipped over.
+const MOST_PROTECTED: usize = 20;
+
+fn protected(paths: &[String]) -> String {
+    if paths.is_empty() {
+        return String::new();
+    }
+    let named: Vec<String> =
+        paths.iter().take(MOST_PROTECTED).map(|path| format!("`{path}`")).collect();
+    let more = match paths.len().saturating_sub(MOST_PROTECTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "\nProtected, an attempt that changes one of these fails: {}{more}, and the settings of ralph.",
+        named.join(", ")
+    )
 }
 
 fn commands(commands: &[String]) -> String {

@@ -120,6 +120,18 @@ pub enum ChangeError {
 }
 
 impl TaskChange {
+    /// Returns whether it changes what a task asks for.
+    pub fn is_wording(&self) -> bool {
+        match self {
+            Self::Add { .. } | Self::Insert { .. } | Self::Modify { .. } => true,
+            Self::SetStatus { .. }
+            | Self::SetAttempts { .. }
+            | Self::SetReview { .. }
+            | Self::SetNotes { .. }
+            | Self::Remove { .. } => false,
+        }
+    }
+
     /// Returns the task it is about.
     pub fn task(&self) -> &TaskId {
         match self {

@@ -8,10 +8,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs::{self, Permissions};
+use std::fs::{self, Metadata, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -34,46 +34,41 @@ const NOTE: &str = "git-files.json";
 const CHANGED: &str = "git-changed";
 const UNTOLD: &str = "git-untold.json";
 
-/// A file of git's.
+/// A file of git's, or whatever else is in its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Kept {
     mode: u32,
+    /// The content of a file, the target of a link, or what tells anything else from another.
     content: Vec<u8>,
+    #[serde(default)]
+    kind: KeptKind,
 }
 
-/// What stands in a place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Found {
-    File(Kept),
-    /// A link, a pipe, a directory, something huge.
+/// What is in a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum KeptKind {
+    #[default]
+    File,
+    Link,
+    /// A pipe, a directory, something huge: a change is noticed but cannot be reverted.
     Other,
 }
 
-type Files<T> = BTreeMap<PathBuf, T>;
-
 /// git's own files, as a checkpoint noted them.
-pub(super) type OwnFiles = Files<Kept>;
+pub(super) type OwnFiles = BTreeMap<PathBuf, Kept>;
 
 impl Git {
     /// Returns the same, which also looks after those of some files of the project that git
     /// ignores: it sees no change of them, and has nothing to put back.
     #[must_use]
     pub fn guarding(mut self, files: &[PathBuf]) -> Self {
-        let files = files.iter().filter(|file| file.is_file());
-        let paths: Vec<&[u8]> = files.map(|file| file.as_os_str().as_bytes()).collect();
-        if paths.is_empty() {
-            return self;
-        }
-        let call = self.repository.git(&["check-ignore", "-z", "--stdin"]);
-        if let Ok(ran) = self.repository.commands.run(call.stdin(zero_ended(paths))) {
-            let ignored = split_zero(&ran.stdout).map(|path| OsStr::from_bytes(path).into());
-            self.guarded = ignored.collect();
-        }
+        self.guarded = self.repository.ignored(files).into_iter().collect();
         self
     }
 
     /// Returns git's own files and those that it does not see, as they are.
-    fn looked_after(&self) -> Files<Found> {
+    fn looked_after(&self) -> OwnFiles {
         let mut files = self.repository.own_files();
         let guarded = self.guarded.iter();
         files.extend(guarded.filter_map(|path| Some((path.clone(), found(path)?))));
@@ -83,12 +78,7 @@ impl Git {
     /// Notes git's own files, as they are now.
     pub(super) fn note_own_files(&mut self) {
         self.forget_untold();
-        let now = self.looked_after();
-        let files = now.into_iter().filter_map(|(path, found)| match found {
-            Found::File(kept) => Some((path, kept)),
-            Found::Other => None,
-        });
-        let files: Files<Kept> = files.collect();
+        let files = self.looked_after();
         if self.own_files.as_ref() == Some(&files) {
             return;
         }
@@ -100,7 +90,7 @@ impl Git {
     }
 
     /// Reads the note of a run that goes on.
-    fn noted_files(&mut self) -> Option<&Files<Kept>> {
+    fn noted_files(&mut self) -> Option<&OwnFiles> {
         if self.own_files.is_none() {
             let text = fs::read(self.directory.join(NOTE)).ok()?;
             self.own_files = serde_json::from_slice(&text).ok();
@@ -154,8 +144,8 @@ impl Git {
         let Some(before) = self.noted_files().cloned() else { return };
         let paths: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).collect();
         let is_changed = |path: &&PathBuf| match now.get(*path) {
-            Some(Found::File(is)) => !is_alike(path, before.get(*path), is),
-            Some(Found::Other) | None => true,
+            Some(is) => !is_alike(path, before.get(*path), is),
+            None => true,
         };
         let changed: Vec<&PathBuf> = paths.into_iter().filter(is_changed).collect();
         if changed.is_empty() {
@@ -188,14 +178,18 @@ fn put_back(path: &Path, was: Option<&Kept>, aside: &Path) -> io::Result<()> {
     if path.symlink_metadata().is_ok() {
         keep(path, aside)?;
     }
-    let Some(Kept { mode, content }) = was else { return Ok(()) };
+    let Some(Kept { mode, content, kind }) = was else { return Ok(()) };
     if let Some(directory) = path.parent() {
         if directory.is_symlink() {
             fs::remove_file(directory)?;
         }
         fs::create_dir_all(directory)?;
     }
-    atomic::replace_with(path, content, Permissions::from_mode(*mode))
+    match kind {
+        KeptKind::File => atomic::replace_with(path, content, Permissions::from_mode(*mode)),
+        KeptKind::Link => symlink(OsStr::from_bytes(content), path),
+        KeptKind::Other => Err(io::Error::other("it was neither a link nor a small file")),
+    }
 }
 
 /// Moves what stands in a place to a free name in a directory of the run's.
@@ -221,7 +215,8 @@ fn keep(path: &Path, aside: &Path) -> io::Result<()> {
 /// Returns whether a file still says what it said. Which branch follows which, and where submodules
 /// come from, is git's own bookkeeping when somebody pushes or makes a branch or a submodule.
 fn is_alike(path: &Path, was: Option<&Kept>, is: &Kept) -> bool {
-    if path.file_name() != Some(OsStr::new("config")) {
+    let is_file = is.kind == KeptKind::File && was.is_none_or(|was| was.kind == KeptKind::File);
+    if path.file_name() != Some(OsStr::new("config")) || !is_file {
         return was == Some(is);
     }
     let of = |kept: &Kept| telling_lines(path, &kept.content);
@@ -267,9 +262,28 @@ fn telling_lines(path: &Path, config: &[u8]) -> Vec<Vec<u8>> {
 }
 
 impl Repository {
+    /// Returns which of some files git ignores; one that is tracked is not among them.
+    pub fn ignored(&self, files: &[PathBuf]) -> BTreeSet<PathBuf> {
+        let is_there = |file: &&PathBuf| file.is_file() || file.is_symlink();
+        // git refuses the whole list for one path that leads through a link.
+        let is_direct = |file: &&PathBuf| {
+            file.parent().is_some_and(|it| it.canonicalize().is_ok_and(|real| real == it))
+        };
+        let files = files.iter().filter(is_there).filter(is_direct);
+        let paths: Vec<&[u8]> = files.map(|file| file.as_os_str().as_bytes()).collect();
+        if paths.is_empty() {
+            return BTreeSet::new();
+        }
+        let call = self.git(&["check-ignore", "-z", "--stdin"]);
+        match self.commands.run(call.stdin(zero_ended(paths))) {
+            Ok(ran) => split_zero(&ran.stdout).map(|it| OsStr::from_bytes(it).into()).collect(),
+            Err(_) => BTreeSet::new(),
+        }
+    }
+
     /// Returns git's own files as they are.
-    fn own_files(&self) -> Files<Found> {
-        let mut files = Files::new();
+    fn own_files(&self) -> OwnFiles {
+        let mut files = OwnFiles::new();
         let mut note = |path: PathBuf| {
             if let Some(found) = found(&path) {
                 files.insert(path, found);
@@ -322,13 +336,28 @@ impl Repository {
     }
 }
 
-fn found(path: &Path) -> Option<Found> {
+fn found(path: &Path) -> Option<Kept> {
     let about = path.symlink_metadata().ok()?;
+    let mode = about.permissions().mode() & 0o7777;
+    if let Ok(target) = fs::read_link(path) {
+        // A link's own mode means nothing.
+        let content = target.as_os_str().as_bytes().to_vec();
+        return Some(Kept { mode: 0, content, kind: KeptKind::Link });
+    }
     let content = bounded::read_file(path, LARGEST).ok().filter(|_| about.len() < LARGEST);
     Some(match content {
-        Some(content) => Found::File(Kept { mode: about.permissions().mode() & 0o7777, content }),
-        None => Found::Other,
+        Some(content) => Kept { mode, content, kind: KeptKind::File },
+        None => Kept { mode, content: stamp(&about), kind: KeptKind::Other },
     })
+}
+
+/// Returns what tells a thing that is not read from another in its place.
+fn stamp(about: &Metadata) -> Vec<u8> {
+    let kind = about.mode() & 0o170_000;
+    // The time of a directory changes with what is in it.
+    let file =
+        about.is_file().then(|| (about.ino(), about.len(), about.mtime(), about.mtime_nsec()));
+    format!("{kind:o} {file:?}").into_bytes()
 }
 
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
@@ -343,7 +372,10 @@ mod tests {
     #[test]
     fn a_configuration_is_the_same_but_for_which_branch_follows_which() {
         let config = "[core]\n\tbare = false\n[branch \"main\"]\n\tremote = origin\n";
-        let kept = |text: &str| Kept { mode: 0o644, content: text.as_bytes().to_vec() };
+        let kept = |text: &str| {
+            let content = text.as_bytes().to_vec();
+            Kept { mode: 0o644, content, kind: KeptKind::File }
+        };
         let path = Path::new(".git/config");
         for (now, expect) in [
             (config.to_owned(), true),

@@ -58,7 +58,7 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
     };
     let place = (file.path().to_owned(), file.dialect().form());
     let mut recipe = recipe::for_tasks(&loaded, place, file.list(), only.clone(), retry)?;
-    recipe.protect.extend(project.always_protected(&recipe, &loaded));
+    project.lock(&mut recipe, &loaded);
     if args.start.dry_run {
         let recipe = equipped(&project, recipe, Asking::Memory);
         return dry_run::main(&project, &loaded, &recipe);

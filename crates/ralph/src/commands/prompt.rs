@@ -31,7 +31,7 @@ pub(crate) fn main(common: &CommonArgs, args: &PromptArgs) -> Result<ExitStatus,
         .hint("without it the agent cannot end the run: say in the file when it is to answer so")
         .hint("`completionResponse` in the settings names another word"));
     }
-    recipe.protect.extend(project.protected_from(&recipe, &loaded, &prompt.text));
+    project.lock_for_prompt(&mut recipe, &loaded);
     if args.start.dry_run {
         let recipe = equipped(&project, recipe, Asking::Memory);
         return dry_run::main(&project, &loaded, &recipe);

@@ -40,8 +40,8 @@ pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Co
         }
     };
     let mut recipe = recipe::for_prompt(&loaded, source)?;
-    let prompt = preview::first_text(&project, &loaded, &recipe)?.text;
-    recipe.protect.extend(project.protected_from(&recipe, &loaded, &prompt));
+    preview::first_text(&project, &loaded, &recipe)?;
+    project.lock_for_prompt(&mut recipe, &loaded);
     if args.start.dry_run {
         let recipe = equipped(&project, recipe, Asking::Memory);
         return dry_run::main(&project, &loaded, &recipe);

@@ -38,7 +38,7 @@ pub(super) fn main(
     match part {
         // A plan changes nothing but itself.
         PlanPart::Makes => {}
-        PlanPart::Follows => recipe.protect.extend(project.always_protected(&recipe, &loaded)),
+        PlanPart::Follows => project.lock(&mut recipe, &loaded),
     }
     if start.dry_run {
         let recipe = equipped(project, recipe, Asking::Memory);

@@ -47,7 +47,10 @@ pub(crate) fn for_specs(loaded: &Loaded, part: PlanPart) -> Result<Recipe, Compl
             recipe.protect = Vec::new();
         }
         // People write the specifications, unless they say otherwise.
-        PlanPart::Follows if !loaded.is_set("protect") => {
+        PlanPart::Follows
+            if !loaded.is_set("protect")
+                || recipe.protect.is_empty() && !recipe.unprotected.is_empty() =>
+        {
             let specs = loaded.settings.specs_dir.trim_matches('/');
             recipe.protect = vec![gates::pattern("specsDir", &format!("{specs}/**"))?];
         }

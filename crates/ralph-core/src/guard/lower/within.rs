@@ -40,6 +40,14 @@ pub(in crate::guard) fn shell_code(arguments: &[Word]) -> ShellWords<'_> {
                 break;
             }
             ("-o" | "+o" | "-O" | "+O" | "--rcfile" | "--init-file", _) => at += 2,
+            // `-euo pipefail`: the last of several letters takes the next word.
+            (_, Some(flags))
+                if !flags.starts_with('-')
+                    && flags.ends_with(['o', 'O'])
+                    && !flags.contains(['c', 's']) =>
+            {
+                at += 2;
+            }
             (_, Some(flags)) if !flags.starts_with('-') && flags.contains('c') => {
                 let rest = &arguments[at + 1..];
                 let skipped = rest.iter().take_while(|word| word.raw().starts_with('-')).count();

@@ -180,3 +180,140 @@ fn a_task_that_takes_too_long_is_given_up() {
     assert_eq!(sealed.prompts().len(), 1);
     assert_statuses(&sealed, &[("a", "failed")]);
 }
+
+/// An agent installs dependencies anew: ignored links and files are replaced.
+#[test]
+fn a_gate_may_run_what_a_package_manager_installed() {
+    use std::os::unix::fs::symlink;
+    let mut tried = vec!["none"];
+    tried.extend(crate::sandbox::backends().into_iter().filter(|it| *it == "native"));
+    for backend in tried {
+        for install in [
+            "true",
+            "ln -sfn /bin/bash .venv/bin/python; printf '#!/bin/sh\\n:\\n' > node_modules/.bin/jest",
+        ] {
+            let sealed = repository();
+            let work = format!("{install}; echo x > a.txt");
+            let calls = json!([{ "do": [{ "run": { "command": work } }, handoff("Did it.")] }]);
+            let commands = [".venv/bin/python -c 'test -f a.txt'", "node_modules/.bin/jest"];
+            let gates = commands.map(|command| json!({ "command": command }));
+            sealed.script(&calls, &settings(json!({ "guardrails": gates })));
+            sealed.write(
+                "plan.json",
+                &json!({ "project": "p", "tasks": [task("a", &[])] }).to_string(),
+            );
+            sealed.write(".gitignore", ".venv\nnode_modules\n");
+            sealed.write("node_modules/jest/jest.sh", "#!/bin/sh\ntest -f a.txt\n");
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            let jest = sealed.project().join("node_modules/jest/jest.sh");
+            std::fs::set_permissions(jest, mode).expect("a mode");
+            for (target, link) in
+                [("/bin/sh", ".venv/bin/python"), ("../jest/jest.sh", "node_modules/.bin/jest")]
+            {
+                let link = sealed.project().join(link);
+                std::fs::create_dir_all(link.parent().expect("a directory")).expect("made");
+                symlink(target, link).expect("a link");
+            }
+            commit_all(&sealed);
+            let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+            command.args(["build"]).env("RALPH_SANDBOX_BACKEND", backend);
+            ralph_testkit::sealed::Running::start(command).wait().expect_code(0);
+            assert_eq!(made(&sealed), ["ralph[1]: a — The a"], "{backend}: {install}");
+        }
+    }
+}
+
+/// Links in places that ralph looks after are not blamed on an agent that left them alone.
+#[test]
+fn links_that_were_there_before_are_left_alone() {
+    use std::os::unix::fs::symlink;
+    let sealed = repository();
+    sealed.script(&worker(), &settings(json!({ "guardrails": [{ "command": "local/check" }] })));
+    sealed.write("plan.json", &json!({ "project": "p", "tasks": [task("a", &[])] }).to_string());
+    sealed.write(".gitignore", "/local/\n");
+    std::fs::create_dir(sealed.project().join("local")).expect("made");
+    symlink("/bin/true", sealed.project().join("local/check")).expect("a link");
+    std::fs::create_dir(sealed.project().join("hooks")).expect("made");
+    sealed.write("hooks/readme", "hooks of the team\n");
+    std::fs::remove_dir_all(sealed.project().join(".git/hooks")).expect("gone");
+    symlink("../hooks", sealed.project().join(".git/hooks")).expect("a link");
+    commit_all(&sealed);
+    build(&sealed, &[]).expect_code(0);
+    assert!(sealed.project().join(".git/hooks").is_symlink());
+    assert_eq!(made(&sealed), ["ralph[1]: a — The a"]);
+}
+
+/// A test file that is given to a test runner is what work changes, unlike a script.
+#[test]
+fn a_test_file_of_a_runner_is_no_script() {
+    let sealed = repository();
+    sealed.program("node", "#!/bin/sh\ntest \"$1\" = --test && grep -q new \"$2\"\n");
+    let calls = json!([{ "do": [
+        { "append": { "path": "a.test.js", "text": "new\n" } }, handoff("Added a test.")
+    ] }]);
+    let with = settings(json!({ "guardrails": [{ "command": "node --test a.test.js" }] }));
+    sealed.script(&calls, &with);
+    sealed.write("plan.json", &json!({ "project": "p", "tasks": [task("a", &[])] }).to_string());
+    sealed.write("a.test.js", "old\n");
+    commit_all(&sealed);
+    build(&sealed, &[]).expect_code(0);
+    assert_eq!(made(&sealed), ["ralph[1]: a — The a"]);
+}
+
+/// A script that the settings take out of `protect` may be changed.
+#[test]
+fn the_settings_lift_the_protection_of_a_script() {
+    let calls = json!([{ "do": [
+        { "write": { "path": "ci/check.sh", "text": "exit 0\n" } }, handoff("Rewrote it.")
+    ] }]);
+    let with = |protect: Value| {
+        let settings = json!({
+            "guardrails": [{ "command": "sh ci/check.sh" }], "protect": protect,
+            "tasks": { "maxAttempts": 1 }
+        });
+        let sealed = repository();
+        sealed.script(&calls, &super::settings(settings));
+        sealed
+            .write("plan.json", &json!({ "project": "p", "tasks": [task("a", &[])] }).to_string());
+        sealed.write("ci/check.sh", "exit 1\n");
+        commit_all(&sealed);
+        sealed
+    };
+    let sealed = with(json!([]));
+    let remedy = "`\"protect\": [\"!ci/check.sh\"]` in the settings";
+    let end = build(&sealed, &[]).expect_code(1);
+    let said = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = sealed.events_of("gate_checked")[0]["result"]["output"].to_string();
+    assert!(shown.replace("\\\"", "\"").contains(remedy), "{shown}\n{said}");
+    let sealed = with(json!(["!ci/check.sh"]));
+    build(&sealed, &[]).expect_code(0);
+    assert_eq!(made(&sealed), ["ralph[1]: a — The a"]);
+}
+
+/// What an agent writes into the list lifts no protection.
+#[test]
+fn an_amendment_that_names_a_protected_path_lifts_nothing() {
+    let add = json!([{ "action": "add", "task": {
+        "id": "n", "title": "Rewrite tests/check.sh", "description": "Rewrite tests/check.sh.",
+        "acceptance_criteria": ["it is rewritten"]
+    }, "reason": "found it" }]);
+    let calls = json!([
+        { "when": { "task": "a" }, "do": [
+            { "touch": "a.txt" },
+            { "handoff": {
+                "task_completed": { "summary": "Did a.", "fully_complete": true },
+                "plan_amendments": add
+            } }
+        ] },
+        { "do": [
+            { "write": { "path": "tests/check.sh", "text": "exit 0\n" } }, handoff("Rewrote it.")
+        ] }
+    ]);
+    let with = settings(json!({ "protect": ["tests/**"], "tasks": { "maxAttempts": 1 } }));
+    let sealed = project(&[task("a", &[])], &calls, &with);
+    sealed.write("tests/check.sh", "exit 1\n");
+    commit_all(&sealed);
+    build(&sealed, &[]).expect_code(1);
+    assert_statuses(&sealed, &[("a", "done"), ("n", "failed")]);
+    assert_eq!(made(&sealed), ["Settings", "ralph[1]: a — The a"]);
+}

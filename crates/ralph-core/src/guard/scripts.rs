@@ -1,0 +1,476 @@
+//! The files that a gate command runs, sources or reads as a script.
+//!
+//! The command is lowered like one of an agent's, and each plain command is asked for the files
+//! that it executes. A test file that is given to a test runner is not among them: it is what work
+//! changes. Not here: which of these files are there.
+
+use std::path::{Path, PathBuf};
+
+use super::access::{Mode, accesses};
+use super::arguments::Arguments;
+use super::lower::{
+    Command, RedirectMode, ShellWords, Start, UNKNOWN, Word, find_roots, is_shell, lower,
+    shell_code,
+};
+use super::place::lexical;
+use crate::glob::Pattern;
+
+/// Where scripts of a command are.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ScriptPlace {
+    /// In this file, if it is there.
+    File(PathBuf),
+    /// In the files below a directory whose paths from there match.
+    Matching {
+        /// The directory.
+        directory: PathBuf,
+        /// What the paths match.
+        pattern: Pattern,
+    },
+}
+
+/// Code within code is followed this far.
+const DEEPEST: usize = 4;
+
+/// An interpreter, and how its flags are read.
+struct Interpreter {
+    /// Flags that take the next word.
+    values: &'static [&'static str],
+    /// Flags that name a file to load.
+    files: &'static [&'static str],
+    /// Flags that name a file to run in place of an operand.
+    programs: &'static [&'static str],
+    /// Flags that give code.
+    code: &'static [&'static str],
+    /// What is appended to names of scripts.
+    endings: &'static [&'static str],
+}
+
+/// Returns how a program runs scripts, if it is an interpreter. Versions in a name do not count.
+#[rustfmt::skip]
+fn interpreter(name: &str) -> Option<Interpreter> {
+    const NONE: &[&str] = &[];
+    let base = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.' || it == '-');
+    let [values, files, programs, code, endings]: [&[&str]; 5] = match base {
+        "python" | "pypy" | "pythonw" =>
+            [&["-W", "-X", "-Q"], NONE, NONE, &["-c"], &["/__main__.py"]],
+        "node" | "nodejs" | "tsx" | "ts-node" | "babel-node" =>
+            [&["-C", "--conditions", "--env-file", "-P", "--project"], &["-r", "--require", "--import", "--loader", "--experimental-loader"],
+             NONE, &["-e", "--eval", "-p", "--print"], &[".js", ".cjs", ".mjs", "/index.js"]],
+        "bun" => [NONE, &["-r", "--preload"], NONE, &["-e", "--eval"], &[".ts", ".js"]],
+        "deno" => [&["-c", "--config", "--import-map"], &["--preload"], NONE, NONE, NONE],
+        "ruby" | "jruby" => [&["-I", "-C", "-E"], &["-r", "--require"], NONE, &["-e"], &[".rb"]],
+        "perl" => [&["-I"], NONE, NONE, &["-e", "-E"], NONE],
+        "php" => [&["-d", "-c", "-z"], NONE, &["-f", "--file"], &["-r"], NONE],
+        "awk" | "gawk" | "mawk" | "nawk" => [&["-v", "-F"], NONE, &["-f", "--file"], NONE, NONE],
+        "sed" | "gsed" => [NONE, NONE, &["-f", "--file"], &["-e"], NONE],
+        "make" | "gmake" => [&["-C", "-j"], NONE, &["-f", "--file", "--makefile"], NONE, NONE],
+        "just" => [NONE, NONE, &["-f", "--justfile"], NONE, NONE],
+        "expect" => [NONE, NONE, &["-f"], &["-c"], NONE],
+        "pwsh" | "powershell" => [NONE, NONE, &["-File", "-f"], &["-Command", "-c"], NONE],
+        "java" => [&["-cp", "-classpath"], NONE, &["-jar"], NONE, NONE],
+        "lua" | "luajit" | "tclsh" | "wish" | "Rscript" | "julia" | "groovy" | "scala" | "swift"
+        | "elixir" | "escript" | "runghc" | "runhaskell" | "ocaml" | "gjs" | "guile" | "racket"
+        | "nu" | "osascript" | "jshell" | "coffee" | "crystal" =>
+            [NONE, &["-L", "--load"], NONE, &["-e", "--eval"], NONE],
+        _ => return None,
+    };
+    Some(Interpreter { values, files, programs, code, endings })
+}
+
+/// Programs whose operands are their input and no scripts, unless a flag names one.
+const ONLY_BY_FLAG: [&str; 9] =
+    ["awk", "gawk", "mawk", "nawk", "sed", "gsed", "make", "gmake", "just"];
+
+/// Programs that run the first path among their words.
+const LAUNCHERS: [&str; 13] = [
+    "setarch", "linux32", "linux64", "i386", "x86_64", "xvfb-run", "valgrind", "kcov", "rr", "gdb",
+    "npx", "bunx", "entr",
+];
+
+/// Words that come before a program that another program runs, as in `uv run` or `mise exec --`.
+const BEFORE_PROGRAM: [&str; 4] = ["run", "exec", "--command", "--args"];
+
+/// Flags between these words and the program that take the next word.
+const BEFORE_VALUES: [&str; 6] =
+    ["--python", "--with", "--extra", "--group", "--package", "--env-file"];
+
+/// Programs that run nothing of what they are given, though interpreters may be among the words.
+const PLAIN: [&str; 19] = [
+    "echo", "printf", "grep", "egrep", "rg", "git", "test", "which", "cat", "ls", "diff", "cmp",
+    "cp", "mv", "rm", "mkdir", "touch", "export", "cd",
+];
+
+/// Where an interpreter has its code from.
+enum Source {
+    /// Files.
+    Files(Vec<Word>),
+    /// A module by its dotted name.
+    Module(Word),
+    /// Text on the command line.
+    Code,
+    /// Its input.
+    Input,
+    /// Somewhere else.
+    Elsewhere,
+}
+
+/// Returns the files that a command runs, sources or reads as a script.
+///
+/// They need not be there. Of a command that cannot be read as a whole, every word counts.
+pub fn find_scripts(command: &str, start: &Start) -> Vec<ScriptPlace> {
+    let mut finder = Finder { start, directories: vec![start.cwd.clone()], places: Vec::new() };
+    finder.read(command, start.cwd.clone(), 0);
+    finder.places
+}
+
+struct Finder<'a> {
+    start: &'a Start,
+    /// The directories that commands are known to run in.
+    directories: Vec<String>,
+    places: Vec<ScriptPlace>,
+}
+
+impl Finder<'_> {
+    fn read(&mut self, text: &str, cwd: String, depth: usize) {
+        let lowered = lower(text, &Start { cwd, ..self.start.clone() });
+        for command in &lowered.commands {
+            self.directories.extend(command.cwd.clone());
+        }
+        self.directories.sort();
+        self.directories.dedup();
+        if lowered.trouble.is_some() {
+            let is_end = |it: char| it.is_whitespace() || ";&|()<>`$".contains(it);
+            for word in text.split(is_end) {
+                self.add(&Word::new(word.trim_matches(['"', '\''])), None, &[]);
+            }
+        }
+        for command in &lowered.commands {
+            self.command(command, depth);
+            self.fed(command, &lowered.commands);
+        }
+    }
+
+    /// Adds what a command itself runs.
+    fn command(&mut self, command: &Command, depth: usize) {
+        let cwd = command.cwd.as_deref();
+        for (variable, value) in &command.assigns {
+            if matches!(variable.as_str(), "BASH_ENV" | "ENV") {
+                self.add(value, cwd, &[]);
+            }
+        }
+        let (Some(program), name) = (command.argv.first(), command.name()) else { return };
+        if program.raw().contains('/') {
+            self.add(program, cwd, &[]);
+        }
+        // What `find` hands over is looked at where `find` is.
+        if command.wrappers.last().is_some_and(|it| it == "find") {
+            return;
+        }
+        if matches!(name, "source" | ".") {
+            self.add_all(command.arguments().first(), cwd, &[]);
+        } else if name == "find" {
+            self.found(command);
+        } else if name == "run-parts" {
+            let directories = command.arguments().iter().filter(|it| !it.raw().starts_with('-'));
+            for directory in directories.filter_map(Word::known) {
+                self.below(Path::new(cwd.unwrap_or(&self.start.cwd)).join(directory), "*");
+            }
+        } else if let Some(endings) = endings(name) {
+            match source(command) {
+                Source::Files(files) => self.add_all(&files, cwd, endings),
+                Source::Module(name) => {
+                    let path = Word::of_raw(&name.raw().replace('.', "/"));
+                    self.add(&path, cwd, &[".py", "/__main__.py"]);
+                }
+                Source::Code | Source::Input | Source::Elsewhere => {}
+            }
+        } else if !PLAIN.contains(&name) {
+            self.launched(command, depth);
+        }
+    }
+
+    /// Adds the files whose content a command is given as code.
+    fn fed(&mut self, command: &Command, all: &[Command]) {
+        let name = command.name();
+        let is_open = command.arguments().iter().any(|word| word.raw().starts_with(UNKNOWN));
+        let mut feeders: Vec<&Command> = Vec::new();
+        match source(command) {
+            Source::Input => {
+                for redirect in &command.redirects {
+                    if redirect.mode != RedirectMode::Write {
+                        self.add(&redirect.path, command.cwd.as_deref(), &[]);
+                    }
+                }
+                let mut open: Vec<usize> = command.fed_by.clone();
+                while let Some(feeder) = open.pop().and_then(|at| all.get(at)) {
+                    open.extend(feeder.fed_by.iter().filter(|_| feeders.len() < all.len()));
+                    feeders.push(feeder);
+                }
+                if command.fed_by.is_empty()
+                    && command.redirects.is_empty()
+                    && command.stdin.is_some()
+                {
+                    // The redirection of a group counts for everything in it.
+                    feeders.extend(all.iter().filter(|it| it.argv.is_empty()));
+                }
+            }
+            Source::Code | Source::Elsewhere
+                if is_open && (name == "eval" || endings(name).is_some()) =>
+            {
+                // A substitution is its code, or a variable that may hold the output of one.
+                let is_code = |(at, it): &(usize, &Command)| {
+                    let reader = it.feeds.as_deref().unwrap_or_default();
+                    !command.fed_by.contains(at) && (reader == name || reader.starts_with(UNKNOWN))
+                };
+                feeders.extend(all.iter().enumerate().filter(is_code).map(|(_, it)| it));
+            }
+            Source::Files(_) | Source::Module(_) | Source::Code | Source::Elsewhere => return,
+        }
+        for feeder in feeders {
+            for access in accesses(feeder) {
+                match access.mode {
+                    Mode::Read | Mode::ReadAll => {
+                        self.add(&access.path, feeder.cwd.as_deref(), &[])
+                    }
+                    Mode::Use | Mode::Execute | Mode::Write | Mode::Remove => {}
+                }
+            }
+        }
+    }
+
+    /// Adds what a program runs that is known only to run others, or that says so in its words.
+    fn launched(&mut self, command: &Command, depth: usize) {
+        let arguments = command.arguments();
+        let inner = arguments.iter().position(|word| {
+            let name = word.raw().rsplit('/').next().unwrap_or_default();
+            endings(name).is_some() && !ONLY_BY_FLAG.contains(&name)
+        });
+        if let Some(at) = inner {
+            let mut inner = command.clone();
+            inner.argv.drain(..=at);
+            if let (ShellWords::Code(code, _), true) =
+                (shell_code(inner.arguments()), is_shell(inner.name()) && depth < DEEPEST)
+            {
+                let cwd = command.cwd.clone().unwrap_or_else(|| self.start.cwd.clone());
+                self.read(&code.to_string(), cwd, depth + 1);
+                return;
+            }
+            self.command(&inner, depth);
+            return;
+        }
+        let is_operand = |word: &&Word| !word.raw().starts_with('-');
+        let cwd = command.cwd.as_deref();
+        if LAUNCHERS.contains(&command.name()) {
+            let is_path = |word: &&Word| word.raw().contains('/') && !word.raw().ends_with('/');
+            self.add_all(arguments.iter().filter(is_operand).find(is_path), cwd, &[]);
+        }
+        let before = arguments.iter().position(|word| BEFORE_PROGRAM.contains(&word.raw()));
+        if let Some(at) = before {
+            let rest = arguments.get(at + 1..).unwrap_or_default();
+            let code = rest.first().filter(|it| it.raw().contains(' ') && depth < DEEPEST);
+            match code {
+                Some(code) => {
+                    let cwd = command.cwd.clone().unwrap_or_else(|| self.start.cwd.clone());
+                    self.read(&code.to_string(), cwd, depth + 1);
+                }
+                None => {
+                    let operands = Arguments::new(rest, &BEFORE_VALUES).operands();
+                    self.add_all(operands.into_iter().find(|it| it.raw() != "--"), cwd, &[]);
+                }
+            }
+        }
+    }
+
+    /// Adds what `find` finds, where that is run.
+    fn found(&mut self, command: &Command) {
+        let arguments = command.arguments();
+        let starts = |word: &Word| matches!(word.raw(), "-exec" | "-execdir" | "-ok" | "-okdir");
+        let is_run = arguments.iter().position(starts).is_some_and(|at| {
+            let mut inner = command.clone();
+            inner.argv.drain(..at + 2);
+            let is_found = |word: &Word| word.raw() == "{}";
+            inner.argv.first().is_some_and(is_found)
+                || match source(&inner) {
+                    Source::Files(files) => files.iter().any(is_found),
+                    Source::Module(_) | Source::Code | Source::Input | Source::Elsewhere => false,
+                }
+        });
+        let feeds = command.feeds.as_deref().unwrap_or_default();
+        if !is_run && endings(feeds).is_none() {
+            return;
+        }
+        let name = arguments.iter().position(|word| matches!(word.raw(), "-name" | "-iname"));
+        let name = name.and_then(|at| arguments.get(at + 1)).map(ToString::to_string);
+        let cwd = command.cwd.clone().unwrap_or_else(|| self.start.cwd.clone());
+        for root in find_roots(arguments).iter().filter_map(Word::known) {
+            let root = lexical(&Path::new(&cwd).join(root));
+            // Whoever runs everything there is runs the work itself.
+            if name.is_some() || root != Path::new(&self.start.cwd) {
+                self.below(root, name.as_deref().unwrap_or("*"));
+            }
+        }
+    }
+
+    fn add_all<'a>(
+        &mut self,
+        words: impl IntoIterator<Item = &'a Word>,
+        cwd: Option<&str>,
+        endings: &[&str],
+    ) {
+        for word in words {
+            self.add(word, cwd, endings);
+        }
+    }
+
+    /// Adds what a word names. Where the directory is not known, every one that commands run in
+    /// is as good as another.
+    fn add(&mut self, word: &Word, cwd: Option<&str>, endings: &[&str]) {
+        let directories = match cwd {
+            Some(cwd) => vec![cwd.to_owned()],
+            None => self.directories.clone(),
+        };
+        if let Some(path) = word.known().filter(|it| !it.is_empty()) {
+            for directory in directories {
+                for ending in [""].iter().chain(endings) {
+                    let path = Path::new(&directory).join(format!("{path}{ending}"));
+                    self.push(ScriptPlace::File(lexical(&path)));
+                }
+            }
+            return;
+        }
+        let certain = word.certain();
+        if !word.is_known() {
+            // `$ROOT/check.sh`: most variables of this kind hold the project directory.
+            let shown = word.to_string();
+            let rest = shown.strip_prefix("‹?›/").filter(|rest| !rest.contains('‹'));
+            if let Some(rest) = rest.filter(|_| certain.is_empty()) {
+                self.push(ScriptPlace::File(lexical(&Path::new(&self.start.cwd).join(rest))));
+            }
+            return;
+        }
+        let (front, _) = certain.rsplit_once('/').unwrap_or(("", certain));
+        let shown = word.to_string();
+        let name = shown.get(front.len()..).unwrap_or_default().trim_start_matches('/');
+        let is_telling = name.contains(|it: char| it.is_ascii_alphanumeric());
+        for directory in directories {
+            let directory = match front {
+                "" if certain.starts_with('/') => PathBuf::from("/"),
+                front => lexical(&Path::new(&directory).join(front)),
+            };
+            // `sh *` in the project directory runs whatever the work is.
+            if is_telling || directory != Path::new(&self.start.cwd) {
+                self.below(directory, &format!("/{name}"));
+            }
+        }
+    }
+
+    fn below(&mut self, directory: PathBuf, pattern: &str) {
+        let directory = lexical(&directory);
+        let is_test = |part: std::path::Component<'_>| {
+            ["test", "tests", "spec", "specs", "__tests__"].iter().any(|it| part.as_os_str() == *it)
+        };
+        if let (Ok(pattern), false) = (Pattern::new(pattern), directory.components().any(is_test)) {
+            self.push(ScriptPlace::Matching { directory, pattern });
+        }
+    }
+
+    fn push(&mut self, place: ScriptPlace) {
+        if !self.places.contains(&place) {
+            self.places.push(place);
+        }
+    }
+}
+
+/// Returns what a program appends to names of scripts, if it runs any.
+fn endings(name: &str) -> Option<&'static [&'static str]> {
+    match interpreter(name) {
+        Some(interpreter) => Some(interpreter.endings),
+        None if is_shell(name) => Some(&[]),
+        None => None,
+    }
+}
+
+/// Returns where a shell or an interpreter has its code from.
+fn source(command: &Command) -> Source {
+    let name = command.name();
+    let is_input = |word: &Word| {
+        matches!(word.raw(), "-" | "/dev/stdin") || word.raw().starts_with("/dev/fd/")
+    };
+    if is_shell(name) {
+        return match shell_code(command.arguments()) {
+            ShellWords::Code(..) => Source::Code,
+            ShellWords::Script(script, _) if is_input(script) => Source::Input,
+            ShellWords::Script(script, _) => Source::Files(vec![script.clone()]),
+            ShellWords::Input => Source::Input,
+        };
+    }
+    if matches!(name, "source" | ".") && command.arguments().first().is_some_and(is_input) {
+        return Source::Input;
+    }
+    let Some(interpreter) = interpreter(name) else { return Source::Elsewhere };
+    let mut files: Vec<Word> = Vec::new();
+    let is_runtime = matches!(name, "deno" | "bun");
+    let mut words = command.arguments().iter().peekable();
+    let mut is_test = is_runtime && words.peek().is_some_and(|it| it.raw() == "test");
+    // `deno run`, `bun run`.
+    words.next_if(|word| is_runtime && word.raw() == "run");
+    while let Some(word) = words.next() {
+        let text = word.raw();
+        if is_input(word) {
+            return Source::Input;
+        }
+        if !text.starts_with('-') || text == "--" {
+            let script = if text == "--" { words.next() } else { Some(word) };
+            let is_run = !ONLY_BY_FLAG.contains(&name) && !is_test;
+            files.extend(script.filter(|_| is_run).cloned());
+            return if files.is_empty() { Source::Elsewhere } else { Source::Files(files) };
+        }
+        is_test |= text == "--test";
+        let takes = |flags: &[&str]| flags.contains(&text);
+        let attached = interpreter.files.iter().find_map(|flag| match text.strip_prefix(flag)? {
+            rest if flag.starts_with("--") => rest.strip_prefix('='),
+            rest => Some(rest).filter(|rest| !rest.is_empty()),
+        });
+        if takes(interpreter.programs) {
+            files.extend(words.next().cloned());
+            return Source::Files(files);
+        } else if takes(interpreter.files) {
+            files.extend(words.next().cloned());
+        } else if let Some(file) = attached {
+            files.push(Word::of_raw(file));
+        } else if takes(interpreter.values) {
+            let value = words.next();
+            is_test |= text == "-I" && value.is_some_and(|it| holds_tests(it.raw()));
+        } else if text == "-m" && name.starts_with("py") {
+            return words.next().map_or(Source::Elsewhere, |it| Source::Module(it.clone()));
+        } else if is_code(text, &interpreter) {
+            return if files.is_empty() { Source::Code } else { Source::Files(files) };
+        } else if let Some(libraries) = text.strip_prefix("-I") {
+            is_test |= holds_tests(libraries);
+        }
+    }
+    match files.is_empty() {
+        true if ONLY_BY_FLAG.contains(&name) => Source::Elsewhere,
+        true => Source::Input,
+        false => Source::Files(files),
+    }
+}
+
+/// Returns whether a flag gives code, by itself or as the last letter of several.
+fn is_code(flag: &str, interpreter: &Interpreter) -> bool {
+    let is_attached =
+        interpreter.values.iter().chain(interpreter.files).any(|it| flag.starts_with(it));
+    let letters = flag.strip_prefix('-').filter(|it| !it.starts_with('-'));
+    let last = letters.and_then(|it| it.chars().last()).map(|last| format!("-{last}"));
+    interpreter.code.contains(&flag)
+        || !is_attached && last.is_some_and(|last| interpreter.code.contains(&last.as_str()))
+}
+
+/// Returns whether a search path of libraries holds a directory of tests: what is run is a test.
+fn holds_tests(path: &str) -> bool {
+    path.split([':', '/']).any(|part| matches!(part, "test" | "tests" | "spec"))
+}
+
+#[cfg(test)]
+mod tests;

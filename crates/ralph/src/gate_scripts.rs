@@ -1,0 +1,214 @@
+//! The files of the project that gate commands run, and which of them are protected.
+//!
+//! Not here: the settings and the files that agents get their orders from, which are protected
+//! too; and what follows from a change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use ralph_core::glob::Pattern;
+use ralph_core::guard::{ScriptPlace, Start, find_scripts};
+use ralph_io::bounded;
+use ralph_io::process::Watch;
+
+use crate::project::Project;
+
+/// Directories that package managers and builds fill. What lies there and is ignored by git is
+/// replaced by every installation and every build, so it is not protected.
+const GENERATED: [&str; 18] = [
+    "node_modules",
+    ".venv",
+    "venv",
+    "env",
+    ".tox",
+    ".nox",
+    "vendor",
+    ".bundle",
+    "__pypackages__",
+    ".direnv",
+    ".pixi",
+    "target",
+    "build",
+    "_build",
+    ".build",
+    "dist",
+    "out",
+    "zig-out",
+];
+
+/// Chains of links are followed this far, like the kernel does.
+const MOST_LINKS: usize = 40;
+
+/// A pattern of scripts is held against so many files; a larger project is no directory of scripts.
+const MOST_ENTRIES: usize = 10_000;
+
+/// So much of a file shows whether it is a compiled program.
+const LOOKED_AT: u64 = 1024;
+
+/// Returns which files of the project are protected because gates run them: with every link on the
+/// way to them, and as paths from the project directory. Installed and built programs are not among
+/// them.
+pub(crate) fn protected<'a>(
+    project: &Project,
+    commands: impl Iterator<Item = &'a str>,
+) -> Vec<String> {
+    let start = Start {
+        cwd: project.directory.to_string_lossy().into_owned(),
+        home: env::var("HOME").ok(),
+        variables: BTreeMap::new(),
+    };
+    let places = commands.flat_map(|command| find_scripts(command, &start));
+    let named = places.flat_map(|place| match place {
+        ScriptPlace::File(path) => vec![path],
+        ScriptPlace::Matching { directory, pattern } => matching(project, &directory, &pattern),
+    });
+    let files: BTreeSet<PathBuf> =
+        named.flat_map(|file| followed(&project.directory, &file)).collect();
+    let generated: Vec<PathBuf> =
+        files.iter().filter(|file| is_generated(&project.directory, file)).cloned().collect();
+    let spared: BTreeSet<PathBuf> = if generated.is_empty() {
+        BTreeSet::new()
+    } else {
+        match project.repository(&Watch::detached()) {
+            Ok(Some(repository)) => repository.ignored(&generated),
+            // Without git nothing says that they belong to the project.
+            Ok(None) | Err(_) => generated.into_iter().collect(),
+        }
+    };
+    let files = files.iter().filter(|file| !spared.contains(*file));
+    let named = files.filter_map(|file| file.strip_prefix(&project.directory).ok());
+    named.map(|file| file.to_string_lossy().into_owned()).collect()
+}
+
+/// Returns the file that a path leads to and the links on the way, as far as they lie in the
+/// project; nothing if there is no such file.
+fn followed(project: &Path, script: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut at = project.to_owned();
+    let mut rest: Vec<PathBuf> = components_reversed(script);
+    let mut links = 0;
+    while let Some(part) = rest.pop() {
+        if part == Path::new("..") {
+            at.pop();
+            continue;
+        }
+        at.push(&part);
+        let Ok(target) = fs::read_link(&at) else { continue };
+        links += 1;
+        if links > MOST_LINKS {
+            return Vec::new();
+        }
+        found.push(at.clone());
+        at.pop();
+        rest.extend(components_reversed(&target));
+    }
+    if !at.is_file() {
+        return Vec::new();
+    }
+    found.push(at);
+    found.retain(|file| file.starts_with(project));
+    found
+}
+
+/// Returns the steps of a path, the last one first. An absolute path begins with a step to the
+/// root.
+fn components_reversed(path: &Path) -> Vec<PathBuf> {
+    let steps = path.components().filter(|it| *it != Component::CurDir);
+    steps.rev().map(|it| PathBuf::from(it.as_os_str())).collect()
+}
+
+/// Returns whether a file looks like one that an installation or a build has made.
+fn is_generated(project: &Path, file: &Path) -> bool {
+    let below = file.strip_prefix(project).unwrap_or(file);
+    let is_known = |it: Component<'_>| GENERATED.iter().any(|name| it.as_os_str() == *name);
+    let is_environment = |it: &Path| it.starts_with(project) && it.join("pyvenv.cfg").is_file();
+    below.components().rev().skip(1).any(is_known)
+        || file.ancestors().skip(1).any(is_environment)
+        || bounded::read_file(file, LOOKED_AT).is_ok_and(|start| start.contains(&0))
+}
+
+/// Returns the files below a directory of the project whose paths match.
+fn matching(project: &Project, directory: &Path, pattern: &Pattern) -> Vec<PathBuf> {
+    if !directory.starts_with(&project.directory) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut open = vec![directory.to_owned()];
+    let mut looked_at = 0;
+    while let Some(place) = open.pop() {
+        for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
+            looked_at += 1;
+            if looked_at > MOST_ENTRIES {
+                return found;
+            }
+            let (path, name) = (entry.path(), entry.file_name());
+            let is_skipped = name == ".git" || GENERATED.iter().any(|it| name == *it);
+            if entry.file_type().is_ok_and(|it| it.is_dir()) {
+                open.extend(Some(path).filter(|_| !is_skipped));
+            } else if let Ok(below) = path.strip_prefix(directory)
+                && pattern.matches(&below.to_string_lossy())
+            {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_followed_through_links() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let project = directory.path().canonicalize().expect("there");
+        let link = |target: &str, name: &str| {
+            std::os::unix::fs::symlink(target, project.join(name)).expect("a link");
+        };
+        fs::create_dir_all(project.join("tools/ci")).expect("made");
+        fs::write(project.join("tools/ci/real.sh"), "true").expect("written");
+        link("tools/ci", "ci");
+        link("ci/real.sh", "check.sh");
+        link("/usr/bin/env", "outside");
+        link("loop", "loop");
+        for (script, expect) in [
+            ("tools/ci/real.sh", &["tools/ci/real.sh"] as &[&str]),
+            ("check.sh", &["check.sh", "ci", "tools/ci/real.sh"]),
+            ("tools/../ci/real.sh", &["ci", "tools/ci/real.sh"]),
+            ("outside", &["outside"]),
+            ("loop", &[]),
+            ("missing.sh", &[]),
+            ("tools", &[]),
+        ] {
+            let expect: Vec<PathBuf> = expect.iter().map(|it| project.join(it)).collect();
+            assert_eq!(followed(&project, Path::new(script)), expect, "{script}");
+        }
+    }
+
+    #[test]
+    fn installed_and_built_programs_are_known() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let project = directory.path();
+        let file = |path: &str, content: &[u8]| {
+            let path = project.join(path);
+            fs::create_dir_all(path.parent().expect("one")).expect("made");
+            fs::write(path, content).expect("written");
+        };
+        file("python-env/pyvenv.cfg", b"");
+        for (path, content, expect) in [
+            ("check.sh", b"true" as &[u8], false),
+            ("local/check", b"true", false),
+            ("target", b"true", false),
+            ("node_modules/.bin/jest", b"#!/usr/bin/env node", true),
+            ("web/node_modules/.bin/jest", b"#!/usr/bin/env node", true),
+            ("python-env/bin/pytest", b"#!/bin/sh", true),
+            ("bin/app", b"\x7fELF\x02\x01\x01\x00", true),
+        ] {
+            file(path, content);
+            assert_eq!(is_generated(project, &project.join(path)), expect, "{path}");
+        }
+    }
+}
