@@ -16,7 +16,7 @@ mod texts;
 mod trust;
 mod tui;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use ralph_core::prompt::role::RolePrompt;
@@ -67,16 +67,9 @@ const EVERYWHERE: &str = "Options of every command";
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CommonArgs {
-    /// Work in this directory.
-    #[arg(
-        short = 'C',
-        long,
-        value_name = "DIR",
-        default_value = ".",
-        global = true,
-        help_heading = EVERYWHERE
-    )]
-    pub(crate) project_dir: PathBuf,
+    /// Work in this directory, not in the current one.
+    #[arg(short = 'C', long, value_name = "DIR", global = true, help_heading = EVERYWHERE)]
+    pub(crate) project_dir: Option<PathBuf>,
     /// Say only what went wrong and how it ended.
     #[arg(short, long, global = true, help_heading = EVERYWHERE, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
@@ -93,6 +86,13 @@ pub(crate) struct CommonArgs {
         help_heading = EVERYWHERE
     )]
     pub(crate) color: ColorChoice,
+}
+
+impl CommonArgs {
+    /// Returns the directory to work in.
+    pub(crate) fn directory(&self) -> &Path {
+        self.project_dir.as_deref().unwrap_or(Path::new("."))
+    }
 }
 
 /// When to use color.

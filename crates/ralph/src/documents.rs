@@ -95,6 +95,15 @@ pub(crate) fn today() -> String {
     now.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d").to_string()
 }
 
+/// What fresh documents call a feature that has no name yet.
+pub(crate) const UNNAMED: &str = "The next feature";
+
+/// Returns whether a fresh document has no name of a feature in it yet.
+pub(crate) fn is_unnamed(place: &Path) -> bool {
+    let text = read_prompt(Path::new("/"), place).unwrap_or_default();
+    text.contains(UNNAMED) || text.contains("\"project\": \"\"")
+}
+
 /// Returns whether a document holds nothing that anybody wrote.
 pub(crate) fn is_fresh(place: &Path) -> bool {
     if place.metadata().is_ok_and(|it| it.is_file() && it.len() == 0) {

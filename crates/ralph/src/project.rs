@@ -43,7 +43,7 @@ pub(crate) struct Project {
 impl Project {
     /// Opens the directory that the command line names.
     pub(crate) fn open(common: &CommonArgs) -> Result<Self, Complaint> {
-        let named = &common.project_dir;
+        let named = common.directory();
         let directory = named.canonicalize().map_err(|error| {
             Complaint::input(format!(
                 "cannot open the project directory `{}`: {error}",
@@ -55,6 +55,22 @@ impl Project {
             return Err(Complaint::input(format!("`{}` is not a directory", named.display())));
         }
         Ok(Self { directory, env: env::vars_os().collect() })
+    }
+
+    /// Opens the directory for work, and refuses one that belongs to a project above it, unless the
+    /// command line names it: the settings and gates of that project would not hold here.
+    pub(crate) fn open_for_work(common: &CommonArgs) -> Result<Self, Complaint> {
+        let project = Self::open(common)?;
+        let steps = common.project_dir.is_none().then(|| project_above(&project.directory));
+        let Some(steps) = steps.flatten() else { return Ok(project) };
+        let above = vec![".."; steps].join("/");
+        let command = env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
+        Err(Complaint::input(format!(
+            "this directory belongs to the project in `{above}`, whose settings and gates would not \
+             hold here"
+        ))
+        .hint(format!("`ralph -C {above} {command}` works on that project"))
+        .hint(format!("`ralph -C . {command}` takes this directory for a project of its own")))
     }
 
     /// Reads the settings: files, environment, flags. What the project's files loosen, the user
@@ -418,6 +434,17 @@ impl Project {
         layout::state_root(stated.as_deref(), |name| env::var_os(name))
             .map_err(|error| complain_of_layout(&error))
     }
+}
+
+/// Returns how many steps up the project is that a directory of a repository belongs to, if that is
+/// not the directory itself.
+fn project_above(directory: &Path) -> Option<usize> {
+    const MARKS: [&str; 3] =
+        [".ralph/settings.json", ".ralph/settings.local.json", "ralph/tasks.json"];
+    let is_project = |place: &Path| MARKS.iter().any(|mark| place.join(mark).is_file());
+    let top = directory.ancestors().position(|it| it.join(".git").exists())?;
+    let found = directory.ancestors().take(top + 1).position(is_project)?;
+    (found > 0).then_some(found)
 }
 
 /// What a shell runs without looking for a program.

@@ -36,6 +36,12 @@ pub(crate) fn find(
     })
 }
 
+/// Returns the other task files in usual places.
+pub(crate) fn others(project: &Project, list: &str) -> Vec<&'static str> {
+    let is_other = |path: &&str| *path != list && project.directory.join(path).is_file();
+    USUAL.into_iter().filter(is_other).collect()
+}
+
 /// Reads the task file.
 pub(crate) fn open(
     project: &Project,

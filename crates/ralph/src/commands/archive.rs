@@ -20,7 +20,7 @@ use ralph_ui::report::archive::{self, Archived};
 use crate::cli::{ArchiveArgs, CommonArgs};
 use crate::complaint::Complaint;
 use crate::desk::Desk;
-use crate::documents::{self, Documents, INIT, PRD, PROGRESS};
+use crate::documents::{self, Documents, INIT, PRD, PROGRESS, UNNAMED};
 use crate::project::Project;
 use crate::scaffold;
 use crate::screen;
@@ -35,12 +35,9 @@ const ARCHIVES: &str = "ralph-archive";
 /// How the names of archives in the making begin.
 const MAKING: &str = ".making-";
 
-/// What fresh documents call what nobody has named yet.
-const NEXT: &str = "The next feature";
-
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &ArchiveArgs) -> Result<ExitStatus, Complaint> {
-    let project = Project::open(common)?;
+    let project = Project::open_for_work(common)?;
     let loaded = project.settings_as_written(None, Vec::new())?;
     let documents = Documents::of(&project, &loaded.settings)?;
     let label = args.label.as_deref().map(|it| Feature::named(it, "--label")).transpose()?;
@@ -164,9 +161,9 @@ impl Stock {
             let text = if *name == documents.tasks {
                 templates::tasks("", None, &commands)
             } else if name.ends_with(PRD) {
-                templates::prd(NEXT)
+                templates::prd(UNNAMED)
             } else {
-                templates::progress(NEXT, day)
+                templates::progress(UNNAMED, day)
             };
             let mode = fs::metadata(&place).map(|it| it.permissions());
             let mode = mode.unwrap_or_else(|_| Permissions::from_mode(0o644));
@@ -284,6 +281,6 @@ fn account(stock: &Stock, name: &str, kept: &Kept) -> String {
         Kept::Committed(commit) => format!("Committed as {}.\n", &commit[..commit.len().min(7)]),
         Kept::Not(why) => format!("Not committed: {why}.\n"),
     });
-    text.push_str("\nFresh documents are in place. Name the next feature with\n  ralph init --workflow tasks --name FEATURE --force\n");
+    text.push_str("\nFresh documents are in place. Name the next feature with\n  ralph init --workflow tasks --name FEATURE\nIt keeps `verifyCommands` and prompt.md.\n");
     text
 }

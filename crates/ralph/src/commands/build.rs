@@ -31,7 +31,7 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
         screen::print_data(prompt.template());
         return Ok(ExitStatus::Complete);
     }
-    let project = Project::open(common)?;
+    let project = Project::open_for_work(common)?;
     let loaded = run::load(&project, &args.start, flags(args)?)?;
     match (Basis::of(&project, &loaded), of_tasks(args)) {
         (Basis::Specs, Some(flag)) if args.plan.is_none() => {
@@ -47,8 +47,15 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
     }
     let file = task_file::open(&project, &loaded.settings, args.plan.as_deref())?;
     if file.list().tasks.is_empty() {
-        return Err(Complaint::input(format!("`{}` has no tasks", shown(&project, &file)))
-            .hint("`ralph plan` makes them from the requirements, `ralph tasks add` adds one"));
+        let list = shown(&project, &file);
+        let mut complaint = Complaint::input(format!("`{list}` has no tasks"))
+            .hint("`ralph plan` makes them from the requirements, `ralph tasks add` adds one");
+        for other in task_file::others(&project, &list) {
+            complaint = complaint.hint(format!(
+                "`{other}` is there too: `\"tasks\": {{ \"file\": \"{other}\" }}` in the settings uses it"
+            ));
+        }
+        return Err(complaint);
     }
     let only = args.task.as_ref().map(|name| known(file.list(), name)).transpose()?;
     let retry = match (&only, args.retry_failed) {

@@ -162,7 +162,7 @@ fn tasks() -> Vec<CompletionCandidate> {
 fn project() -> Option<(Project, Loaded)> {
     let directory = value_behind(&["-C", "--project-dir"]).unwrap_or_else(|| PathBuf::from("."));
     let common = CommonArgs {
-        project_dir: directory,
+        project_dir: Some(directory),
         quiet: true,
         verbose: false,
         color: ColorChoice::Never,

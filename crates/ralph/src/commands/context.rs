@@ -33,7 +33,7 @@ use crate::workflow::Basis;
 
 /// Prints the next prompt.
 pub(crate) fn main(common: &CommonArgs, args: &ContextArgs) -> Result<ExitStatus, Complaint> {
-    let project = Project::open(common)?;
+    let project = Project::open_for_work(common)?;
     let loaded = project.settings_as_written(None, Vec::new())?;
     let repository = project.repository(&Watch::detached())?;
     let layout = project.layout_in(&loaded, repository.as_ref())?;

@@ -65,7 +65,7 @@ const PROMPT: &str = "Make greet.sh greet everybody it is given, so that test.sh
 /// Runs the demo.
 pub(crate) fn main(common: &CommonArgs, args: &DemoArgs) -> Result<ExitStatus, Complaint> {
     let place = Place::make(args)?;
-    let common = CommonArgs { project_dir: place.project.clone(), ..common.clone() };
+    let common = CommonArgs { project_dir: Some(place.project.clone()), ..common.clone() };
     let mut project = Project::open(&common)?;
     for name in ["AUTHOR", "COMMITTER"] {
         project.env.push((format!("GIT_{name}_NAME").into(), "ralph demo".into()));

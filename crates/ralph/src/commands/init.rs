@@ -46,7 +46,7 @@ pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
     if !args.yes && args.workflow.is_none() && args.from.is_none() {
         return wizard::main(common, args);
     }
-    let project = Project::open(common)?;
+    let project = Project::open_for_work(common)?;
     let loaded = project.settings_as_written(None, Vec::new())?;
     let setup = Setup {
         project: &project,

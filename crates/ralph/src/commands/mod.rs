@@ -106,7 +106,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Some(Command::Prompt(args)) => finish(&cli.common, prompt::main(&cli.common, &args)),
         Some(Command::Memory(args)) => finish(&cli.common, memory::main(&cli.common, &args)),
         Some(Command::Mcp(args)) => match args.server {
-            McpServer::Memory { file } => mcp::main(&cli.common.project_dir, file.as_deref()),
+            McpServer::Memory { file } => mcp::main(cli.common.directory(), file.as_deref()),
         },
         Some(Command::Hook(args)) if args.event == "explain" => {
             finish(&cli.common, hook::explain::main(&cli.common, &args))

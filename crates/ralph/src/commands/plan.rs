@@ -30,7 +30,7 @@ use crate::workflow::Basis;
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &PlanArgs) -> Result<ExitStatus, Complaint> {
-    let project = Project::open(common)?;
+    let project = Project::open_for_work(common)?;
     let mut flags = run::start_flags(&args.start)?;
     flags.extend(run::count_flag(args.count, &args.start, "plan")?);
     let loaded = run::load(&project, &args.start, flags)?;

@@ -15,7 +15,7 @@ use crate::session;
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &PromptArgs) -> Result<ExitStatus, Complaint> {
-    let project = Project::open(common)?;
+    let project = Project::open_for_work(common)?;
     let mut flags = run::start_flags(&args.start)?;
     flags.extend(run::count_flag(args.count, &args.start, "prompt")?);
     let loaded = run::load(&project, &args.start, flags)?;

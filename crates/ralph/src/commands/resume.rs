@@ -22,7 +22,7 @@ use crate::settings::types::quantity::Span;
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus, Complaint> {
-    let project = Project::open(common)?;
+    let project = Project::open_for_work(common)?;
     // Only the place of the state and the look of the view are taken from the settings: the
     // policies of the run are in its journal.
     if args.list {

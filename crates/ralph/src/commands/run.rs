@@ -20,7 +20,7 @@ use crate::settings::{self, FlagValue, Loaded};
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Complaint> {
     let source = recipe::prompt_source(args.prompt.clone(), args.prompt_file.clone())?;
-    let project = Project::open(common)?;
+    let project = Project::open_for_work(common)?;
     let mut flags = start_flags(&args.start)?;
     if let Some(text) = &args.completion_response {
         flags.push(FlagValue {

@@ -30,7 +30,7 @@ use crate::task_file;
 
 /// Does what the command line says with the task file.
 pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, Complaint> {
-    let project = Project::open(common)?;
+    let project = Project::open_for_work(common)?;
     let loaded = project.settings_as_written(None, Vec::new())?;
     let settings = &loaded.settings;
     let plan = args.plan.as_deref();

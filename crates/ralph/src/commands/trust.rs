@@ -25,14 +25,14 @@ pub(crate) fn main(common: &CommonArgs, args: &TrustArgs) -> Result<ExitStatus, 
         return Ok(ExitStatus::Complete);
     }
     let named = match &args.directory {
-        Some(directory) => common.project_dir.join(directory),
-        None => common.project_dir.clone(),
+        Some(directory) => common.directory().join(directory),
+        None => common.directory().to_owned(),
     };
     only_people_may()?;
     if args.remove {
         return remove(common, &named);
     }
-    let project = Project::open(&CommonArgs { project_dir: named, ..common.clone() })?;
+    let project = Project::open(&CommonArgs { project_dir: Some(named), ..common.clone() })?;
     trust(common, &project, args)
 }
 

@@ -103,8 +103,19 @@ fn a_list_that_is_done_is_put_away_and_committed() {
     assert!(sealed.subjects()[0].ends_with("-notes — 2 of 2 tasks done"));
     assert_eq!(sealed.git(&["status", "--porcelain"]), "");
     archive(&sealed, &[]).expect_code(2).expect_stderr("nothing to archive");
-    sealed.ralph(&["init", "--workflow", "tasks", "--name", "Next", "--force"]).expect_code(0);
-    assert!(!sealed.project().join("ralph/prd.md.bak").exists());
+    // The command that was printed names the next feature, and keeps what holds for all of them.
+    let next = end.stdout.lines().find_map(|line| line.trim().strip_prefix("ralph init "));
+    let next = next.expect("a next step").replace("FEATURE", "Next");
+    let words: Vec<&str> = std::iter::once("init").chain(next.split(' ')).collect();
+    for force in [&[][..], &["--force"]] {
+        sealed.ralph(&[&words, force].concat()).expect_code(0);
+        assert!(!sealed.project().join("ralph/prd.md.bak").exists());
+        assert!(sealed.read("ralph/prd.md").starts_with("# Next\n"));
+        let list = sealed.read("ralph/tasks.json");
+        assert!(list.contains("\"verifyCommands\": [\"true\"]"), "{list}");
+        assert!(list.contains("ralph/next"), "{list}");
+        assert_eq!(sealed.read("ralph/prompt.md"), "Run `make`.\n");
+    }
 }
 
 #[test]

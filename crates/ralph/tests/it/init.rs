@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use expect_test::expect;
-use ralph_testkit::sealed::{Finished, Sealed};
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+use serde_json::json;
 
 use crate::{repository, sealed};
 
@@ -392,4 +393,76 @@ fn a_dry_run_shows_everything_and_writes_nothing() {
     let end = sealed.ralph(&["init", "--workflow", "tasks", "--dry-run"]).expect_code(0);
     assert!(end.stdout.contains("would keep   .ralph/settings.json\n"), "{}", end.stdout);
     assert!(!end.stdout.contains(".gitignore"), "{}", end.stdout);
+}
+
+/// A list that is there stays the list: nothing is written that would hide it.
+#[test]
+fn a_list_in_another_usual_place_is_kept() {
+    for words in [&["--yes"][..], &["--workflow", "tasks"], &["--workflow", "tasks", "--force"]] {
+        let sealed = repository();
+        let task = json!({ "id": "a", "title": "The a", "description": "Make a.", "status": "pending",
+            "acceptance_criteria": ["a is there"] });
+        let list = json!({ "project": "p", "tasks": [task], "verify_commands": ["true"] });
+        sealed.write("plan.json", &list.to_string());
+        let end = sealed.ralph(&[&["init"], words].concat()).expect_code(0);
+        let said = "found   plan.json as the task list (1 task)";
+        assert!(end.stdout.contains(said), "{}", end.stdout);
+        assert!(end.stdout.contains("must succeed: true"), "{}", end.stdout);
+        assert_eq!(sealed.read("plan.json"), list.to_string());
+        assert!(!sealed.project().join("ralph").exists(), "{words:?}");
+        assert!(sealed.read(".ralph/settings.json").contains("\"tasks\""));
+        let shown = sealed.ralph(&["tasks"]).expect_code(0);
+        assert!(shown.stdout.contains("The a"), "{}", shown.stdout);
+    }
+}
+
+#[test]
+fn of_two_lists_it_is_said_which_one_is_used() {
+    let sealed = repository();
+    init(&sealed, &["--name", "x"]).expect_code(0);
+    let task = json!({ "id": "a", "title": "The a", "description": "Make a.", "status": "pending",
+            "acceptance_criteria": ["a is there"] });
+    sealed.write("plan.json", &json!({ "project": "p", "tasks": [task] }).to_string());
+    let end = init(&sealed, &["--name", "x"]).expect_code(0);
+    let said = "found   plan.json, which is not used: ralph/tasks.json is the task list";
+    assert!(end.stdout.contains(said), "{}", end.stdout);
+    sealed.ralph(&["build"]).expect_code(2).expect_stderr("`plan.json` is there too");
+}
+
+/// In a directory below a project its gates would not hold: a command says where the project is.
+#[test]
+fn a_directory_below_a_project_is_no_project() {
+    let sealed = repository();
+    let calls = json!([{ "do": [{ "claim": "DONE" }] }]);
+    sealed.script(&calls, &json!({ "guardrails": [{ "command": "false" }] }));
+    fs::create_dir_all(sealed.project().join("sub/deep")).expect("made");
+    let ralph = |directory: &str, words: &[&str]| {
+        let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        command.current_dir(sealed.project().join(directory)).args(words);
+        Running::start(command).wait()
+    };
+    for words in [
+        &["run", "-p", "x"][..],
+        &["build"],
+        &["plan"],
+        &["prompt", "x.md"],
+        &["tasks"],
+        &["init", "--yes"],
+        &["init", "--workflow", "tasks"],
+    ] {
+        let end = ralph("sub/deep", words).expect_code(2);
+        let said = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("belongs to the project in `../..`"), "{words:?}: {said}");
+        let hint = format!("`ralph -C ../.. {}`", words[0]);
+        assert!(said.contains(&hint), "{words:?}: {said}");
+        assert!(!sealed.project().join("sub/deep/.ralph").exists(), "{words:?}");
+    }
+    ralph("sub/deep", &["status"]).expect_code(0);
+    ralph("sub", &["-C", "..", "run", "-p", "x", "-m", "1"]).expect_code(1);
+    // A directory with settings of its own is a project, and so is one that is named.
+    sealed.write("sub/.ralph/settings.json", "{}");
+    ralph("sub", &["init", "--workflow", "tasks"]).expect_code(0);
+    ralph("sub/deep", &["tasks"]).expect_code(2).expect_stderr("-C ..");
+    ralph("sub/deep", &["-C", ".", "init", "--workflow", "tasks"]).expect_code(0);
+    ralph("sub/deep", &["tasks"]).expect_code(0);
 }

@@ -149,6 +149,8 @@ impl Done {
 /// Returns what becomes of a document that is there already.
 pub(super) fn existing(place: &Path, args: &InitArgs) -> Existing {
     match (args.force, documents::is_fresh(place)) {
+        // What an archive left fresh takes the name of the next feature.
+        (false, true) if args.name.is_some() && documents::is_unnamed(place) => Existing::Replace,
         (false, _) => Existing::Keep,
         (true, true) => Existing::Replace,
         (true, false) => Existing::KeepBeside,

@@ -25,6 +25,10 @@ const IGNORED: &str = "/ralph/*.bak";
 pub(super) fn outline(setup: &Setup<'_>) -> Result<Outline, Complaint> {
     let feature = setup.feature(USAGE)?;
     let documents = Documents::of(setup.project, &setup.loaded.settings)?;
+    let others = task_file::others(setup.project, &documents.tasks);
+    if let ([list, ..], false) = (others.as_slice(), is_there(&documents)) {
+        return outline_of_list(setup, list);
+    }
     let mut steps = Steps::default();
     let list = write_documents(setup, &documents, &feature, &mut steps);
     let draft = setup.draft(WorkflowChoice::Tasks, &[]);
@@ -34,12 +38,52 @@ pub(super) fn outline(setup: &Setup<'_>) -> Result<Outline, Complaint> {
     if setup.answered.is_none() && list == List::Fresh {
         found.extend(setup.found_checks());
     }
+    for other in others {
+        let list = &documents.tasks;
+        found.push(format!("found   {other}, which is not used: {list} is the task list"));
+    }
     let checks = checks(setup, &documents, &draft, list);
     let mut next = vec![format!("Write down in {} what is to be built.", documents.beside(PRD))];
     next.extend(setup.name_the_agent(&draft));
     next.push("ralph plan     cuts it into stories".to_owned());
     next.push("ralph build    does them, one verified commit at a time".to_owned());
     Ok(Outline { workflow: WorkflowChoice::Tasks, found, steps, checks, next })
+}
+
+/// Makes up what a project needs that has a task list elsewhere: settings, and no other documents. A
+/// fresh list in the usual place would hide the one that is there.
+fn outline_of_list(setup: &Setup<'_>, list: &str) -> Result<Outline, Complaint> {
+    let mut steps = Steps::default();
+    steps.stays(list);
+    let file = task_file::open(setup.project, &setup.loaded.settings, Some(Path::new(list)));
+    let (commands, told) = match &file {
+        Ok(file) => {
+            let tasks = file.list().tasks.len();
+            let plural = if tasks == 1 { "" } else { "s" };
+            (file.list().verify_commands.clone(), format!("{tasks} task{plural}"))
+        }
+        Err(_) => (Vec::new(), "it has mistakes, see `ralph tasks validate`".to_owned()),
+    };
+    let gates = if commands.is_empty() { setup.found.as_slice() } else { &[] };
+    let draft = setup.draft(WorkflowChoice::Tasks, gates);
+    setup.write_settings(&draft, &mut steps);
+    let mut found = vec![format!("found   {list} as the task list ({told})")];
+    found.extend(setup.found_lines(&draft));
+    if commands.is_empty() && setup.answered.is_none() {
+        found.extend(setup.found_checks());
+    }
+    let checks = match commands.as_slice() {
+        [] => setup.gates_in_words(&draft),
+        commands => format!("After every task these must succeed: {}", commands.join(", ")),
+    };
+    let mut next: Vec<String> = setup.name_the_agent(&draft).into_iter().collect();
+    next.push("ralph tasks    shows the list".to_owned());
+    next.push("ralph build    does the tasks, one verified commit at a time".to_owned());
+    Ok(Outline { workflow: WorkflowChoice::Tasks, found, steps, checks, next })
+}
+
+fn is_there(documents: &Documents) -> bool {
+    documents.place(&documents.tasks).symlink_metadata().is_ok()
 }
 
 /// Whether the list is written.
@@ -66,10 +110,12 @@ fn write_documents(
     if let Some(directory) = Path::new(&documents.tasks).parent().and_then(Path::to_str) {
         steps.directory(directory);
     }
-    let commands: Vec<String> = match setup.answered {
+    let commands = match (verify_commands(setup, documents), &setup.answered) {
+        // The next feature is checked like the last one.
+        (commands, _) if !commands.is_empty() => commands,
         // Who was asked has named them, and they are in the settings.
-        Some(_) => Vec::new(),
-        None => setup.found.iter().map(|it| it.command.clone()).collect(),
+        (_, Some(_)) => Vec::new(),
+        (_, None) => setup.found.iter().map(|it| it.command.clone()).collect(),
     };
     let fresh = [
         (documents.beside(PRD), templates::prd(&feature.name)),
@@ -78,27 +124,35 @@ fn write_documents(
             templates::tasks(&feature.name, Some(&feature.branch()), &commands),
         ),
         (documents.beside(PROGRESS), templates::progress(&feature.name, &documents::today())),
-        (documents.beside(PROMPT), templates::PROMPT.to_owned()),
     ];
     for (path, text) in fresh {
         steps.file(&path, text, existing(&documents.place(&path), setup.args), Shown::Name);
     }
+    // What holds for every feature stays, also with --force.
+    let prompt = documents.beside(PROMPT);
+    steps.file(&prompt, templates::PROMPT.to_owned(), Existing::Keep, Shown::Name);
     let list = documents.place(&documents.tasks);
     let is_there = list.symlink_metadata().is_ok();
     if is_there && existing(&list, setup.args) == Existing::Keep { List::Kept } else { List::Fresh }
 }
 
+/// Returns the commands that the list names which is there.
+fn verify_commands(setup: &Setup<'_>, documents: &Documents) -> Vec<String> {
+    let named = Some(Path::new(&documents.tasks));
+    let file = task_file::open(setup.project, &setup.loaded.settings, named);
+    file.map(|file| file.list().verify_commands.clone()).unwrap_or_default()
+}
+
 fn checks(setup: &Setup<'_>, documents: &Documents, draft: &Draft, list: List) -> String {
     let commands = match list {
+        List::Fresh | List::Kept if !verify_commands(setup, documents).is_empty() => {
+            verify_commands(setup, documents)
+        }
         List::Fresh if draft.checked_by.is_empty() && setup.answered.is_none() => {
             setup.found.iter().map(|it| it.command.clone()).collect()
         }
         List::Fresh => draft.checked_by.clone(),
-        List::Kept => {
-            let named = Some(Path::new(&documents.tasks));
-            let file = task_file::open(setup.project, &setup.loaded.settings, named);
-            file.map(|file| file.list().verify_commands.clone()).unwrap_or_default()
-        }
+        List::Kept => Vec::new(),
     };
     match commands.as_slice() {
         [] => format!(

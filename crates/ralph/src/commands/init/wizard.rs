@@ -23,7 +23,7 @@ static WRITING: Mutex<()> = Mutex::new(());
 
 /// Asks, then writes.
 pub(super) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, Complaint> {
-    let project = Project::open(common)?;
+    let project = Project::open_for_work(common)?;
     if !screen::is_typed() {
         return Err(Complaint::input("`ralph init` asks questions, and there is no terminal")
             .hint("`ralph init --yes` asks nothing: it detects the agent and the checks")
