@@ -340,6 +340,7 @@ impl<'a> Engine<'a> {
                 CommitResult::Made(commit) => Landed::Committed { commit, subject },
                 CommitResult::Nothing => Landed::NothingToCommit,
                 CommitResult::Refused { output } => Landed::CommitRefused { output },
+                CommitResult::Interrupted => return Err(Trouble::Outcome(Outcome::Interrupted)),
                 CommitResult::Moved { then, now } => return Err(self.moved_on(then, &now)),
             }
         };

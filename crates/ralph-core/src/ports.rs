@@ -284,6 +284,8 @@ pub enum CommitResult {
         /// What the hook said.
         output: String,
     },
+    /// The user wants everything to stop, and it was not made.
+    Interrupted,
     /// Something else is checked out than what the work was looked at on, and none of it is ralph's.
     Moved {
         /// What the work was looked at on.

@@ -272,6 +272,17 @@ impl Desk {
         Err(Complaint::new(ExitStatus::GitFailed, message).hint(hint))
     }
 
+    /// Refuses a run whose commits git could not make: it does not know who the user is, or cannot
+    /// sign. That is found before an agent is paid.
+    pub(crate) fn can_commit(&self, recipe: &Recipe) -> Result<(), Complaint> {
+        match &self.repository {
+            Some(repository) if recipe.takes_everything() => repository
+                .check_identity()
+                .map_err(|error| Complaint::new(ExitStatus::GitFailed, error.message)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Refuses to commit on top of changes that are the user's own.
     pub(crate) fn tree_is_clean(&self, recipe: &Recipe, dirty: DirtyPlan) -> Result<(), Complaint> {
         let repository = match (&self.repository, dirty) {

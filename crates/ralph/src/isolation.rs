@@ -60,9 +60,6 @@ pub(crate) struct Isolation {
     space: Space,
 }
 
-/// What who signs commits must know.
-const UNSIGNED: &str = "commits are not signed: no key is in the sandbox; sign them afterwards";
-
 /// What the user of a VM must know.
 const SHARED_WHOLE: &str = "the VM shares the project whole: what is protected or hidden in it is not \
                             so inside and is only checked afterwards, and gates have the agent's network";
@@ -81,11 +78,7 @@ impl Isolation {
         recipe: &Recipe,
         chosen: Chosen<Wall>,
     ) -> Result<Self, Complaint> {
-        let mut isolation =
-            Self::of(site, tightened(recipe), &kinds(recipe), opened(recipe), chosen)?;
-        if isolation.cage.is_some() && site.repository.is_some_and(Repository::signs) {
-            isolation.warnings.push(UNSIGNED.to_owned());
-        }
+        let isolation = Self::of(site, tightened(recipe), &kinds(recipe), opened(recipe), chosen)?;
         if isolation.backend == Backend::Sbx {
             let mut programs = Project::programs_of(recipe);
             programs.extend(site.repository.map(|_| "git"));
@@ -433,6 +426,7 @@ fn places(site: &Site<'_>, opened: Vec<PathBuf>) -> Result<Places, Complaint> {
         variables: site.env.to_vec(),
         outputs: site.repository.map(|it| it.ignored_outputs(site.project)).unwrap_or_default(),
         executable: own_executable()?,
+        git_files: site.repository.map(Repository::config_files).unwrap_or_default(),
         opened,
     })
 }

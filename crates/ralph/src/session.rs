@@ -90,6 +90,7 @@ pub(crate) fn start(
     desk.repository_is_there(&recipe)?;
     desk.keeps_list_of(&recipe);
     desk.nothing_is_under_way(&recipe)?;
+    desk.can_commit(&recipe)?;
     let still_aside = desk.bring_back()?;
     desk.tree_is_clean(&recipe, wishes.dirty)?;
     let chosen = {
@@ -186,6 +187,7 @@ pub(crate) fn resume(
     isolation.sweep(&desk.watch);
     canary::sings(&desk, recipe)?;
     desk.repository_is_there(recipe)?;
+    desk.can_commit(recipe)?;
     desk.keeps_list_of(recipe);
     // What has not landed yet is the run's own, between two attempts as well.
     if state.current.is_none() && state.base.is_none() {

@@ -87,6 +87,8 @@ pub(super) struct Call<'a> {
     place: Place,
     /// Settings that other commands of its script do not get.
     own_settings: Vec<&'static str>,
+    /// Settings that are known only now, as `name=value`.
+    config: Vec<String>,
     /// The script of a shell that it is run by.
     script: Option<String>,
 }
@@ -128,6 +130,8 @@ pub(super) enum NotRun {
         /// What it had said.
         words: String,
     },
+    /// It was ended because the user wants everything to stop.
+    Interrupted,
     /// Anything else.
     Other {
         /// What happened.
@@ -163,6 +167,7 @@ impl<'a> Call<'a> {
             output: Output::Whole,
             place: Place::Usual,
             own_settings: Vec::new(),
+            config: Vec::new(),
             script: None,
         };
         // Nobody is there to answer a question or to leave an editor.
@@ -190,6 +195,12 @@ impl<'a> Call<'a> {
     /// Overrides a setting of git's for this command, and not for others of its script.
     pub(super) fn own_setting(mut self, setting: &'static str) -> Self {
         self.own_settings.extend(["-c", setting]);
+        self
+    }
+
+    /// Overrides settings of git's, given as `name=value`. Not for commands of a script.
+    pub(super) fn config(mut self, settings: &[String]) -> Self {
+        self.config.extend(settings.iter().cloned());
         self
     }
 
@@ -231,7 +242,9 @@ impl<'a> Call<'a> {
         let (program, args) = (std::mem::take(&mut self.program), std::mem::take(&mut self.args));
         let Some(script) = self.script.take() else {
             let settings = settings.into_iter().chain(own).map(OsString::from);
-            return (program, settings.chain(args).collect());
+            let config = std::mem::take(&mut self.config).into_iter();
+            let config = config.flat_map(|setting| ["-c".into(), OsString::from(setting)]);
+            return (program, settings.chain(config).chain(args).collect());
         };
         // Settings are words of ours, in which a shell sees nothing special.
         let (settings, own) = (settings.join(" "), own.join(" "));
@@ -311,6 +324,7 @@ impl Commands {
                 NotRun::TimedOut { words } => {
                     format!("`{name}` did not end within {}\n{words}", Millis::from(self.patience))
                 }
+                NotRun::Interrupted => format!("`{name}` was interrupted"),
                 NotRun::Other { message } => format!("`{name}` could not be run: {message}"),
             },
         })
@@ -338,9 +352,9 @@ impl Commands {
         match end.ending {
             Ending::Exited { code } => Ok(Ran { name, code, stdout: Vec::new(), stderr: errors }),
             Ending::TimedOut { .. } => Err(NotRun::TimedOut { words: words(&[&errors]) }),
+            Ending::Interrupted { .. } => Err(NotRun::Interrupted),
             ending @ (Ending::Signalled { .. }
             | Ending::Lingered { .. }
-            | Ending::Interrupted { .. }
             | Ending::NotStarted { .. }) => {
                 let message = format!("`{name}`: {ending}: {}", words(&[&errors]));
                 Err(NotRun::Other { message })
@@ -406,9 +420,9 @@ impl Commands {
                 ..
             } => Err(NotRun::TimedOut { words: words(&[&stdout, &stderr]) }),
             Ending::Exited { .. } => Err(NotRun::Other { message: "it said too much".to_owned() }),
+            Ending::Interrupted { .. } => Err(NotRun::Interrupted),
             ending @ (Ending::Signalled { .. }
             | Ending::Lingered { .. }
-            | Ending::Interrupted { .. }
             | Ending::NotStarted { .. }) => Err(NotRun::Other { message: ending.to_string() }),
         }
     }

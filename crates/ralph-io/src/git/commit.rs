@@ -1,6 +1,8 @@
-//! A commit: exactly the surveyed tree, with the user's identity and hooks.
+//! A commit: exactly the surveyed tree, with the user's identity and signature.
 //!
-//! Not here: what the message says.
+//! It is made by plumbing, outside the sandbox, where the user's whole configuration can be read:
+//! neither the work tree nor filters nor hooks have a part in it. The commit hooks are run
+//! before (`hooks`). Not here: what the message says.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,25 +13,23 @@ use ralph_core::ports::{CommitOrder, CommitResult, Mark, VcsError};
 
 use ralph_core::secret::leak;
 
-use super::command::{Breath, Call, NotRun};
-use super::dirty::MERGE;
-use super::head::{Head, and_head};
-use super::repository::is_within;
+use super::compared::is_object_id;
+use super::dirty::{CHERRY_PICK, MERGE, REVERT};
+use super::head::Head;
+use super::hooks::{Hook, HookRun, without_extra_space};
+use super::identity::not_signed;
+use super::repository::{Repository, is_within};
+use super::shadow;
 use super::user_index::IndexLock;
 use super::vcs::{Git, trailers};
+use crate::bounded;
 
 /// How many iterations of a run go by before git is asked whether it wants to tidy up. It does so
 /// after thousands of objects, and asking costs a process with every commit.
 const HOUSEKEEPING: u32 = 16;
 
-/// Whether git may tidy up after a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Housekeeping {
-    /// If it thinks that it is time.
-    IfDue,
-    /// Not now.
-    Later,
-}
+/// A merge of some hundred branches.
+const LARGEST_MERGE: u64 = 64 * 1024;
 
 impl Git {
     pub(super) fn commit_with_git(
@@ -59,35 +59,42 @@ impl Git {
             return Ok(CommitResult::Refused { output: leak::complaint(&leaks) });
         }
         self.shadow.hold(&self.repository, &tree)?;
-        self.announce(&order.mark, &head)?;
-        let trailers = trailers(&order.mark);
-        let housekeeping = match order.mark.iteration.0 % HOUSEKEEPING {
-            1 => Housekeeping::IfDue,
-            _ => Housekeeping::Later,
+        let message = self.with_trailers(&order.message, &trailers(&order.mark))?;
+        let (tree, message) = match self.pass_hooks(tree, message)? {
+            Ok(passed) => passed,
+            Err(refused) => return Ok(refused),
         };
-        let ran = self.run_commit(&order.command, &order.message, &trailers, housekeeping);
-        if ran != Ok(None)
-            && let Some(made) = self.made_after_all(&order.mark)
-        {
-            return Ok(made);
+        self.announce(&order.mark, &head)?;
+        let now = match self.make_commit(&head, &tree, &message) {
+            Ok(now) => now,
+            Err(error) => return self.made_after_all(&order.mark, &head).ok_or(error),
+        };
+        let landed = self.follow_commit(&order.mark, &head, &now)?;
+        // It is made, whatever comes of these.
+        let _ = self.run_hook(Hook::PostCommit, &[], &self.repository.index());
+        if order.mark.iteration.0 % HOUSEKEEPING == 1 {
+            self.repository.tidy_up();
         }
-        if let Some(output) = ran? {
-            return Ok(CommitResult::Refused { output });
-        }
+        Ok(landed)
+    }
+
+    /// Brings the user's index to where the commit is that was just made.
+    fn follow_commit(
+        &mut self,
+        mark: &Mark,
+        before: &Head,
+        now: &Head,
+    ) -> Result<CommitResult, VcsError> {
         // The usual case: nothing was staged, and the shadow is what is committed now.
         if let Some(lock) = IndexLock::take(&self.repository.index())?
-            && self.is_nothing_staged(&head.tree)?
+            && self.is_nothing_staged(&before.tree)?
             && self.shadow.can_be_index(&self.repository)
         {
             let installed = lock.install(self.shadow.index())?;
-            let now = self.repository.head()?;
-            // A hook may have committed something else than what the shadow held before.
-            let tree = Some(tree).filter(|tree| *tree == now.tree);
-            self.shadow.became_the_index(&installed, tree);
-            return made(&now);
+            self.shadow.became_the_index(&installed, Some(now.tree.clone()));
+            return made(now);
         }
-        let now = self.repository.head()?;
-        self.land(&order.mark, &head.tree, &now)
+        self.land(mark, &before.tree, now)
     }
 
     /// Commits some files and directories as they are in the work tree, outside of any run. What
@@ -104,12 +111,15 @@ impl Git {
             return Ok(CommitResult::Nothing);
         }
         self.shadow.hold(&self.repository, &tree)?;
-        if let Some(output) = self.run_commit("git", message, "", Housekeeping::IfDue)? {
-            return Ok(CommitResult::Refused { output });
-        }
+        let (tree, message) = match self.pass_hooks(tree, without_extra_space(message))? {
+            Ok(passed) => passed,
+            Err(refused) => return Ok(refused),
+        };
+        let now = self.make_commit(&head, &tree, &message)?;
         let mark = Mark { run: RunId("archive".into()), iteration: IterationNumber(0), task: None };
-        let now = self.repository.head()?;
-        self.land(&mark, &head.tree, &now)
+        let landed = self.land(&mark, &head.tree, &now)?;
+        let _ = self.run_hook(Hook::PostCommit, &[], &self.repository.index());
+        Ok(landed)
     }
 
     /// Returns where files and directories are in a tree.
@@ -133,71 +143,104 @@ impl Git {
         self.tree_with(tree, is_one, now)
     }
 
-    /// Runs `git commit`; returns what a hook said that refused it.
-    fn run_commit(
-        &self,
-        command: &str,
-        message: &str,
-        trailers: &str,
-        housekeeping: Housekeeping,
-    ) -> Result<Option<String>, VcsError> {
-        let mut call = Call::users(command, &self.repository.top)
-            .setting("core.quotePath=false")
-            // Housekeeping must be over when the commit is: what is left running is ended.
-            .setting("gc.autoDetach=false")
-            .setting("maintenance.autoDetach=false")
-            .index(self.shadow.index())
-            .args(["commit", "--quiet", "--no-status", "--cleanup=whitespace", "--file=-"]);
-        call = match housekeeping {
-            Housekeeping::IfDue => call,
-            Housekeeping::Later => call.setting("maintenance.auto=false"),
-        };
-        let message = message.trim_end();
-        let text = if message.lines().count() == 1 {
-            format!("{message}\n\n{trailers}")
-        } else {
-            // A longer message may end with trailers of its own; git knows how to join them, at
-            // the price of a further process.
-            for trailer in trailers.lines() {
-                call = call.args([format!("--trailer={trailer}")]);
-            }
-            message.to_owned()
-        };
-        call = match self.repository.commands.breath() {
-            Breath::One => call.within_script(and_head()),
-            Breath::Many => call,
-        };
-        match self.repository.commands.attempt(call.stdin(text.into_bytes())) {
-            Ok(ran) if ran.code == 0 => {
-                self.repository.hear_head(&ran.stdout);
-                Ok(None)
-            }
-            // git itself fails with 128; 1 is what it makes of a hook's no.
-            Ok(ran) if ran.code == 1 || ran.complains_of("aborted by hook") => {
-                Ok(Some(ran.words()))
-            }
-            Ok(ran) => Err(ran.failed()),
-            Err(NotRun::TimedOut { words }) => {
-                Ok(Some(format!("{words}\n[ralph] the hooks took longer than ten minutes")))
-            }
-            Err(NotRun::NotFound) => {
-                Err(VcsError { message: format!("`{command}` was not found") })
-            }
-            Err(NotRun::Other { message }) => {
-                Err(VcsError { message: format!("`git commit` could not be run: {message}") })
-            }
+    /// Returns a message that ends with the trailers.
+    fn with_trailers(&self, message: &str, trailers: &str) -> Result<String, VcsError> {
+        let message = without_extra_space(message);
+        if message.lines().count() == 1 {
+            return Ok(format!("{message}\n{trailers}"));
         }
+        // A longer message may end with trailers of its own; git knows how to join them, at the
+        // price of a further process.
+        let added = trailers.lines().map(|trailer| format!("--trailer={trailer}"));
+        let call = self.repository.git(&["interpret-trailers"]).args(added);
+        let joined = self.repository.commands.output(call.stdin(message.into_bytes()))?;
+        Ok(String::from_utf8_lossy(&joined).into_owned())
     }
 
-    /// Returns a commit of this mark that was made although git did not say so: whoever ends it, or a hook
-    /// that comes later and takes too long, does not undo it.
-    fn made_after_all(&mut self, mark: &Mark) -> Option<CommitResult> {
+    /// Runs the commit hooks on a tree that the shadow holds and a message. Returns what they made
+    /// of both, or what came of the hook that did not agree.
+    fn pass_hooks(
+        &mut self,
+        tree: String,
+        message: String,
+    ) -> Result<Result<(String, String), CommitResult>, VcsError> {
+        let refused = |run: HookRun| match run {
+            HookRun::Refused { output } => CommitResult::Refused { output },
+            HookRun::Interrupted | HookRun::Passed => CommitResult::Interrupted,
+        };
+        let index = self.scratch.join("index.hook");
+        let hooks = [Hook::PreCommit, Hook::PrepareCommitMsg, Hook::CommitMsg];
+        if hooks.iter().all(|hook| self.hook(*hook).is_none()) {
+            return Ok(Ok((tree, message)));
+        }
+        shadow::copy(self.shadow.index(), &index).map_err(|error| VcsError {
+            message: format!("cannot write `{}`: {error}", index.display()),
+        })?;
+        match self.run_hook(Hook::PreCommit, &[], &index) {
+            HookRun::Passed => {}
+            run @ (HookRun::Refused { .. } | HookRun::Interrupted) => return Ok(Err(refused(run))),
+        }
+        let call = self.repository.git(&["write-tree"]).index(&index);
+        let tree = self.repository.commands.line(call)?;
+        self.shadow.hold(&self.repository, &tree)?;
+        let message = self.pass_message(message, &index)?;
+        Ok(message.map(|message| (tree, message)).map_err(refused))
+    }
+
+    /// Makes a commit of a tree on top of what is checked out, and moves the branch to it. Hooks
+    /// and the work tree have no part in it.
+    fn make_commit(&mut self, head: &Head, tree: &str, message: &str) -> Result<Head, VcsError> {
+        if self.signing.is_none() {
+            self.signing = Some(self.repository.signing()?);
+        }
+        let signing = self.signing.clone().unwrap_or_default();
+        let repository = &self.repository;
+        let merged = repository.merge_heads();
+        let parents = head.commit.iter().chain(&merged).flat_map(|it| ["-p", it.as_str()]);
+        let mut call = repository.git(&["commit-tree", tree]).args(parents);
+        if signing.is_wanted {
+            call = call.args(["-S"]).config(&signing.settings);
+        }
+        // What is missing is an error, and not fetched by a program that the configuration names.
+        let call = call.env("GIT_NO_LAZY_FETCH", "1").outside();
+        let ran = repository.commands.run(call.stdin(message.as_bytes().to_vec()))?;
+        if ran.code != 0 {
+            let is_signing = signing.is_wanted && !ran.complains_of("tell me who you are");
+            return Err(if is_signing { not_signed(&ran) } else { ran.failed() });
+        }
+        let commit = String::from_utf8_lossy(&ran.stdout).trim_end().to_owned();
+        let how = match (&head.commit, merged.is_empty()) {
+            (None, _) => "commit (initial)",
+            (Some(_), false) => "commit (merge)",
+            (Some(_), true) => "commit",
+        };
+        let note = format!("{how}: {}", message.lines().next().unwrap_or_default());
+        // git refuses if something else is checked out by now.
+        let old = head.commit.clone().unwrap_or_default();
+        let call = repository.git(&["update-ref", "-m", &note, "HEAD", &commit, &old]);
+        repository.commands.output(call.outside())?;
+        if let Some(operation @ (MERGE | CHERRY_PICK | REVERT)) = repository.operation() {
+            // The commit ends it. Whatever is left of it, the commit is made.
+            let _ = repository.commands.run(repository.git(&[operation, "--quit"]));
+        }
+        let branch = head.branch.clone();
+        let now = Head { branch, commit: Some(commit), tree: tree.to_owned() };
+        *repository.seen.borrow_mut() = Some(now.clone());
+        Ok(now)
+    }
+
+    /// Returns what became of a commit although git failed: it may have been made all the same, or
+    /// something else is checked out now.
+    fn made_after_all(&mut self, mark: &Mark, then: &Head) -> Option<CommitResult> {
         self.parting(|git| {
             let head = git.repository.head()?;
-            let before = git.made_before(mark, &head)?;
-            before.map(|before| git.land(mark, &before, &head)).transpose()
+            if let Some(before) = git.made_before(mark, &head)? {
+                return git.land(mark, &before, &head).map(Some);
+            }
+            let (then, now) = (then.checked_out(), head.checked_out());
+            Ok((then != now).then_some(CommitResult::Moved { then, now }))
         })
-        .ok()?
+        .unwrap_or_else(|_: VcsError| None)
     }
 
     /// Returns whether nothing is staged, compared with what was committed before. An index that is
@@ -276,6 +319,22 @@ impl Git {
 
     fn announcement(&self, mark: &Mark) -> PathBuf {
         self.directory.join(format!("commit-{}", mark.iteration))
+    }
+}
+
+impl Repository {
+    /// Returns the commits that a merge that is under way joins with what is checked out.
+    fn merge_heads(&self) -> Vec<String> {
+        let text = bounded::read_file(&self.git_dir.join("MERGE_HEAD"), LARGEST_MERGE);
+        let text = String::from_utf8(text.unwrap_or_default()).unwrap_or_default();
+        text.lines().map(str::to_owned).filter(|line| is_object_id(line)).collect()
+    }
+
+    /// Lets git tidy up, if it thinks that it is time. That must be over when this returns: what is
+    /// left running is ended.
+    fn tidy_up(&self) {
+        let call = self.git(&["gc", "--auto", "--quiet"]);
+        let _ = self.commands.run(call.setting("gc.autoDetach=false"));
     }
 }
 

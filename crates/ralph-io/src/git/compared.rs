@@ -56,7 +56,12 @@ impl Added {
             match commands.listen(call, &mut |bytes| hear(first.take(bytes))) {
                 Ok(ran) => return Ok(first.into_added(ran)),
                 // How far it got nobody knows. What is wrong is said by what follows.
-                Err(NotRun::NotFound | NotRun::TimedOut { .. } | NotRun::Other { .. }) => {}
+                Err(
+                    NotRun::NotFound
+                    | NotRun::TimedOut { .. }
+                    | NotRun::Interrupted
+                    | NotRun::Other { .. },
+                ) => {}
             }
         }
         *asked = Asked::Tree;
@@ -119,7 +124,7 @@ impl First {
 }
 
 /// Returns whether a text is the id of an object, which a shell takes as it is.
-fn is_object_id(text: &str) -> bool {
+pub(super) fn is_object_id(text: &str) -> bool {
     [40, 64].contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 

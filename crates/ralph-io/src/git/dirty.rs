@@ -13,6 +13,10 @@ use super::repository::Repository;
 /// The operation after which the same tree may be committed again.
 pub(super) const MERGE: &str = "merge";
 
+/// The other operations that a commit ends.
+pub(super) const CHERRY_PICK: &str = "cherry-pick";
+pub(super) const REVERT: &str = "revert";
+
 /// The operation that no commit ends.
 pub(super) const BISECT: &str = "bisect";
 
@@ -59,12 +63,12 @@ impl Repository {
     pub fn operation(&self) -> Option<&'static str> {
         const TRACES: [(&str, &str); 8] = [
             ("MERGE_HEAD", MERGE),
-            ("CHERRY_PICK_HEAD", "cherry-pick"),
-            ("REVERT_HEAD", "revert"),
+            ("CHERRY_PICK_HEAD", CHERRY_PICK),
+            ("REVERT_HEAD", REVERT),
             ("rebase-merge", "rebase"),
             ("rebase-apply/applying", "am"),
             ("rebase-apply", "rebase"),
-            ("sequencer", "cherry-pick"),
+            ("sequencer", CHERRY_PICK),
             ("BISECT_LOG", BISECT),
         ];
         TRACES

@@ -32,12 +32,6 @@ const MOST_NOTES: &str = "--max-count=1000";
 /// What says all of it.
 const HEAD_WORDS: [&str; 5] = ["rev-parse", "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD"];
 
-/// Returns a script that asks the same after another command. What that came to is what counts.
-pub(super) fn and_head() -> String {
-    let words = HEAD_WORDS.map(|word| format!("'{word}'")).join(" ");
-    format!("{{this}} && {{ GIT_NO_REPLACE_OBJECTS=1 {{git}} {words}; true; }}")
-}
-
 impl Head {
     /// Reads what git says where there is a commit.
     fn read(said: &[u8]) -> Option<Self> {
@@ -46,10 +40,6 @@ impl Head {
         let [commit, tree, name] = lines[..] else { return None };
         let branch = (name != "HEAD").then(|| name.to_owned());
         Some(Self { branch, commit: Some(commit.to_owned()), tree: tree.to_owned() })
-    }
-
-    fn place(&self) -> (Option<String>, Option<String>) {
-        (self.branch.clone(), self.commit.clone())
     }
 
     /// Returns where this is, without the tree.
@@ -168,17 +158,6 @@ impl Repository {
             // Where this fails, git says what is wrong.
             let _ = fs::rename(&path, aside);
             let _ = fs::write(&path, text);
-        }
-    }
-
-    /// Takes over what a command said of what is checked out, if that is all it said and if it is
-    /// so: the next look costs no process then.
-    pub(super) fn hear_head(&self, said: &[u8]) {
-        let found = self.head_in_files();
-        if let Some(head) = Head::read(said)
-            && found.is_some_and(|(branch, commit)| (branch, Some(commit)) == head.place())
-        {
-            *self.seen.borrow_mut() = Some(head);
         }
     }
 

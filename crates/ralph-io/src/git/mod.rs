@@ -14,6 +14,8 @@ mod diff;
 mod dirty;
 mod head;
 mod history;
+mod hooks;
+mod identity;
 mod last_commits;
 mod locks;
 mod none;

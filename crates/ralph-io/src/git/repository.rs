@@ -72,12 +72,6 @@ impl Repository {
         Self::discover_with(project, Commands::new(env, watch).within(patience))
     }
 
-    /// Returns whether the user signs commits.
-    pub fn signs(&self) -> bool {
-        let call = self.git(&["config", "--type=bool", "commit.gpgSign"]);
-        self.commands.run(call).is_ok_and(|ran| ran.stdout == b"true\n")
-    }
-
     /// Returns the same repository, with commands that are started in another way.
     #[must_use]
     pub fn launched_by(self, launcher: Launcher, env: Variables) -> Self {
@@ -90,6 +84,9 @@ impl Repository {
         let ran = match commands.attempt(call) {
             Ok(ran) => ran,
             Err(NotRun::NotFound) => return Ok(Discovery::NoGit),
+            Err(NotRun::Interrupted) => {
+                return Err(VcsError { message: "git was interrupted".to_owned() });
+            }
             Err(NotRun::TimedOut { words: message } | NotRun::Other { message }) => {
                 return Err(VcsError { message: format!("git could not be run: {message}") });
             }

@@ -138,6 +138,9 @@ impl Git {
                 what: "too much was changed to look through it".to_owned(),
             }]),
             Err(NotRun::NotFound) => Err(VcsError { message: "`git` was not found".to_owned() }),
+            Err(NotRun::Interrupted) => {
+                Err(VcsError { message: "looking through the changes was interrupted".to_owned() })
+            }
             Err(NotRun::Other { message }) => Err(VcsError {
                 message: format!("the changes cannot be looked through: {message}"),
             }),

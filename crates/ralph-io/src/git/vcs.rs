@@ -15,6 +15,8 @@ use ralph_core::ports::{
 use super::back::{Place, Target};
 use super::command::{Breath, Call, Commands};
 use super::head::Head;
+use super::hooks::Hooks;
+use super::identity::Signing;
 use super::locks::Lock;
 use super::own_files::OwnFiles;
 use super::repository::Repository;
@@ -44,6 +46,10 @@ pub struct Git {
     pub(super) guarded: Vec<PathBuf>,
     /// Which of them were put back since somebody was last told.
     pub(super) meddling: Vec<String>,
+    /// Where the commit hooks are, once that was looked for.
+    pub(super) hooks: Option<Hooks>,
+    /// How commits are signed, as the configuration was before an agent had worked.
+    pub(super) signing: Option<Signing>,
     /// Whether what an earlier process put back and may not have told was looked for.
     pub(super) is_untold_read: bool,
 }
@@ -67,6 +73,8 @@ impl Git {
             own_files: None,
             guarded: Vec::new(),
             meddling: Vec::new(),
+            hooks: None,
+            signing: None,
             is_untold_read: false,
         }
     }
@@ -211,6 +219,9 @@ impl Vcs for Git {
     fn checkpoint(&mut self, mark: &Mark, depth: Depth) -> Result<Checkpoint, VcsError> {
         self.note_own_files();
         self.know_locks();
+        if self.signing.is_none() {
+            self.signing = Some(self.repository.signing()?);
+        }
         let head = self.repository.head()?;
         let tree = match depth {
             Depth::Head => None,

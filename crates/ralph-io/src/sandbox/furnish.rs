@@ -43,6 +43,8 @@ pub struct Places {
     pub outputs: Vec<PathBuf>,
     /// ralph itself, which hooks and memory servers in a cell start.
     pub executable: PathBuf,
+    /// What of the user's own files git reads, wherever it is: the cell of git shows it.
+    pub git_files: Vec<PathBuf>,
     /// Files in a protected directory that agents write all the same, such as the plan in
     /// `.ralph/`.
     pub opened: Vec<PathBuf>,
@@ -245,6 +247,7 @@ impl Places {
             variables: self.variables.clone(),
             outputs: self.outputs.clone(),
             executable: must(&self.executable)?,
+            git_files: self.git_files.iter().filter_map(|it| it.canonicalize().ok()).collect(),
             opened: self.opened.iter().map(|path| project.join(path)).collect(),
             project,
         })
@@ -380,6 +383,9 @@ impl Room {
             Tenant::Git => {}
         }
         let mut shown = vec![places.work_tree.clone()];
+        if tenant == Tenant::Git {
+            shown.extend(places.git_files.iter().cloned());
+        }
         match history {
             GitAccess::Agent => writable.extend(places.history.iter().cloned()),
             GitAccess::Ro | GitAccess::Clone => shown.extend(places.history.iter().cloned()),

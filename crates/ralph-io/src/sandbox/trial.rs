@@ -117,6 +117,7 @@ fn places(root: &Path, ralph: &Path) -> Places {
         home: Some(root.join("home")),
         path: OsString::new(),
         executable: ralph.to_owned(),
+        git_files: Vec::new(),
         opened: Vec::new(),
         variables: Vec::new(),
         outputs: Vec::new(),

@@ -55,6 +55,7 @@ fn places(sealed: &Sealed) -> Places {
         home: Some(sealed.root().join("home")),
         path: "/usr/bin:/bin".into(),
         executable: RALPH.into(),
+        git_files: Vec::new(),
         opened: Vec::new(),
         variables: Vec::new(),
         outputs: Vec::new(),

@@ -263,6 +263,7 @@ fn commit(
         Ok(CommitResult::Made(CommitId(commit))) => Ok(Kept::Committed(commit)),
         Ok(CommitResult::Nothing) => Ok(Kept::Not("git ignores it")),
         Ok(CommitResult::Refused { output }) => Err(failed(format!("a hook refused it\n{output}"))),
+        Ok(CommitResult::Interrupted) => Err(failed("a hook was interrupted".to_owned())),
         Ok(CommitResult::Moved { now, .. }) => Err(failed(format!("{now} is checked out"))),
         Err(error) => Err(failed(error.message)),
     }

@@ -218,29 +218,34 @@ fn asked_of_git(sealed: &Sealed, settings: &Value) -> Vec<String> {
             while words.next_if_eq(&"-c").is_some() {
                 words.next();
             }
-            words.next().map(str::to_owned)
+            let is_branch = line.contains(" HEAD ");
+            words.next().map(|word| match word {
+                "update-ref" if is_branch => "move the branch".to_owned(),
+                word => word.to_owned(),
+            })
         })
         .collect();
-    let last = asked.iter().rposition(|word| word == "commit").expect("a commit");
+    let is_commit = |word: &String| word == "move the branch";
+    let last = asked.iter().rposition(is_commit).expect("a commit");
     asked.truncate(last + 1);
-    let before = asked[..last].iter().rposition(|word| word == "commit").expect("another");
+    let before = asked[..last].iter().rposition(is_commit).expect("another");
     asked.split_off(before + 1)
 }
 
 #[test]
 fn nothing_is_asked_of_git_twice_in_an_iteration() {
     let looked_at = ["add", "write-tree", "diff-tree"];
+    let committed = ["commit-tree", "move the branch"];
     for (further, expect) in [
-        (json!({}), [["rev-parse"].as_slice(), &looked_at, &["commit"]].concat()),
+        (json!({}), [looked_at.as_slice(), &committed].concat()),
         // What a gate may not change needs a checkpoint; what git sees behind the gate is committed.
         (
             json!({ "guardrails": [{ "command": "true" }] }),
             [
-                ["rev-parse"].as_slice(),
-                &["add", "write-tree", "commit-tree", "update-ref"],
+                ["add", "write-tree", "commit-tree", "update-ref"].as_slice(),
                 &looked_at,
                 &looked_at,
-                &["commit"],
+                &committed,
             ]
             .concat(),
         ),

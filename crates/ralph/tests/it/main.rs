@@ -11,6 +11,7 @@ mod build;
 mod cheats;
 mod claude;
 mod clean;
+mod commits;
 mod compaction;
 mod control;
 mod custom;

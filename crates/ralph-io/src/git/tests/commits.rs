@@ -129,7 +129,7 @@ fn nothing_to_commit_is_not_an_error() {
 
 #[test]
 fn hooks_run_and_may_refuse() {
-    for hook in ["pre-commit", "prepare-commit-msg", "commit-msg", "reference-transaction"] {
+    for hook in ["pre-commit", "prepare-commit-msg", "commit-msg"] {
         let world = World::new();
         world.script(
             &format!(".git/hooks/{hook}"),
@@ -175,7 +175,10 @@ fn a_missing_identity_is_an_error_with_gits_words() {
     git.checkpoint(&mark(1), Depth::Tree).expect("needs no identity");
     let order = order_for(1, &mut git);
     let error = git.commit(&order).expect_err("refused").to_string();
-    assert!(error.contains("git commit` failed (exit code 128)"), "{error}");
+    assert!(error.contains("git commit-tree` failed (exit code 128)"), "{error}");
+    let error = world.repository().check_identity().expect_err("no address").to_string();
+    assert!(error.contains("git does not know who commits here"), "{error}");
+    assert!(error.contains("hint: run `git config user.name`"), "{error}");
     assert!(error.contains("hint: run `git config user.name`"), "{error}");
 }
 
@@ -364,4 +367,94 @@ fn what_others_committed_since_the_survey_is_not_undone() {
         other => panic!("{other:?}"),
     };
     assert!(moved.starts_with("other at "), "{moved}");
+}
+
+/// Writes a program that signs as gpg does, unless there is a file beside the project.
+fn signer(world: &World) -> String {
+    world.script(
+        ".git/gpg",
+        "test -e ../locked && { echo no secret key >&2; exit 2; }\n\
+         echo '[GNUPG:] SIG_CREATED ' >&2; cat >/dev/null\n\
+         printf -- '-----BEGIN PGP SIGNATURE-----\\n\\nabc\\n-----END PGP SIGNATURE-----\\n'",
+    );
+    let program = world.at(".git/gpg");
+    world.git(&["config", "commit.gpgSign", "true"]);
+    world.git(&["config", "gpg.program", program.to_str().expect("text")]);
+    program.to_str().expect("text").to_owned()
+}
+
+#[test]
+fn a_commit_that_cannot_be_signed_is_not_made_and_can_be_made_later() {
+    let world = World::new();
+    signer(&world);
+    world.repository().check_identity().expect("it signs");
+    let locked = world.directory.path().join("locked");
+    fs::write(&locked, "").expect("written");
+    let error = world.repository().check_identity().expect_err("locked").to_string();
+    assert!(error.contains("could not be signed"), "{error}");
+    world.write("a.txt", "changed\n");
+    let mut git = world.open();
+    let order = order_for(1, &mut git);
+    let error = git.commit(&order).expect_err("locked").to_string();
+    assert!(error.contains("no secret key"), "{error}");
+    assert!(error.contains("hint: "), "{error}");
+    assert_eq!(world.git(&["rev-list", "--count", "HEAD"]), "1");
+    fs::remove_file(locked).expect("removed");
+    made(git.commit(&order));
+    assert!(world.git(&["cat-file", "commit", "HEAD"]).contains("\ngpgsig "));
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn an_included_file_of_the_work_tree_cannot_name_another_program_that_signs() {
+    let world = World::new();
+    signer(&world);
+    world.write("team.gitconfig", "[core]\n");
+    world.git(&["config", "include.path", "../team.gitconfig"]);
+    world.git(&["add", "--all"]);
+    world.git(&["-c", "commit.gpgSign=false", "commit", "--quiet", "-m", "second"]);
+    let mut git = world.open();
+    git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    world.script("evil", "touch ../evil-ran; exit 1");
+    world.write("team.gitconfig", "[gpg]\n\tprogram = ./evil\n[core]\n\thooksPath = .\n");
+    let order = order_for(1, &mut git);
+    made(git.commit(&order));
+    assert!(!world.directory.path().join("evil-ran").exists());
+    assert!(world.git(&["cat-file", "commit", "HEAD"]).contains("\ngpgsig "));
+}
+
+#[test]
+fn a_merge_that_is_under_way_is_concluded() {
+    let world = World::new();
+    world.git(&["switch", "--quiet", "-c", "other"]);
+    world.write("dir/b.txt", "other\n");
+    world.git(&["commit", "--quiet", "--all", "-m", "other"]);
+    world.git(&["switch", "--quiet", "main"]);
+    world.write("a.txt", "main\n");
+    world.git(&["commit", "--quiet", "--all", "-m", "main"]);
+    world.git(&["merge", "--quiet", "--no-commit", "other"]);
+    let mut git = world.open();
+    let order = order_for(1, &mut git);
+    made(git.commit(&order));
+    assert_eq!(world.git(&["log", "-1", "--format=%P"]).split(' ').count(), 2);
+    assert_eq!(world.repository().operation(), None);
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+    let note = world.git(&["reflog", "-1", "--format=%gs"]);
+    assert_eq!(note, "commit (merge): ralph: work");
+}
+
+#[test]
+fn a_hook_without_a_first_line_and_one_in_another_directory_are_run() {
+    let world = World::new();
+    world.git(&["config", "core.hooksPath", "tools/hooks"]);
+    world.write("tools/hooks/commit-msg", "echo \"$GIT_AUTHOR_EMAIL\" >> \"$1\"\n");
+    let hook = world.at("tools/hooks/commit-msg");
+    fs::set_permissions(hook, fs::Permissions::from_mode(0o755)).expect("set");
+    // One that nobody may execute is no hook.
+    world.write("tools/hooks/pre-commit", "exit 1\n");
+    let mut git = world.open();
+    let order = order_for(1, &mut git);
+    made(git.commit(&order));
+    let message = world.git(&["log", "-1", "--format=%B"]);
+    assert!(message.ends_with("\nuser@example.com"), "{message}");
 }

@@ -59,6 +59,7 @@ fn site() -> Site {
         variables: Vec::new(),
         outputs: Vec::new(),
         executable: root.join("ralph"),
+        git_files: Vec::new(),
         opened: Vec::new(),
         project,
     };

@@ -1,0 +1,195 @@
+//! The project's own commit hooks. ralph runs them itself, by git's conventions, where everything
+//! runs that has to do with the work tree: inside the sandbox if there is one.
+//!
+//! Not here: what follows from a refusal.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use ralph_core::ports::VcsError;
+
+use super::command::{Call, NotRun};
+use super::identity::Author;
+use super::vcs::Git;
+use crate::bounded;
+
+/// A message that is longer is no message.
+const LARGEST_MESSAGE: u64 = 1024 * 1024;
+
+/// A hook that is run before a commit, or after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hook {
+    PreCommit,
+    PrepareCommitMsg,
+    CommitMsg,
+    PostCommit,
+}
+
+impl Hook {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::PreCommit => "pre-commit",
+            Self::PrepareCommitMsg => "prepare-commit-msg",
+            Self::CommitMsg => "commit-msg",
+            Self::PostCommit => "post-commit",
+        }
+    }
+}
+
+/// What came of a hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum HookRun {
+    /// There is none, or it agreed.
+    Passed,
+    /// It refused the commit.
+    Refused {
+        /// What it printed.
+        output: String,
+    },
+    /// The user wants everything to stop.
+    Interrupted,
+}
+
+/// Where the hooks are, and who commits.
+#[derive(Debug, Clone)]
+pub(super) struct Hooks {
+    directory: Option<PathBuf>,
+    author: Option<Author>,
+}
+
+impl Git {
+    /// Returns the executable of a hook, if there is one.
+    pub(super) fn hook(&mut self, hook: Hook) -> Option<PathBuf> {
+        let repository = &self.repository;
+        let hooks = self
+            .hooks
+            .get_or_insert_with(|| Hooks { directory: repository.hooks_directory(), author: None });
+        let path = hooks.directory.as_ref()?.join(hook.name());
+        let about = fs::metadata(&path).ok()?;
+        (about.is_file() && about.permissions().mode() & 0o111 != 0).then_some(path)
+    }
+
+    /// Runs a hook with this index, if there is one.
+    pub(super) fn run_hook(&mut self, hook: Hook, args: &[&Path], index: &Path) -> HookRun {
+        let Some(program) = self.hook(hook) else { return HookRun::Passed };
+        let author = self.author();
+        // Like git, `sh` runs a script without a first line that says how. It stays there as the
+        // parent, so that a hook that ends its parent does not end ralph.
+        let mut call = Call::users(program, &self.repository.top)
+            .args(args)
+            .env("GIT_INDEX_FILE", index)
+            .env("GIT_EDITOR", ":")
+            .env("GIT_PREFIX", "")
+            .within_script("{this}; exit $?");
+        if hook == Hook::PrepareCommitMsg {
+            call = call.args(["message"]);
+        }
+        // In the sandbox not all of the configuration can be read that says who commits.
+        if let Some(Author { name, email }) = author {
+            call = call.env("GIT_AUTHOR_NAME", name).env("GIT_AUTHOR_EMAIL", email);
+        }
+        let name = hook.name();
+        match self.repository.commands.attempt(call) {
+            Ok(ran) if ran.code == 0 => HookRun::Passed,
+            Ok(ran) => HookRun::Refused { output: ran.words() },
+            Err(NotRun::Interrupted) => HookRun::Interrupted,
+            Err(NotRun::TimedOut { words }) => HookRun::Refused {
+                output: format!("{words}\n[ralph] the {name} hook took longer than ten minutes"),
+            },
+            Err(NotRun::NotFound) => {
+                HookRun::Refused { output: format!("the {name} hook could not be started") }
+            }
+            Err(NotRun::Other { message }) => {
+                HookRun::Refused { output: format!("the {name} hook did not end: {message}") }
+            }
+        }
+    }
+
+    fn author(&mut self) -> Option<Author> {
+        let hooks = self.hooks.as_mut()?;
+        if hooks.author.is_none() {
+            hooks.author = self.repository.author();
+        }
+        hooks.author.clone()
+    }
+
+    /// Lets the hooks that are about the message see it and change it. Returns the message, or
+    /// what came of the hook that did not agree.
+    pub(super) fn pass_message(
+        &mut self,
+        message: String,
+        index: &Path,
+    ) -> Result<Result<String, HookRun>, VcsError> {
+        let hooks = [Hook::PrepareCommitMsg, Hook::CommitMsg];
+        if hooks.iter().all(|hook| self.hook(*hook).is_none()) {
+            return Ok(Ok(message));
+        }
+        let file = self.repository.git_dir.join("COMMIT_EDITMSG");
+        let failed = |error: io::Error| VcsError {
+            message: format!("cannot write or read `{}`: {error}", file.display()),
+        };
+        write_new(&file, message.as_bytes()).map_err(failed)?;
+        for hook in hooks {
+            match self.run_hook(hook, &[&file], index) {
+                HookRun::Passed => {}
+                run @ (HookRun::Refused { .. } | HookRun::Interrupted) => return Ok(Err(run)),
+            }
+        }
+        let message = bounded::read_file(&file, LARGEST_MESSAGE).map_err(failed)?;
+        let message = without_extra_space(&String::from_utf8_lossy(&message));
+        if message.is_empty() {
+            let output = "the hooks left an empty commit message".to_owned();
+            return Ok(Err(HookRun::Refused { output }));
+        }
+        Ok(Ok(message))
+    }
+}
+
+/// Writes a file that hooks read. What is there now is removed first: it may be a link.
+fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o644).open(path)?.write_all(content)
+}
+
+/// Returns a message as `git commit --cleanup=whitespace` takes it: no space at the end of lines,
+/// no empty lines at the beginning and the end, never two of them in a row.
+pub(super) fn without_extra_space(message: &str) -> String {
+    let mut clean = String::new();
+    let mut is_after_empty = false;
+    for line in message.lines().map(str::trim_end) {
+        if line.is_empty() {
+            is_after_empty = true;
+            continue;
+        }
+        if is_after_empty && !clean.is_empty() {
+            clean.push('\n');
+        }
+        is_after_empty = false;
+        clean.extend([line, "\n"]);
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_cleaned_as_git_does() {
+        for (message, expect) in [
+            ("", ""),
+            (" \n\n", ""),
+            ("a", "a\n"),
+            ("\n\na  \n\n\n b\t\n\n", "a\n\n b\n"),
+            ("# no comment\n", "# no comment\n"),
+        ] {
+            assert_eq!(without_extra_space(message), expect, "{message:?}");
+        }
+    }
+}

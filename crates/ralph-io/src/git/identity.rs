@@ -1,0 +1,157 @@
+//! Who commits, and with which signature: the user, as git is configured for this repository.
+//!
+//! Everything here runs outside the sandbox, where all of the user's configuration can be read,
+//! files that it includes as well. Not here: making commits.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+
+use ralph_core::ports::VcsError;
+
+use super::command::{Call, Ran};
+use super::diff::split_zero;
+use super::repository::Repository;
+
+/// What decides whether and how a commit is signed.
+const SIGNING_KEYS: &str = r"^(commit\.gpgsign|gpg\..*|user\.signingkey)$";
+
+/// Name and address of an author.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Author {
+    pub(super) name: String,
+    pub(super) email: String,
+}
+
+/// How commits are signed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Signing {
+    /// Whether they are signed at all.
+    pub(super) is_wanted: bool,
+    /// The settings that say which program signs with which key, as `name=value`. They are passed
+    /// to git with every signed commit, so that a file that the configuration includes cannot
+    /// name another program later: an agent may be able to write that file.
+    pub(super) settings: Vec<String>,
+}
+
+impl Signing {
+    /// Reads what `git config --null --get-regexp` prints.
+    fn read(printed: &[u8]) -> Self {
+        let mut signing = Self::default();
+        for entry in split_zero(printed) {
+            let entry = String::from_utf8_lossy(entry);
+            // A name without a value means true.
+            let (name, value) = entry.split_once('\n').unwrap_or((&entry, "true"));
+            if name == "commit.gpgsign" {
+                signing.is_wanted = is_true(value);
+            } else {
+                signing.settings.push(format!("{name}={value}"));
+            }
+        }
+        signing
+    }
+}
+
+fn is_true(value: &str) -> bool {
+    let value = value.to_ascii_lowercase();
+    ["true", "yes", "on"].contains(&value.as_str())
+        || value.parse::<i64>().is_ok_and(|number| number != 0)
+}
+
+impl Repository {
+    /// Fails if git does not know who the user is, or cannot sign although commits are to be signed.
+    pub fn check_identity(&self) -> Result<(), VcsError> {
+        for variable in ["GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"] {
+            let ran = self.commands.run(self.git(&["var", variable]).outside())?;
+            if ran.code != 0 {
+                let message = ran.failed().message;
+                let message = format!("git does not know who commits here: {message}");
+                return Err(VcsError { message });
+            }
+        }
+        let signing = self.signing()?;
+        if !signing.is_wanted {
+            return Ok(());
+        }
+        // A commit on no branch, which git removes by itself some day.
+        let tree = self.empty_tree()?;
+        let call = self.git(&["commit-tree", "-S", &tree]).config(&signing.settings).outside();
+        let ran = self.commands.run(call.stdin(b"ralph: signature test\n".to_vec()))?;
+        if ran.code == 0 { Ok(()) } else { Err(not_signed(&ran)) }
+    }
+
+    /// Returns how the user signs commits.
+    pub(super) fn signing(&self) -> Result<Signing, VcsError> {
+        let call = self.git(&["config", "--null", "--get-regexp", SIGNING_KEYS]).outside();
+        // Exit code 1 means that none of them is set.
+        Ok(Signing::read(&self.commands.run(call)?.stdout))
+    }
+
+    /// Returns the files that git's configuration is read from, files that others include as well,
+    /// but those of the repository itself.
+    pub fn config_files(&self) -> Vec<PathBuf> {
+        let call = self.git(&["config", "--list", "--show-origin", "--name-only", "-z"]).outside();
+        let Ok(ran) = self.commands.run(call) else { return Vec::new() };
+        let absolute = split_zero(&ran.stdout).filter_map(|it| it.strip_prefix(b"file:"));
+        let files = absolute.filter(|path| path.starts_with(b"/"));
+        let files: BTreeSet<PathBuf> = files.map(|it| OsStr::from_bytes(it).into()).collect();
+        files.into_iter().collect()
+    }
+
+    /// Returns the author of the user's commits.
+    pub(super) fn author(&self) -> Option<Author> {
+        let call = self.git(&["var", "GIT_AUTHOR_IDENT"]).outside();
+        let line = self.commands.line(call).ok()?;
+        let (name, rest) = line.split_once(" <")?;
+        let (email, _) = rest.split_once('>')?;
+        Some(Author { name: name.to_owned(), email: email.to_owned() })
+    }
+
+    /// Returns the directory that git looks for hooks in.
+    pub fn hooks_directory(&self) -> Option<PathBuf> {
+        // Plumbing calls of ralph's own turn hooks off, so this is none of them.
+        let call = Call::users("git", &self.top).outside();
+        let call = call.args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]);
+        let mut output = self.commands.output(call).ok()?;
+        output.pop();
+        Some(OsString::from_vec(output).into())
+    }
+}
+
+/// Returns the error for a commit that could not be signed.
+pub(super) fn not_signed(ran: &Ran) -> VcsError {
+    let message = ran.failed().message;
+    VcsError {
+        message: format!(
+            "the commit could not be signed: {message}\n\
+             hint: try `git commit-tree -S HEAD^{{tree}} -m test`; unlock the key, or turn \
+             signing off here with `git config commit.gpgSign false`"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signing_is_read_from_the_configuration() {
+        let settings = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect();
+        for (printed, is_wanted, expect) in [
+            ("", false, settings(&[])),
+            ("commit.gpgsign\ntrue\0", true, settings(&[])),
+            ("commit.gpgsign\0", true, settings(&[])),
+            ("commit.gpgsign\non\0commit.gpgsign\nfalse\0", false, settings(&[])),
+            ("commit.gpgsign\n0\0", false, settings(&[])),
+            (
+                "gpg.format\nssh\0user.signingkey\n~/.ssh/id.pub\0commit.gpgsign\n1\0",
+                true,
+                settings(&["gpg.format=ssh", "user.signingkey=~/.ssh/id.pub"]),
+            ),
+        ] {
+            let read = Signing::read(printed.as_bytes());
+            assert_eq!(read, Signing { is_wanted, settings: expect }, "{printed:?}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Commits with git as users have it: identities, signatures, hooks, formats of refs.
+
+use std::fs;
+use std::path::Path;
+
+use ralph_testkit::sealed::{Finished, Running, Sealed};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::sandbox::backends;
+use crate::{repository, sealed};
+
+/// Variables that would say who commits, whatever the configuration says.
+const IDENTITY: [&str; 4] =
+    ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"];
+
+/// An agent that writes a file and claims to be done.
+fn worker() -> Value {
+    json!([{ "do": [{ "append": { "path": "work.txt", "text": "work\n" } }, { "claim": "DONE" }] }])
+}
+
+/// A repository in which ralph commits, with further settings.
+fn ready(sealed: Sealed, calls: &Value, further: Value) -> Sealed {
+    let mut settings = json!({ "commit": "ralph" });
+    for (name, value) in further.as_object().expect("an object") {
+        settings[name] = value.clone();
+    }
+    sealed.script(calls, &settings);
+    sealed.write(".gitignore", "/.ralph/\n");
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed
+}
+
+fn write_home(sealed: &Sealed, name: &str, text: &str) {
+    fs::write(sealed.root().join("home").join(name), text).expect("written");
+}
+
+/// Runs ralph as a user whose identity is known from configuration files alone.
+fn ralph(sealed: &Sealed, backend: &str, global: Option<&Path>, words: &[&str]) -> Finished {
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(words).env("RALPH_SANDBOX_BACKEND", backend);
+    for name in IDENTITY {
+        command.env_remove(name);
+    }
+    match global {
+        Some(path) => command.env("GIT_CONFIG_GLOBAL", path),
+        None => command.env_remove("GIT_CONFIG_GLOBAL"),
+    };
+    Running::start(command).wait()
+}
+
+fn hook(sealed: &Sealed, name: &str, text: &str) {
+    let path = sealed.project().join(".git/hooks").join(name);
+    fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+    fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&path, mode).expect("a mode");
+}
+
+/// Writes a program that signs as gpg does, unless `locked` lies beside the project.
+fn signer(sealed: &Sealed) {
+    let locked = sealed.root().join("locked");
+    sealed.program(
+        "test-gpg",
+        &format!(
+            "#!/bin/sh\ntest -e {} && {{ echo no secret key >&2; exit 2; }}\n\
+             echo '[GNUPG:] SIG_CREATED ' >&2; cat >/dev/null\n\
+             printf -- '-----BEGIN PGP SIGNATURE-----\\n\\nabc\\n-----END PGP SIGNATURE-----\\n'\n",
+            locked.display()
+        ),
+    );
+    let program = sealed.bin().join("test-gpg");
+    sealed.git(&["config", "gpg.program", program.to_str().expect("text")]);
+    sealed.git(&["config", "commit.gpgSign", "true"]);
+}
+
+#[test]
+fn an_identity_in_an_included_file_is_the_one_of_the_commits() {
+    const INCLUDED: &str = "[user]\n\tname = Included\n\temail = included@example.invalid\n";
+    for backend in backends() {
+        for global in
+            ["[include]\n\tpath = ~/who\n", "[includeIf \"gitdir:/**\"]\n\tpath = ~/who\n"]
+        {
+            let sealed = ready(repository(), &worker(), json!({}));
+            write_home(&sealed, ".gitconfig", global);
+            write_home(&sealed, "who", INCLUDED);
+            ralph(&sealed, backend, None, &["run", "-p", "base"]).expect_code(0);
+            assert_eq!(sealed.git(&["log", "-1", "--format=%an %cn"]), "Included Included\n");
+        }
+        let sealed = ready(repository(), &worker(), json!({}));
+        let elsewhere = sealed.root().join("elsewhere");
+        fs::write(&elsewhere, INCLUDED).expect("written");
+        ralph(&sealed, backend, Some(&elsewhere), &["run", "-p", "base"]).expect_code(0);
+        assert_eq!(sealed.git(&["log", "-1", "--format=%an"]), "Included\n", "{backend}");
+    }
+}
+
+#[test]
+fn without_an_identity_no_agent_is_asked() {
+    let sealed = ready(repository(), &worker(), json!({}));
+    write_home(&sealed, ".gitconfig", "[user]\n\tuseConfigOnly = true\n");
+    ralph(&sealed, "none", None, &["run", "-p", "base"])
+        .expect_code(5)
+        .expect_stderr("Git does not know who commits here")
+        .expect_stderr("git config user.name");
+    assert!(sealed.runs().is_empty(), "no run was begun");
+    // Where nothing is committed, none is needed.
+    sealed.script(&worker(), &json!({}));
+    ralph(&sealed, "none", None, &["run", "-p", "base"]).expect_code(0);
+}
+
+#[test]
+fn commits_are_signed_in_a_sandbox_too() {
+    for backend in backends() {
+        let sealed = ready(repository(), &worker(), json!({}));
+        signer(&sealed);
+        let words = ["run", "-p", "base"];
+        let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        command.args(words).env("RALPH_SANDBOX_BACKEND", backend);
+        let end = Running::start(command).wait().expect_code(0);
+        assert!(!end.stderr.contains("not signed"), "{backend}: {}", end.stderr);
+        let commit = sealed.git(&["cat-file", "commit", "HEAD"]);
+        assert!(commit.contains("\ngpgsig "), "{backend}: {commit}");
+    }
+}
+
+#[test]
+fn a_key_that_cannot_sign_is_found_before_an_agent_is_asked_and_later_loses_nothing() {
+    let locks = json!([{ "do": [
+        { "append": { "path": "work.txt", "text": "work\n" } },
+        { "run": { "command": "touch ../locked" } },
+        { "claim": "DONE" }
+    ] }]);
+    let sealed = ready(repository(), &locks, json!({}));
+    signer(&sealed);
+    let locked = sealed.root().join("locked");
+    fs::write(&locked, "").expect("written");
+    let first = sealed.ralph(&["run", "-p", "base"]).expect_code(5);
+    assert!(first.stderr.contains("could not be signed"), "{}", first.stderr);
+    assert!(sealed.runs().is_empty(), "no run was begun");
+    fs::remove_file(&locked).expect("removed");
+    let second = sealed.ralph(&["run", "-p", "base"]).expect_code(5);
+    assert!(second.stderr.contains("no secret key"), "{}", second.stderr);
+    assert_eq!(sealed.read("work.txt"), "work\n");
+    fs::remove_file(&locked).expect("removed");
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.events_of("asked").len(), 1, "the work is not done twice");
+    assert!(sealed.git(&["cat-file", "commit", "HEAD"]).contains("\ngpgsig "));
+    assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "work\n");
+}
+
+#[test]
+fn a_repository_with_reftables_takes_commits() {
+    for backend in [vec!["none"], backends()].concat() {
+        let sealed = sealed();
+        sealed.git(&["init", "-q", "--ref-format=reftable", "--initial-branch=main"]);
+        let sealed = ready(sealed, &worker(), json!({}));
+        let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        command.args(["run", "-p", "base"]).env("RALPH_SANDBOX_BACKEND", backend);
+        let end = Running::start(command).wait();
+        assert_eq!(end.code, Some(0), "{backend}: {}", end.stderr);
+        assert_eq!(sealed.subjects(), ["ralph[1]: prompt", "Settings"], "{backend}");
+        assert_eq!(sealed.git(&["status", "--porcelain"]), "", "{backend}");
+    }
+}
+
+#[test]
+fn a_hook_that_is_interrupted_interrupts_the_run() {
+    let sealed = ready(repository(), &worker(), json!({}));
+    hook(&sealed, "pre-commit", "touch ../in-hook; test -e ../go-on || sleep 60");
+    let mut running = sealed.start(&["run", "-p", "base"]);
+    sealed.wait_for("../in-hook");
+    running.signal(Signal::INT);
+    running.wait_for("shutting down");
+    running.signal(Signal::INT);
+    let end = running.wait().expect_code(130);
+    assert!(!end.stderr.contains("set aside"), "{}", end.stderr);
+    fs::write(sealed.root().join("go-on"), "").expect("written");
+    sealed.ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.subjects()[0], "ralph[1]: prompt");
+}
