@@ -23,7 +23,9 @@ use crate::run::{Completeness, Iteration, RunState};
 use crate::task::{Next, Task, TaskStatus};
 use crate::units::Timestamp;
 
-pub(crate) use gates::{MEDDLING, PROTECTED, SECRETS, forbidden, protected};
+pub(crate) use gates::{
+    MEDDLING, PROTECTED, SECRETS, UNSTABLE, forbidden, needs_recheck, protected,
+};
 pub use gates::{not_a_gate, reused};
 pub(crate) use landing::settled;
 

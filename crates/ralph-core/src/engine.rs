@@ -5,7 +5,7 @@
 //! everything that acts is behind a port. The steps that take more than a few lines are in
 //! `asking`, `checking`, `compacting` and `tasks`; what people ask of the run is heard in
 //! `control`, what prompts are set in is read in `framing`, the plan of an agent is looked after in
-//! `planned`.
+//! `planned`, and what was checked is compared with what is there in `rechecking`.
 
 mod asking;
 mod checking;
@@ -13,6 +13,7 @@ mod compacting;
 mod control;
 mod framing;
 mod planned;
+mod rechecking;
 mod tasks;
 
 use std::path::PathBuf;
@@ -20,8 +21,8 @@ use std::path::PathBuf;
 use crate::capability;
 use crate::choose::{self, Step};
 use crate::event::{
-    CheckedOut, Checkpoint, Event, JOURNAL_VERSION, Landed, Recorded, TreeId, UNCOMMITTED_FILES,
-    WaitReason,
+    CheckedOut, Checkpoint, Event, JOURNAL_VERSION, Landed, Purpose, Recorded, TreeId,
+    UNCOMMITTED_FILES, WaitReason,
 };
 use crate::ids::{IterationNumber, RunId};
 use crate::outcome::Outcome;
@@ -32,6 +33,8 @@ use crate::ports::{
 use crate::recipe::Recipe;
 use crate::run::{FoldError, RunState};
 use crate::units::Timestamp;
+
+use rechecking::Recheck;
 
 /// The engine of one run.
 pub struct Engine<'a> {
@@ -252,7 +255,12 @@ impl<'a> Engine<'a> {
                 self.record(Event::Checkpointed { checkpoint })?;
             }
             Step::Recover { ask, purpose } => self.recover(ask, purpose, moment)?,
-            Step::Ask { ask, purpose, size } => self.ask(ask, purpose, size, moment)?,
+            Step::Ask { ask, purpose, size } => {
+                let is_gate = matches!(purpose, Purpose::Gate(_));
+                if !is_gate || self.recheck_tree()? == Recheck::Same {
+                    self.ask(ask, purpose, size, moment)?;
+                }
+            }
             Step::Wait { until, reason } => self.wait(until, reason)?,
             Step::SeePlan => self.see_plan()?,
             Step::Observe => {
@@ -273,7 +281,11 @@ impl<'a> Engine<'a> {
             Step::Refuse { paths } => self.refuse(&paths)?,
             Step::RefuseLeaks => self.refuse_leaks()?,
             Step::RefuseMeddling => self.refuse_meddling()?,
-            Step::Judge => self.judge()?,
+            Step::Judge => {
+                if self.recheck_tree()? == Recheck::Same {
+                    self.judge()?;
+                }
+            }
             Step::WriteList => self.write_list()?,
             Step::Survey => self.survey()?,
             Step::HearMessage => self.hear_message()?,

@@ -138,7 +138,8 @@ pub enum Event {
         /// For what.
         reason: WaitReason,
     },
-    /// What the agent left was looked at; the gates are about to be run on it.
+    /// What the agent left was looked at; the gates are about to be run on it. If that is so for
+    /// the second time in an iteration, files had changed while gates ran.
     Observed {
         /// What was seen, where there is a repository and somebody needs to know.
         observation: Option<Observation>,

@@ -372,6 +372,12 @@ impl RunState {
                 if let (Some(seen), None) = (observation, kept) {
                     self.count_commits(seen);
                 }
+                if current.observed.is_some() {
+                    // What passed on the tree before does not pass by itself: it was rewritten.
+                    let before = current.observed_tree().cloned();
+                    self.green.retain(|_, tree| Some(&*tree) != before.as_ref());
+                    current.start_gates_again();
+                }
                 let (observation, kept) = (observation.clone(), kept.clone());
                 current.observed = Some(Observed { observation, kept });
             }

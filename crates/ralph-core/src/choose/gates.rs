@@ -23,6 +23,22 @@ pub(crate) const SECRETS: &str = "secrets";
 /// The name under which changes to git's own files count as a failed gate.
 pub(crate) const MEDDLING: &str = "git's own files";
 
+/// The name under which gates that change files each time count as a failed gate.
+pub(crate) const UNSTABLE: &str = "files changed by gates";
+
+/// Returns whether what is there must be what the gates were run on before the iteration is judged:
+/// ralph is going to commit it, if it passes.
+pub(crate) fn needs_recheck(state: &RunState, current: &Iteration) -> bool {
+    let is_work = match current.role {
+        Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix => true,
+        Role::Review | Role::Compact | Role::Message => false,
+    };
+    is_work
+        && state.recipe.landing.is_history_ralphs()
+        && current.judgement.is_none()
+        && !current.gates.iter().any(GateResult::is_hard_failure)
+}
+
 /// Chooses the next gate, or nothing when all have spoken.
 pub(super) fn check(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
     if current.judgement.is_some() {

@@ -160,7 +160,7 @@ impl Engine<'_> {
         protect.iter().chain(scope).cloned().collect()
     }
 
-    fn is_document(&self, path: &str) -> bool {
+    pub(super) fn is_document(&self, path: &str) -> bool {
         let work = self.state.recipe.task_work();
         work.is_some_and(|work| work.is_document(&self.state.project, path))
     }

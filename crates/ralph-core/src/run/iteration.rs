@@ -57,6 +57,9 @@ pub struct Iteration {
     pub gate_asked: Option<String>,
     /// What the gates said so far.
     pub gates: Vec<GateResult>,
+    /// How often all gates began again because files had changed while they ran.
+    #[serde(default)]
+    pub rounds: u32,
     /// What follows.
     pub judgement: Option<Judgement>,
     /// The question for a commit message.
@@ -103,6 +106,7 @@ impl Iteration {
             gate: Asking::default(),
             gate_asked: None,
             gates: Vec::new(),
+            rounds: 0,
             judgement: None,
             message: Asking::default(),
             unheard: None,
@@ -162,6 +166,15 @@ impl Iteration {
             !gates.iter().filter(is_command).any(|gate| gate.name == result.gate)
         });
         self.judgement = None;
+    }
+
+    /// Takes in that the work tree was looked at again, because files had changed while gates ran:
+    /// all of them run again, those that an agent answers too.
+    pub(super) fn start_gates_again(&mut self) {
+        self.gates.clear();
+        self.gate = Asking::default();
+        self.unheard = None;
+        self.rounds += 1;
     }
 
     /// Takes in what a gate said. Whichever of them had to begin anew, they stand in their order.

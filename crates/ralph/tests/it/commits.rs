@@ -180,3 +180,55 @@ fn a_hook_that_is_interrupted_interrupts_the_run() {
     sealed.ralph(&["resume"]).expect_code(0);
     assert_eq!(sealed.subjects()[0], "ralph[1]: prompt");
 }
+
+/// Returns what the agent of a call writes into a file before it claims to be done.
+fn writes(path: &str, text: &str) -> Value {
+    json!([{ "write": { "path": path, "text": text } }, { "claim": "DONE" }])
+}
+
+#[test]
+fn what_a_later_gate_writes_is_checked_by_the_gates_before_it() {
+    let calls = json!([
+        { "when": { "call": 1 }, "do": writes("work.txt", "first\n") },
+        { "do": writes("work.txt", "second\n") }
+    ]);
+    let rewrites = "test -e ../once || { touch ../once; echo broken >> work.txt; }";
+    let gates = json!([{ "command": "! grep broken work.txt" }, { "command": rewrites }]);
+    let sealed = ready(repository(), &calls, json!({ "gates": gates, "baseline": "off" }));
+    sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "second\n");
+    let history = sealed.git(&["log", "-p", "--format="]);
+    assert!(!history.contains("broken"), "what failed was never committed: {history}");
+    assert!(sealed.prompts()[1].contains("broken"), "{}", sealed.prompts()[1]);
+}
+
+#[test]
+fn a_gate_that_formats_costs_no_call_and_its_result_is_checked() {
+    let calls = json!([{ "do": writes("work.txt", "tabs\n") }]);
+    let gates = json!([
+        { "command": "echo x >> ../ran; test -f work.txt" },
+        { "command": "sed -i s/tabs/spaces/ work.txt" }
+    ]);
+    let sealed = ready(repository(), &calls, json!({ "gates": gates, "baseline": "off" }));
+    let end = sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "spaces\n");
+    assert_eq!(sealed.events_of("asked").len(), 1);
+    let ran = fs::read_to_string(sealed.root().join("ran")).expect("the gate ran");
+    assert_eq!(ran, "x\nx\n", "once before the formatter, once on its result");
+    assert!(end.stderr.contains("all gates run again: work.txt"), "{}", end.stderr);
+}
+
+#[test]
+fn gates_that_always_change_files_fail_the_attempt_and_name_them() {
+    let calls = json!([
+        { "when": { "promptContains": "stamp.txt" }, "do": writes(".gitignore", "/.ralph/\n/stamp.txt\n") },
+        { "do": writes("work.txt", "work\n") }
+    ]);
+    let gates = json!([{ "command": "echo x >> stamp.txt" }]);
+    let sealed = ready(repository(), &calls, json!({ "gates": gates, "baseline": "off" }));
+    sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    assert_eq!(sealed.events_of("asked").len(), 2);
+    assert!(sealed.prompts()[1].contains("change each time the gates run"));
+    let files = sealed.git(&["ls-tree", "-r", "--name-only", "HEAD"]);
+    assert!(files.contains("work.txt") && !files.contains("stamp.txt"), "{files}");
+}
