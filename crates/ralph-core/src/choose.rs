@@ -27,7 +27,7 @@ pub(crate) use gates::{
     MEDDLING, PROTECTED, SECRETS, UNSTABLE, forbidden, needs_recheck, protected,
 };
 pub use gates::{not_a_gate, reused};
-pub(crate) use landing::settled;
+pub(crate) use landing::{own_subject, settled};
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -45,6 +45,8 @@ pub struct Engine<'a> {
     is_unsure: bool,
     /// How closely the task file is looked at before the next iteration.
     look: Look,
+    /// Whether the commit hooks were tried.
+    are_hooks_tried: bool,
     /// What was seen behind the last gate, as long as nothing has happened since.
     behind: Option<Survey>,
     /// What the work was looked at on, if somebody else moved the history since.
@@ -188,7 +190,16 @@ impl<'a> Engine<'a> {
 
     fn new(state: RunState, ports: Ports<'a>) -> Self {
         let (heed, look) = (framing::Heed::default(), Look::Content);
-        Self { state, ports, heed, is_unsure: false, look, behind: None, stood: None }
+        Self {
+            state,
+            ports,
+            heed,
+            is_unsure: false,
+            look,
+            are_hooks_tried: false,
+            behind: None,
+            stood: None,
+        }
     }
 
     /// Says what the recipe asks of its agents in vain.
@@ -251,6 +262,7 @@ impl<'a> Engine<'a> {
                 }
             }
             Step::Checkpoint(depth) => {
+                self.try_hooks()?;
                 let checkpoint = self.ports.vcs.checkpoint(&self.mark(), depth)?;
                 self.record(Event::Checkpointed { checkpoint })?;
             }
@@ -282,7 +294,7 @@ impl<'a> Engine<'a> {
             Step::RefuseLeaks => self.refuse_leaks()?,
             Step::RefuseMeddling => self.refuse_meddling()?,
             Step::Judge => {
-                if self.recheck_tree()? == Recheck::Same {
+                if self.recheck()? == Recheck::Same {
                     self.judge()?;
                 }
             }
@@ -351,6 +363,9 @@ impl<'a> Engine<'a> {
             match self.ports.vcs.commit(&order)? {
                 CommitResult::Made(commit) => Landed::Committed { commit, subject },
                 CommitResult::Nothing => Landed::NothingToCommit,
+                CommitResult::MessageRefused { output } => {
+                    return Err(rechecking::message_refused(&subject, &output));
+                }
                 CommitResult::Refused { output } => Landed::CommitRefused { output },
                 CommitResult::Interrupted => return Err(Trouble::Outcome(Outcome::Interrupted)),
                 CommitResult::Moved { then, now } => return Err(self.moved_on(then, &now)),

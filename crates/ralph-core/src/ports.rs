@@ -22,6 +22,7 @@ use crate::plan::PlanLook;
 use crate::reading::{AgentEvent, Reply};
 use crate::recipe::AgentChoice;
 use crate::run::RunState;
+pub use crate::scm::{HookResult, HookTrial};
 use crate::task::{TaskChange, TaskList};
 use crate::units::{Millis, Timestamp, UsdMicros};
 
@@ -162,6 +163,20 @@ pub trait Vcs {
     /// gone back to. Where it cannot be held, only such a cleaning does harm.
     fn hold(&mut self, mark: &Mark, to: &Checkpoint);
 
+    /// Runs the project's hook that git runs before a commit, on an index that holds a tree. It may
+    /// change files of the work tree.
+    fn run_commit_hook(&mut self, tree: &TreeId) -> Result<HookResult, VcsError> {
+        let _ = tree;
+        Ok(HookResult::Absent)
+    }
+
+    /// Runs the project's commit hooks before there is anything to commit: on what is checked out,
+    /// and with a message such as a commit of this mark will have.
+    fn try_hooks(&mut self, mark: &Mark, message: Option<&str>) -> Result<HookTrial, VcsError> {
+        let _ = (mark, message);
+        Ok(HookTrial::Passed)
+    }
+
     /// Commits exactly the surveyed tree. If a commit with this mark is already there, it is
     /// returned and nothing is done.
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError>;
@@ -279,9 +294,14 @@ pub enum CommitResult {
     Made(CommitId),
     /// There was nothing to commit.
     Nothing,
-    /// A hook refused it.
+    /// It was refused.
     Refused {
-        /// What the hook said.
+        /// Why.
+        output: String,
+    },
+    /// A hook refused the message.
+    MessageRefused {
+        /// What the hook printed.
         output: String,
     },
     /// The user wants everything to stop, and it was not made.

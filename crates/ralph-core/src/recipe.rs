@@ -164,6 +164,7 @@ impl Recipe {
             landing: LandingPolicy {
                 commit: CommitPolicy::Nobody,
                 commit_prefix: "ralph".to_owned(),
+                commit_message: None,
                 on_failure: OnFailure::Keep,
                 uncommitted: Uncommitted::Refused,
             },
@@ -429,6 +430,9 @@ pub struct LandingPolicy {
     pub commit: CommitPolicy,
     /// The beginning of ralph's own commit subjects.
     pub commit_prefix: String,
+    /// The template of ralph's own commit messages, in place of the usual form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit_message: Option<String>,
     /// What becomes of work that failed.
     pub on_failure: OnFailure,
     /// What is made of changes that an agent leaves uncommitted whose work it is to commit.
@@ -454,6 +458,18 @@ impl LandingPolicy {
             CommitPolicy::Ralph => true,
             CommitPolicy::Scm(scm) => scm.tasks.iter().any(ScmTask::is_commit),
             CommitPolicy::Agent | CommitPolicy::Nobody => false,
+        }
+    }
+
+    /// Returns whether commits are pushed.
+    pub fn pushes(&self) -> bool {
+        let is_push = |task: &ScmTask| match task {
+            ScmTask::Run(words) => words.first().is_some_and(|word| word == "push"),
+            ScmTask::Commit => false,
+        };
+        match &self.commit {
+            CommitPolicy::Scm(scm) => scm.is_git() && scm.tasks.iter().any(is_push),
+            CommitPolicy::Ralph | CommitPolicy::Agent | CommitPolicy::Nobody => false,
         }
     }
 

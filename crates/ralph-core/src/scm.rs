@@ -1,8 +1,11 @@
-//! Commit messages written by an agent.
+//! Commit messages: those written by an agent, those made from a template, and what hooks say of
+//! commits.
 //!
 //! Not here: committing.
 
 use crate::completion;
+use crate::ids::{IterationNumber, Role};
+use crate::template;
 
 /// The question for a commit message, word for word.
 pub const MESSAGE_PROMPT: &str = "Provide a short imperative commit message for the changes. \
@@ -45,6 +48,108 @@ fn unquoted(line: &str) -> &str {
     })
 }
 
+/// What came of the hook before a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HookResult {
+    /// There is none.
+    Absent,
+    /// It agreed.
+    Passed,
+    /// It refused the commit.
+    Refused {
+        /// What it printed.
+        output: String,
+    },
+    /// The user wants everything to stop.
+    Interrupted,
+}
+
+/// What came of trying the commit hooks before any work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HookTrial {
+    /// They agreed, or there are none.
+    Passed,
+    /// The hook before a commit refused it, although nothing was changed.
+    CommitRefused {
+        /// What it printed.
+        output: String,
+        /// The branch that is checked out.
+        branch: Option<String>,
+    },
+    /// A hook refused the message.
+    MessageRefused {
+        /// What it printed.
+        output: String,
+    },
+    /// The user wants everything to stop.
+    Interrupted,
+}
+
+/// The variables of the template `commitMessage`.
+pub const MESSAGE_VARIABLES: [&str; 6] =
+    ["ITERATION", "PREFIX", "SUBJECT", "TASK_ID", "TASK_TITLE", "TYPE"];
+
+/// What a commit message can be made of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MessageParts<'a> {
+    pub(crate) prefix: &'a str,
+    pub(crate) iteration: IterationNumber,
+    /// The type of the change, as conventional commits have it.
+    pub(crate) kind: &'a str,
+    /// The task's id; empty where there is none.
+    pub(crate) task: &'a str,
+    pub(crate) title: &'a str,
+    /// What the commit does.
+    pub(crate) subject: &'a str,
+}
+
+/// Returns the type of conventional commits that the work of a role is.
+pub(crate) fn kind(role: Role) -> &'static str {
+    match role {
+        Role::Prompt | Role::Build | Role::Implement => "feat",
+        Role::Fix => "fix",
+        Role::Plan => "docs",
+        Role::Review | Role::Compact | Role::Message => "chore",
+    }
+}
+
+/// Fills in the template of commit messages.
+pub(crate) fn fill_message(template: &str, parts: &MessageParts<'_>) -> String {
+    let (iteration, subject) = (parts.iteration.to_string(), in_lower_case(parts.subject));
+    let value = |name: &str| {
+        Some(match name {
+            "ITERATION" => iteration.as_str(),
+            "PREFIX" => parts.prefix,
+            "SUBJECT" => subject.as_str(),
+            "TASK_ID" => parts.task,
+            "TASK_TITLE" => parts.title,
+            "TYPE" => parts.kind,
+            _ => return None,
+        })
+    };
+    template::expand(template, value).text.trim().to_owned()
+}
+
+/// Returns a subject that begins in lower case, as conventional commits are usually checked. A
+/// word such as `API` stays as it is.
+fn in_lower_case(subject: &str) -> String {
+    let mut rest = subject.chars();
+    match (rest.next(), rest.clone().next()) {
+        (Some(first), second) if second.is_none_or(|it| !it.is_uppercase()) => {
+            first.to_lowercase().chain(rest).collect()
+        }
+        (_, _) => subject.to_owned(),
+    }
+}
+
+/// Returns whether a hook that refuses a commit of nothing speaks of the branch.
+pub(crate) fn is_about_branch(output: &str, branch: &str) -> bool {
+    let is_name = |word: &str| {
+        !branch.is_empty() && word.trim_matches(|it: char| !it.is_alphanumeric()) == branch
+    };
+    output.to_lowercase().contains("branch") || output.split_whitespace().any(is_name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +176,45 @@ mod tests {
             ("<response></response>", None),
         ] {
             assert_eq!(commit_message(answer).as_deref(), expect, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn templates_of_messages_are_filled_in() {
+        let parts = MessageParts {
+            prefix: "ralph",
+            iteration: IterationNumber(3),
+            kind: "feat",
+            task: "T-1",
+            title: "Add a parser",
+            subject: "Add a parser",
+        };
+        for (template, expect) in [
+            ("${TYPE}: ${SUBJECT}", "feat: add a parser"),
+            ("${TYPE}(${TASK_ID}): ${TASK_TITLE}", "feat(T-1): Add a parser"),
+            ("${PREFIX}[${ITERATION}]", "ralph[3]"),
+            ("${SUBJECT}\n\nRefs: ${TASK_ID}\n", "add a parser\n\nRefs: T-1"),
+            ("${UNKNOWN} $$", "${UNKNOWN} $"),
+        ] {
+            assert_eq!(fill_message(template, &parts), expect, "{template}");
+        }
+        for (subject, expect) in [("API of x", "API of x"), ("A", "a"), ("Ä b", "ä b"), ("", "")]
+        {
+            assert_eq!(in_lower_case(subject), expect, "{subject}");
+        }
+    }
+
+    #[test]
+    fn refusals_that_speak_of_the_branch_are_recognized() {
+        for (output, expect) in [
+            ("You can't commit directly to protected branch", true),
+            ("do not commit to main!", true),
+            ("commits to 'main' are not allowed", true),
+            ("src/main.rs:1: error", false),
+            ("3 tests failed", false),
+            ("", false),
+        ] {
+            assert_eq!(is_about_branch(output, "main"), expect, "{output}");
         }
     }
 }

@@ -152,7 +152,7 @@ fn refusal(current: &Iteration) -> Option<&str> {
 }
 
 /// The name under which a refused commit counts as a failed gate.
-const COMMIT_HOOK: &str = "commit hook";
+pub(crate) const COMMIT_HOOK: &str = "commit hook";
 
 fn refused(
     current: &Iteration,

@@ -16,7 +16,7 @@ use ralph_core::sandbox::{Backend, Credentials, NetworkMode, Policy, Wanted};
 use ralph_io::agent_state;
 use ralph_io::confined::Confined;
 use ralph_io::environment::{self, Child, Variables};
-use ralph_io::git::Repository;
+use ralph_io::git::{Repository, framework_store};
 use ralph_io::process::{Space, Watch};
 use ralph_io::sandbox::proxy::{Handover, Proxy, Service};
 use ralph_io::sandbox::sbx;
@@ -60,6 +60,10 @@ pub(crate) struct Isolation {
     space: Space,
 }
 
+/// What a user with a hook before pushes must know.
+const NO_PUSH_HOOK: &str = "the pre-push hook does not run: `push` runs outside the sandbox, where hooks \
+                            are off; with Git LFS put `lfs push origin BRANCH` before `push` in `scm.tasks`";
+
 /// What the user of a VM must know.
 const SHARED_WHOLE: &str = "the VM shares the project whole: what is protected or hidden in it is not \
                             so inside and is only checked afterwards, and gates have the agent's network";
@@ -78,7 +82,12 @@ impl Isolation {
         recipe: &Recipe,
         chosen: Chosen<Wall>,
     ) -> Result<Self, Complaint> {
-        let isolation = Self::of(site, tightened(recipe), &kinds(recipe), opened(recipe), chosen)?;
+        let mut isolation =
+            Self::of(site, tightened(recipe), &kinds(recipe), opened(recipe), chosen)?;
+        let has_push_hook = || site.repository.is_some_and(Repository::has_push_hook);
+        if isolation.cage.is_some() && recipe.landing.pushes() && has_push_hook() {
+            isolation.warnings.push(NO_PUSH_HOOK.to_owned());
+        }
         if isolation.backend == Backend::Sbx {
             let mut programs = Project::programs_of(recipe);
             programs.extend(site.repository.map(|_| "git"));
@@ -426,7 +435,10 @@ fn places(site: &Site<'_>, opened: Vec<PathBuf>) -> Result<Places, Complaint> {
         variables: site.env.to_vec(),
         outputs: site.repository.map(|it| it.ignored_outputs(site.project)).unwrap_or_default(),
         executable: own_executable()?,
-        git_files: site.repository.map(Repository::config_files).unwrap_or_default(),
+        git_files: site.repository.map_or_else(Vec::new, |repository| {
+            let hooks = repository.hooks_directory().into_iter().chain(framework_store(site.env));
+            repository.config_files().into_iter().chain(hooks).collect()
+        }),
         opened,
     })
 }

@@ -541,6 +541,7 @@ fn landing(settings: &Settings, usual: sections::Commit) -> LandingPolicy {
             (None, sections::Commit::None) => CommitPolicy::Nobody,
         },
         commit_prefix: settings.commit_prefix.clone(),
+        commit_message: settings.commit_message.clone(),
         on_failure: match settings.on_failure {
             sections::OnFailure::Keep => OnFailure::Keep,
             sections::OnFailure::Rollback => OnFailure::Rollback,

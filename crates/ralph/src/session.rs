@@ -165,6 +165,8 @@ pub(crate) fn resume(
     let journal = Journal::open_for_append(&path).map_err(unreadable)?;
     let mut state = journal::fold(&path).map_err(unreadable)?;
     secrets::refill(&mut state.recipe, &loaded.settings, &desk.env)?;
+    // Who was refused because of the message resumes with another one.
+    state.recipe.landing.commit_message.clone_from(&loaded.settings.commit_message);
     belongs_here(&state, project)?;
     let changed = change(&state.recipe)?;
     let wanted = changed.as_ref().unwrap_or(&state.recipe);

@@ -181,14 +181,14 @@ fn surveyed(current: &Iteration) -> Option<Changes> {
     })
 }
 
-/// Returns the subject of a commit that ralph words itself.
-fn own_subject(state: &RunState, current: &Iteration) -> String {
+/// Returns the message of a commit that ralph words itself.
+pub(crate) fn own_subject(state: &RunState, current: &Iteration) -> String {
     let title = current
         .task
         .as_ref()
         .and_then(|id| state.board.as_ref()?.list.task(id))
         .map(|task| task.title.lines().next().unwrap_or_default().trim().to_owned());
-    let about = match (&current.task, title) {
+    let about = match (&current.task, &title) {
         (Some(task), Some(title)) => format!("{task} — {title}"),
         (Some(task), None) => task.0.clone(),
         (None, _) => match told_by_gates(state, current) {
@@ -207,7 +207,27 @@ fn own_subject(state: &RunState, current: &Iteration) -> String {
         Some(_) if state.recipe.landing.commit == CommitPolicy::Agent => "the list after ",
         Some(_) | None => "",
     };
-    format!("{}[{}]: {what}{about}", state.recipe.landing.commit_prefix, current.number)
+    let landing = &state.recipe.landing;
+    if let Some(template) = &landing.commit_message {
+        let title = title.unwrap_or_else(|| about.clone());
+        let task = current.task.as_ref().map_or("", |task| task.0.as_str());
+        let subject = match what {
+            "" => title.clone(),
+            what => format!("{}{about}", what.trim_start_matches("review: ")),
+        };
+        return scm::fill_message(
+            template,
+            &scm::MessageParts {
+                prefix: &landing.commit_prefix,
+                iteration: current.number,
+                kind: if what.is_empty() { scm::kind(current.role) } else { "chore" },
+                task,
+                title: &title,
+                subject: &subject,
+            },
+        );
+    }
+    format!("{}[{}]: {what}{about}", landing.commit_prefix, current.number)
 }
 
 /// A subject with more than this is no line any more.

@@ -1,12 +1,18 @@
 //! Before an iteration is judged, and before an agent is asked about it: what the gates were run
 //! on must still be what is there. A gate may rewrite files (`eslint --fix`), and gates run code
-//! that agents wrote.
+//! that agents wrote. The project's own commit hook is one more gate, and is tried before any work.
 
 use super::{Engine, Trouble, ViewKind};
 use crate::choose;
-use crate::event::{Checkpoint, Event, UNCOMMITTED_FILES};
+use crate::event::{Changes, Checkpoint, Event, UNCOMMITTED_FILES};
 use crate::gate::GateResult;
+use crate::outcome::Outcome;
+use crate::ports::{HookResult, HookTrial};
+use crate::recipe::CommitPolicy;
 use crate::run::Iteration;
+use crate::scm;
+use crate::settle::COMMIT_HOOK;
+use crate::text;
 
 /// How often all gates run again in an iteration. A formatter is done after one more round, and
 /// two that depend on each other after two.
@@ -21,7 +27,84 @@ pub(super) enum Recheck {
     Again,
 }
 
+/// How much of a hook's output a warning shows.
+const GLANCE: usize = 200;
+
 impl Engine<'_> {
+    /// Makes sure that what is about to be judged is what passed, and that the commit hook agrees.
+    pub(super) fn recheck(&mut self) -> Result<Recheck, Trouble> {
+        match self.recheck_tree()? {
+            Recheck::Same => self.run_commit_hook(),
+            Recheck::Again => Ok(Recheck::Again),
+        }
+    }
+
+    /// Runs the project's hook for work that ralph is going to commit. A hook that rewrites files
+    /// is asked again after the gates, which run on the result; its refusal fails the attempt.
+    fn run_commit_hook(&mut self) -> Result<Recheck, Trouble> {
+        let is_due = |current: &Iteration| {
+            let is_changed = |changes| changes == Changes::Some;
+            let seen = current.observation();
+            choose::needs_recheck(&self.state, current)
+                && seen.is_some_and(|seen| is_changed(seen.changes))
+        };
+        let (Some(true), Some(seen)) = (self.current(is_due), self.state.as_seen()) else {
+            return Ok(Recheck::Same);
+        };
+        let Checkpoint::Git { tree: Some(tree), .. } = &seen else { return Ok(Recheck::Same) };
+        let refusal = match self.ports.vcs.run_commit_hook(tree)? {
+            HookResult::Absent => return Ok(Recheck::Same),
+            HookResult::Interrupted => return Err(Trouble::Outcome(Outcome::Interrupted)),
+            HookResult::Passed => None,
+            HookResult::Refused { output } => Some(output),
+        };
+        self.behind = self.ports.vcs.survey()?;
+        if self.behind.as_ref().is_some_and(|now| now.tree != *tree)
+            && self.start_gates_again(&seen, "the pre-commit hook")? == Recheck::Again
+        {
+            return Ok(Recheck::Again);
+        }
+        let Some(output) = refusal else { return Ok(Recheck::Same) };
+        let result = choose::not_a_gate(COMMIT_HOOK, output);
+        self.record(Event::GateChecked { result })?;
+        self.publish(ViewKind::Gates)?;
+        Ok(Recheck::Again)
+    }
+
+    /// Tries the commit hooks once, before an agent is paid: a protected branch or a format of
+    /// messages is nothing that an agent could do something about. Other complaints may be what
+    /// the work is about, so that they are a warning.
+    pub(super) fn try_hooks(&mut self) -> Result<(), Trouble> {
+        let is_tried = std::mem::replace(&mut self.are_hooks_tried, true);
+        if is_tried || !self.state.recipe.landing.is_history_ralphs() {
+            return Ok(());
+        }
+        let subject = match self.state.recipe.landing.commit {
+            CommitPolicy::Ralph => self.current(|it| choose::own_subject(&self.state, it)),
+            CommitPolicy::Scm(_) | CommitPolicy::Agent | CommitPolicy::Nobody => None,
+        };
+        match self.ports.vcs.try_hooks(&self.mark(), subject.as_deref())? {
+            HookTrial::Passed => Ok(()),
+            HookTrial::Interrupted => Err(Trouble::Outcome(Outcome::Interrupted)),
+            HookTrial::MessageRefused { output } => {
+                Err(message_refused(&subject.unwrap_or_default(), &output))
+            }
+            HookTrial::CommitRefused { output, branch } => {
+                let branch = branch.unwrap_or_default();
+                if scm::is_about_branch(&output, &branch) {
+                    let message = format!(
+                        "the pre-commit hook refuses commits on `{branch}`:\n{output}\n\
+                         hint: `git switch -c NAME`, then start again"
+                    );
+                    return Err(Trouble::Outcome(Outcome::GitFailed { message }));
+                }
+                let output = text::glance(&output, GLANCE);
+                self.warn(format!("the pre-commit hook fails before any work: {output}"))?;
+                Ok(())
+            }
+        }
+    }
+
     /// Compares the work tree with the one that the gates were run on, if ralph is going to commit
     /// it. If files were changed, all gates run again on what is there now.
     pub(super) fn recheck_tree(&mut self) -> Result<Recheck, Trouble> {
@@ -65,9 +148,9 @@ impl Engine<'_> {
         paths.truncate(UNCOMMITTED_FILES);
         if self.current(|current| current.rounds) >= Some(MOST_ROUNDS) {
             let output = format!(
-                "These files change each time {who} run, so what passed is never what would be \
-                 committed. Make sure that a second run changes nothing; add files that are \
-                 generated to `.gitignore`:\n- {}",
+                "These files change each time gates and hooks run, so what passed is never what would be \
+                 committed. Make sure that a second run changes nothing; delete files that are \
+                 generated and add them to `.gitignore`:\n- {}",
                 paths.join("\n- ")
             );
             let result = choose::not_a_gate(choose::UNSTABLE, output);
@@ -80,4 +163,14 @@ impl Engine<'_> {
         self.observe()?;
         Ok(Recheck::Again)
     }
+}
+
+/// Returns the end of a run whose commit message a hook does not take. No agent can change that.
+pub(super) fn message_refused(message: &str, output: &str) -> Trouble {
+    let subject = message.lines().next().unwrap_or_default();
+    let message = format!(
+        "the commit-msg hook refuses the message `{subject}`:\n{output}\n\
+         hint: set `commitMessage`, such as \"${{TYPE}}: ${{SUBJECT}}\"; `ralph resume` then takes it"
+    );
+    Trouble::Outcome(Outcome::GitFailed { message })
 }

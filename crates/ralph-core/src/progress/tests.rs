@@ -106,6 +106,7 @@ fn iteration(role: Role, verdict: Verdict, handoff: Option<Handoff>) -> Iteratio
         gate: Asking::default(),
         gate_asked: None,
         gates: Vec::new(),
+        rounds: 0,
         judgement: Some(Judgement {
             verdict,
             landing: Landing::Commit,

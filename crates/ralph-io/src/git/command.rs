@@ -145,6 +145,7 @@ impl<'a> Call<'a> {
         Self::users("git", cwd)
             .setting("core.quotePath=false")
             .setting("core.hooksPath=/dev/null")
+            .setting("core.fsmonitor=false")
             // What ralph notes is taken as it is; the user's own `git add` may still complain.
             .setting("core.safecrlf=false")
             .args(args)
@@ -360,6 +361,16 @@ impl Commands {
                 Err(NotRun::Other { message })
             }
         }
+    }
+
+    /// Returns whether commands run in a sandbox unless they have to run outside.
+    pub(super) fn is_confined(&self) -> bool {
+        self.cell.is_some()
+    }
+
+    /// Returns the environment of commands that run outside the sandbox.
+    pub(super) fn users_env(&self) -> &[(OsString, OsString)] {
+        &self.env
     }
 
     /// Returns whether commands that belong together are run by one shell.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use ralph_core::event::{CommitId, TreeId};
 use ralph_core::ids::{IterationNumber, RunId};
-use ralph_core::ports::{CommitOrder, CommitResult, Mark, VcsError};
+use ralph_core::ports::{CommitOrder, CommitResult, HookResult, Mark, VcsError};
 
 use ralph_core::secret::leak;
 
@@ -19,7 +19,6 @@ use super::head::Head;
 use super::hooks::{Hook, HookRun, without_extra_space};
 use super::identity::not_signed;
 use super::repository::{Repository, is_within};
-use super::shadow;
 use super::user_index::IndexLock;
 use super::vcs::{Git, trailers};
 use crate::bounded;
@@ -60,8 +59,8 @@ impl Git {
         }
         self.shadow.hold(&self.repository, &tree)?;
         let message = self.with_trailers(&order.message, &trailers(&order.mark))?;
-        let (tree, message) = match self.pass_hooks(tree, message)? {
-            Ok(passed) => passed,
+        let message = match self.pass_hooks(message, &tree)? {
+            Ok(message) => message,
             Err(refused) => return Ok(refused),
         };
         self.announce(&order.mark, &head)?;
@@ -111,8 +110,13 @@ impl Git {
             return Ok(CommitResult::Nothing);
         }
         self.shadow.hold(&self.repository, &tree)?;
-        let (tree, message) = match self.pass_hooks(tree, without_extra_space(message))? {
-            Ok(passed) => passed,
+        match self.pass_tree(&tree)? {
+            HookResult::Absent | HookResult::Passed => {}
+            HookResult::Refused { output } => return Ok(CommitResult::Refused { output }),
+            HookResult::Interrupted => return Ok(CommitResult::Interrupted),
+        }
+        let message = match self.pass_hooks(without_extra_space(message), &tree)? {
+            Ok(message) => message,
             Err(refused) => return Ok(refused),
         };
         let now = self.make_commit(&head, &tree, &message)?;
@@ -144,7 +148,7 @@ impl Git {
     }
 
     /// Returns a message that ends with the trailers.
-    fn with_trailers(&self, message: &str, trailers: &str) -> Result<String, VcsError> {
+    pub(super) fn with_trailers(&self, message: &str, trailers: &str) -> Result<String, VcsError> {
         let message = without_extra_space(message);
         if message.lines().count() == 1 {
             return Ok(format!("{message}\n{trailers}"));
@@ -157,34 +161,18 @@ impl Git {
         Ok(String::from_utf8_lossy(&joined).into_owned())
     }
 
-    /// Runs the commit hooks on a tree that the shadow holds and a message. Returns what they made
-    /// of both, or what came of the hook that did not agree.
+    /// Lets the hooks that are about the message see it. Returns the message, or what came of the
+    /// hook that did not agree.
     fn pass_hooks(
         &mut self,
-        tree: String,
         message: String,
-    ) -> Result<Result<(String, String), CommitResult>, VcsError> {
+        tree: &str,
+    ) -> Result<Result<String, CommitResult>, VcsError> {
         let refused = |run: HookRun| match run {
-            HookRun::Refused { output } => CommitResult::Refused { output },
+            HookRun::Refused { output } => CommitResult::MessageRefused { output },
             HookRun::Interrupted | HookRun::Passed => CommitResult::Interrupted,
         };
-        let index = self.scratch.join("index.hook");
-        let hooks = [Hook::PreCommit, Hook::PrepareCommitMsg, Hook::CommitMsg];
-        if hooks.iter().all(|hook| self.hook(*hook).is_none()) {
-            return Ok(Ok((tree, message)));
-        }
-        shadow::copy(self.shadow.index(), &index).map_err(|error| VcsError {
-            message: format!("cannot write `{}`: {error}", index.display()),
-        })?;
-        match self.run_hook(Hook::PreCommit, &[], &index) {
-            HookRun::Passed => {}
-            run @ (HookRun::Refused { .. } | HookRun::Interrupted) => return Ok(Err(refused(run))),
-        }
-        let call = self.repository.git(&["write-tree"]).index(&index);
-        let tree = self.repository.commands.line(call)?;
-        self.shadow.hold(&self.repository, &tree)?;
-        let message = self.pass_message(message, &index)?;
-        Ok(message.map(|message| (tree, message)).map_err(refused))
+        Ok(self.pass_message(message, tree)?.map_err(refused))
     }
 
     /// Makes a commit of a tree on top of what is checked out, and moves the branch to it. Hooks

@@ -3,16 +3,18 @@
 //!
 //! Not here: what follows from a refusal.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use ralph_core::ports::VcsError;
+use ralph_core::ports::{HookResult, HookTrial, Mark, VcsError};
 
 use super::command::{Call, NotRun};
 use super::identity::Author;
-use super::vcs::Git;
+use super::shadow;
+use super::vcs::{Git, trailers};
 use crate::bounded;
 
 /// A message that is longer is no message.
@@ -59,13 +61,28 @@ pub(super) struct Hooks {
     author: Option<Author>,
 }
 
+/// Returns where the pre-commit framework keeps the programs of its hooks, if it is in use.
+pub fn framework_store(env: &[(OsString, OsString)]) -> Option<PathBuf> {
+    let variable = |name: &str| {
+        let value = env.iter().find_map(|(known, value)| (known == name).then(|| value.clone()));
+        value.filter(|value| !value.is_empty()).map(PathBuf::from)
+    };
+    let cache = || variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    let store = variable("PRE_COMMIT_HOME").or_else(|| Some(cache()?.join("pre-commit")))?;
+    store.is_dir().then_some(store)
+}
+
 impl Git {
     /// Returns the executable of a hook, if there is one.
     pub(super) fn hook(&mut self, hook: Hook) -> Option<PathBuf> {
         let repository = &self.repository;
-        let hooks = self
-            .hooks
-            .get_or_insert_with(|| Hooks { directory: repository.hooks_directory(), author: None });
+        let hooks = self.hooks.get_or_insert_with(|| {
+            // A link in the home leads nowhere in a sandbox. The link of a hook stays: its name may
+            // say which hook it is.
+            let directory = repository.hooks_directory();
+            let directory = directory.map(|path| path.canonicalize().unwrap_or(path));
+            Hooks { directory, author: None }
+        });
         let path = hooks.directory.as_ref()?.join(hook.name());
         let about = fs::metadata(&path).ok()?;
         (about.is_file() && about.permissions().mode() & 0o111 != 0).then_some(path)
@@ -85,6 +102,9 @@ impl Git {
             .within_script("{this}; exit $?");
         if hook == Hook::PrepareCommitMsg {
             call = call.args(["message"]);
+        }
+        if let Some(store) = framework_store(self.repository.commands.users_env()) {
+            call = call.env("PRE_COMMIT_HOME", store);
         }
         // In the sandbox not all of the configuration can be read that says who commits.
         if let Some(Author { name, email }) = author {
@@ -115,24 +135,75 @@ impl Git {
         hooks.author.clone()
     }
 
+    /// Writes an index for hooks that holds a tree, with what git knows of the files.
+    pub(super) fn hook_index(&mut self, tree: &str) -> Result<PathBuf, VcsError> {
+        self.shadow.hold(&self.repository, tree)?;
+        let index = self.scratch.join("index.hook");
+        shadow::copy(self.shadow.index(), &index).map_err(|error| VcsError {
+            message: format!("cannot write `{}`: {error}", index.display()),
+        })?;
+        Ok(index)
+    }
+
+    /// Runs the hook before a commit on an index that holds a tree.
+    pub(super) fn pass_tree(&mut self, tree: &str) -> Result<HookResult, VcsError> {
+        if self.hook(Hook::PreCommit).is_none() {
+            return Ok(HookResult::Absent);
+        }
+        let index = self.hook_index(tree)?;
+        Ok(match self.run_hook(Hook::PreCommit, &[], &index) {
+            HookRun::Passed => HookResult::Passed,
+            HookRun::Refused { output } => HookResult::Refused { output },
+            HookRun::Interrupted => HookResult::Interrupted,
+        })
+    }
+
+    /// Runs the commit hooks on what is checked out, and with a message.
+    pub(super) fn try_all_hooks(
+        &mut self,
+        mark: &Mark,
+        message: Option<&str>,
+    ) -> Result<HookTrial, VcsError> {
+        let head = self.repository.head()?;
+        if let Some(message) = message {
+            let message = self.with_trailers(message, &trailers(mark))?;
+            match self.pass_message(message, &head.tree)? {
+                Ok(_) => {}
+                Err(HookRun::Refused { output }) => {
+                    return Ok(HookTrial::MessageRefused { output });
+                }
+                Err(HookRun::Interrupted | HookRun::Passed) => return Ok(HookTrial::Interrupted),
+            }
+        }
+        Ok(match self.pass_tree(&head.tree)? {
+            HookResult::Absent | HookResult::Passed => HookTrial::Passed,
+            HookResult::Interrupted => HookTrial::Interrupted,
+            HookResult::Refused { output } => {
+                let branch = head.checked_out().short_branch().map(str::to_owned);
+                HookTrial::CommitRefused { output, branch }
+            }
+        })
+    }
+
     /// Lets the hooks that are about the message see it and change it. Returns the message, or
     /// what came of the hook that did not agree.
     pub(super) fn pass_message(
         &mut self,
         message: String,
-        index: &Path,
+        tree: &str,
     ) -> Result<Result<String, HookRun>, VcsError> {
         let hooks = [Hook::PrepareCommitMsg, Hook::CommitMsg];
         if hooks.iter().all(|hook| self.hook(*hook).is_none()) {
             return Ok(Ok(message));
         }
+        let index = self.hook_index(tree)?;
         let file = self.repository.git_dir.join("COMMIT_EDITMSG");
         let failed = |error: io::Error| VcsError {
             message: format!("cannot write or read `{}`: {error}", file.display()),
         };
         write_new(&file, message.as_bytes()).map_err(failed)?;
         for hook in hooks {
-            match self.run_hook(hook, &[&file], index) {
+            match self.run_hook(hook, &[&file], &index) {
                 HookRun::Passed => {}
                 run @ (HookRun::Refused { .. } | HookRun::Interrupted) => return Ok(Err(run)),
             }

@@ -108,6 +108,11 @@ impl Repository {
         Some(Author { name: name.to_owned(), email: email.to_owned() })
     }
 
+    /// Returns whether a hook is run before a push.
+    pub fn has_push_hook(&self) -> bool {
+        self.hooks_directory().is_some_and(|hooks| hooks.join("pre-push").is_file())
+    }
+
     /// Returns the directory that git looks for hooks in.
     pub fn hooks_directory(&self) -> Option<PathBuf> {
         // Plumbing calls of ralph's own turn hooks off, so this is none of them.

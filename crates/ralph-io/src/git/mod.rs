@@ -34,6 +34,7 @@ mod user_index;
 mod vcs;
 
 pub use dirty::{Dirty, DirtyKind};
+pub use hooks::framework_store;
 pub use last_commits::CommitLine;
 pub use none::NoRepository;
 pub use repository::{Discovery, Repository};

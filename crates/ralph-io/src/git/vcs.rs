@@ -8,8 +8,8 @@ use ralph_core::event::{self, Changes, Checkpoint, CommitId, TreeId};
 use ralph_core::glob::Pattern;
 use ralph_core::ids::TaskId;
 use ralph_core::ports::{
-    CommitOrder, CommitResult, Depth, Mark, Observation, ScmResult, ShelveOrder, Shelved, Survey,
-    Vcs, VcsError,
+    CommitOrder, CommitResult, Depth, HookResult, HookTrial, Mark, Observation, ScmResult,
+    ShelveOrder, Shelved, Survey, Vcs, VcsError,
 };
 
 use super::back::{Place, Target};
@@ -293,6 +293,15 @@ impl Vcs for Git {
         }
     }
 
+    fn run_commit_hook(&mut self, tree: &TreeId) -> Result<HookResult, VcsError> {
+        self.mend_own_files();
+        self.pass_tree(&tree.0)
+    }
+
+    fn try_hooks(&mut self, mark: &Mark, message: Option<&str>) -> Result<HookTrial, VcsError> {
+        self.try_all_hooks(mark, message)
+    }
+
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
         self.mend_own_files();
         let meddling = self.take_meddling();
@@ -368,7 +377,12 @@ impl Vcs for Git {
     fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError> {
         self.mend_own_files();
         let project = &self.repository.project;
-        run_scm(&self.repository.commands, Call::users(command, project).args(words).outside())
+        let mut call = Call::users(command, project).args(words).outside();
+        if is_git(command) && self.repository.commands.is_confined() {
+            // Hooks run what agents wrote, and this is outside the sandbox.
+            call = call.setting("core.hooksPath=/dev/null");
+        }
+        run_scm(&self.repository.commands, call)
     }
 }
 

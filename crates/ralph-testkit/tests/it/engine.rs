@@ -1,7 +1,7 @@
 //! The engine in a scripted world: every rule of the loop, and a death at every port call.
 
 use ralph_core::budget::Exhausted;
-use ralph_core::event::Event;
+use ralph_core::event::{Event, Recorded};
 use ralph_core::failure::FailureClass;
 use ralph_core::gate::{Gate, GateKind, GateStatus, Persistence, Severity};
 use ralph_core::glob::Pattern;
@@ -276,6 +276,40 @@ fn a_tree_that_was_looked_at_behind_the_last_gate_is_not_surveyed_again() {
         assert_eq!(world.surveys, surveys);
         assert_eq!(world.commits[0].0, "built tested");
     }
+}
+
+#[test]
+fn gates_run_again_on_what_a_gate_rewrote() {
+    let works = |_: &Request, _: &str| Deed {
+        tree: Some("built".into()),
+        ..says("<response>DONE</response>")
+    };
+    let mut recipe = recipe(vec![gate("built"), gate("+formatted")]);
+    recipe.landing.commit = CommitPolicy::Ralph;
+    let undisturbed = Shared::new(works);
+    assert_eq!(undisturbed.run(&recipe).expect("it runs"), Outcome::Complete);
+    let expect = essence(&undisturbed);
+    assert_eq!((expect.0[0].0.as_str(), expect.2), ("built formatted", 1));
+    let checked = |world: &Shared| {
+        let world = world.0.borrow();
+        let is_gate = |it: &&Recorded| matches!(it.event, Event::GateChecked { .. });
+        world.journal.iter().filter(is_gate).count()
+    };
+    assert_eq!(checked(&undisturbed), 4);
+    let calls = undisturbed.0.borrow().calls;
+    for death in 1..=calls {
+        let world = Shared::new(works);
+        world.0.borrow_mut().die_at = Some(death);
+        assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete, "at call {death}");
+        assert_eq!(essence(&world), expect, "died at call {death}");
+    }
+
+    recipe.gates = vec![gate("built"), gate("*stamped")];
+    recipe.limits.iterations = 2;
+    let world = Shared::new(works);
+    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::IterationsUsedUp { limit: 2 });
+    assert_eq!(world.0.borrow().commits.len(), 0, "what passed is never what is there");
+    assert!(world.0.borrow().prompts[1].1.contains("change each time"));
 }
 
 #[test]

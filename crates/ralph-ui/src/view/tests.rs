@@ -266,6 +266,7 @@ fn recipe() -> Recipe {
         landing: LandingPolicy {
             commit: CommitPolicy::Ralph,
             commit_prefix: "ralph: ".into(),
+            commit_message: None,
             on_failure: OnFailure::Rollback,
             uncommitted: Uncommitted::Refused,
         },

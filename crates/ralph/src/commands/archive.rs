@@ -262,7 +262,9 @@ fn commit(
     match git.commit_only(&paths, &message) {
         Ok(CommitResult::Made(CommitId(commit))) => Ok(Kept::Committed(commit)),
         Ok(CommitResult::Nothing) => Ok(Kept::Not("git ignores it")),
-        Ok(CommitResult::Refused { output }) => Err(failed(format!("a hook refused it\n{output}"))),
+        Ok(CommitResult::Refused { output } | CommitResult::MessageRefused { output }) => {
+            Err(failed(format!("a hook refused it\n{output}")))
+        }
         Ok(CommitResult::Interrupted) => Err(failed("a hook was interrupted".to_owned())),
         Ok(CommitResult::Moved { now, .. }) => Err(failed(format!("{now} is checked out"))),
         Err(error) => Err(failed(error.message)),

@@ -11,6 +11,8 @@ use ralph_core::glob::Pattern;
 use ralph_core::guard::{Category, rule};
 use ralph_core::sandbox::reach::Reach;
 use ralph_core::sandbox::{NetworkMode, NetworkPolicy};
+use ralph_core::scm::MESSAGE_VARIABLES;
+use ralph_core::template;
 
 use super::check::{Fault, Finding};
 use super::path::JsonPath;
@@ -208,6 +210,22 @@ fn check_scm(settings: &Settings, findings: &mut Vec<Finding>) {
         if task.trim().is_empty() {
             findings.push(finding(tasks.index(index), "must not be blank"));
         }
+    }
+    check_commit_message(settings.commit_message.as_deref(), findings);
+}
+
+fn check_commit_message(template: Option<&str>, findings: &mut Vec<Finding>) {
+    let Some(template) = template else { return };
+    let path = || JsonPath::parse("commitMessage");
+    if template.trim().is_empty() {
+        findings.push(finding(path(), "must not be blank"));
+    }
+    for name in template::names(template).filter(|name| !MESSAGE_VARIABLES.contains(name)) {
+        let known = MESSAGE_VARIABLES.map(|name| format!("${{{name}}}")).join(", ");
+        findings.push(Finding {
+            hint: Some(format!("there are {known}")),
+            ..finding(path(), format!("there is no variable `${{{name}}}`"))
+        });
     }
 }
 

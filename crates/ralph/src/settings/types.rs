@@ -66,6 +66,8 @@ pub(crate) struct Settings {
     pub(crate) commit: Option<Commit>,
     /// How commit messages of ralph begin.
     pub(crate) commit_prefix: String,
+    /// The template of commit messages of ralph, in place of `PREFIX[N]: ID — TITLE`.
+    pub(crate) commit_message: Option<String>,
     /// What becomes of the changes of a failed attempt.
     pub(crate) on_failure: OnFailure,
     /// The task list.
@@ -151,6 +153,7 @@ impl Default for Settings {
             scm: Scm::default(),
             commit: None,
             commit_prefix: "ralph".into(),
+            commit_message: None,
             on_failure: OnFailure::default(),
             tasks: Tasks::default(),
             review: Review::default(),

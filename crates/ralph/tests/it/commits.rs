@@ -221,14 +221,186 @@ fn a_gate_that_formats_costs_no_call_and_its_result_is_checked() {
 #[test]
 fn gates_that_always_change_files_fail_the_attempt_and_name_them() {
     let calls = json!([
-        { "when": { "promptContains": "stamp.txt" }, "do": writes(".gitignore", "/.ralph/\n/stamp.txt\n") },
+        { "when": { "promptContains": "stamp.txt" }, "do": [
+            { "run": { "command": "rm stamp.txt; echo /stamp.txt >> .gitignore" } },
+            { "claim": "DONE" }
+        ] },
         { "do": writes("work.txt", "work\n") }
     ]);
     let gates = json!([{ "command": "echo x >> stamp.txt" }]);
     let sealed = ready(repository(), &calls, json!({ "gates": gates, "baseline": "off" }));
     sealed.ralph(&["run", "-p", "base"]).expect_code(0);
     assert_eq!(sealed.events_of("asked").len(), 2);
-    assert!(sealed.prompts()[1].contains("change each time the gates run"));
+    assert!(sealed.prompts()[1].contains("change each time gates and hooks run"));
     let files = sealed.git(&["ls-tree", "-r", "--name-only", "HEAD"]);
     assert!(files.contains("work.txt") && !files.contains("stamp.txt"), "{files}");
+}
+
+/// Runs ralph in a sandbox of this kind.
+fn inside(sealed: &Sealed, backend: &str, words: &[&str]) -> Finished {
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(words).env("RALPH_SANDBOX_BACKEND", backend);
+    Running::start(command).wait()
+}
+
+#[test]
+fn what_a_commit_hook_writes_has_to_pass_the_gates() {
+    let gates = json!([{ "command": "! grep broken work.txt" }]);
+    let further = json!({ "gates": gates, "baseline": "off" });
+    let sealed = ready(repository(), &json!([{ "do": writes("work.txt", "work\n") }]), further);
+    hook(
+        &sealed,
+        "pre-commit",
+        "for f in $(git diff --cached --name-only); do echo broken >> $f; git add $f; done",
+    );
+    let before = sealed.git(&["rev-parse", "HEAD"]);
+    sealed.ralph(&["run", "-p", "base", "-m", "2"]).expect_code(1);
+    assert_eq!(sealed.git(&["rev-parse", "HEAD"]), before);
+    assert!(sealed.prompts()[1].contains("grep broken work.txt"), "{}", sealed.prompts()[1]);
+}
+
+#[test]
+fn a_hook_that_formats_costs_no_call() {
+    let format = "git diff --cached --quiet && exit 0; grep -q tabs work.txt || exit 0\n\
+                  sed -i s/tabs/spaces/ work.txt";
+    for (what, text) in [
+        ("adds and agrees", format!("{format}; git add work.txt")),
+        ("refuses", format!("{format}; echo files were modified by this hook; exit 1")),
+    ] {
+        for backend in [vec!["none"], backends()].concat() {
+            let gates = json!([{ "command": "test -f work.txt" }]);
+            let further = json!({ "gates": gates, "baseline": "off" });
+            let calls = json!([{ "do": writes("work.txt", "tabs\n") }]);
+            let sealed = ready(repository(), &calls, further);
+            hook(&sealed, "pre-commit", &text);
+            let end = inside(&sealed, backend, &["run", "-p", "base"]);
+            assert_eq!(end.code, Some(0), "{what}, {backend}: {}", end.stderr);
+            assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "spaces\n", "{what}, {backend}");
+            assert_eq!(sealed.events_of("asked").len(), 1, "{what}, {backend}");
+            assert_eq!(sealed.events_of("gate_checked").len(), 2, "{what}, {backend}");
+            assert_eq!(sealed.git(&["status", "--porcelain"]), "", "{what}, {backend}");
+        }
+    }
+}
+
+#[test]
+fn hooks_in_the_home_run_in_a_sandbox_too() {
+    for backend in backends() {
+        let calls = json!([
+            { "when": { "promptContains": "policy: no tabs" }, "do": writes("work.txt", "spaces\n") },
+            { "do": writes("work.txt", "tabs\n") }
+        ]);
+        let sealed = ready(repository(), &calls, json!({}));
+        let hooks = sealed.root().join("home/.githooks");
+        fs::create_dir_all(&hooks).expect("made");
+        fs::write(
+            hooks.join("pre-commit"),
+            "#!/bin/sh\n! git show :work.txt 2>/dev/null | grep -q tabs || { echo policy: no tabs; exit 1; }\n",
+        )
+        .expect("written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(hooks.join("pre-commit"), mode).expect("a mode");
+        sealed.git(&["config", "core.hooksPath", "~/.githooks"]);
+        let end = inside(&sealed, backend, &["run", "-p", "base"]);
+        assert_eq!(end.code, Some(0), "{backend}: {}", end.stderr);
+        assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "spaces\n", "{backend}");
+        assert_eq!(sealed.events_of("asked").len(), 2, "{backend}");
+    }
+}
+
+/// A hook that takes conventional commits only.
+const CONVENTIONAL: &str = "head -n 1 \"$1\" | grep -Eq '^(feat|fix|chore)(\\(.+\\))?: [a-z]' \
+                            || { echo no conventional commit; exit 1; }";
+
+#[test]
+fn a_format_of_messages_is_found_before_an_agent_is_asked() {
+    let sealed = ready(repository(), &worker(), json!({}));
+    hook(&sealed, "commit-msg", CONVENTIONAL);
+    sealed
+        .ralph(&["run", "-p", "base"])
+        .expect_code(5)
+        .expect_stderr("refuses the message")
+        .expect_stderr("no conventional commit")
+        .expect_stderr("commitMessage");
+    assert_eq!(sealed.events_of("asked").len(), 0);
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(["run", "-p", "base"]).env("RALPH_COMMIT_MESSAGE", "${TYPE}: ${SUBJECT}");
+    Running::start(command).wait().expect_code(0);
+    assert_eq!(sealed.subjects()[0], "feat: prompt");
+    let body = sealed.git(&["log", "-1", "--format=%B"]);
+    assert!(body.contains("Ralph-Iteration: 1"), "{body}");
+}
+
+#[test]
+fn a_message_that_is_refused_later_stops_the_run_and_loses_nothing() {
+    let sealed = ready(repository(), &worker(), json!({}));
+    hook(&sealed, "commit-msg", &format!("test -e work.txt || exit 0\n{CONVENTIONAL}"));
+    sealed.ralph(&["run", "-p", "base"]).expect_code(5).expect_stderr("commitMessage");
+    assert_eq!(sealed.read("work.txt"), "work\n");
+    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    command.args(["resume"]).env("RALPH_COMMIT_MESSAGE", "${TYPE}(it${ITERATION}): ${SUBJECT}");
+    Running::start(command).wait().expect_code(0);
+    assert_eq!(sealed.subjects()[0], "feat(it1): prompt");
+    assert_eq!(sealed.events_of("asked").len(), 1, "the work is not done twice");
+}
+
+#[test]
+fn a_protected_branch_is_found_before_an_agent_is_asked() {
+    let sealed = ready(repository(), &worker(), json!({}));
+    hook(
+        &sealed,
+        "pre-commit",
+        "test \"$(git symbolic-ref --short HEAD)\" != main || { echo do not commit to main; exit 1; }",
+    );
+    sealed.git(&["branch", "-M", "main"]);
+    sealed
+        .ralph(&["run", "-p", "base"])
+        .expect_code(5)
+        .expect_stderr("refuses commits on `main`")
+        .expect_stderr("git switch -c");
+    assert_eq!(sealed.events_of("asked").len(), 0);
+    sealed.git(&["switch", "-qc", "work"]);
+    sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    assert_eq!(sealed.subjects()[0], "ralph[1]: prompt");
+}
+
+#[test]
+fn a_template_of_messages_with_an_unknown_variable_is_refused() {
+    let sealed = ready(repository(), &worker(), json!({ "commitMessage": "${TPYE}: x" }));
+    sealed
+        .ralph(&["run", "-p", "base"])
+        .expect_code(2)
+        .expect_stderr("there is no variable `${TPYE}`")
+        .expect_stderr("${TYPE}");
+}
+
+#[test]
+fn a_push_out_of_a_sandbox_runs_no_hook() {
+    for backend in [vec!["none"], backends()].concat() {
+        let sealed = repository();
+        let remote = sealed.root().join("remote.git");
+        let calls = json!([
+            { "when": { "role": "message" }, "do": [{ "text": "Add the work" }] },
+            { "do": writes("work.txt", "work\n") }
+        ]);
+        sealed.script(
+            &calls,
+            &json!({ "scm": { "command": "git", "tasks": ["commit", "push -q origin HEAD"] } }),
+        );
+        sealed.write(".gitignore", "/.ralph/\n");
+        sealed.git(&["add", "-A"]);
+        sealed.git(&["commit", "-qm", "Settings"]);
+        let path = remote.to_str().expect("text");
+        sealed.git(&["init", "-q", "--bare", path]);
+        sealed.git(&["remote", "add", "origin", path]);
+        let ran = sealed.root().join("hook-ran");
+        hook(&sealed, "pre-push", &format!("touch {}", ran.display()));
+        let end = inside(&sealed, backend, &["run", "-p", "base"]);
+        assert_eq!(end.code, Some(0), "{backend}: {}", end.stderr);
+        let pushed = sealed.git(&["--git-dir", path, "log", "--all", "--format=%s"]);
+        assert!(pushed.contains("Add the work"), "{backend}: {pushed}");
+        let is_inside = backend != "none";
+        assert_eq!(ran.exists(), !is_inside, "{backend}");
+        assert_eq!(end.stderr.contains("pre-push hook does not run"), is_inside, "{backend}");
+    }
 }

@@ -22,7 +22,9 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::event::{Changes, Checkpoint, CommitId, TreeId};
 use ralph_core::ids::{IterationNumber, RunId, TaskId};
-use ralph_core::ports::{CommitOrder, CommitResult, Depth, Mark, ScmResult, ShelveOrder, Vcs as _};
+use ralph_core::ports::{
+    CommitOrder, CommitResult, Depth, HookResult, HookTrial, Mark, ScmResult, ShelveOrder, Vcs as _,
+};
 
 use ralph_core::shelf::failure_branch;
 

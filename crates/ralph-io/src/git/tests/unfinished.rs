@@ -24,11 +24,8 @@ fn a_commit_is_brought_to_its_end() {
     let hook = |world: &World, name: &str, text: &str| {
         world.script(&format!(".git/hooks/{name}"), text);
     };
-    let cases: [Case<'_>; 6] = [
+    let cases: [Case<'_>; 5] = [
         ("plain", "ralph: work", &|_| {}),
-        ("formatted by a hook", "ralph: work", &|world| {
-            hook(world, "pre-commit", "echo formatted >a.txt; git add a.txt");
-        }),
         ("with a trailer of a hook's", "ralph: work", &|world| {
             hook(world, "commit-msg", "git interpret-trailers --in-place --trailer 'Id: 7' \"$1\"");
         }),
@@ -113,11 +110,11 @@ fn a_commit_is_made_whatever_becomes_of_the_hook_after_it() {
 #[test]
 fn a_commit_whose_hook_died_is_not_made() {
     let world = World::new();
-    world.script(".git/hooks/pre-commit", "kill -9 $PPID");
+    world.script(".git/hooks/commit-msg", "kill -9 $PPID");
     world.write("a.txt", "changed\n");
     let mut git = world.open();
     let order = order_for(1, &mut git);
     let refused = git.commit(&order);
-    assert!(matches!(refused, Ok(CommitResult::Refused { .. })), "{refused:?}");
+    assert!(matches!(refused, Ok(CommitResult::MessageRefused { .. })), "{refused:?}");
     assert_eq!(world.git(&["rev-list", "--count", "HEAD"]), "1");
 }

@@ -236,10 +236,11 @@ fn committed_behind_its_back() -> Sealed {
     sealed.script(&calls, &settings(json!({ "baseline": "off" })));
     sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
     commit_all(&sealed);
-    let hook = sealed.project().join(".git/hooks/pre-commit");
+    let hook = sealed.project().join(".git/hooks/commit-msg");
     fs::create_dir_all(hook.parent().expect("there")).expect("made");
-    fs::write(&hook, "#!/bin/sh\ntest -e ../hooked || { touch ../hooked; sleep 60; }\n")
-        .expect("written");
+    // Before there is any work, hooks are only tried.
+    let waits = "test -e a.txt || exit 0; test -e ../hooked || { touch ../hooked; sleep 60; }";
+    fs::write(&hook, format!("#!/bin/sh\n{waits}\n")).expect("written");
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("set");
     let running = sealed.start(&["build"]);
     wait_until("the work is being committed", || sealed.root().join("hooked").exists());

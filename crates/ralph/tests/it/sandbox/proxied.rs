@@ -41,6 +41,7 @@ fn places(sealed: &Sealed) -> Places {
         home: Some(sealed.root().join("home")),
         path: "/usr/bin".into(),
         executable: env!("CARGO_BIN_EXE_ralph").into(),
+        git_files: Vec::new(),
         opened: Vec::new(),
         variables: Vec::new(),
         outputs: Vec::new(),
