@@ -238,6 +238,12 @@ impl<'a> Engine<'a> {
         self.leave_list_right()?;
         self.leave_plan_right()?;
         let left = self.left_behind();
+        let restored = self.ports.vcs.restore_last_refs();
+        if !restored.is_empty() {
+            let text =
+                format!("the agent changed these, and they were restored: {}", restored.join(", "));
+            self.record(Event::Warned { text })?;
+        }
         self.record(Event::RunEnded { outcome: outcome.clone(), left })?;
         self.publish(ViewKind::State)?;
         Ok(outcome)

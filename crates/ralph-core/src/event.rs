@@ -316,7 +316,7 @@ pub struct Meanwhile {
 /// Returns what an agent is told that changed files of git's own.
 pub fn meddled(paths: &[String]) -> String {
     format!(
-        "These files belong to git itself, or are out of its sight, and were changed. They have been put back; do not touch them:\n- {}",
+        "These files belong to git itself, or are out of its sight, or are refs that are not yours, and were changed. They have been restored; do not touch them:\n- {}",
         paths.join("\n- ")
     )
 }

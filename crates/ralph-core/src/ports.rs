@@ -158,6 +158,12 @@ pub trait Vcs {
     /// if the user wants everything to stop. Nothing where that cannot be done.
     fn last_look(&mut self) -> Option<Survey>;
 
+    /// Restores refs that agents deleted or moved since the last look, before a run ends. Returns
+    /// what was restored and not reported yet.
+    fn restore_last_refs(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Keeps the tree of a checkpoint within reach, in place of the one that was held before: somebody
     /// is asked for words only, and who cleans the repository meanwhile must not take away what is
     /// gone back to. Where it cannot be held, only such a cleaning does harm.

@@ -12,7 +12,7 @@ use ralph_core::recipe::{AgentKind, Recipe};
 use ralph_core::sandbox::hosts::pattern_for_url;
 use ralph_core::sandbox::model_hosts::model_hosts;
 use ralph_core::sandbox::reach::{Misread, Reach};
-use ralph_core::sandbox::{Backend, Credentials, NetworkMode, Policy, Wanted};
+use ralph_core::sandbox::{Backend, Credentials, GitAccess, NetworkMode, Policy, Wanted};
 use ralph_io::agent_state;
 use ralph_io::confined::Confined;
 use ralph_io::environment::{self, Child, Variables};
@@ -195,6 +195,17 @@ impl Isolation {
     /// Returns whether agents are kept in something.
     pub(crate) fn walls(&self) -> Walls {
         if self.cage.is_some() { Walls::Ours } else { Walls::None }
+    }
+
+    /// Returns whether agents can write the history of the repository.
+    pub(crate) fn exposes_refs(&self, recipe: &Recipe) -> bool {
+        match self.backend {
+            // All of the work tree is shared with it, and so is the history.
+            Backend::Sbx | Backend::Guard | Backend::None => true,
+            Backend::Native | Backend::Bwrap | Backend::Container | Backend::Landlock => {
+                recipe.sandbox.git == GitAccess::Agent
+            }
+        }
     }
 
     /// Returns what agents are kept in.

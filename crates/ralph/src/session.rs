@@ -390,7 +390,8 @@ fn connect(
     let mut git = desk
         .git(&run, cell.clone())
         .map(|git| git.refusing(masker.clone(), recipe.secrets_allowed.clone()))
-        .map(|git| git.guarding(&isolation::protected_files(&recipe, project)));
+        .map(|git| git.guarding(&isolation::protected_files(&recipe, project)))
+        .map(|git| if isolation.exposes_refs(&recipe) { git.keeping_refs() } else { git });
     let mut none = NoRepository::new(project, env.clone(), watch.clone());
     if let Some((launcher, env)) = cell {
         none = none.launched_by(launcher, env);

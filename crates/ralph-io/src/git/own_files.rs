@@ -126,7 +126,7 @@ impl Git {
         std::mem::take(&mut self.meddling)
     }
 
-    fn note_untold(&self) {
+    pub(super) fn note_untold(&self) {
         if let Ok(text) = serde_json::to_vec(&self.meddling) {
             // Without it the files are put back all the same.
             let _ = atomic::replace_in_passing(&self.directory.join(UNTOLD), &text);

@@ -57,7 +57,7 @@ enum Seed {
 
 /// Tells one state of a file from another without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+pub(super) struct Stamp {
     inode: u64,
     size: u64,
     modified: (i64, i64),
@@ -432,13 +432,19 @@ impl Seed {
 }
 
 impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
+    /// Returns the stamp of a file.
+    pub(super) fn of(metadata: &Metadata) -> Self {
         Self {
             inode: metadata.ino(),
             size: metadata.size(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
+    }
+
+    /// Returns when the file was last changed, its times included, in seconds and nanoseconds.
+    pub(super) fn changed(&self) -> (i64, i64) {
+        self.changed
     }
 }
 

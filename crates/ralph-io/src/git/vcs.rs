@@ -17,6 +17,7 @@ use super::command::{Breath, Call, Commands};
 use super::head::Head;
 use super::hooks::Hooks;
 use super::identity::Signing;
+use super::kept_refs::KeptRefs;
 use super::locks::Lock;
 use super::own_files::OwnFiles;
 use super::repository::Repository;
@@ -52,6 +53,8 @@ pub struct Git {
     pub(super) signing: Option<Signing>,
     /// Whether what an earlier process put back and may not have told was looked for.
     pub(super) is_untold_read: bool,
+    /// The user's refs and their objects, where agents can write the repository.
+    pub(super) kept_refs: Option<KeptRefs>,
 }
 
 impl Git {
@@ -76,6 +79,7 @@ impl Git {
             hooks: None,
             signing: None,
             is_untold_read: false,
+            kept_refs: None,
         }
     }
 
@@ -102,6 +106,7 @@ impl Git {
             let aside = self.directory.join("HEAD.broken");
             self.repository.mend_head(branch.as_deref(), commit, &aside);
         }
+        self.restore_refs();
     }
 
     /// Puts a checkpoint on a ref, so that git does not take it for garbage, and writes down
@@ -231,11 +236,13 @@ impl Vcs for Git {
                 Some(TreeId(tree))
             }
         };
+        self.note_refs(mark, head.branch.as_deref());
         Ok(Checkpoint::Git { head: head.commit.map(CommitId), branch: head.branch, tree })
     }
 
     fn survey(&mut self) -> Result<Option<Survey>, VcsError> {
         self.mend_own_files();
+        self.restore_refs();
         let tree = self.shadow.survey(&self.repository)?;
         let head = self.repository.head()?;
         let changes = if tree == head.tree { Changes::None } else { Changes::Some };
@@ -285,6 +292,14 @@ impl Vcs for Git {
         self.parting(Vcs::survey).ok()?
     }
 
+    fn restore_last_refs(&mut self) -> Vec<String> {
+        if !self.has_unseen_refs() {
+            return Vec::new();
+        }
+        self.parting(Self::restore_refs);
+        self.take_meddling()
+    }
+
     fn hold(&mut self, mark: &Mark, to: &Checkpoint) {
         if let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = to {
             let name = format!("refs/ralph/asked/{}", mark.run);
@@ -304,12 +319,15 @@ impl Vcs for Git {
 
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
         self.mend_own_files();
+        self.restore_refs();
         let meddling = self.take_meddling();
         if !meddling.is_empty() {
             // Nobody looked at what the agent left: this is where it is told.
             return Ok(CommitResult::Refused { output: event::meddled(&meddling) });
         }
         self.free_locks();
+        // The user's own commands may change any ref.
+        self.forget_refs();
         if is_git(&order.command) {
             self.commit_with_git(order)
         } else {
@@ -376,6 +394,8 @@ impl Vcs for Git {
 
     fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError> {
         self.mend_own_files();
+        self.restore_refs();
+        self.forget_refs();
         let project = &self.repository.project;
         let mut call = Call::users(command, project).args(words).outside();
         if is_git(command) && self.repository.commands.is_confined() {

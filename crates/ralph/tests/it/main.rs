@@ -55,6 +55,7 @@ mod terminal;
 mod trust;
 mod tui;
 mod typing;
+mod users_refs;
 mod wizard;
 
 use ralph_testkit::sealed::Sealed;

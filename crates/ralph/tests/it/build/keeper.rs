@@ -8,6 +8,7 @@ use ralph_testkit::sealed::Sealed;
 
 use super::{assert_clean, build, commit_all};
 use crate::repository;
+use crate::users_refs::{DESTROY, UsersRefs, all_backends, expect_report, ralph_in};
 
 /// A shell function that changes a field of a story, which stands on a line of its own.
 const SET: &str =
@@ -94,6 +95,28 @@ pub(super) fn standing(sealed: &Sealed) -> Vec<(String, bool, String, u64)> {
 
 fn made(sealed: &Sealed) -> Vec<String> {
     super::made(sealed)
+}
+
+#[test]
+fn refs_that_an_agent_deletes_are_restored_although_it_keeps_the_list() {
+    for backend in all_backends() {
+        let destroys = format!("{IMPLEMENT}; set +e; {DESTROY}; true");
+        let calls = json!([
+            does("review", APPROVE),
+            once(does("implement", &destroys)),
+            does("fix", IMPLEMENT),
+            does("implement", IMPLEMENT),
+        ]);
+        let sealed = project(&["US-1"], &calls, json!({}));
+        sealed.git(&["checkout", "--quiet", "-b", "ralph/p"]);
+        let refs = UsersRefs::make(&sealed);
+        sealed.git(&["checkout", "--quiet", "ralph/p"]);
+        let end = ralph_in(&sealed, backend, &["build"]).expect_code(0);
+        refs.expect_all(&sealed, backend);
+        expect_report(&sealed, &end);
+        let done = [("US-1".to_owned(), true, "approved".to_owned(), 1)];
+        assert_eq!(standing(&sealed), done, "{backend}");
+    }
 }
 
 #[test]

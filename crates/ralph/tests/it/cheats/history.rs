@@ -1,8 +1,10 @@
 //! Agents that do to the repository what only ralph does, or what nobody should.
 
+use ralph_testkit::sealed::Finished;
 use serde_json::json;
 
 use super::{Cheat, End, HELD, Scene, Stage, handoff, row, task, try_all};
+use crate::users_refs::{DESTROY, UsersRefs, expect_report};
 
 const COMMITTED: End = End {
     said: &["the agent made a commit", "the history was put back; kept on refs/ralph/kept/"],
@@ -57,7 +59,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         "moves the branch by force",
         task("./check.sh"),
         "git checkout -q --detach; git branch -qf main HEAD~1; git reflog expire --expire=now --all; git gc -q --prune=now; echo x > a.txt",
-        End { said: &["the agent rewrote the history or switched the branch"], ..HELD },
+        End { said: &["the agent rewrote the history or switched the branch"], ..MEDDLED },
         HELD,
     ),
     Cheat { name: "commits by code that a gate runs", scene: Scene::Own(commits_in_gate) },
@@ -84,6 +86,25 @@ pub(super) const CHEATS: &[Cheat] = &[
         scene: Scene::Own(verdict),
     },
     Cheat { name: "destroys the history: refs, log and objects", scene: Scene::Own(destroys) },
+    Cheat { name: "removes the repository", scene: Scene::Own(removes_repository) },
+    Cheat {
+        name: "deletes or moves other branches, tags, notes, stashes and reflogs",
+        scene: Scene::Own(deletes_refs),
+    },
+    Cheat {
+        name: "does that where it may commit",
+        scene: Scene::Elsewhere(
+            "specs/commits.rs",
+            "refs_that_an_agent_deletes_are_restored_although_it_may_commit",
+        ),
+    },
+    Cheat {
+        name: "does that where it keeps the list",
+        scene: Scene::Elsewhere(
+            "build/keeper.rs",
+            "refs_that_an_agent_deletes_are_restored_although_it_keeps_the_list",
+        ),
+    },
     row(
         "replaces or removes ralph's own refs",
         task("./check.sh"),
@@ -215,26 +236,44 @@ fn verdict(stage: &Stage) {
     assert!(!stage.sealed.git(&["ls-tree", "-r", "--name-only", "HEAD"]).contains("own.txt"));
 }
 
-/// An agent that leaves nothing of the repository. Without walls that cannot be undone; it ends
-/// the run, and what was asked for is not taken as done.
-fn destroys(stage: &Stage) {
+/// An agent that does something to the repository once, and its work twice.
+fn does_once(stage: &Stage, deed: &str) -> Finished {
     stage.list();
-    let deed = "git update-ref -d HEAD; for ref in $(git for-each-ref --format='%(refname)'); do \
-        git update-ref -d $ref; done; git reflog expire --expire=now --all; rm -f .git/index; git gc -q --prune=now; \
-        echo x > a.txt; true";
-    let calls = json!([{ "do": [{ "run": { "command": deed } }, handoff()] }]);
-    stage.script(&calls, json!({ "review": { "enabled": false }, "tasks": { "maxAttempts": 1 } }));
+    let work = json!({ "write": { "path": "a.txt", "text": "x\n" } });
+    let run = json!({ "run": { "command": format!("{deed}; true") } });
+    let calls = json!([
+        { "when": { "iteration": 1 }, "do": [run, work, handoff()] },
+        { "do": [work, handoff()] }
+    ]);
+    stage.script(&calls, json!({ "review": { "enabled": false }, "baseline": "off" }));
+    let refs = UsersRefs::make(&stage.sealed);
     let end = stage.ralph(&["build"]);
-    if stage.is_walled() {
-        stage.check(&end, &HELD);
-    } else {
-        assert_eq!(end.code, Some(5), "{}", end.stderr);
-        assert!(end.stderr.contains("git failed"), "{}", end.stderr);
-        assert_eq!(stage.sealed.events_of("run_ended").len(), 1);
-        let list = stage.sealed.read("plan.json");
-        assert!(!list.contains("\"done\""), "{list}");
-        assert!(stage.ralph(&["report"]).stdout.contains("git failed"));
+    stage.check(&end, if stage.is_walled() { &HELD } else { &MEDDLED });
+    refs.expect_all(&stage.sealed, stage.backend);
+    end
+}
+
+/// An agent that deletes what the user has beside the branch.
+fn deletes_refs(stage: &Stage) {
+    let end = does_once(stage, DESTROY);
+    if !stage.is_walled() {
+        expect_report(&stage.sealed, &end);
     }
+}
+
+/// An agent that leaves nothing of the repository but its files.
+fn destroys(stage: &Stage) {
+    does_once(
+        stage,
+        "{ git update-ref -d HEAD; for ref in $(git for-each-ref --format='%(refname)'); do \
+         git update-ref -d $ref; done; git reflog expire --expire=now --all; rm -f .git/index; \
+         git gc -q --prune=now; } 2>/dev/null",
+    );
+}
+
+/// An agent that removes the repository.
+fn removes_repository(stage: &Stage) {
+    does_once(stage, "rm -rf .git/* 2>/dev/null");
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Who commits, what is left uncommitted, and what may not be changed at all.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{
     PLAN, check_items, commit, commit_all, complete, plan, planned, prompt, says, specs, with_agent,
 };
+use crate::users_refs::{DESTROY, UsersRefs, all_backends, expect_report, ralph_in};
 use crate::{always, first_then, repository, sealed};
 
 /// Changes a file, adds one, and deletes one, without committing any of it.
@@ -32,6 +34,80 @@ fn what_is_left_uncommitted_is_fed_back_and_keeps_the_work_open() {
     sealed.ralph(&["build", "2"]).expect_code(1);
     assert_eq!(sealed.subjects(), ["Specify", "Begin"]);
     assert_eq!(sealed.read("README.md").matches("more").count(), 2);
+}
+
+#[test]
+fn refs_that_an_agent_deletes_are_restored_although_it_may_commit() {
+    for backend in all_backends() {
+        let destroy = json!({ "run": { "command": format!("{DESTROY}; true") } });
+        let first = json!([check_items(), commit("All of it"), destroy, complete()]);
+        let sealed = planned(&first_then(first, json!([complete()])), &json!({}));
+        let refs = UsersRefs::make(&sealed);
+        let end = ralph_in(&sealed, backend, &["build", "2"]).expect_code(0);
+        refs.expect_all(&sealed, backend);
+        expect_report(&sealed, &end);
+        assert_eq!(sealed.subjects(), ["All of it", "Specify", "Begin"], "{backend}");
+        let kept = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
+        assert!(kept.contains("/1-refs/heads/other\n"), "{kept}");
+    }
+}
+
+#[test]
+fn refs_that_an_agent_deleted_before_ralph_was_killed_are_restored_by_resume() {
+    let destroy = json!({ "run": { "command": format!("{DESTROY}; touch ../begun; true") } });
+    let calls = json!([
+        { "when": { "call": 1 }, "do": [check_items(), commit("All of it"), destroy, "hang"] },
+        { "do": [complete()] }
+    ]);
+    let sealed = planned(&calls, &json!({}));
+    let refs = UsersRefs::make(&sealed);
+    let running = sealed.start(&["build", "2"]);
+    sealed.wait_for("../begun");
+    running.signal(Signal::KILL);
+    running.wait();
+    assert_eq!(sealed.survivors(), [""; 0]);
+    sealed.ralph(&["resume"]).expect_code(0);
+    // Who moved a branch before the run was resumed cannot be known: those stay, and their former
+    // commits are there.
+    assert_eq!(sealed.git(&["log", "-1", "--format=%s", "other"]), "All of it\n");
+    refs.move_back(&sealed);
+    refs.expect_all(&sealed, "after a kill");
+}
+
+#[test]
+fn refs_are_restored_at_the_end_of_a_run_that_looks_at_nothing_else() {
+    let destroy = json!({ "run": { "command": format!("{DESTROY}; true") } });
+    let sealed = repository();
+    sealed.script(&always(json!([destroy, { "claim": "DONE" }])), &json!({}));
+    commit_all(&sealed, "Settings");
+    let refs = UsersRefs::make(&sealed);
+    let end = sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    refs.expect_all(&sealed, "ralph run");
+    let shown = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("refs/heads/precious (deleted)"), "{}", end.stderr);
+    assert!(!sealed.runs().pop().expect("a run").join("git-kept").exists());
+}
+
+#[test]
+fn other_work_trees_and_new_refs_are_left_alone() {
+    let elsewhere = "git -C ../elsewhere commit --quiet --allow-empty -m Elsewhere";
+    let mine = "git branch mine; git tag mine; git stash push --quiet --include-untracked; \
+                git commit --quiet --allow-empty -m Mine";
+    let calls = json!([{ "do": [
+        { "run": { "command": format!("set -e; echo x > new.txt; {elsewhere}; {mine}") } },
+        check_items(), commit("All of it"), complete()
+    ] }]);
+    let sealed = planned(&calls, &json!({}));
+    UsersRefs::make(&sealed);
+    sealed.git(&["worktree", "add", "--quiet", "-b", "elsewhere", "../elsewhere"]);
+    sealed.git(&["stash", "clear"]);
+    let end = sealed.ralph(&["build", "1"]).expect_code(0);
+    assert!(!end.stderr.contains("git's own files"), "{}", end.stderr);
+    assert_eq!(sealed.git(&["log", "-1", "--format=%s", "elsewhere"]), "Elsewhere\n");
+    sealed.git(&["rev-parse", "refs/heads/mine", "refs/tags/mine", "refs/stash"]);
+    // Nothing is left of what was kept for the time of the run.
+    let kept = sealed.runs().pop().expect("a run").join("git-kept");
+    assert!(!kept.exists(), "{}", kept.display());
 }
 
 #[test]

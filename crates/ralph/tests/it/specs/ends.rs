@@ -155,10 +155,10 @@ fn plan_and_build_need_a_repository() {
 #[test]
 fn a_git_that_fails_in_the_middle_ends_with_5() {
     for words in COMMANDS {
-        let broken = json!([
-            { "run": { "command": "mv .git ../was-git && mkdir .git" } },
-            complete(),
-        ]);
+        // Objects that are removed would be restored; these are overwritten in place.
+        let deed = "cp -a .git ../was-git; chmod -R u+w .git/objects; \
+                    for file in $(find .git/objects -type f); do : > $file; done";
+        let broken = json!([{ "run": { "command": deed } }, complete()]);
         let sealed = scene(&always(broken), &json!({}));
         check(&sealed, words, &["2"], 5, "git failed");
         assert!(sealed.read(PLAN).contains("Greet"), "{words:?}");

@@ -1,0 +1,160 @@
+//! Second names for the object files of a repository, where agents cannot reach them.
+//!
+//! git never changes an object file: it writes new ones and removes old ones. So a hard link keeps
+//! an object at no cost, whatever is packed, pruned or removed later. Where the state directory is
+//! on another file system the files are copied, up to a bound. Not here: which objects are needed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::ref_files::TICK;
+
+/// Where links are impossible, no more than this is copied: the first iteration must not wait for
+/// minutes, nor the disk fill up.
+const MOST_COPIED: u64 = 1024 * 1024 * 1024;
+
+const PACKS: &str = "pack";
+
+/// The files that a pack consists of. Others are made from these.
+const OF_PACKS: [&str; 5] = ["pack", "idx", "rev", "promisor", "mtimes"];
+
+/// The object files of a repository under second names.
+#[derive(Debug)]
+pub(super) struct KeptObjects {
+    /// The object directory of the repository.
+    source: PathBuf,
+    store: PathBuf,
+    /// The directories that were the same in both places, and when they were last changed then.
+    synced: BTreeMap<OsString, SystemTime>,
+    copied: u64,
+}
+
+impl KeptObjects {
+    /// Returns the store for an object directory, as it was left.
+    pub(super) fn new(source: PathBuf, store: PathBuf) -> Self {
+        Self { source, store, synced: BTreeMap::new(), copied: 0 }
+    }
+
+    /// Returns the object directory of the repository.
+    pub(super) fn source(&self) -> &Path {
+        &self.source
+    }
+
+    /// Makes the store hold the files that the repository has now, and no others.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        let present = directories(&self.source);
+        for name in directories(&self.store).difference(&present) {
+            fs::remove_dir_all(self.store.join(name))?;
+            self.synced.remove(name);
+        }
+        for name in present {
+            let changed = fs::symlink_metadata(self.source.join(&name))?.modified()?;
+            if self.synced.get(&name) == Some(&changed) {
+                continue;
+            }
+            self.synced.remove(&name);
+            self.sync_directory(&name)?;
+            if changed.elapsed().is_ok_and(|age| age > TICK) {
+                self.synced.insert(name, changed);
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_directory(&mut self, name: &OsStr) -> io::Result<()> {
+        let (from, to) = (self.source.join(name), self.store.join(name));
+        fs::create_dir_all(&to)?;
+        let (present, kept) = (files(&from), files(&to));
+        for gone in kept.difference(&present) {
+            fs::remove_file(to.join(gone))?;
+        }
+        for new in present.difference(&kept) {
+            match fs::hard_link(from.join(new), to.join(new)) {
+                Ok(()) => {}
+                // git itself may pack what was loose a moment ago.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(_) => {
+                    let size = fs::symlink_metadata(from.join(new)).map_or(0, |about| about.len());
+                    if self.copied + size <= MOST_COPIED {
+                        self.copied += fs::copy(from.join(new), to.join(new))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether files are missing in the repository that were there at the last sync.
+    pub(super) fn has_losses(&self) -> bool {
+        directories(&self.store).iter().any(|name| {
+            let source = self.source.join(name);
+            let about = fs::symlink_metadata(&source).ok().filter(fs::Metadata::is_dir);
+            let changed = about.and_then(|about| about.modified().ok());
+            let is_same = changed.is_some() && changed.as_ref() == self.synced.get(name);
+            !is_same && files(&self.store.join(name)).difference(&files(&source)).next().is_some()
+        })
+    }
+
+    /// Puts files that are missing in the repository there again.
+    pub(super) fn restore(&self) -> io::Result<()> {
+        for name in directories(&self.store) {
+            let (from, to) = (self.store.join(&name), self.source.join(&name));
+            make_real_directory(&self.source)?;
+            make_real_directory(&to)?;
+            let present = files(&to);
+            let mut missing: Vec<OsString> =
+                files(&from).into_iter().filter(|file| !present.contains(file)).collect();
+            // git takes a pack for there once its index is.
+            missing.sort_by_key(|file| Path::new(file).extension() == Some(OsStr::new("idx")));
+            for file in missing {
+                if fs::hard_link(from.join(&file), to.join(&file)).is_err() {
+                    let beside = to.join("tmp_obj_restored");
+                    fs::copy(from.join(&file), &beside)?;
+                    fs::rename(&beside, to.join(&file))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes a directory where there is none. What an agent put in its place goes.
+pub(super) fn make_real_directory(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(about) if about.is_dir() => Ok(()),
+        Ok(_) => {
+            fs::remove_file(path)?;
+            fs::create_dir(path)
+        }
+        Err(_) => fs::create_dir_all(path),
+    }
+}
+
+/// Returns the directories that object files are in.
+fn directories(objects: &Path) -> BTreeSet<OsString> {
+    let entries = fs::read_dir(objects).into_iter().flatten().flatten();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let names = directories.map(|entry| entry.file_name());
+    names.filter(|name| name == PACKS || (name.len() == 2 && is_hex(name))).collect()
+}
+
+/// Returns the object files in one of those directories.
+fn files(directory: &Path) -> BTreeSet<OsString> {
+    let is_of_pack = |name: &OsStr| {
+        let extension = Path::new(name).extension().and_then(OsStr::to_str);
+        name.as_encoded_bytes().starts_with(b"pack-")
+            && extension.is_some_and(|extension| OF_PACKS.contains(&extension))
+    };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    let names = files.map(|entry| entry.file_name());
+    names.filter(|name| is_of_pack(name) || is_hex(name)).collect()
+}
+
+fn is_hex(name: &OsStr) -> bool {
+    name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit)
+}

@@ -1,0 +1,449 @@
+//! The user's branches, tags, stashes and notes, kept from agents that can write the repository.
+//!
+//! With every checkpoint all refs are recorded, copies of the reflogs made, and the objects kept
+//! under second names, all in the run's directory. A look at what an agent left restores the refs
+//! and log entries that are gone, and their objects. Only the branch that was checked out may move,
+//! and refs may be added. Not here: what became of the branch that was checked out (`history`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ralph_core::ports::{Mark, VcsError};
+use serde::{Deserialize, Serialize};
+
+use super::kept_logs::KeptLogs;
+use super::kept_objects::{KeptObjects, make_real_directory};
+use super::ref_files::{RefFiles, branch_of};
+use super::repository::Repository;
+use super::vcs::Git;
+use crate::store::atomic;
+
+/// Where everything is kept in the directory of a run, and the record in it.
+const KEPT: &str = "git-kept";
+const RECORD: &str = "refs.json";
+
+/// So many are named in a report; more would fill the next prompt.
+const MOST_NAMED: usize = 20;
+
+const STASH: &str = "refs/stash";
+
+/// What is kept of a repository while agents can write it.
+#[derive(Debug)]
+pub(super) struct KeptRefs {
+    directory: PathBuf,
+    files: RefFiles,
+    objects: KeptObjects,
+    logs: Vec<KeptLogs>,
+    record: Option<Record>,
+    origin: Origin,
+    /// Whether nothing was asked of an agent since the refs were last looked at.
+    is_settled: bool,
+}
+
+/// Who made a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// This process, a moment before it asked an agent.
+    Here,
+    /// One that died. Branches may have been moved by the user since.
+    DeadRun,
+}
+
+/// All refs at a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    /// Where values are kept that refs had meanwhile.
+    aside: String,
+    /// The object directory.
+    objects: PathBuf,
+    /// The branch that was checked out.
+    branch: Option<String>,
+    refs: BTreeMap<String, String>,
+    /// The directories of other work trees.
+    worktrees: Vec<PathBuf>,
+    /// What those had checked out.
+    elsewhere: BTreeSet<String>,
+}
+
+/// A ref that was deleted or moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct LostRef {
+    name: String,
+    was: String,
+    is: Option<String>,
+}
+
+impl Git {
+    /// Returns the same, which keeps the user's refs and their objects from agents.
+    #[must_use]
+    pub fn keeping_refs(mut self) -> Self {
+        let directory = self.directory.join(KEPT);
+        let common = self.repository.common_dir();
+        let text = fs::read(directory.join(RECORD)).unwrap_or_default();
+        let record: Option<Record> = serde_json::from_slice(&text).ok();
+        // What a link leads to after an agent was asked is the agent's choice.
+        let objects = match &record {
+            Some(record) => record.objects.clone(),
+            None => common.join("objects"),
+        };
+        let objects = if record.is_none()
+            && let Ok(real) = objects.canonicalize()
+        {
+            real
+        } else {
+            objects
+        };
+        let is_settled = record.is_none();
+        let mut logs = vec![KeptLogs::new(&common, directory.join("logs"))];
+        if common != self.repository.git_dir {
+            let own = directory.join("logs-of-work-tree");
+            logs.push(KeptLogs::new(&self.repository.git_dir, own));
+        }
+        self.kept_refs = Some(KeptRefs {
+            files: RefFiles::new(common),
+            objects: KeptObjects::new(objects, directory.join("objects")),
+            logs,
+            record,
+            origin: Origin::DeadRun,
+            is_settled,
+            directory,
+        });
+        self
+    }
+
+    /// Records all refs and keeps their objects, before an agent is asked.
+    pub(super) fn note_refs(&mut self, mark: &Mark, branch: Option<&str>) {
+        let Some(kept) = &self.kept_refs else { return };
+        if !kept.is_settled {
+            self.restore_refs();
+        }
+        let worktrees = self.repository.other_worktrees();
+        let Some(kept) = &mut self.kept_refs else { return };
+        let own = mark.run.to_string();
+        let refs = kept.files.read_all(&self.repository, |name| is_recorded(name, &own));
+        let Mark { run, iteration, .. } = mark;
+        kept.record = refs.ok().map(|refs| Record {
+            aside: format!("refs/ralph/kept/{run}/{iteration}-refs"),
+            objects: kept.objects.source().to_owned(),
+            branch: branch.map(str::to_owned),
+            refs,
+            elsewhere: worktrees.iter().filter_map(|it| branch_of(it)).collect(),
+            worktrees,
+        });
+        kept.origin = Origin::Here;
+        kept.is_settled = false;
+        // What cannot be kept is missing only if an agent destroys it; the run need not end for it.
+        let _ = fs::create_dir_all(&kept.directory);
+        let _ = kept.objects.sync();
+        for logs in &mut kept.logs {
+            let _ = logs.sync();
+        }
+        if let Ok(text) = serde_json::to_vec(&kept.record) {
+            let _ = atomic::replace_in_passing(&kept.directory.join(RECORD), &text);
+        }
+    }
+
+    /// Restores refs, reflogs and objects that were there at the last checkpoint, and notes what was
+    /// restored.
+    pub(super) fn restore_refs(&mut self) {
+        let Some(mut kept) = self.kept_refs.take() else { return };
+        if let Some(record) = kept.record.clone() {
+            self.restore_recorded(&mut kept, &record);
+            // A run that is resumed some other day finds what the user did meanwhile.
+            let _ = fs::remove_file(kept.directory.join(RECORD));
+        }
+        if kept.origin == Origin::DeadRun {
+            kept.record = None;
+        }
+        kept.is_settled = true;
+        self.kept_refs = Some(kept);
+    }
+
+    /// Returns whether an agent was asked since the refs were last looked at, or what was restored
+    /// is not reported yet.
+    pub(super) fn has_unseen_refs(&self) -> bool {
+        self.kept_refs.as_ref().is_some_and(|kept| !kept.is_settled || !self.meddling.is_empty())
+    }
+
+    /// Forgets the record: refs that change from here on are the user's business.
+    pub(super) fn forget_refs(&mut self) {
+        if let Some(kept) = &mut self.kept_refs {
+            kept.record = None;
+        }
+    }
+
+    fn restore_recorded(&mut self, kept: &mut KeptRefs, record: &Record) {
+        let mut logs: Vec<(usize, PathBuf)> = Vec::new();
+        for (index, kept) in kept.logs.iter().enumerate() {
+            logs.extend(kept.find_losses().into_iter().map(|name| (index, name)));
+        }
+        let has_lost_stashes = logs.iter().any(|(_, name)| name == Path::new(STASH));
+        let now = kept.files.read_some(&self.repository, record.refs.keys());
+        let Ok(now) = now else { return };
+        let lost: Vec<LostRef> = record
+            .refs
+            .iter()
+            .filter_map(|(name, was)| {
+                let is = now.get(name);
+                let lost = LostRef { name: name.clone(), was: was.clone(), is: is.cloned() };
+                let is_lost =
+                    is != Some(was) && self.is_lost(record, kept.origin, &lost, has_lost_stashes);
+                is_lost.then_some(lost)
+            })
+            .collect();
+        if lost.is_empty() && logs.is_empty() && !self.has_lost_branch(kept, record, &now) {
+            return;
+        }
+        let failed = kept.objects.restore().err().map(|error| error.to_string());
+        let merged =
+            logs.iter().map(|(index, name)| (kept.logs[*index].merged(name), *index, name));
+        let merged: Vec<_> = merged.collect();
+        let stash = merged.iter().find(|(_, _, name)| *name == Path::new(STASH));
+        let mut orders: Vec<RefOrder> = lost.iter().map(|it| it.order(&record.aside)).collect();
+        if let Some((Ok(log), _, _)) = stash
+            && let Some(last) = log.last_id()
+        {
+            // Stashes that the agent made follow the user's.
+            orders.retain(|order| order.name != STASH);
+            orders
+                .push(RefOrder { name: STASH.to_owned(), updates: vec![(STASH.to_owned(), last)] });
+            log.remove_present();
+        }
+        let refused = self.restore_all(&orders, &record.aside);
+        let mut reported = Vec::new();
+        for LostRef { name, is, .. } in lost.iter().filter(|it| is_reported(&it.name)) {
+            let what = if is.is_none() { "deleted" } else { "moved" };
+            reported.push(describe(name, what, refused.get(name).or(failed.as_ref())));
+        }
+        for (log, index, name) in &merged {
+            let written = log.as_ref().map_err(ToString::to_string);
+            let written = written
+                .and_then(|log| kept.logs[*index].write(log).map_err(|error| error.to_string()));
+            let name = name.to_string_lossy();
+            // A ref that is restored is named already.
+            if lost.iter().all(|lost| lost.name != name) && is_reported(&name) {
+                let what = format!("the reflog of {name}");
+                reported.push(describe(&what, "shortened", written.err().as_ref()));
+            }
+        }
+        if let (true, Some(why)) = (reported.is_empty(), &failed) {
+            reported.push(describe("objects", "removed", Some(why)));
+        }
+        self.report_restored(reported);
+    }
+
+    fn report_restored(&mut self, mut reported: Vec<String>) {
+        let more = reported.len().saturating_sub(MOST_NAMED);
+        reported.truncate(MOST_NAMED);
+        if more > 0 {
+            reported.push(format!("{more} more refs and reflogs"));
+        }
+        reported.retain(|it| !self.meddling.contains(it));
+        if !reported.is_empty() {
+            self.meddling.extend(reported);
+            self.note_untold();
+        }
+    }
+
+    /// Returns whether a ref with another value than before has to be restored.
+    fn is_lost(
+        &self,
+        record: &Record,
+        origin: Origin,
+        lost: &LostRef,
+        has_lost_stashes: bool,
+    ) -> bool {
+        let name = lost.name.as_str();
+        let Some(is) = &lost.is else { return true };
+        // Fetches and pushes move these.
+        if name.starts_with("refs/remotes/") || record.branch.as_deref() == Some(name) {
+            return false;
+        }
+        if name == STASH {
+            return has_lost_stashes;
+        }
+        let now = record.worktrees.iter().filter_map(|it| branch_of(it));
+        let elsewhere: BTreeSet<String> = now.chain(record.elsewhere.iter().cloned()).collect();
+        if origin == Origin::DeadRun || elsewhere.contains(name) {
+            return false;
+        }
+        let is_checked_out = branch_of(&self.repository.git_dir).as_deref() == Some(name);
+        !(is_checked_out && self.repository.is_forward(&lost.was, is))
+    }
+
+    /// Returns whether the commit is gone that the branch was at which was checked out. Its objects
+    /// are looked for only where object files are gone.
+    fn has_lost_branch(
+        &self,
+        kept: &KeptRefs,
+        record: &Record,
+        now: &BTreeMap<String, String>,
+    ) -> bool {
+        let was = record
+            .branch
+            .as_ref()
+            .and_then(|branch| record.refs.get(branch).filter(|was| now.get(branch) != Some(*was)));
+        was.is_some_and(|was| {
+            kept.objects.has_losses()
+                && self
+                    .repository
+                    .resolve(&format!("{was}^{{commit}}"))
+                    .is_ok_and(|it| it.is_none())
+        })
+    }
+
+    /// Restores refs. Returns those that git refused, and why.
+    fn restore_all(&self, orders: &[RefOrder], aside: &str) -> BTreeMap<String, String> {
+        let repository = &self.repository;
+        for directory in ["refs", "refs/heads"] {
+            // Without them git finds no repository; where this fails, it says so.
+            let _ = make_real_directory(&repository.common_dir().join(directory));
+        }
+        let all = orders.iter().flat_map(|order| &order.updates);
+        if repository.update_refs(all).is_ok() {
+            return BTreeMap::new();
+        }
+        let mut refused = BTreeMap::new();
+        for order in orders {
+            if let Err(error) = repository.update_refs(&order.updates) {
+                // Another ref may be in the way, such as `a/b` of `a`.
+                let aside = order.updates.last().map(|(_, id)| {
+                    let name = format!("{aside}/{}", order.name.trim_start_matches("refs/"));
+                    (name, id.clone())
+                });
+                let why = match aside {
+                    Some(aside) if repository.update_refs([&aside]).is_ok() => {
+                        format!("{}; it is kept as {}", error.message, aside.0)
+                    }
+                    Some(_) | None => error.message,
+                };
+                refused.insert(order.name.clone(), why);
+            }
+        }
+        refused
+    }
+}
+
+/// What git is told to restore one ref.
+#[derive(Debug)]
+struct RefOrder {
+    name: String,
+    /// Names and values. The last one restores it.
+    updates: Vec<(String, String)>,
+}
+
+impl LostRef {
+    /// Returns what restores it. Another value that it has now stays on a ref of the run's.
+    fn order(&self, aside: &str) -> RefOrder {
+        let aside = format!("{aside}/{}", self.name.trim_start_matches("refs/"));
+        let updates = match &self.is {
+            // A remote-tracking branch that is pruned is no loss but for its commits.
+            _ if self.name.starts_with("refs/remotes/") => vec![(aside, self.was.clone())],
+            Some(is) if is_reported(&self.name) => {
+                vec![(aside, is.clone()), (self.name.clone(), self.was.clone())]
+            }
+            Some(_) | None => vec![(self.name.clone(), self.was.clone())],
+        };
+        RefOrder { name: self.name.clone(), updates }
+    }
+}
+
+impl Drop for KeptRefs {
+    /// The second names of objects would keep the disk full when the user removes the objects. After
+    /// an interrupted call they are needed when the run is resumed.
+    fn drop(&mut self) {
+        if self.is_settled {
+            let _ = fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+/// Returns whether a ref is the user's. Those of ralph's are restored without a word, and commits of
+/// pruned remote-tracking branches are kept.
+fn is_reported(name: &str) -> bool {
+    !name.starts_with("refs/ralph/") && !name.starts_with("refs/remotes/")
+}
+
+fn describe(name: &str, what: &str, failed: Option<&String>) -> String {
+    match failed {
+        Some(why) => format!("{name} ({what}, and cannot be restored: {why})"),
+        None => format!("{name} ({what})"),
+    }
+}
+
+/// Returns whether a ref of that name is recorded in a run.
+fn is_recorded(name: &str, run: &str) -> bool {
+    // Marks of operations that are under way; `own_files` looks after replacements.
+    const OTHERS: [&str; 4] =
+        ["refs/bisect/", "refs/worktree/", "refs/rewritten/", "refs/replace/"];
+    match name.strip_prefix("refs/ralph/") {
+        // Other runs move their own.
+        Some(own) => {
+            let of_run = own
+                .split_once('/')
+                .is_some_and(|(kind, rest)| kind != "asked" && rest.split('/').next() == Some(run));
+            own.starts_with("kept/") || of_run
+        }
+        None => {
+            let is_other = OTHERS.iter().any(|it| name.starts_with(it));
+            // git knows no such names; as a path one would lead elsewhere.
+            name.starts_with("refs/") && !name.contains("..") && !is_other
+        }
+    }
+}
+
+impl Repository {
+    /// Returns the directories of git's that belong to other work trees of this repository.
+    fn other_worktrees(&self) -> Vec<PathBuf> {
+        let common = self.common_dir();
+        let linked = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
+        let mut all: Vec<PathBuf> = linked.map(|entry| entry.path()).collect();
+        all.push(common);
+        all.retain(|it| *it != self.git_dir);
+        all
+    }
+
+    /// Sets refs, all of them or none.
+    fn update_refs<'a>(
+        &self,
+        updates: impl IntoIterator<Item = &'a (String, String)>,
+    ) -> Result<(), VcsError> {
+        let orders: String =
+            updates.into_iter().flat_map(|(name, id)| ["update ", name, " ", id, "\n"]).collect();
+        let call = self.git(&["update-ref", "-m", "ralph: restored", "--stdin"]);
+        self.commands.output(call.stdin(orders.into_bytes()).signed_by_ralph()).map(drop)
+    }
+
+    fn is_forward(&self, from: &str, to: &str) -> bool {
+        let call = self.git(&["merge-base", "--is-ancestor", from, to]);
+        self.commands.run(call).is_ok_and(|ran| ran.code == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_refs_are_recorded_and_of_runs_what_is_kept() {
+        for (name, expect) in [
+            ("refs/heads/main", true),
+            ("refs/tags/v1", true),
+            ("refs/stash", true),
+            ("refs/notes/commits", true),
+            ("refs/remotes/origin/main", true),
+            ("refs/bisect/bad", false),
+            ("refs/replace/abc", false),
+            ("refs/ralph/kept/other/1", true),
+            ("refs/ralph/kept/run/1", true),
+            ("refs/ralph/checkpoints/run/1", true),
+            ("refs/ralph/checkpoints/other/1", false),
+            ("refs/ralph/set-aside/run", true),
+            ("refs/ralph/set-aside/other", false),
+            ("refs/ralph/asked/run", false),
+        ] {
+            assert_eq!(is_recorded(name, "run"), expect, "{name}");
+        }
+    }
+}
