@@ -1,3 +1,5 @@
+//! What is taken over of the user's own configuration of each agent, as tables.
+
 use ralph_core::recipe::AgentKind;
 
 use super::*;

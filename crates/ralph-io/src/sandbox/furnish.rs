@@ -13,7 +13,7 @@ use ralph_core::sandbox::{Credentials, GitAccess, NetworkMode, Policy, UnixSocke
 use self::protected::{CONFIGURATION, Protected, WhenAbsent};
 use super::cage::Handed;
 use super::home::{caches, gradle_distributions, linked, outermost, visible};
-use super::stores::{GRADLE_PACKAGES, GRADLE_SHOWN};
+use super::stores::{GRADLE_PACKAGES, GRADLE_SHOWN, is_harmless};
 use super::{AbsentName, Bounds, Cell, Counted, Door, Mount, Network};
 use crate::store::layout::{CACHE_DIRECTORY, GIT_SCRATCH, PROJECT_DIRECTORY};
 
@@ -43,7 +43,8 @@ pub struct Places {
     pub outputs: Vec<PathBuf>,
     /// ralph itself, which hooks and memory servers in a cell start.
     pub executable: PathBuf,
-    /// What of the user's own files git reads, wherever it is: the cell of git shows it.
+    /// Configuration files that git reads, wherever they are. git's cell shows them all, the others
+    /// those without a login.
     pub git_files: Vec<PathBuf>,
     /// Files in a protected directory that agents write all the same, such as the plan in
     /// `.ralph/`.
@@ -383,8 +384,16 @@ impl Room {
             Tenant::Git => {}
         }
         let mut shown = vec![places.work_tree.clone()];
-        if tenant == Tenant::Git {
-            shown.extend(places.git_files.iter().cloned());
+        let git_files = places.git_files.iter();
+        match tenant {
+            Tenant::Git => shown.extend(git_files.cloned()),
+            // An agent that commits needs the identity in included files, but no logins.
+            Tenant::Agent | Tenant::Gate => {
+                let is_public = |path: &&PathBuf| {
+                    std::fs::read_to_string(path).is_ok_and(|text| is_harmless(&text))
+                };
+                shown.extend(git_files.filter(is_public).cloned());
+            }
         }
         match history {
             GitAccess::Agent => writable.extend(places.history.iter().cloned()),

@@ -97,6 +97,22 @@ fn an_identity_in_an_included_file_is_the_one_of_the_commits() {
 }
 
 #[test]
+fn an_agent_that_commits_has_the_identity_of_an_included_file() {
+    let calls = json!([{ "do": [
+        { "run": { "command": "echo work > work.txt; git add -A; git commit -qm Work" } },
+        { "claim": "DONE" },
+    ] }]);
+    for backend in backends() {
+        let sealed = ready(repository(), &calls, json!({ "commit": "agent" }));
+        write_home(&sealed, ".gitconfig", "[include]\n\tpath = ~/who\n");
+        let who = "[user]\n\tname = Included\n\temail = included@example.invalid\n";
+        write_home(&sealed, "who", who);
+        ralph(&sealed, backend, None, &["run", "-p", "base"]).expect_code(0);
+        assert_eq!(sealed.git(&["log", "-1", "--format=%an %s"]), "Included Work\n", "{backend}");
+    }
+}
+
+#[test]
 fn without_an_identity_no_agent_is_asked() {
     let sealed = ready(repository(), &worker(), json!({}));
     write_home(&sealed, ".gitconfig", "[user]\n\tuseConfigOnly = true\n");
