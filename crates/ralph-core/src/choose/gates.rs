@@ -130,8 +130,8 @@ pub(super) fn of_baseline(recipe: &Recipe) -> impl Iterator<Item = (usize, &Gate
     })
 }
 
-/// Returns whether anybody needs to know what became of the tree: a gate that may be taken as
-/// passed, or somebody who judges the work by its changes.
+/// Returns whether an iteration has to look at the tree after the agent: for a gate that may be
+/// reused, to judge the work by its changes, or to notice iterations that change nothing.
 fn is_observed(recipe: &Recipe, role: Role) -> bool {
     let may_reuse = due(recipe, role, None).any(|(_, gate, _)| gate.reuse == Reuse::SameTree);
     let is_task = match recipe.work {
@@ -140,7 +140,8 @@ fn is_observed(recipe: &Recipe, role: Role) -> bool {
     };
     let landing = &recipe.landing;
     let is_commit_looked_at = landing.is_history_ralphs() || landing.commit == CommitPolicy::Agent;
-    may_reuse || is_task || is_commit_looked_at || looks_at_changes(recipe)
+    let notices_idling = recipe.limits.unchanged.is_some();
+    may_reuse || is_task || is_commit_looked_at || notices_idling || looks_at_changes(recipe)
 }
 
 /// Returns whether a recipe has rules about which paths change, or tells an agent which of them

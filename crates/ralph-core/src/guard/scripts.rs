@@ -391,12 +391,30 @@ fn endings(name: &str) -> Option<&'static [&'static str]> {
     }
 }
 
+/// Returns whether an interpreter is told to read its file without running it, as in `bash -n` or
+/// `node --check`: that file is the work that is checked.
+fn checks_syntax_only(command: &Command) -> bool {
+    let name = command.name();
+    let flags: &[&str] = match name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.') {
+        "node" | "nodejs" => &["-c", "--check"],
+        "ruby" | "perl" => &["-c", "-wc", "-cw"],
+        "php" => &["-l", "--syntax-check"],
+        _ if is_shell(name) => &["-n", "-nv", "-vn", "-en", "-ne"],
+        _ => return false,
+    };
+    let mut options = command.arguments().iter().take_while(|word| word.raw().starts_with('-'));
+    options.any(|word| flags.contains(&word.raw()))
+}
+
 /// Returns where a shell or an interpreter has its code from.
 fn source(command: &Command) -> Source {
     let name = command.name();
     let is_input = |word: &Word| {
         matches!(word.raw(), "-" | "/dev/stdin") || word.raw().starts_with("/dev/fd/")
     };
+    if checks_syntax_only(command) {
+        return Source::Elsewhere;
+    }
     if is_shell(name) {
         return match shell_code(command.arguments()) {
             ShellWords::Code(..) => Source::Code,

@@ -141,6 +141,9 @@ fn what_is_checked_is_no_script() {
         "for it in tests/*.sh; do sh $it; done",
         "ls | xargs sh",
         "echo python3 a.py",
+        "sh -n deploy.sh",
+        "bash -n deploy.sh && node --check bin/cli.js",
+        "ruby -c lib/a.rb; perl -wc a.pl; php -l index.php",
     ] {
         let named = ["pytest.py", "pytest/__main__.py", "pytest", "test", "rspec"];
         let found: Vec<String> =
