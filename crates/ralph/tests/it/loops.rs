@@ -180,19 +180,21 @@ fn a_prompt_without_a_tag_gets_to_know_how_to_finish() {
 
 #[test]
 fn iterations_that_change_nothing_end_the_run() {
-    let sealed = repository();
-    let calls = json!([{ "do": [{ "text": "All tests pass, nothing to do." }] }]);
-    sealed.script(&calls, &json!({ "guardrails": [{ "command": "true" }] }));
-    commit_all(&sealed);
-    let end = sealed.ralph(&["run", "-p", "Fix the tests.", "-m", "9"]).expect_code(1);
-    let shown = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-    let words = "not complete: the last 3 iterations passed the checks and changed nothing, and none answered <response>DONE</response>";
-    assert!(shown.contains(words), "{}", end.stderr);
-    let prompts = sealed.prompts();
-    assert!((3..=4).contains(&prompts.len()), "{}", prompts.len());
-    let last = prompts.last().expect("a prompt");
-    assert!(last.contains("All checks passed after the last iteration, and it changed nothing. If nothing is left to do, answer <response>DONE</response>."), "{last}");
-    assert!(!prompts[0].contains("changed nothing"), "{}", prompts[0]);
+    for settings in [json!({ "guardrails": [{ "command": "true" }] }), json!({})] {
+        let sealed = repository();
+        let calls = json!([{ "do": [{ "text": "All tests pass, nothing to do." }] }]);
+        sealed.script(&calls, &settings);
+        commit_all(&sealed);
+        let end = sealed.ralph(&["run", "-p", "Fix the tests.", "-m", "9"]).expect_code(1);
+        let shown = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = "not complete: the last 3 iterations passed the checks and changed nothing, and none answered <response>DONE</response>";
+        assert!(shown.contains(words), "{}", end.stderr);
+        let prompts = sealed.prompts();
+        assert!((3..=4).contains(&prompts.len()), "{}", prompts.len());
+        let last = prompts.last().expect("a prompt");
+        assert!(last.contains("All checks passed after the last iteration, and it changed nothing. If nothing is left to do, answer <response>DONE</response>."), "{last}");
+        assert!(!prompts[0].contains("changed nothing"), "{}", prompts[0]);
+    }
 }
 
 #[test]
