@@ -93,7 +93,7 @@ fn each_kind_of_failed_turn_has_its_class() {
             FailureClass::SchemaRefused,
         ),
         (
-            r#"unexpected status 400 Bad Request: {"error": {"code": "invalid_json_schema"}}"#,
+            r#"unexpected status 400 Bad Request: {\"error\": {\"code\": \"invalid_json_schema\"}}"#,
             FailureClass::SchemaRefused,
         ),
         ("unexpected status 400 Bad Request: odd", FailureClass::Crashed),

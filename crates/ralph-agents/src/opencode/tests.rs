@@ -86,7 +86,7 @@ fn each_error_has_its_class() {
         (error("404", "no such model", ""), FailureClass::BadCall),
         (error("400", "Too long", "context_length_exceeded"), FailureClass::ContextExceeded),
         (error("500", "boom", ""), FailureClass::Overloaded),
-        (error("null", "fetch failed", ""), FailureClass::Overloaded),
+        (error("null", "fetch failed", ""), FailureClass::Unreachable),
         (error("null", "odd", ""), FailureClass::Crashed),
     ] {
         check(&[&line], "", exit(1), Some(class));

@@ -97,7 +97,7 @@ fn each_error_has_its_class_although_it_exits_with_0() {
         (failed("400 maximum context length is 1"), FailureClass::ContextExceeded),
         (failed("404 no such model"), FailureClass::BadCall),
         (failed("503 x"), FailureClass::Overloaded),
-        (failed("Connection error."), FailureClass::Overloaded),
+        (failed("Connection error."), FailureClass::Unreachable),
         (failed("odd"), FailureClass::Crashed),
         (end("", "length"), FailureClass::TurnLimit),
         (end("", "aborted"), FailureClass::Crashed),
