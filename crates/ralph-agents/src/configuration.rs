@@ -165,7 +165,7 @@ pub fn variables(document: &Value) -> Vec<String> {
         references(text, &mut found);
     });
     // The values of this table are names, whatever the keys are.
-    for providers in document.get("model_providers").and_then(Value::as_object).into_iter() {
+    if let Some(providers) = document.get("model_providers").and_then(Value::as_object) {
         for headers in providers.values().filter_map(|it| it.get("env_http_headers")?.as_object()) {
             found.extend(headers.values().filter_map(|it| it.as_str().map(str::to_owned)));
         }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::board::Board;
 use crate::event::{Event, Recorded, WaitReason};
 use crate::handoff::Blocked;
 use crate::ids::{RunId, TaskId};
@@ -321,7 +322,7 @@ fn worded(news: News, recorded: &Recorded, state: &RunState) -> Notice {
     let about = news.task.as_ref().and_then(title_of);
     let parts = [about, Some(news.detail).filter(|it| !it.is_empty()), Some(figures(state))];
     let message = parts.into_iter().flatten().collect::<Vec<_>>().join(". ");
-    let progress = state.board.as_ref().map(|board| board.progress());
+    let progress = state.board.as_ref().map(Board::progress);
     Notice {
         id: news.id,
         occasion: news.occasion,

@@ -151,7 +151,7 @@ impl Progress {
         let counts =
             [(self.failed, "failed"), (self.skipped, "skipped"), (self.removed, "removed")];
         let counts = counts.iter().filter(|(count, _)| *count > 0);
-        counts.map(|(count, word)| format!(", {count} {word}")).collect()
+        counts.map(|(count, word)| format!(", {count} {word}")).collect::<Vec<_>>().concat()
     }
 }
 

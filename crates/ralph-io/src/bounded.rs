@@ -54,7 +54,8 @@ pub fn digest(text: &str, file: Option<&Path>) -> String {
             context.update(&buffer[..count]);
         }
     }
-    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    let bytes = context.finish();
+    bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
 /// Refuses a place in a project that really lies elsewhere, because of a link: what is written

@@ -103,12 +103,12 @@ impl Project {
         config: Option<&Path>,
         flags: Vec<FlagValue>,
     ) -> Result<Loaded, Complaint> {
-        self.load(self.user_settings().as_deref(), config, flags, self.env.clone())
+        self.load(self.user_settings().as_deref(), config, flags, &self.env)
     }
 
     /// Reads what the files of the project say by themselves.
     pub(crate) fn settings_of_project(&self) -> Result<Loaded, Complaint> {
-        self.load(None, None, Vec::new(), Vec::new())
+        self.load(None, None, Vec::new(), &[])
     }
 
     /// Returns what holds without any file, for settings with mistakes that are to be replaced.
@@ -119,7 +119,7 @@ impl Project {
 
     /// Reads the settings without the user's own: for a project that only shows something.
     pub(crate) fn settings_alone(&self) -> Result<Loaded, Complaint> {
-        self.load(None, None, Vec::new(), self.env.clone())
+        self.load(None, None, Vec::new(), &self.env)
     }
 
     fn load(
@@ -127,7 +127,7 @@ impl Project {
         user: Option<&Path>,
         config: Option<&Path>,
         flags: Vec<FlagValue>,
-        env: Vec<(OsString, OsString)>,
+        env: &[(OsString, OsString)],
     ) -> Result<Loaded, Complaint> {
         let config = config.map(|path| self.directory.join(path));
         let files =
@@ -135,7 +135,7 @@ impl Project {
         let load = |local, flags: Vec<FlagValue>| {
             settings::read_sources(files(local)).and_then(|mut sources| {
                 sources.flags = flags;
-                settings::load(sources.with_environment(env.clone()))
+                settings::load(sources.with_environment(env.to_vec()))
             })
         };
         let mut local = LocalSettings::InProject;

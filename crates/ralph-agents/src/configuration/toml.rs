@@ -210,7 +210,7 @@ impl Reader<'_> {
                 }
                 self.at += character.len_utf8();
                 if character == '\\' && !is_literal {
-                    text.extend(self.escaped()?);
+                    text.push_str(&self.escaped()?);
                 } else {
                     text.push(character);
                 }
@@ -221,28 +221,28 @@ impl Reader<'_> {
         None
     }
 
-    /// Reads what follows a backslash; none of the characters where it joins two lines.
-    fn escaped(&mut self) -> Option<Option<char>> {
+    /// Reads what follows a backslash; empty where it joins two lines.
+    fn escaped(&mut self) -> Option<String> {
         let character = self.peek()?;
         self.at += character.len_utf8();
         let digits = match character {
-            'n' => return Some(Some('\n')),
-            't' => return Some(Some('\t')),
-            'r' => return Some(Some('\r')),
-            'b' => return Some(Some('\u{8}')),
-            'f' => return Some(Some('\u{c}')),
-            '\\' | '"' => return Some(Some(character)),
+            'n' => return Some("\n".to_owned()),
+            't' => return Some("\t".to_owned()),
+            'r' => return Some("\r".to_owned()),
+            'b' => return Some("\u{8}".to_owned()),
+            'f' => return Some("\u{c}".to_owned()),
+            '\\' | '"' => return Some(character.to_string()),
             'u' => 4,
             'U' => 8,
             ' ' | '\t' | '\r' | '\n' => {
                 self.at += self.rest().len() - self.rest().trim_start().len();
-                return Some(None);
+                return Some(String::new());
             }
             _ => return None,
         };
         let code = u32::from_str_radix(self.rest().get(..digits)?, 16).ok()?;
         self.at += digits;
-        char::from_u32(code).map(Some)
+        char::from_u32(code).map(String::from)
     }
 }
 

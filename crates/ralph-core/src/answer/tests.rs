@@ -16,8 +16,8 @@ fn schema() -> Value {
 }
 
 #[track_caller]
-fn check(words: &str, expect: Result<Value, AnswerFault>) {
-    assert_eq!(find(words, &schema()), expect, "{words}");
+fn check(words: &str, expect: &Result<Value, AnswerFault>) {
+    assert_eq!(&find(words, &schema()), expect, "{words}");
 }
 
 #[test]
@@ -47,12 +47,12 @@ fn an_answer_is_found_among_other_words() {
         // A comma too many is a matter of form.
         "```json\n{\"status\":\"done\",}\n```",
     ] {
-        check(words, Ok(json!({ "status": "done" })));
+        check(words, &Ok(json!({ "status": "done" })));
     }
     let with_fence = json!({ "notes": "run\n```json\n{\"a\": 1}\n```" });
-    check(&format!("```json\n{with_fence}\n```"), Ok(with_fence));
-    check("Ünïcode ```json\n{\"größe\": \"日本\"}\n```", Ok(json!({ "größe": "日本" })));
-    check("{\"notes\": \"a,}\", \"x\": [1, 2, ], }", Ok(json!({ "notes": "a,}", "x": [1, 2] })));
+    check(&format!("```json\n{with_fence}\n```"), &Ok(with_fence));
+    check("Ünïcode ```json\n{\"größe\": \"日本\"}\n```", &Ok(json!({ "größe": "日本" })));
+    check("{\"notes\": \"a,}\", \"x\": [1, 2, ], }", &Ok(json!({ "notes": "a,}", "x": [1, 2] })));
 }
 
 #[test]
@@ -60,9 +60,9 @@ fn what_is_no_object_is_no_answer() {
     for words in
         ["", "Done.", "[1, 2, 3]", "{}", "```json\n\"done\"\n```", "{{{{", "{\"other\": 1}"]
     {
-        check(words, Err(AnswerFault::Missing));
+        check(words, &Err(AnswerFault::Missing));
     }
-    check(&schema().to_string(), Err(AnswerFault::Missing));
+    check(&schema().to_string(), &Err(AnswerFault::Missing));
 }
 
 #[test]
@@ -76,13 +76,13 @@ fn an_object_before_one_that_cannot_be_read_does_not_count() {
         ("{\"odd\": {\"status\": \"done\"}, \"rest", AnswerFault::CutOff),
         ("{\"status\": \"begun\"}", AnswerFault::Contradictory),
     ] {
-        check(&format!("{quoted}{own}"), Err(fault));
+        check(&format!("{quoted}{own}"), &Err(fault));
     }
     for (own, fault) in [
         ("{\"status\": begun}\n", AnswerFault::Malformed),
         ("{\"status\": \"begun\"}\n", AnswerFault::Contradictory),
     ] {
-        check(&format!("{own}{quoted}"), Err(fault));
+        check(&format!("{own}{quoted}"), &Err(fault));
     }
 }
 

@@ -104,12 +104,13 @@ mod tests {
     use super::*;
 
     fn numbered(count: usize) -> String {
-        (1..=count).map(|number| format!("line {number:03}\n")).collect()
+        let lines: Vec<String> = (1..=count).map(|number| format!("line {number:03}\n")).collect();
+        lines.concat()
     }
 
     #[test]
     fn whole_lines_of_both_ends_are_kept() {
-        expect_test::expect![[r#"
+        expect_test::expect![[r"
             line 001
             line 002
             ... [truncated]
@@ -121,7 +122,7 @@ mod tests {
             line 097
             line 098
             line 099
-        "#]]
+        "]]
         .assert_eq(&excerpt_output(&numbered(99), 100));
         assert_eq!(excerpt_output(&numbered(11), 100), numbered(11));
     }
@@ -129,7 +130,7 @@ mod tests {
     #[test]
     fn the_first_error_in_the_gap_is_kept() {
         let output = format!("{}ValueError: bad\n{}", numbered(40), numbered(40));
-        expect_test::expect![[r#"
+        expect_test::expect![[r"
             ... [truncated]
             ValueError: bad
             ... [truncated]
@@ -137,7 +138,7 @@ mod tests {
             line 038
             line 039
             line 040
-        "#]]
+        "]]
         .assert_eq(&excerpt_output(&output, 50));
         let again = excerpt_output(&output, 100);
         assert!(again.contains("ValueError: bad"), "{again}");

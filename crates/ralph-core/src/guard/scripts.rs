@@ -174,7 +174,7 @@ impl Finder<'_> {
         } else if name == "run-parts" {
             let directories = command.arguments().iter().filter(|it| !it.raw().starts_with('-'));
             for directory in directories.filter_map(Word::known) {
-                self.below(Path::new(cwd.unwrap_or(&self.start.cwd)).join(directory), "*");
+                self.below(&Path::new(cwd.unwrap_or(&self.start.cwd)).join(directory), "*");
             }
         } else if let Some(endings) = endings(name) {
             match source(command) {
@@ -231,7 +231,7 @@ impl Finder<'_> {
             for access in accesses(feeder) {
                 match access.mode {
                     Mode::Read | Mode::ReadAll => {
-                        self.add(&access.path, feeder.cwd.as_deref(), &[])
+                        self.add(&access.path, feeder.cwd.as_deref(), &[]);
                     }
                     Mode::Use | Mode::Execute | Mode::Write | Mode::Remove => {}
                 }
@@ -269,15 +269,12 @@ impl Finder<'_> {
         if let Some(at) = before {
             let rest = arguments.get(at + 1..).unwrap_or_default();
             let code = rest.first().filter(|it| it.raw().contains(' ') && depth < DEEPEST);
-            match code {
-                Some(code) => {
-                    let cwd = command.cwd.clone().unwrap_or_else(|| self.start.cwd.clone());
-                    self.read(&code.to_string(), cwd, depth + 1);
-                }
-                None => {
-                    let operands = Arguments::new(rest, &BEFORE_VALUES).operands();
-                    self.add_all(operands.into_iter().find(|it| it.raw() != "--"), cwd, &[]);
-                }
+            if let Some(code) = code {
+                let cwd = command.cwd.clone().unwrap_or_else(|| self.start.cwd.clone());
+                self.read(&code.to_string(), cwd, depth + 1);
+            } else {
+                let operands = Arguments::new(rest, &BEFORE_VALUES).operands();
+                self.add_all(operands.into_iter().find(|it| it.raw() != "--"), cwd, &[]);
             }
         }
     }
@@ -307,7 +304,7 @@ impl Finder<'_> {
             let root = lexical(&Path::new(&cwd).join(root));
             // Whoever runs everything there is runs the work itself.
             if name.is_some() || root != Path::new(&self.start.cwd) {
-                self.below(root, name.as_deref().unwrap_or("*"));
+                self.below(&root, name.as_deref().unwrap_or("*"));
             }
         }
     }
@@ -360,13 +357,13 @@ impl Finder<'_> {
             };
             // `sh *` in the project directory runs whatever the work is.
             if is_telling || directory != Path::new(&self.start.cwd) {
-                self.below(directory, &format!("/{name}"));
+                self.below(&directory, &format!("/{name}"));
             }
         }
     }
 
-    fn below(&mut self, directory: PathBuf, pattern: &str) {
-        let directory = lexical(&directory);
+    fn below(&mut self, directory: &Path, pattern: &str) {
+        let directory = lexical(directory);
         let is_test = |part: std::path::Component<'_>| {
             ["test", "tests", "spec", "specs", "__tests__"].iter().any(|it| part.as_os_str() == *it)
         };

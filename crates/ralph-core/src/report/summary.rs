@@ -362,7 +362,7 @@ impl Report {
             resumed: self.resumed,
             outcome: state.outcome.clone(),
             ending: state.outcome.as_ref().map(ToString::to_string),
-            progress: board.map(|board| board.progress()),
+            progress: board.map(Board::progress),
             questions: board.map(questions).unwrap_or_default(),
             failed: board.map(|board| failed(board, &tasks)).unwrap_or_default(),
             waiting: match &state.outcome {

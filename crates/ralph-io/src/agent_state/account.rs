@@ -40,7 +40,12 @@ pub(super) fn account(login: &Value) -> BTreeMap<String, String> {
                         Value::String(text) if ACCOUNT.iter().any(|it| name.ends_with(it)) => {
                             found.insert(path, text.clone());
                         }
-                        entry => walk(entry, &path, found),
+                        Value::Null
+                        | Value::Bool(_)
+                        | Value::Number(_)
+                        | Value::String(_)
+                        | Value::Array(_)
+                        | Value::Object(_) => walk(entry, &path, found),
                     }
                 }
             }

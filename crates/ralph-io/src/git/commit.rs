@@ -220,15 +220,15 @@ impl Git {
     /// Returns what became of a commit although git failed: it may have been made all the same, or
     /// something else is checked out now.
     fn made_after_all(&mut self, mark: &Mark, then: &Head) -> Option<CommitResult> {
-        self.parting(|git| {
+        let found: Result<_, VcsError> = self.parting(|git| {
             let head = git.repository.head()?;
             if let Some(before) = git.made_before(mark, &head)? {
                 return git.land(mark, &before, &head).map(Some);
             }
             let (then, now) = (then.checked_out(), head.checked_out());
             Ok((then != now).then_some(CommitResult::Moved { then, now }))
-        })
-        .unwrap_or_else(|_: VcsError| None)
+        });
+        found.ok().flatten()
     }
 
     /// Returns whether nothing is staged, compared with what was committed before. An index that is

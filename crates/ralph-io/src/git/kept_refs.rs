@@ -377,20 +377,16 @@ fn is_recorded(name: &str, run: &str) -> bool {
     // Marks of operations that are under way; `own_files` looks after replacements.
     const OTHERS: [&str; 4] =
         ["refs/bisect/", "refs/worktree/", "refs/rewritten/", "refs/replace/"];
-    match name.strip_prefix("refs/ralph/") {
-        // Other runs move their own.
-        Some(own) => {
-            let of_run = own
-                .split_once('/')
-                .is_some_and(|(kind, rest)| kind != "asked" && rest.split('/').next() == Some(run));
-            own.starts_with("kept/") || of_run
-        }
-        None => {
-            let is_other = OTHERS.iter().any(|it| name.starts_with(it));
-            // git knows no such names; as a path one would lead elsewhere.
-            name.starts_with("refs/") && !name.contains("..") && !is_other
-        }
+    // Other runs move their own.
+    if let Some(own) = name.strip_prefix("refs/ralph/") {
+        let of_run = own
+            .split_once('/')
+            .is_some_and(|(kind, rest)| kind != "asked" && rest.split('/').next() == Some(run));
+        return own.starts_with("kept/") || of_run;
     }
+    let is_other = OTHERS.iter().any(|it| name.starts_with(it));
+    // git knows no such names; as a path one would lead elsewhere.
+    name.starts_with("refs/") && !name.contains("..") && !is_other
 }
 
 impl Repository {

@@ -182,7 +182,7 @@ mod tests {
                 fs::write(&path, "created").expect("written");
             });
             assert_eq!(removed, [(found.into(), true)]);
-            assert_eq!(scene.listed(), [String::new(); 0]);
+            assert_eq!(scene.listed(), [""; 0]);
             let kept = scene.root.join("state/removed");
             let file = path.file_name().expect("a name").to_string_lossy().into_owned();
             let text = fs::read_to_string(kept.join(format!("1-{file}")));
@@ -197,10 +197,10 @@ mod tests {
         let removed = scene.removed(".vscode", || {
             fs::create_dir(&path).expect("made");
             fs::write(path.join("tasks.json"), "x").expect("written");
-            fs::set_permissions(&path, Permissions::from_mode(0)).expect("closed");
+            fs::set_permissions(&path, Permissions::from_mode(0o000)).expect("closed");
         });
         assert_eq!(removed, [(".vscode".into(), true)]);
-        assert_eq!(scene.listed(), [String::new(); 0]);
+        assert_eq!(scene.listed(), [""; 0]);
     }
 
     #[test]

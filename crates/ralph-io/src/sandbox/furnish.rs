@@ -190,7 +190,13 @@ fn own_cache(mount: &Mount, places: &Places, tenant: Tenant) -> Option<Mount> {
             path: path.clone(),
             source: cache_directory(&places.state, tenant)?.join(source),
         }),
-        other => Some(other.clone()),
+        Mount::Scratch { .. }
+        | Mount::Hidden { .. }
+        | Mount::Shown { .. }
+        | Mount::ShownAs { .. }
+        | Mount::Writable { .. }
+        | Mount::Pinned { .. }
+        | Mount::Protected { .. } => Some(mount.clone()),
     }
 }
 

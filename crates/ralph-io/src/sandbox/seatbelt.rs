@@ -92,7 +92,11 @@ fn profile(boundary: &Boundary, exit: Option<Exit<'_>>) -> Profile {
         let path = profile.name(match place {
             // Paths cannot be changed here: tools are told by variables where it lies.
             Place::Elsewhere { source, .. } => source,
-            _ => place.path(),
+            Place::Scratch(_)
+            | Place::Writable(_)
+            | Place::ReadOnly(_)
+            | Place::HiddenDirectory(_)
+            | Place::HiddenFile(_) => place.path(),
         });
         match place {
             Place::Scratch(_) => {}

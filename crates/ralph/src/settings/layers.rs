@@ -408,7 +408,7 @@ impl Reading {
                 }
             })
             .collect();
-        Ok(Loaded { settings, origins, files, project_files, warnings, loosenings })
+        Ok(Loaded { settings, origins, files, warnings, project_files, loosenings })
     }
 }
 

@@ -226,14 +226,14 @@ impl Ground<'_> {
             })
             .collect();
         let what = if listed.is_empty() { "none yet".to_owned() } else { listed.join(", ") };
-        let real = resolve(&file);
-        let place = if self.is_inside(&real) {
+        let target = resolve(&file);
+        let place = if self.is_inside(&target) {
             format!("`{named}`")
         } else {
-            format!("`{}`, outside of the project", real.display())
+            format!("`{}`, outside of the project", target.display())
         };
         let text = format!("would give the agent the MCP servers of {place}: {what}");
-        Effect { text, context: real.display().to_string(), file: Some(file) }
+        Effect { text, context: target.display().to_string(), file: Some(file) }
     }
 
     fn judge_scm_command(&self, command: &str) -> Option<Effect> {

@@ -28,7 +28,11 @@ fn stage(cli: Cli, turns: Vec<Turn>, files: &[(&str, Value)]) -> Option<Stage> {
         fs::create_dir_all(path.parent().expect("a directory")).expect("made");
         let text = match document {
             Value::String(text) => text.clone(),
-            document => document.to_string(),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => document.to_string(),
         };
         fs::write(path, text.replace("{url}", &stage.model.url())).expect("written");
     }

@@ -105,10 +105,9 @@ impl Stage {
         let entries = fs::read_dir(self.sealed.bin()).expect("readable").flatten();
         let programs = entries.filter_map(|entry| fs::canonicalize(entry.path()).ok());
         let installation = programs
-            .filter_map(|it| {
+            .find_map(|it| {
                 it.ancestors().find(|it| it.join("package-lock.json").exists()).map(Path::to_owned)
             })
-            .next()
             .expect("an installation");
         let node = find("node").canonicalize().expect("a program");
         let node = node.ancestors().nth(2).expect("a directory").to_owned();

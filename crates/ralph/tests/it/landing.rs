@@ -219,9 +219,9 @@ fn asked_of_git(sealed: &Sealed, settings: &Value) -> Vec<String> {
                 words.next();
             }
             let is_branch = line.contains(" HEAD ");
-            words.next().map(|word| match word {
+            words.next().map(|subcommand| match subcommand {
                 "update-ref" if is_branch => "move the branch".to_owned(),
-                word => word.to_owned(),
+                other => other.to_owned(),
             })
         })
         .collect();

@@ -27,7 +27,7 @@ pub(super) fn outline(setup: &Setup<'_>) -> Result<Outline, Complaint> {
     let documents = Documents::of(setup.project, &setup.loaded.settings)?;
     let others = task_file::others(setup.project, &documents.tasks);
     if let ([list, ..], false) = (others.as_slice(), is_there(&documents)) {
-        return outline_of_list(setup, list);
+        return Ok(outline_of_list(setup, list));
     }
     let mut steps = Steps::default();
     let list = write_documents(setup, &documents, &feature, &mut steps);
@@ -52,7 +52,7 @@ pub(super) fn outline(setup: &Setup<'_>) -> Result<Outline, Complaint> {
 
 /// Makes up what a project needs that has a task list elsewhere: settings, and no other documents. A
 /// fresh list in the usual place would hide the one that is there.
-fn outline_of_list(setup: &Setup<'_>, list: &str) -> Result<Outline, Complaint> {
+fn outline_of_list(setup: &Setup<'_>, list: &str) -> Outline {
     let mut steps = Steps::default();
     steps.stays(list);
     let file = task_file::open(setup.project, &setup.loaded.settings, Some(Path::new(list)));
@@ -79,7 +79,7 @@ fn outline_of_list(setup: &Setup<'_>, list: &str) -> Result<Outline, Complaint> 
     let mut next: Vec<String> = setup.name_the_agent(&draft).into_iter().collect();
     next.push("ralph tasks    shows the list".to_owned());
     next.push("ralph build    does the tasks, one verified commit at a time".to_owned());
-    Ok(Outline { workflow: WorkflowChoice::Tasks, found, steps, checks, next })
+    Outline { workflow: WorkflowChoice::Tasks, found, steps, checks, next }
 }
 
 fn is_there(documents: &Documents) -> bool {

@@ -117,7 +117,8 @@ fn show(stored: &StoredProposal, file: &TaskFile) -> String {
     if let Err(why) = proposal.accept(file.list()) {
         lines.push(format!("  cannot be accepted now: {why}"));
     }
-    lines.iter().map(|line| format!("{}\n", safe::harmless(&line.replace('\n', " ")))).collect()
+    let lines = lines.iter().map(|line| safe::harmless(&line.replace('\n', " ")) + "\n");
+    lines.collect()
 }
 
 fn plain(value: &Value) -> String {

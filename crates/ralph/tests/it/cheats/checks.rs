@@ -288,8 +288,8 @@ fn named_script(stage: &Stage) {
             "id": "a", "title": "Make check.sh pass", "description": "Make check.sh pass.",
             "status": "pending", "acceptance_criteria": ["check.sh passes"]
         });
-        let list = json!({ "project": "p", "tasks": [task] });
-        stage.sealed.write("plan.json", &list.to_string());
+        let plan = json!({ "project": "p", "tasks": [task] });
+        stage.sealed.write("plan.json", &plan.to_string());
         let calls = json!([
             { "when": { "iteration": 1 }, "do": deed(&format!("{WEAKEN}; true"), last.clone()) },
             { "do": deed(&format!("{}; true", super::HONEST), last) }

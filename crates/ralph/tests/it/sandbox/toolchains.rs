@@ -95,8 +95,12 @@ fn stores_of_package_managers_are_visible_and_their_credentials_are_not() {
     ];
     for backend in backends() {
         let sealed = sealed();
-        stores.iter().for_each(|name| put_in_home(&sealed, name, "of a store"));
-        credentials.iter().for_each(|name| put_in_home(&sealed, name, "canary"));
+        for name in stores {
+            put_in_home(&sealed, name, "of a store");
+        }
+        for name in credentials {
+            put_in_home(&sealed, name, "canary");
+        }
         for tenant in ["agent", "gate", "git"] {
             let script = format!(
                 "cd ~; for it in {}; do grep -q 'of a store' $it || echo missing $it; \
