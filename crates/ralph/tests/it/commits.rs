@@ -237,7 +237,7 @@ fn a_gate_that_formats_costs_no_call_and_its_result_is_checked() {
 #[test]
 fn gates_that_always_change_files_fail_the_attempt_and_name_them() {
     let calls = json!([
-        { "when": { "promptContains": "stamp.txt" }, "do": [
+        { "when": { "promptContains": "change each time" }, "do": [
             { "run": { "command": "rm stamp.txt; echo /stamp.txt >> .gitignore" } },
             { "claim": "DONE" }
         ] },
@@ -403,6 +403,7 @@ fn a_push_out_of_a_sandbox_runs_no_hook() {
             &calls,
             &json!({ "scm": { "command": "git", "tasks": ["commit", "push -q origin HEAD"] } }),
         );
+        sealed.trust(&[]);
         sealed.write(".gitignore", "/.ralph/\n");
         sealed.git(&["add", "-A"]);
         sealed.git(&["commit", "-qm", "Settings"]);

@@ -114,7 +114,7 @@ fn context_goes_on_from_the_last_run() {
 #[test]
 fn a_budget_is_kept_to_and_said() {
     let tasks = [with_skills("a", &["testing", "debugging", "own"])];
-    let small = settings(json!({ "context": { "budgetTokens": 2150 } }));
+    let small = settings(json!({ "context": { "budgetTokens": 2400 } }));
     let sealed = project(&tasks, &teller(), &small);
     sealed.write(".ralph/skills/own.md", "Always whisper.\n");
     commit_all(&sealed);
