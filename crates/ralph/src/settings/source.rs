@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use ralph_io::store::atomic;
 use serde::{Deserialize, Serialize};
 
 use super::layers::{SourceFile, Sources, Voice};
@@ -56,7 +57,7 @@ pub(crate) fn local_file(project: &Path) -> PathBuf {
 /// Records the local settings that a run begins with, for commands that are used while it is active.
 pub(crate) fn record_local_settings(project: &Path, state: &Path) -> io::Result<()> {
     let record = LocalRecord { text: fs::read_to_string(local_file(project)).ok() };
-    fs::write(state.join(LOCAL_RECORD), serde_json::to_vec(&record)?)
+    atomic::replace_in_passing(&state.join(LOCAL_RECORD), &serde_json::to_vec(&record)?)
 }
 
 /// Returns the local settings that the run which is active began with.

@@ -155,15 +155,16 @@ fn plan_and_build_need_a_repository() {
 #[test]
 fn a_git_that_fails_in_the_middle_ends_with_5() {
     for words in COMMANDS {
-        // Objects that are removed would be restored; these are overwritten in place.
-        let deed = "cp -a .git ../was-git; chmod -R u+w .git/objects; \
-                    for file in $(find .git/objects -type f); do : > $file; done";
-        let broken = json!([{ "run": { "command": deed } }, complete()]);
+        // What an agent does to the repository would be restored: git itself fails here.
+        let broken = json!([{ "touch": "../broken" }, complete()]);
         let sealed = scene(&always(broken), &json!({}));
+        let marker = sealed.root().join("broken");
+        let usual = "PATH=/usr/local/bin:/usr/bin:/bin";
+        let fails = format!("test -e {} && exit 128", marker.display());
+        sealed.program("git", &format!("#!/bin/sh\n{fails}\n{usual} exec git \"$@\"\n"));
         check(&sealed, words, &["2"], 5, "git failed");
         assert!(sealed.read(PLAN).contains("Greet"), "{words:?}");
-        fs::remove_dir_all(sealed.project().join(".git")).expect("removed");
-        fs::rename(sealed.root().join("was-git"), sealed.project().join(".git")).expect("back");
+        fs::remove_file(marker).expect("removed");
         let end = sealed.ralph(&["status"]).expect_code(0);
         assert!(end.stdout.contains("git failed"), "{words:?}: {}", end.stdout);
     }
