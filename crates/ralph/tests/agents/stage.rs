@@ -103,7 +103,7 @@ impl Stage {
     /// Returns the directories that the CLI and Node are installed in.
     pub(crate) fn installed_in(&self) -> String {
         let entries = fs::read_dir(self.sealed.bin()).expect("readable").flatten();
-        let programs = entries.filter_map(|entry| fs::canonicalize(entry.path()).ok());
+        let mut programs = entries.filter_map(|entry| fs::canonicalize(entry.path()).ok());
         let installation = programs
             .find_map(|it| {
                 it.ancestors().find(|it| it.join("package-lock.json").exists()).map(Path::to_owned)
