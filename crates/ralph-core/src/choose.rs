@@ -16,7 +16,7 @@ use crate::failure::{Failure, FailureClass, Patience};
 use crate::gate::{GateStatus, Severity};
 use crate::ids::{AskNumber, IterationNumber, Role, TaskId};
 use crate::judge::Verdict;
-use crate::outcome::{Outcome, Waits};
+use crate::outcome::{HinderedGate, Outcome, Waits};
 use crate::ports::{Depth, Moment, StopWish};
 use crate::recipe::{BaselinePolicy, OnFailure, Recipe, TaskWork, Work};
 use crate::run::{Completeness, Iteration, RunState};
@@ -374,10 +374,16 @@ fn baseline(state: &RunState) -> Option<Step> {
         return Some(Step::Baseline { gate, severity });
     }
     let red = || baseline.results.iter().filter(|result| result.status == GateStatus::Failed);
+    // No agent can change what the sandbox withholds from a gate.
+    if let Some((result, sign)) = red().find_map(|it| Some((it, it.sandbox.clone()?))) {
+        let gates = vec![result.gate.clone()];
+        let sandbox = Some(HinderedGate { command: result.command.clone(), sign });
+        return Some(Step::Finish(Outcome::BaselineBroken { gates, sandbox }));
+    }
     match state.recipe.baseline {
         BaselinePolicy::Require if red().next().is_some() => {
             let gates = red().map(|result| result.gate.clone()).collect();
-            Some(Step::Finish(Outcome::BaselineBroken { gates }))
+            Some(Step::Finish(Outcome::BaselineBroken { gates, sandbox: None }))
         }
         BaselinePolicy::Off | BaselinePolicy::Note | BaselinePolicy::Require => None,
     }

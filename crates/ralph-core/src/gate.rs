@@ -11,6 +11,7 @@ use crate::child::{ChildEnd, Ending, SoftLimit};
 use crate::glob::Pattern;
 use crate::ids::Role;
 use crate::recipe::AgentChoice;
+use crate::sandbox::signs::SandboxSign;
 use crate::stuck::ErrorHash;
 use crate::text::Truncate;
 use crate::units::Millis;
@@ -238,6 +239,9 @@ pub struct GateResult {
     /// Why it failed, where the exit code does not say.
     #[serde(default)]
     pub reason: Option<String>,
+    /// What shows that the sandbox made it fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxSign>,
 }
 
 impl GateResult {
@@ -389,6 +393,7 @@ mod tests {
             hash: None,
             failing: Vec::new(),
             reason: None,
+            sandbox: None,
         }
     }
 

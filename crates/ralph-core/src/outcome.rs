@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Exhausted;
 use crate::failure::Failure;
 use crate::ids::TaskId;
+use crate::sandbox::signs::SandboxSign;
 use crate::units::Timestamp;
 
 /// How a run ended.
@@ -80,6 +81,9 @@ pub enum Outcome {
     BaselineBroken {
         /// The gates.
         gates: Vec<String>,
+        /// Why the sandbox makes the first of them fail; then the settings need not demand green.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sandbox: Option<HinderedGate>,
     },
     /// The task list could not be read.
     TasksLost {
@@ -88,6 +92,15 @@ pub enum Outcome {
     },
     /// The user stopped it.
     Interrupted,
+}
+
+/// A gate that cannot pass in the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HinderedGate {
+    /// Its command.
+    pub command: String,
+    /// What shows that.
+    pub sign: SandboxSign,
 }
 
 /// A task that waits for another.
@@ -171,11 +184,16 @@ impl fmt::Display for Outcome {
                 }
                 Ok(())
             }
-            Self::BaselineBroken { gates } => write!(
-                f,
-                "not begun: {} failed before any agent was asked",
-                gates.iter().map(|gate| format!("`{gate}`")).collect::<Vec<_>>().join(", ")
-            ),
+            Self::BaselineBroken { gates, sandbox } => {
+                let gates = gates.iter().map(|gate| format!("`{gate}`")).collect::<Vec<_>>();
+                write!(f, "not begun: {} failed before any agent was asked", gates.join(", "))?;
+                match sandbox {
+                    Some(HinderedGate { sign, .. }) => {
+                        write!(f, ", because {} ({})", sign.reason, sign.line)
+                    }
+                    None => Ok(()),
+                }
+            }
             Self::Interrupted => f.write_str("interrupted"),
         }
     }

@@ -8,6 +8,7 @@ pub mod blocked;
 pub mod hosts;
 pub mod model_hosts;
 pub mod reach;
+pub mod signs;
 
 use std::fmt;
 

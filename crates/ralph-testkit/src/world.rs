@@ -307,6 +307,7 @@ impl Gates for Shared {
             failing: Vec::new(),
             reason: None,
             command,
+            sandbox: None,
         }
     }
 }

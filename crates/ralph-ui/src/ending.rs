@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use ralph_core::outcome::Outcome;
+use ralph_core::outcome::{HinderedGate, Outcome};
 use ralph_core::recipe::CommitPolicy;
 use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp};
@@ -15,6 +15,7 @@ use crate::page::Page;
 use crate::safe;
 use crate::stream::{plural, tokens};
 use crate::style::{Mark, Paint};
+use crate::verbose::quoted;
 
 /// The last line is the one people look for; it says all that git or the agent said, but for
 /// absurd lengths.
@@ -44,11 +45,29 @@ pub(crate) fn tell<W: Write>(
         let hint = words(page, hint);
         page.add(2, Paint::None, &format!("hint: {hint}"));
     }
+    if let Outcome::BaselineBroken { sandbox: Some(gate), .. } = outcome {
+        tell_cure(page, gate);
+    }
     let commands = next::commands(&facts(outcome, state), |at| page.clock().minutes(at, now));
     let widest = commands.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
     for (command, what) in commands {
         page.add(2, Paint::None, &format!("{command:widest$}  {what}"));
     }
+}
+
+/// Tells what makes a gate pass in the sandbox. A run that has ended does not take it up.
+fn tell_cure<W: Write>(page: &mut Page<W>, gate: &HinderedGate) {
+    let line = |text: &str| safe::one_line(text, OUTCOME_CHARS, "...");
+    let command = quoted(&line(&gate.command));
+    let cures: Vec<String> = gate.sign.cures().map(|it| line(&it)).collect();
+    page.add(2, Paint::None, &format!("hint: {}", cures.join("; or ")));
+    page.add(
+        2,
+        Paint::None,
+        "hint: then begin a new run; `\"baseline\": \"off\"` runs it all the same",
+    );
+    page.add(2, Paint::None, "hint: to try the gate where it runs:");
+    page.add(4, Paint::None, &format!("ralph sandbox exec --as gate -- sh -c {command}"));
 }
 
 /// Tells how a run ended in one line.

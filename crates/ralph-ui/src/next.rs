@@ -80,7 +80,12 @@ fn about_going_on(
     let resume = |flags: &str, what: &str| Some((format!("ralph resume{flags}"), what.to_owned()));
     match facts.outcome {
         // Tasks that failed stay failed, so that going on would end at once.
-        Some(Outcome::Complete | Outcome::TasksLeft { .. }) => None,
+        // The settings of a run hold until its end, those of its sandbox as well.
+        Some(
+            Outcome::Complete
+            | Outcome::TasksLeft { .. }
+            | Outcome::BaselineBroken { sandbox: Some(_), .. },
+        ) => None,
         Some(Outcome::IterationsUsedUp { limit }) => {
             let more = limit.saturating_mul(2);
             resume(&format!(" -m {more}"), "go on with more iterations")
@@ -104,7 +109,7 @@ fn about_going_on(
             | Outcome::NoCommitMessage
             | Outcome::ScmFailed { .. }
             | Outcome::GitFailed { .. }
-            | Outcome::BaselineBroken { .. }
+            | Outcome::BaselineBroken { sandbox: None, .. }
             | Outcome::TasksLost { .. }
             | Outcome::PromptLost { .. },
         ) => resume("", "go on, once that is mended"),

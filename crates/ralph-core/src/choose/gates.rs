@@ -218,6 +218,7 @@ pub fn reused(gate: &Gate, severity: Severity) -> GateResult {
         hash: None,
         failing: Vec::new(),
         reason: None,
+        sandbox: None,
     }
 }
 
@@ -241,5 +242,6 @@ pub fn not_a_gate(name: &str, output: String) -> GateResult {
         hash: Some(hasher.finish()),
         failing: Vec::new(),
         reason: None,
+        sandbox: None,
     }
 }

@@ -580,5 +580,6 @@ fn verdict(gate: &crate::gate::Gate, severity: Severity, asking: &Asking) -> Gat
         hash,
         failing: Vec::new(),
         reason: None,
+        sandbox: None,
     }
 }

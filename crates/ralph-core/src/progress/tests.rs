@@ -164,6 +164,7 @@ fn an_entry_tells_what_was_done() {
         hash: None,
         failing: Vec::new(),
         reason: None,
+        sandbox: None,
     };
     current.gates = vec![
         gate("cargo test", Severity::Hard, GateStatus::Passed),

@@ -80,6 +80,7 @@ fn gate(status: GateStatus) -> Event {
             hash: None,
             failing: Vec::new(),
             reason: None,
+            sandbox: None,
         },
     }
 }

@@ -11,7 +11,9 @@ use std::time::Duration;
 use ralph_core::child::{ChildEnd, Ending, Limit};
 use ralph_core::gate::excerpt::OutputExcerpt;
 use ralph_core::gate::{Gate, GateResult, GateStatus, empty_run, log_name};
+use ralph_core::ids::IterationNumber;
 use ralph_core::ports::{GateOrder, Gates};
+use ralph_core::sandbox::signs;
 use ralph_core::stuck::{ErrorHasher, FailingChecks};
 use ralph_core::units::Millis;
 use ralph_core::vacuous::TestCount;
@@ -121,6 +123,7 @@ impl Gates for CommandGates {
             hasher: ErrorHasher::in_directory(&gate.name, &self.layout.project().to_string_lossy()),
             failing: FailingChecks::default(),
             count: TestCount::default(),
+            end: OutputEnd::default(),
         };
         let spawn = Spawn {
             program: "sh".into(),
@@ -157,6 +160,13 @@ impl Gates for CommandGates {
         let is_success = end.ending.is_success();
         let reason = if is_success { empty_run(gate, &output.count.seen()) } else { None };
         let is_failed = !is_success || reason.is_some();
+        // Later on a failure may as well come from what the agent changed.
+        let is_baseline = order.iteration == IterationNumber(0);
+        let cell = (is_failed && is_baseline).then(|| self.launcher.gate_cell()).flatten();
+        let sandbox = cell.and_then(|cell| {
+            let exists = |path: &str| Path::new(path).symlink_metadata().is_ok();
+            signs::find_sign(&output.end.text, &output.failing.names(), &cell, &exists)
+        });
         let note = note(gate, &end);
         let said = reason.as_ref().map(|reason| format!("[ralph] {reason}")).or(note.clone());
         output.conclude(said.as_deref());
@@ -170,6 +180,7 @@ impl Gates for CommandGates {
             failing: if is_failed { output.failing.names() } else { Vec::new() },
             output: output.finish(note),
             reason,
+            sandbox,
             end: Some(end),
         }
     }
@@ -184,6 +195,27 @@ struct Output {
     hasher: ErrorHasher,
     failing: FailingChecks,
     count: TestCount,
+    end: OutputEnd,
+}
+
+/// The end of an output, in which signs of the sandbox are looked for.
+#[derive(Debug, Default)]
+struct OutputEnd {
+    text: String,
+}
+
+impl OutputEnd {
+    /// So many bytes of the end are kept, up to twice.
+    const KEPT: usize = 16 << 10;
+
+    fn feed(&mut self, text: &str) {
+        self.text.push_str(text);
+        if self.text.len() > 2 * Self::KEPT {
+            let mut cut = self.text.len() - Self::KEPT..self.text.len();
+            let from = cut.find(|at| self.text.is_char_boundary(*at));
+            self.text.drain(..from.unwrap_or_default());
+        }
+    }
 }
 
 impl Output {
@@ -221,6 +253,7 @@ impl Output {
         self.hasher.feed(text);
         self.failing.feed(text);
         self.count.feed(text);
+        self.end.feed(text);
     }
 
     /// Returns the text for the next prompt, with ralph's own notes after it.

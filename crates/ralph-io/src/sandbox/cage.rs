@@ -5,12 +5,13 @@
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ralph_core::child::{Ending, NotStarted};
-use ralph_core::sandbox::{Backend, Policy};
+use ralph_core::sandbox::signs::GateCell;
+use ralph_core::sandbox::{Backend, NetworkMode, Policy};
 use serde::{Deserialize, Serialize};
 
 use super::absent::{self, RemovedName};
@@ -53,6 +54,14 @@ impl Launcher {
         match self {
             Self::Direct => {}
             Self::Caged(cage) => cage.fetch(),
+        }
+    }
+
+    /// Returns what children see and do not see, where that is known.
+    pub(crate) fn gate_cell(&self) -> Option<GateCell> {
+        match self {
+            Self::Direct => None,
+            Self::Caged(cage) => cage.gate_cell(),
         }
     }
 
@@ -160,6 +169,36 @@ impl Cage {
             self.rest.get_or_init(|| rest)
         };
         furnish(&self.policy, rest, self.tenant, self.door.as_ref(), handed)
+    }
+
+    /// Returns what a child would see and not see now; nothing for a VM, which has a machine of its
+    /// own.
+    fn gate_cell(&self) -> Option<GateCell> {
+        match self.wall {
+            Wall::Sbx(_) => return None,
+            Wall::Native | Wall::Bwrap { .. } | Wall::Container(_) | Wall::Landlock => {}
+        }
+        let cell = self.cell(&Handed::default()).ok()?;
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let shown = cell.mounts.iter().filter_map(|mount| match mount {
+            Mount::Shown { path }
+            | Mount::Writable { path }
+            | Mount::Pinned { path }
+            | Mount::ShownAs { path, .. }
+            | Mount::Protected { path } => Some(text(path)),
+            Mount::Scratch { .. } | Mount::Hidden { .. } | Mount::Cache { .. } => None,
+        });
+        Some(GateCell {
+            home: self.places.home.as_deref().map(text),
+            project: text(&self.places.project),
+            shown: shown.collect(),
+            network: match cell.network {
+                Network::None => NetworkMode::None,
+                Network::Host => NetworkMode::Host,
+                Network::Proxy(_) => NetworkMode::Proxy,
+            },
+            unix_sockets: cell.unix_sockets,
+        })
     }
 
     /// Removes containers that a dead run of the same name has left.

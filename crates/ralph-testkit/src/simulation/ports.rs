@@ -228,6 +228,7 @@ impl Gates for Port {
             hash: None,
             failing: Vec::new(),
             reason: None,
+            sandbox: None,
         }
     }
 }

@@ -440,7 +440,7 @@ fn the_baseline_tells_what_was_broken_before() {
     assert!(world.0.borrow().prompts[0].1.contains("## Broken before\n"));
     noted.baseline = BaselinePolicy::Require;
     let (world, outcome) = run(tasks, &noted, honest);
-    assert_eq!(outcome, Outcome::BaselineBroken { gates: vec!["b".into()] });
+    assert_eq!(outcome, Outcome::BaselineBroken { gates: vec!["b".into()], sandbox: None });
     assert_eq!(world.0.borrow().prompts.len(), 0);
 }
 

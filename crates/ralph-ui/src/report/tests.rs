@@ -151,6 +151,7 @@ fn gate(name: &str, severity: Severity, failure: Option<&str>) -> GateResult {
         hash: None,
         failing: Vec::new(),
         reason: None,
+        sandbox: None,
     }
 }
 

@@ -197,6 +197,7 @@ fn result(name: &str, status: GateStatus, output: &str) -> GateResult {
         hash: None,
         failing: Vec::new(),
         reason: None,
+        sandbox: None,
     }
 }
 

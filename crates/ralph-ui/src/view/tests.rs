@@ -189,6 +189,7 @@ impl Stage {
                 hash: None,
                 failing: Vec::new(),
                 reason: None,
+                sandbox: None,
             },
         })
     }

@@ -25,6 +25,9 @@ pub(crate) struct InitArgs {
     /// Write documents anew that are there; the old ones are kept beside them as .bak.
     #[arg(long)]
     pub(crate) force: bool,
+    /// Do not try the gates in the sandbox.
+    #[arg(long)]
+    pub(crate) no_try: bool,
     /// Show what would be written, and write nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,

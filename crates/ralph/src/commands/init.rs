@@ -11,6 +11,7 @@ mod questions;
 mod specs;
 mod steps;
 mod tasks;
+mod trial;
 mod wizard;
 
 use std::path::Path;
@@ -65,6 +66,7 @@ pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
     if !common.quiet {
         screen::print_data(&harmless(&text));
     }
+    trial::try_gates(common, &setup, outline.workflow, || Watch::install(|_| {}).ok());
     Ok(ExitStatus::Complete)
 }
 

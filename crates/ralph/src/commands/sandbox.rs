@@ -18,6 +18,7 @@ use ralph_core::sandbox::{Backend, Credentials, NetworkMode, Policy, UnixSockets
 use ralph_io::environment::{self, Child, Variables};
 use ralph_io::process::{Chunk, Heard, Limits, Spawn, Stdin, Watch, supervise};
 use ralph_io::sandbox::{Cell, Handed, Launcher, Mount, Network, Tenant, WALL_PREFIX};
+use ralph_io::store::Layout;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -114,24 +115,35 @@ fn show(common: &CommonArgs, args: &ShowArgs) -> Result<ExitCode, Complaint> {
 }
 
 /// The project, with what a cell for it is made from.
-struct Ground {
+pub(crate) struct Ground {
     policy: Policy,
     project: PathBuf,
     env: Vec<(OsString, OsString)>,
     watch: Watch,
     kind: AgentKind,
     isolation: Isolation,
+    layout: Layout,
     /// For plans and what belongs to them; removed in the end.
     _run: TempDir,
 }
 
 impl Ground {
     fn open(common: &CommonArgs, args: &CellArgs) -> Result<Self, Complaint> {
-        let project = Project::open(common)?;
-        let loaded = project.settings(None, Vec::new())?;
         let watch = Watch::install(|_| {}).map_err(|error| {
             Complaint::new(ExitStatus::Incomplete, format!("cannot listen to signals: {error}"))
         })?;
+        Self::open_with(common, args, watch)
+    }
+
+    /// Makes ready where gates start, as the settings say.
+    pub(crate) fn for_gates(common: &CommonArgs, watch: Watch) -> Result<Self, Complaint> {
+        let args = CellArgs { backend: None, tenant: TenantChoice::Gate, network: None };
+        Self::open_with(common, &args, watch)
+    }
+
+    fn open_with(common: &CommonArgs, args: &CellArgs, watch: Watch) -> Result<Self, Complaint> {
+        let project = Project::open(common)?;
+        let loaded = project.settings(None, Vec::new())?;
         let repository = project.repository(&watch)?;
         let layout = project.layout_in(&loaded, repository.as_ref())?;
         layout.prepare_state().map_err(|error| complain_of_layout(&error))?;
@@ -163,7 +175,23 @@ impl Ground {
         let chosen = isolation::chosen(&site, &policy, &kinds)?;
         let isolation = Isolation::of(&site, policy.clone(), &kinds, Vec::new(), chosen)?;
         let (env, project) = (project.env.clone(), project.directory.clone());
-        Ok(Self { policy, project, env, watch, kind, isolation, _run: run })
+        Ok(Self { policy, project, env, watch, kind, isolation, layout, _run: run })
+    }
+
+    /// Returns how gates start, and their environment; nothing where there is no sandbox.
+    pub(crate) fn gates(&self) -> Option<(Launcher, Variables)> {
+        self.isolation.cage(Tenant::Gate)?;
+        Some(self.launcher(TenantChoice::Gate))
+    }
+
+    /// Returns where the files of the project and of its state lie.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Returns ralph's own signals.
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
     }
 
     fn launcher(&self, tenant: TenantChoice) -> (Launcher, Variables) {

@@ -128,6 +128,7 @@ fn the_results_of_gates_have_a_file_per_iteration() {
         hash: Some(ErrorHash("899109bb".into())),
         failing: vec!["adds".into()],
         reason: Some("no test ran: `1..0`".into()),
+        sandbox: None,
     };
     let view = View::Gates { iteration: IterationNumber(3), results: &[result] };
     store.publish(&view).expect("written");

@@ -202,6 +202,7 @@ impl Forged {
             hash: None,
             failing: Vec::new(),
             reason: None,
+            sandbox: None,
         };
         self.tell(Event::GateChecked { result });
     }

@@ -3,6 +3,7 @@
 //! Ctrl-C and the end of input leave everything as it is. Not here: the questions.
 
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ralph_core::outcome::ExitStatus;
@@ -10,7 +11,7 @@ use ralph_io::process::Watch;
 use ralph_ui::safe::harmless;
 
 use super::questions::{self, Known};
-use super::{SETTINGS, Setup, carry_out, existing, has_settings, outline, usual};
+use super::{SETTINGS, Setup, carry_out, existing, has_settings, outline, trial, usual};
 use crate::cli::{CommonArgs, InitArgs, WorkflowChoice};
 use crate::complaint::Complaint;
 use crate::detect::{self, Installed};
@@ -18,8 +19,11 @@ use crate::project::Project;
 use crate::screen;
 use crate::settings::Loaded;
 
-/// Held while files are written, and from then on: nobody leaves in the middle of that.
+/// Held while files are written: nobody leaves in the middle of that.
 static WRITING: Mutex<()> = Mutex::new(());
+
+/// Whether files were written.
+static IS_WRITTEN: AtomicBool = AtomicBool::new(false);
 
 /// Asks, then writes.
 pub(super) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, Complaint> {
@@ -31,6 +35,10 @@ pub(super) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
     }
     let watch = Watch::install(|_| {
         let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+        // After that the trial of the gates watches the signals itself.
+        if IS_WRITTEN.load(Ordering::Relaxed) {
+            return;
+        }
         leave();
         process::exit(ExitStatus::Interrupted.code().into());
     })
@@ -40,10 +48,11 @@ pub(super) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
         existing::Answer::Keep => return Ok(ExitStatus::Complete),
         existing::Answer::Ended => return Ok(ended()),
     };
-    ask(&project, &loaded, args, &watch)
+    ask(common, &project, &loaded, args, &watch)
 }
 
 fn ask(
+    common: &CommonArgs,
     project: &Project,
     loaded: &Loaded,
     args: &InitArgs,
@@ -68,6 +77,7 @@ fn ask(
         yes: args.yes,
         from: None,
         force: args.force && workflow != WorkflowChoice::Prompt,
+        no_try: args.no_try,
         dry_run: args.dry_run,
         print_schema: false,
     };
@@ -77,11 +87,12 @@ fn ask(
     let outline = outline(&setup, workflow)?;
     let writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let text = carry_out(&setup, &outline)?;
-    // Whoever wants to leave from here on is waited for by nobody: the end is near anyway.
-    std::mem::forget(writing);
+    IS_WRITTEN.store(true, Ordering::Relaxed);
+    drop(writing);
     let written =
         if args.dry_run { String::new() } else { format!("Settings written to {SETTINGS}\n") };
     screen::print_data(&harmless(&format!("\n{written}{text}")));
+    trial::try_gates(common, &setup, workflow, || Some(watch.clone()));
     Ok(ExitStatus::Complete)
 }
 

@@ -221,3 +221,75 @@ fn going_on_with_a_run_means_the_same_walls() {
         assert_eq!(sealed.read("walls"), format!("{backend}\n").repeat(2), "{}", end.stderr);
     }
 }
+
+/// A project whose gate reads a store in the home that a sandbox hides.
+fn project_with_hidden_store() -> Sealed {
+    let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
+    let store = sealed.root().join("home/.mystore");
+    std::fs::create_dir_all(&store).expect("a directory");
+    std::fs::write(store.join("lib.txt"), "a library").expect("written");
+    let command = "touch called; echo done > work.txt";
+    let handoff = json!({ "task_completed": { "summary": "Done.", "fully_complete": true } });
+    sealed.script(
+        &json!([{ "do": [{ "run": { "command": command } }, { "handoff": handoff }] }]),
+        &json!({
+            "review": { "enabled": false },
+            "guardrails": [{ "command": "cat ~/.mystore/lib.txt" }],
+        }),
+    );
+    let task = json!({ "id": "a", "title": "A", "description": "Make a.", "status": "pending",
+        "acceptance_criteria": ["a"], "depends_on": [] });
+    sealed.write("plan.json", &json!({ "project": "p", "tasks": [task] }).to_string());
+    sealed.git(&["add", "-A"]);
+    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed
+}
+
+#[test]
+fn a_gate_that_the_sandbox_makes_fail_ends_the_run_before_an_agent_is_paid() {
+    // Landlock refuses instead of hiding.
+    for backend in backends().into_iter().filter(|backend| *backend != "landlock") {
+        let sealed = project_with_hidden_store();
+        let end = ralph(&sealed, backend, &["build"]);
+        assert_eq!(end.code, Some(1), "{backend}: {}{}", end.stdout, end.stderr);
+        assert_eq!(sealed.prompts().len(), 0, "{backend}: no agent is asked");
+        assert!(!sealed.project().join("called").exists(), "{backend}");
+        let setting = r#"{"sandbox":{"home":[".mystore"]}}"#;
+        for words in [
+            "because `~/.mystore/lib.txt` is hidden in the sandbox",
+            &format!("put this into your own settings: {setting}"),
+            "ralph sandbox exec --as gate -- sh -c 'cat ~/.mystore/lib.txt'",
+        ] {
+            assert!(end.stderr.contains(words), "{backend}: {words}: {}", end.stderr);
+        }
+        assert!(!end.stderr.contains("ralph resume"), "{}", end.stderr);
+        let own = sealed.root().join("home/.config/ralph");
+        std::fs::create_dir_all(&own).expect("a directory");
+        std::fs::write(own.join("settings.json"), setting).expect("written");
+        let end = ralph(&sealed, backend, &["build"]);
+        assert_eq!(end.code, Some(0), "{backend}: {}{}", end.stdout, end.stderr);
+        assert!(sealed.project().join("called").exists(), "{backend}");
+    }
+}
+
+#[test]
+fn init_tries_its_gates_once_in_the_sandbox() {
+    for backend in backends().into_iter().filter(|backend| *backend != "landlock") {
+        let sealed = project_with_hidden_store();
+        std::fs::remove_file(sealed.project().join(".ralph/settings.json")).expect("removed");
+        sealed.write("Makefile", "test:\n\tcat ~/.mystore/lib.txt\nlint:\n\ttrue\n");
+        let words = ["init", "--workflow", "prompt"];
+        let end = ralph(&sealed, backend, &words);
+        assert_eq!(end.code, Some(0), "{backend}: {}{}", end.stdout, end.stderr);
+        for words in [
+            "passed  make lint",
+            "FAILED  make test: `~/.mystore/lib.txt` is hidden in the sandbox",
+            r#"put this into your own settings: {"sandbox":{"home":[".mystore"]}}"#,
+        ] {
+            assert!(end.stdout.contains(words), "{backend}: {words}: {}", end.stdout);
+        }
+        std::fs::remove_file(sealed.project().join(".ralph/settings.json")).expect("removed");
+        let end = ralph(&sealed, backend, &[&words[..], &["--no-try"]].concat());
+        assert!(!end.stdout.contains("in the sandbox"), "{backend}: {}", end.stdout);
+    }
+}
