@@ -117,7 +117,7 @@ fn show(stored: &StoredProposal, file: &TaskFile) -> String {
     if let Err(why) = proposal.accept(file.list()) {
         lines.push(format!("  cannot be accepted now: {why}"));
     }
-    let lines = lines.iter().map(|line| safe::harmless(&line.replace('\n', " ")) + "\n");
+    let lines = lines.iter().map(|line| format!("{}\n", safe::harmless(&line.replace('\n', " "))));
     lines.collect()
 }
 
