@@ -377,7 +377,8 @@ fn baseline(state: &RunState) -> Option<Step> {
     // No agent can change what the sandbox withholds from a gate.
     if let Some((result, sign)) = red().find_map(|it| Some((it, it.sandbox.clone()?))) {
         let gates = vec![result.gate.clone()];
-        let sandbox = Some(HinderedGate { command: result.command.clone(), sign });
+        let gate = HinderedGate { command: result.command.clone(), sign: *sign };
+        let sandbox = Some(Box::new(gate));
         return Some(Step::Finish(Outcome::BaselineBroken { gates, sandbox }));
     }
     match state.recipe.baseline {

@@ -241,7 +241,7 @@ pub struct GateResult {
     pub reason: Option<String>,
     /// What shows that the sandbox made it fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sandbox: Option<SandboxSign>,
+    pub sandbox: Option<Box<SandboxSign>>,
 }
 
 impl GateResult {

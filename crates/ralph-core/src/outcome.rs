@@ -83,7 +83,7 @@ pub enum Outcome {
         gates: Vec<String>,
         /// Why the sandbox makes the first of them fail; then the settings need not demand green.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        sandbox: Option<HinderedGate>,
+        sandbox: Option<Box<HinderedGate>>,
     },
     /// The task list could not be read.
     TasksLost {
@@ -187,7 +187,7 @@ impl fmt::Display for Outcome {
             Self::BaselineBroken { gates, sandbox } => {
                 let gates = gates.iter().map(|gate| format!("`{gate}`")).collect::<Vec<_>>();
                 write!(f, "not begun: {} failed before any agent was asked", gates.join(", "))?;
-                match sandbox {
+                match sandbox.as_deref() {
                     Some(HinderedGate { sign, .. }) => {
                         write!(f, ", because {} ({})", sign.reason, sign.line)
                     }

@@ -180,7 +180,7 @@ impl Gates for CommandGates {
             failing: if is_failed { output.failing.names() } else { Vec::new() },
             output: output.finish(note),
             reason,
-            sandbox,
+            sandbox: sandbox.map(Box::new),
             end: Some(end),
         }
     }

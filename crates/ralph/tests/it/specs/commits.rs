@@ -75,13 +75,13 @@ fn refs_that_an_agent_deleted_before_ralph_was_killed_are_restored_by_resume() {
 }
 
 #[test]
-fn refs_are_restored_at_the_end_of_a_run_that_looks_at_nothing_else() {
+fn refs_are_restored_in_a_run_without_gates() {
     let destroy = json!({ "run": { "command": format!("{DESTROY}; true") } });
     let sealed = repository();
     sealed.script(&always(json!([destroy, { "claim": "DONE" }])), &json!({}));
     commit_all(&sealed, "Settings");
     let refs = UsersRefs::make(&sealed);
-    let end = sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    let end = sealed.ralph(&["run", "-p", "base", "-m", "1"]).expect_code(1);
     refs.expect_all(&sealed, "ralph run");
     let shown = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("refs/heads/precious (deleted)"), "{}", end.stderr);
