@@ -17,14 +17,17 @@ const PROGRAMS: [&str; 23] = [
 /// The name of the image.
 const NAME: &str = "ralph-test:tools";
 
-/// Returns the image, if an engine runs it here. In CI one must; elsewhere it is said why not.
+/// Returns the image, if an engine runs it here. As root in CI one must; otherwise the reason why
+/// there is none is printed.
 #[expect(clippy::print_stderr, reason = "what is left out must be seen")]
 pub(super) fn image() -> Option<&'static str> {
     static MADE: OnceLock<Result<(), String>> = OnceLock::new();
     match MADE.get_or_init(make) {
         Ok(()) => Some(NAME),
         Err(why) => {
-            assert!(std::env::var_os("CI").is_none(), "no container is run: {why}");
+            let is_required =
+                std::env::var_os("CI").is_some() && rustix::process::geteuid().is_root();
+            assert!(!is_required, "no container is run: {why}");
             eprintln!("LEFT OUT: real containers: {why}");
             None
         }
