@@ -34,6 +34,7 @@ pub(crate) fn peak_while_flooded(bytes: usize) -> (u64, Duration) {
         "preventSleep": false,
     });
     sealed.write(".ralph/settings.json", &settings.to_string());
+    sealed.trust(&[]);
     let mut command = sealed.command(RALPH);
     command.args(["run", "-m", "1", "-p", "work"]).stdout(Stdio::null()).stderr(Stdio::null());
     let (took, (_, peak)) =

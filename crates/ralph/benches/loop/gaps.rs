@@ -86,12 +86,15 @@ impl Place {
         let mut settings = json!({
             "agent": { "command": own(), "kind": "text", "flags": ["agent"] },
             "preventSleep": false,
+            // Without commits the work tree never changes, which would end the run.
+            "stuck": { "after": 1_000_000 },
             "commit": match self.landing { Landing::Nothing => "none", Landing::Commit => "ralph" },
         });
         if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
             settings.extend(further.clone());
         }
         self.sealed.write(".ralph/settings.json", &settings.to_string());
+        self.sealed.trust(&[]);
     }
 
     /// Lets ralph do iterations of a prompt.

@@ -98,6 +98,7 @@ fn pipe(tell: &mut dyn FnMut(Row)) {
     let settings =
         json!({ "agent": { "command": agent, "kind": "claude" }, "preventSleep": false });
     sealed.write(".ralph/settings.json", &settings.to_string());
+    sealed.trust(&[]);
     let mut heard = || {
         let mut command = sealed.command(RALPH);
         command.args(["run", "-m", "1", "-p", "work"]).stdout(Stdio::null()).stderr(Stdio::null());
