@@ -43,8 +43,8 @@ impl Schema {
         &self.0.strict
     }
 
-    /// Returns the same schema for answers that repeat a token, which nobody could know who wrote
-    /// before the question was asked.
+    /// Returns the same schema for answers that repeat a token. A text that was written before the
+    /// question was asked cannot hold it.
     #[must_use]
     pub(crate) fn with_token(&self, token: &str) -> Self {
         let mut value = self.0.value.clone();
@@ -212,8 +212,8 @@ pub fn find(words: &str, schema: &Value) -> Result<Value, AnswerFault> {
     Ok(last.clone())
 }
 
-/// Returns a token for a question. What it is made from must hold something that nobody knows
-/// before the question is asked, such as the moment.
+/// Returns a token for a question. The seed must hold something that cannot be known before the
+/// question is asked, such as the time.
 pub(crate) fn make_token(seed: &str) -> String {
     let mut hasher = DefaultHasher::new();
     hasher.write(seed.as_bytes());
