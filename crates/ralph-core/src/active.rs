@@ -1,7 +1,7 @@
-//! What is written down while a run is active, for the hooks that run inside an agent.
+//! The state file of an active run, for the hooks that run inside an agent.
 //!
-//! A hook is a process of its own that the agent starts: this file, which lies out of the
-//! agent's reach, is all it knows of the run. Not here: writing and reading the file.
+//! A hook is a process that the agent starts. This file, which the agent cannot reach, is
+//! all it knows of the run. Not here: writing and reading the file.
 
 use std::path::PathBuf;
 
@@ -23,72 +23,61 @@ use crate::units::Timestamp;
 /// The version of the format.
 const VERSION: u32 = 1;
 
-/// An active run, and the call to an agent that is under way. `S` is what is read of the
-/// snapshot, which may be large: a reader who does not need it reads past it.
+/// An active run and its current agent call. `S` is the type of the snapshot, which may
+/// be large: a reader that does not need it can skip it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Active<S = Snapshot> {
-    /// The version of this format.
     pub version: u32,
-    /// The run.
     pub run: RunId,
     /// When this was written, in UTC.
     #[serde(default)]
     pub timestamp: String,
-    /// The process of the run.
+    /// The process id of the run.
     pub pid: u32,
-    /// When that process began.
+    /// When that process started.
     pub started: Timestamp,
-    /// How many iterations the run may take.
     #[serde(default, rename = "max_iterations")]
     pub max_iterations: Option<u32>,
     /// How agents are started.
     #[serde(default)]
     pub mode: String,
-    /// Whether finished work is not reviewed.
     #[serde(default)]
     pub skip_review: bool,
-    /// The number of the review that approves whatever it finds.
+    /// The number of the review that always approves.
     #[serde(default)]
     pub review_cap: Option<u32>,
-    /// The iteration.
     #[serde(default)]
     pub iteration: Option<IterationNumber>,
     /// What the call is for: a role, `review-fix` for a fix, or `gate`.
     #[serde(default)]
     pub iteration_mode: Option<String>,
-    /// The task.
     #[serde(default)]
     pub task: Option<TaskId>,
-    /// Its title.
     #[serde(default)]
     pub title: Option<String>,
-    /// The id of the agent's session, where it can be given one.
+    /// The id of the agent's session, if the agent accepts one.
     #[serde(default)]
     pub session: Option<String>,
-    /// The project directory.
     #[serde(default)]
     pub project: Option<PathBuf>,
-    /// The task file.
     #[serde(default)]
     pub tasks_file: Option<PathBuf>,
-    /// Who writes the task file.
     #[serde(default)]
     pub keeper: Option<Keeper>,
-    /// Who commits.
     #[serde(default)]
     pub commit: Option<Committer>,
-    /// What an attempt may not change.
+    /// Paths that an attempt may not change.
     #[serde(default = "Vec::new")]
     pub protect: Vec<Pattern>,
-    /// All that an attempt may change, where not everything is its business.
+    /// The only paths that an attempt may change, if limited.
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     pub scope: Vec<Pattern>,
-    /// What the settings make of the guard's findings.
+    /// How the guard treats its findings, from the settings.
     #[serde(default)]
     pub guard: Policy,
-    /// How the tasks stood when the call began, where an agent keeps the list.
-    #[serde(default = "nothing")]
+    /// The tasks when the call began, where an agent owns the list.
+    #[serde(default = "default_to_none")]
     pub pre_iteration_snapshot: Option<S>,
 }
 
@@ -96,18 +85,16 @@ pub struct Active<S = Snapshot> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Committer {
-    /// The agent.
     Agent,
-    /// ralph.
     Ralph,
     /// A source-control command of the user's.
     Scm,
-    /// Nobody.
+    #[serde(rename = "nobody")]
     Nobody,
 }
 
 impl Active {
-    /// Returns a run that has not asked an agent yet.
+    /// Returns the state of a run that has not called an agent yet.
     pub fn new(run: RunId, pid: u32, started: Timestamp) -> Self {
         Self {
             version: VERSION,
@@ -135,9 +122,9 @@ impl Active {
         }
     }
 
-    /// Returns the run as an agent is about to be asked.
+    /// Returns the state for an agent call that is about to start.
     ///
-    /// The process is the store's to fill in.
+    /// The store fills in the process id.
     pub fn asking(state: &RunState, request: &Request, at: Timestamp) -> Self {
         let recipe = &state.recipe;
         let work = recipe.task_work();
@@ -146,11 +133,11 @@ impl Active {
             Some(ReviewPolicy::Skip) => (true, None),
             None => (false, None),
         };
-        let list = state.board.as_ref().map(|board| &board.list);
+        let list = state.board.as_ref().map(|tasks| &tasks.list);
         let task = request.task.as_ref().and_then(|id| list?.task(id));
         let keeper = work.map(|work| work.keeper);
         let is_given = |task: &Task| {
-            state.board.as_ref().is_some_and(|board| !board.written_by_agents.contains(&task.id))
+            state.board.as_ref().is_some_and(|tasks| !tasks.written_by_agents.contains(&task.id))
         };
         Self {
             timestamp: at.utc(),
@@ -168,7 +155,7 @@ impl Active {
             commit: Some(match &recipe.landing.commit {
                 CommitPolicy::Agent => match recipe.landing.uncommitted {
                     Uncommitted::Refused => Committer::Agent,
-                    // Its prompt decides; nobody keeps it from stopping.
+                    // Its prompt decides; no hook keeps it from stopping.
                     Uncommitted::Told => Committer::Nobody,
                 },
                 CommitPolicy::Ralph => Committer::Ralph,
@@ -196,7 +183,7 @@ impl Active {
 }
 
 impl<S> Active<S> {
-    /// Returns the same with another snapshot, or without one.
+    /// Returns the state with another snapshot, or without one.
     #[must_use]
     pub fn with_snapshot<T>(self, snapshot: Option<T>) -> Active<T> {
         Active {
@@ -225,14 +212,14 @@ impl<S> Active<S> {
         }
     }
 
-    /// Returns the role of the call, where it is the work of an iteration.
+    /// Returns the role of the call, if it does the work of an iteration.
     pub fn role(&self) -> Option<Role> {
         let roles = [Role::Prompt, Role::Plan, Role::Build, Role::Implement, Role::Review];
         let name = self.iteration_mode.as_deref()?;
         roles.into_iter().chain([Role::Fix]).find(|role| mode(&Purpose::Work, *role) == name)
     }
 
-    /// Returns whether work is reviewed.
+    /// Returns the review policy.
     pub fn review(&self) -> ReviewPolicy {
         match (self.skip_review, self.review_cap) {
             (true, _) => ReviewPolicy::Skip,
@@ -240,15 +227,15 @@ impl<S> Active<S> {
         }
     }
 
-    /// Returns what an edit of the task list is judged by; nothing where the call is not the
-    /// work of an iteration.
+    /// Returns the context by which edits of the task list are judged; nothing if the
+    /// call does not do the work of an iteration.
     pub fn turn(&self) -> Option<Turn> {
         Some(Turn { role: self.role()?, task: self.task.clone(), review: self.review() })
     }
 }
 
-/// Returns the id of an agent's session: always the same for a call, and a valid UUID (version 8,
-/// which is for ids of one's own making).
+/// Returns the id of an agent's session: always the same for a call, and a valid UUID
+/// (version 8, for custom ids).
 pub fn session_id(run: &RunId, iteration: IterationNumber, ask: AskNumber) -> String {
     let (iteration, ask) = (iteration.0.to_string(), ask.0.to_string());
     let hash = fingerprint::hash(["session", run.0.as_str(), &iteration, &ask]);
@@ -259,13 +246,13 @@ pub fn session_id(run: &RunId, iteration: IterationNumber, ask: AskNumber) -> St
     parts.join("-")
 }
 
-/// Returns whether a pattern stands for one file that the task names.
+/// Returns whether a pattern is a single file that the task names.
 fn is_named(pattern: &Pattern, task: &Task) -> bool {
     let path = pattern.as_str().strip_prefix('/');
     path.is_some_and(|path| !path.contains(['\\', '*', '?', '[', '{']) && task.speaks_of(path))
 }
 
-/// Returns the word for what a call is for.
+/// Returns the name of a call's purpose.
 fn mode(purpose: &Purpose, role: Role) -> &'static str {
     match (purpose, role) {
         (Purpose::Gate(_), _) => "gate",
@@ -284,7 +271,7 @@ fn mode(purpose: &Purpose, role: Role) -> &'static str {
     }
 }
 
-fn nothing<S>() -> Option<S> {
+fn default_to_none<S>() -> Option<S> {
     None
 }
 
@@ -297,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_of_a_session_is_a_uuid_and_the_calls_own() {
+    fn a_session_id_is_a_uuid_and_unique_per_call() {
         let id = |run: &str, iteration, ask| {
             session_id(&RunId(run.into()), IterationNumber(iteration), AskNumber(ask))
         };
@@ -316,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn every_role_of_work_is_read_back_and_nothing_else() {
+    fn only_roles_of_work_are_read_back() {
         let mut active: Active = Active::new(RunId("r".into()), 7, Timestamp(0));
         assert_eq!(active.role(), None);
         for role in [Role::Prompt, Role::Implement, Role::Review, Role::Fix, Role::Build] {
@@ -342,7 +329,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Active>(&text).expect("readable"), active);
         let read: Active<IgnoredAny> = serde_json::from_str(&text).expect("readable");
         assert_eq!((read.pid, read.run), (7, RunId("r".into())));
-        // What an older ralph wrote is read as well.
+        // Files of an older ralph can be read as well.
         let old = r#"{"version":1,"run":"r","pid":7,"started":5}"#;
         let read: Active = serde_json::from_str(old).expect("readable");
         assert_eq!((read.started, read.pre_iteration_snapshot), (Timestamp(5), None));

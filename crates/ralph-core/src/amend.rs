@@ -1,10 +1,10 @@
-//! Amendments: changes to the task list that an agent asks for in its handoff, and the guards
-//! that decide what becomes of each.
+//! Amendments: changes to the task list that an agent requests in its handoff, and the
+//! rules that decide on each.
 //!
-//! Agents add tasks; people change and remove them. So a change or a removal is kept as a
-//! proposal for the user, unless the settings say `"amendments": "apply"`. Each amendment is
-//! decided on its own: a refused one does not affect the others. Not here: when they are
-//! applied, which is only after the gates passed, and where proposals are stored.
+//! Agents add tasks; users change and remove them. So a change or a removal is kept as a
+//! proposal for the user, unless the settings say `"amendments": "apply"`. Each amendment
+//! is decided on its own: a refused one does not affect the others. Not here: applying
+//! them, which happens only after the gates passed, and storing proposals.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,18 +14,17 @@ use crate::handoff::Amendment;
 use crate::ids::TaskId;
 use crate::task::{Task, TaskChange, TaskFields, TaskList, TaskStatus};
 
-/// How many proposals one iteration may leave. More would bury the ones that matter.
+/// How many proposals one iteration may leave. More would hide the ones that matter.
 const MOST_PROPOSALS: usize = 20;
 
-/// How many digits of the fingerprint name a proposal: short to type, and unique among hundreds.
+/// How many digits of the fingerprint form the id: short to type, and unique among
+/// hundreds.
 const ID_DIGITS: usize = 6;
 
-/// An amendment and what became of it, for the audit log and the next prompt.
+/// An amendment and its result, for the audit log and the next prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amended {
-    /// What was asked for, in a few words.
     pub proposal: String,
-    /// Why, in the agent's words.
     pub reason: String,
     /// Why it was refused; none if it was applied or kept as a proposal.
     pub refusal: Option<String>,
@@ -37,16 +36,15 @@ pub struct Amended {
 /// A change of the task list that waits for the user's decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// Its name, made from its content: the same proposal has the same name in every run.
+    /// Derived from the content: the same proposal has the same id in every run.
     pub id: String,
-    /// The change.
     pub amendment: Amendment,
 }
 
 impl Proposal {
     /// Returns the proposal to make this change.
     pub fn new(amendment: Amendment) -> Self {
-        // The reason is worded differently each time, so it is no part of the name.
+        // The reason is worded differently each time, so it is not part of the id.
         let content = match &amendment {
             Amendment::Add { task, after, reason: _ } => json!(["add", task, after]),
             Amendment::Modify { task_id, changes, reason: _ } => {
@@ -60,7 +58,7 @@ impl Proposal {
         Self { id: format!("P-{end}"), amendment }
     }
 
-    /// Returns the change in a few words.
+    /// Returns a short description of the change.
     pub fn summary(&self) -> String {
         describe(&self.amendment).0
     }
@@ -70,7 +68,7 @@ impl Proposal {
         describe(&self.amendment).1
     }
 
-    /// Returns what to change in a list to carry it out, or why that is not possible.
+    /// Returns the change of the list that carries it out, or why that is not possible.
     pub fn accept(&self, list: &TaskList) -> Result<TaskChange, String> {
         check(list, &self.amendment, None)
     }
@@ -83,16 +81,14 @@ pub enum AmendmentPolicy {
     /// New tasks only; everything else becomes a proposal.
     #[default]
     Add,
-    /// All of them.
     Apply,
 }
 
-/// What the amendments of one iteration come to.
+/// The result of the amendments of one iteration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Amendments {
-    /// The changes to make.
     pub changes: Vec<TaskChange>,
-    /// Every amendment with what became of it, in order.
+    /// Every amendment with its result, in order.
     pub log: Vec<Amended>,
 }
 
@@ -124,7 +120,7 @@ pub fn weigh(
         let amended = match checked {
             Err(refusal) => Amended::refused(amendment, refusal),
             Ok(change) if is_applied => {
-                // It was tried on a copy.
+                // `check` has applied it to a copy already.
                 let _ = list.apply(&change);
                 amendments.changes.push(change);
                 Amended::applied(amendment)
@@ -161,7 +157,7 @@ impl Amended {
         Self { proposed, ..Self::new(amendment) }
     }
 
-    /// Returns what became of it, for people.
+    /// Returns the result as text for people.
     pub fn fate(&self) -> String {
         match (&self.refusal, &self.proposed) {
             (Some(refusal), _) => format!("refused: {refusal}"),
@@ -246,7 +242,7 @@ fn may_change(list: &TaskList, id: &TaskId, current: Option<&TaskId>) -> Result<
     }
 }
 
-/// Reads a new task. It begins as every task does, whatever the agent says of its status.
+/// Reads a new task. It starts as pending, whatever status the agent gives it.
 fn new_task(value: &Value) -> Result<Task, String> {
     let text = |key: &str| {
         let text = value.get(key).and_then(Value::as_str).unwrap_or_default().trim();
@@ -297,7 +293,7 @@ fn new_fields(value: &Value) -> Result<TaskFields, String> {
     Ok(fields)
 }
 
-/// Reads what can be read of a task's fields, in either spelling.
+/// Reads the valid fields of a task, in either spelling.
 fn fields_of(value: &Value) -> TaskFields {
     let get = |snake: &str, camel: &str| value.get(snake).or_else(|| value.get(camel));
     let texts = |snake: &str, camel: &str| {
@@ -352,19 +348,19 @@ mod tests {
     fn check(proposal: &Value, refusal: Option<&str>) {
         let proposal: Amendment = serde_json::from_value(proposal.clone()).expect("a proposal");
         let weighed = weigh(&list(), &[proposal], &TaskId("now".into()), AmendmentPolicy::Apply, 3);
-        let said = weighed.log[0].refusal.as_deref();
-        match (said, refusal) {
+        let actual = weighed.log[0].refusal.as_deref();
+        match (actual, refusal) {
             (None, None) => assert_eq!(weighed.changes.len(), 1),
-            (Some(said), Some(part)) => {
-                assert!(said.contains(part), "{said}");
+            (Some(actual), Some(part)) => {
+                assert!(actual.contains(part), "{actual}");
                 assert!(weighed.changes.is_empty());
             }
-            (said, expected) => panic!("{said:?}, not {expected:?}"),
+            (actual, expected) => panic!("{actual:?}, not {expected:?}"),
         }
     }
 
     #[test]
-    fn guards_decide_which_are_made() {
+    fn rules_decide_which_amendments_apply() {
         let add = |task: Value| json!({"action": "add", "task": task, "reason": "r"});
         check(&add(json!({"id": "n", "title": "t", "description": "d"})), None);
         check(
@@ -397,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_task_begins_at_the_beginning() {
+    fn a_new_task_starts_as_pending() {
         let proposal = Amendment::Add {
             task: json!({"id": "n", "title": "t", "description": "d", "status": "done", "passes": true}),
             after: None,

@@ -1,11 +1,10 @@
-//! Structured answers: asking for one in words, and finding one in the words of an agent.
+//! Structured answers: requesting one in a prompt, and finding one in the text of an agent.
 //!
-//! An agent may quote objects of others, so only its own last one counts; where that cannot be
-//! told, the answer is unusable and is asked for again. A schema has a strict form too, for APIs
-//! that take no other: every object is closed, every property is required, and what is optional
-//! may be null. [`without_nulls`] reads such an answer. Not here: agents that are held to a schema
-//! by a flag of theirs, and whether an answer is what its schema demands. Who asked for it checks
-//! that.
+//! An agent may quote objects of others, so only its own last one counts; if that cannot be
+//! determined, the answer is unusable and is requested again. A schema also has a strict form,
+//! for APIs that accept no other: every object is closed, every property is required, and
+//! optional ones may be null. [`remove_nulls`] reads such an answer. Not here: agents that
+//! enforce a schema by a flag, and whether an answer matches its schema, which the caller checks.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -16,35 +15,34 @@ use serde_json::{Map, Value, json};
 
 /// The JSON Schema of an answer.
 ///
-/// It is made once and shared: one of ours is a hundred small maps, and thousands of letters in
-/// every prompt that shows it.
+/// Built once and shared: one of ours has a hundred small maps, and thousands of characters in
+/// every prompt that includes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schema(Arc<Parts>);
 
 #[derive(Debug, PartialEq)]
 struct Parts {
     value: Value,
-    /// The schema as people and agents read it.
+    /// The schema as text for people and agents.
     shown: String,
-    /// The schema for APIs that want it strict.
+    /// The schema for APIs that require the strict form.
     strict: Value,
 }
 
 impl Schema {
-    /// Returns a schema.
     pub fn new(value: Value) -> Self {
         let shown = format!("{value:#}");
         let strict = make_strict(&value);
         Self(Arc::new(Parts { value, shown, strict }))
     }
 
-    /// Returns the same schema in its strict form.
+    /// Returns the strict form of the schema.
     pub fn strict(&self) -> &Value {
         &self.0.strict
     }
 
-    /// Returns the same schema for answers that repeat a token. A text that was written before the
-    /// question was asked cannot hold it.
+    /// Returns the schema for answers that repeat a token. Text that was written before the
+    /// prompt cannot contain it.
     #[must_use]
     pub(crate) fn with_token(&self, token: &str) -> Self {
         let mut value = self.0.value.clone();
@@ -66,14 +64,14 @@ impl Deref for Schema {
     }
 }
 
-/// The property of an answer that repeats the token of its question.
+/// The property of an answer that repeats the token of its prompt.
 const TOKEN: &str = "token";
 
-/// Closes every object of a schema, and requires every property: an optional one may be null.
+/// Closes every object of a schema and requires every property: an optional one may be null.
 fn make_strict(schema: &Value) -> Value {
     let Value::Object(entries) = schema else { return schema.clone() };
     let mut strict = entries.clone();
-    // A list of one word is taken wherever a schema is; `const` is not.
+    // An `enum` with one value is accepted wherever a schema is; `const` is not.
     if let Some(word) = strict.shift_remove("const") {
         strict.insert("enum".to_owned(), json!([word]));
     }
@@ -100,8 +98,8 @@ fn make_strict(schema: &Value) -> Value {
     Value::Object(strict)
 }
 
-/// Lets a value be null. Objects and lists become one of two: a list of types is documented for
-/// plain values alone.
+/// Lets a value be null. Objects and lists become an `anyOf`: a list of types is documented for
+/// plain values only.
 fn make_nullable(schema: Value) -> Value {
     let is_plain = !matches!(schema["type"].as_str(), Some("object" | "array") | None);
     if !is_plain {
@@ -115,8 +113,7 @@ fn make_nullable(schema: Value) -> Value {
     schema
 }
 
-/// Returns a value without the entries that are null: an agent that has to name every property
-/// says so that there is none.
+/// Returns a value without its null entries, which a strict schema uses for absent ones.
 pub fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(entries) => entries
@@ -130,13 +127,13 @@ pub fn without_nulls(value: &Value) -> Value {
     }
 }
 
-/// A text with more braces than this that begin no object is no answer but a program.
+/// A text with more braces that begin no object is not an answer but a program.
 const MOST_TRIES: usize = 10_000;
 
-/// A malformed object is looked at this far for what can be repaired.
+/// How many bytes of a malformed object are searched for repairs.
 const LONGEST_REPAIR: usize = 100_000;
 
-/// Returns a prompt that asks for an answer of a schema in words alone.
+/// Returns a prompt that requests an answer with a schema, by text alone.
 pub(crate) fn asked_in_words(prompt: &str, schema: &Schema) -> String {
     format!(
         "{}\n\nEnd your answer with one fenced code block marked `json`. It holds a single JSON \
@@ -147,54 +144,53 @@ pub(crate) fn asked_in_words(prompt: &str, schema: &Schema) -> String {
     )
 }
 
-/// Why words hold no structured answer that could be used.
+/// Why a text contains no usable structured answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerFault {
-    /// They hold no JSON object with any of the properties.
+    /// No JSON object with any of the properties.
     Missing,
     /// An object is not valid JSON.
     Malformed,
-    /// They end within an object.
     CutOff,
-    /// They hold objects that decide differently.
+    /// Several objects with different decisions.
     Contradictory,
-    /// They name the token, but no object that can be read carries it.
+    /// The token occurs, but no readable object carries it.
     WithoutToken,
 }
 
 impl fmt::Display for AnswerFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Missing => "it holds no JSON object of the form that was asked for",
+            Self::Missing => "it contains no JSON object of the requested form",
             Self::Malformed => "its JSON object is not valid JSON",
             Self::CutOff => "its JSON object is cut off",
-            Self::Contradictory => "it holds JSON objects that decide differently",
+            Self::Contradictory => "it contains JSON objects with different decisions",
             Self::WithoutToken => "no JSON object in it carries the `token` that was given",
         })
     }
 }
 
-/// Finds the structured answer in the words of an agent: the last object that has a property of
-/// the schema, fenced or not. `schema` is what was asked for; an agent that repeats it has not
+/// Finds the structured answer in the text of an agent: the last object that has a property of
+/// the schema, fenced or not. `schema` is what was requested; an agent that repeats it has not
 /// answered.
 ///
-/// An object with the schema's token is the agent's own. Without one, an object that cannot be
-/// read and objects that decide differently make the answer unusable: what is quoted must never
-/// pass for it.
-pub fn find(words: &str, schema: &Value) -> Result<Value, AnswerFault> {
-    let Scan { objects, fault, .. } = scan(words, schema);
+/// An object with the schema's token is the agent's own. Without a token, an unreadable object or
+/// objects with different decisions make the answer unusable: a quotation must never count as the
+/// answer.
+pub fn find(text: &str, schema: &Value) -> Result<Value, AnswerFault> {
+    let Scan { objects, fault, .. } = scan(text, schema);
     let decides_alike = |one: &Value, other: &Value| {
         enum_names(schema).all(|name| match (normalized(one, name), normalized(other, name)) {
             (Some(one), Some(other)) => one == other,
             (_, _) => true,
         })
     };
-    if let Some(token) = token_of(schema).filter(|token| words.contains(token)) {
+    if let Some(token) = token_of(schema).filter(|token| text.contains(token)) {
         let own: Vec<&(Value, usize)> =
             objects.iter().filter(|(value, _)| has_token(value, token)).collect();
         let (last, end) = own.last().ok_or(fault.unwrap_or(AnswerFault::WithoutToken))?;
-        // An object of its own that came later could not be read.
-        if words[*end..].contains(token) {
+        // A later object of its own could not be read.
+        if text[*end..].contains(token) {
             return Err(fault.unwrap_or(AnswerFault::Malformed));
         }
         if own.iter().any(|(value, _)| !decides_alike(value, last)) {
@@ -212,53 +208,52 @@ pub fn find(words: &str, schema: &Value) -> Result<Value, AnswerFault> {
     Ok(last.clone())
 }
 
-/// Returns a token for a question. The seed must hold something that cannot be known before the
-/// question is asked, such as the time.
+/// Returns a token for a prompt. The seed must contain something that cannot be known before the
+/// prompt is sent, such as the time.
 pub(crate) fn make_token(seed: &str) -> String {
     let mut hasher = DefaultHasher::new();
     hasher.write(seed.as_bytes());
     format!("{:012x}", hasher.finish() >> 16)
 }
 
-/// Returns whether an answer repeats the token of its question.
+/// Returns whether an answer repeats the token of its prompt.
 pub(crate) fn has_token(answer: &Value, token: &str) -> bool {
     answer.get(TOKEN).and_then(Value::as_str) == Some(token)
 }
 
-/// Returns words without the JSON objects in them that have a property of the schema.
-pub(crate) fn prose(words: &str, schema: &Value) -> String {
-    scan(words, schema).prose
+/// Returns the text without the JSON objects that have a property of the schema.
+pub(crate) fn prose(text: &str, schema: &Value) -> String {
+    scan(text, schema).prose
 }
 
-/// Returns the word of a property in one spelling: lower case, joined by `_`.
+/// Returns the value of a property in one spelling: lower case, joined by `_`.
 pub(crate) fn normalized(answer: &Value, name: &str) -> Option<String> {
     let word = answer.get(name)?.as_str()?.trim().to_lowercase();
     Some(word.replace([' ', '-'], "_"))
 }
 
-/// Returns the token that a schema demands.
+/// Returns the token that a schema requires.
 pub(crate) fn token_of(schema: &Value) -> Option<&str> {
     schema.get("properties")?.get(TOKEN)?.get("const")?.as_str()
 }
 
-/// Returns the properties of a schema that choose one of some words.
+/// Returns the properties of a schema that have an `enum`.
 fn enum_names(schema: &Value) -> impl Iterator<Item = &str> {
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     properties.filter(|(_, it)| it.get("enum").is_some()).map(|(name, _)| name.as_str())
 }
 
-/// What words hold.
+/// The contents of a text.
 struct Scan {
-    /// The objects with a property of the schema, each with the place behind it.
+    /// The objects with a property of the schema, each with its end offset.
     objects: Vec<(Value, usize)>,
-    /// What is wrong with the last one that could not be read.
+    /// What is wrong with the last unreadable one.
     fault: Option<AnswerFault>,
-    /// The words around the objects.
     prose: String,
 }
 
-/// Looks at every brace that is not part of an object before it.
-fn scan(words: &str, schema: &Value) -> Scan {
+/// Tries every brace that is not part of an earlier object.
+fn scan(text: &str, schema: &Value) -> Scan {
     let properties = schema.get("properties").and_then(Value::as_object);
     let has_property = |object: &Map<String, Value>| match properties {
         Some(properties) => object.keys().any(|key| properties.contains_key(key)),
@@ -269,22 +264,22 @@ fn scan(words: &str, schema: &Value) -> Scan {
     let mut at = 0;
     let mut seen = 0;
     for _ in 0..MOST_TRIES {
-        let Some(offset) = words[at..].find('{') else { break };
+        let Some(offset) = text[at..].find('{') else { break };
         at += offset;
-        let first_key = first_key(&words[at..]);
+        let first_key = first_key(&text[at..]);
         let is_wanted =
             first_key.is_some_and(|key| properties.is_none_or(|all| all.contains_key(key)));
-        match object_at(&words[at..], is_wanted) {
+        match object_at(&text[at..], is_wanted) {
             Found::Object(value, length) => {
                 let is_answer = value.as_object().is_some_and(&has_property) && value != *schema;
                 if is_answer {
-                    found.prose.push_str(&words[seen..at]);
+                    found.prose.push_str(&text[seen..at]);
                     seen = at + length;
                     found.objects.push((value, seen));
                 }
                 at += length;
             }
-            // The words end within it: what it holds is a part of the answer, not the answer.
+            // The text ends within it: what it contains is a part of the answer, not the answer.
             Found::Cut => {
                 if first_key.is_some() {
                     found.fault = Some(AnswerFault::CutOff);
@@ -299,7 +294,7 @@ fn scan(words: &str, schema: &Value) -> Scan {
             }
         }
     }
-    found.prose.push_str(&words[seen..]);
+    found.prose.push_str(&text[seen..]);
     found
 }
 
@@ -311,16 +306,15 @@ fn first_key(text: &str) -> Option<&str> {
 
 /// What a text begins with.
 enum Found {
-    /// A whole object of this many bytes.
+    /// A complete object of this many bytes.
     Object(Value, usize),
-    /// An object that has no end.
+    /// An object without an end.
     Cut,
-    /// Something else.
     Nothing,
 }
 
-/// Reads an object at the beginning of a text. One that is wanted may have commas behind its last
-/// entries, as many a model writes them.
+/// Reads an object at the beginning of a text. One that `is_wanted` may have trailing commas, as
+/// many models write them.
 fn object_at(text: &str, is_wanted: bool) -> Found {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     match values.next() {
@@ -337,8 +331,8 @@ fn object_at(text: &str, is_wanted: bool) -> Found {
     }
 }
 
-/// Returns the object at the beginning of a text without commas that nothing follows, and how
-/// many bytes it takes; nothing if its braces do not match.
+/// Returns the object at the beginning of a text without its trailing commas, and its length in
+/// bytes; `None` if its braces do not match.
 fn without_trailing_commas(text: &str) -> Option<(String, usize)> {
     let mut repaired = String::new();
     let mut depth = 0_usize;

@@ -1,7 +1,7 @@
-//! A question to an agent: it may take several calls, pauses and waits until it is answered or
-//! given up.
+//! The state of an agent call, which may take several processes, pauses and waits until
+//! it is answered or given up.
 //!
-//! Part of the state, so it changes only by events. Not here: what is asked.
+//! Part of the state, so it changes only by events. Not here: the prompt.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,45 +11,43 @@ use crate::reading::Reply;
 use crate::recipe::{AgentKind, Recipe};
 use crate::units::{Millis, Timestamp};
 
-/// A question to an agent that may take several calls.
+/// The state of an agent call, with its retries.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Asking {
-    /// The call that was begun and has not been heard of since.
+    /// The process that was started and has not answered yet.
     pub pending: Option<AskNumber>,
-    /// Failures that count against the retries.
+    /// Failures that count against the retry limit.
     pub failures: u32,
     /// Refusals by a usage limit.
     pub refusals: u32,
-    /// How long those make it wait in all.
+    /// Total wait caused by those.
     pub waited: Millis,
-    /// Not to be asked again before this moment.
+    /// Earliest time of the next call.
     pub not_before: Option<Timestamp>,
-    /// Which prompt the next call gets.
+    /// The prompt size of the next call.
     pub size: PromptSize,
-    /// The agent of the last call.
     #[serde(default)]
     pub agent: Option<AgentKind>,
-    /// Whether a call failed because of the schema that it was given.
+    /// Whether a call failed because the API refused its JSON Schema.
     #[serde(default)]
     pub is_schema_refused: bool,
-    /// How it ended, once it has.
+    /// The end, once reached.
     pub end: Option<AskingEnd>,
-    /// The last failure.
     pub last_failure: Option<Failure>,
-    /// The token that tells the answer to the last call from quoted ones, where it was given one.
+    /// The token that distinguishes the answer to the last call from quoted ones, if
+    /// there is one.
     #[serde(default)]
     pub token: Option<String>,
-    /// The answers that were not in the form that was asked for. The next call asks for what is
-    /// missing only.
+    /// Answers in the wrong form so far. The next call asks only for what is missing.
     #[serde(default)]
     pub wrong: Option<WrongAnswer>,
 }
 
-/// How often an answer in the wrong form is asked for again. Agents that can answer in the right
-/// form do so the first time they are told what was missing.
+/// How often ralph asks again after an answer in the wrong form. Agents that can answer
+/// in the right form do so the first time they learn what was missing.
 const MOST_FOLLOW_UPS: usize = 2;
 
-/// Answers that were not in the form that was asked for.
+/// Answers in the wrong form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrongAnswer {
     /// The answers, oldest first.
@@ -58,26 +56,23 @@ pub struct WrongAnswer {
     pub fault: String,
 }
 
-/// Whether an answer is in the form that was asked for.
+/// Whether an answer has the requested form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AnswerForm {
-    /// It is.
     Right,
-    /// It is not.
     Wrong {
-        /// What is wrong with it, in words for the agent.
+        /// What is wrong with it, for the follow-up prompt.
         fault: String,
-        /// What it counts as when asking again has not helped.
+        /// How it counts when follow-ups have not helped.
         finally: WrongForm,
     },
 }
 
-/// What an answer in the wrong form counts as when asking again has not helped.
+/// How an answer in the wrong form counts when follow-ups have not helped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WrongForm {
-    /// A failed attempt.
     Failed,
-    /// An answer: ralph makes do with what it holds.
+    /// An answer: ralph uses what it contains.
     Taken,
 }
 
@@ -85,27 +80,25 @@ pub(crate) enum WrongForm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptSize {
-    /// The whole one.
     #[default]
     Full,
-    /// With as little feedback as possible, because the whole one did not fit.
+    /// As little feedback as possible, because the full prompt did not fit.
     Smallest,
 }
 
-/// How a question ended.
+/// How an agent call ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AskingEnd {
-    /// With an answer.
     Answered(Box<Reply>),
-    /// With a failed attempt; the loop goes on.
+    /// The attempt failed; the loop continues.
     FailedAttempt(Failure),
-    /// For good: asking again cannot help.
+    /// Asking again cannot help; the run ends.
     Hopeless(Failure),
 }
 
 impl Asking {
-    /// Forgets what made the run give up, so that it can be tried again.
+    /// Resets what made the run give up, so that it can be tried again.
     pub(crate) fn revive(&mut self) {
         match &self.end {
             Some(AskingEnd::Answered(_) | AskingEnd::FailedAttempt(_)) => {}
@@ -121,7 +114,7 @@ impl Asking {
         }
     }
 
-    /// Takes in what a call brought.
+    /// Applies the reply of a call.
     pub(crate) fn hear(&mut self, reply: &Reply, form: AnswerForm, at: Timestamp, recipe: &Recipe) {
         self.pending = None;
         let Some(failure) = &reply.failure else {
@@ -164,7 +157,7 @@ impl Asking {
         }
     }
 
-    /// Takes in an answer. One in the wrong form is asked for again at once, a few times.
+    /// Applies an answer. One in the wrong form is requested again at once, a few times.
     fn answered(&mut self, reply: &Reply, form: AnswerForm) {
         let answered = || Some(AskingEnd::Answered(Box::new(reply.clone())));
         let (fault, finally) = match form {
@@ -188,7 +181,7 @@ impl Asking {
     }
 }
 
-/// Returns an answer as its agent is shown it again.
+/// Returns an answer as quoted in the follow-up prompt.
 fn shown_answer(reply: &Reply) -> String {
     match &reply.structured {
         Some(value) if !reply.text.contains('{') => {

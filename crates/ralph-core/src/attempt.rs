@@ -1,7 +1,7 @@
-//! Attempts at a task: what is remembered of the ones that failed, when they count as stuck,
-//! and what that asks for next.
+//! Failed attempts at a task: the log of them, when they count as stuck, and the
+//! escalation that follows.
 //!
-//! ralph writes this down, never an agent, and word for word, never summed up. Not here:
+//! ralph writes this log, never an agent, and verbatim, never summarized. Not here:
 //! whether an attempt failed, which `judge` decides.
 
 use std::fmt::Write as _;
@@ -15,38 +15,34 @@ use crate::ids::{IterationNumber, TaskId};
 use crate::stuck::{ErrorHash, Escalation, StuckPolicy, is_error_line};
 use crate::units::{Millis, Timestamp};
 
-/// The history that joins a prompt.
+/// Attempts that are shown in a prompt.
 const REMEMBERED: usize = 3;
 
-/// What of an output joins the record of an attempt.
+/// Lines of an output that are kept in the record of an attempt.
 const LONGEST_OUTPUT: usize = 100;
 
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// The iteration that made it.
     pub iteration: IterationNumber,
-    /// What it failed at: a gate's name, or what went wrong before the gates.
+    /// The gate it failed, or a name for what went wrong before the gates.
     pub gate: String,
-    /// The exit code of that gate.
     pub exit_code: i32,
-    /// The failure without what changes from run to run.
+    /// Hash of the failure without volatile parts.
     pub hash: ErrorHash,
-    /// The tests that failed, where the output names them.
+    /// The failed tests, if the output names them.
     #[serde(default)]
     pub failing: Vec<String>,
-    /// The tree it left.
     pub tree: Option<TreeId>,
-    /// What the agent said it did.
     pub summary: String,
-    /// The files it changed.
     pub files: Vec<String>,
-    /// What was asked of it beyond the task.
+    /// The escalation that its prompt contained.
     pub escalation: Escalation,
 }
 
 impl Attempt {
-    /// Returns whether two attempts came to the same end, whatever the wording of the error.
+    /// Returns whether two attempts failed in the same way, whatever the wording of the
+    /// error.
     fn is_like(&self, other: &Self) -> bool {
         self.hash == other.hash
             || (self.tree.is_some() && self.tree == other.tree)
@@ -57,36 +53,33 @@ impl Attempt {
 /// The output of a gate that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedOutput {
-    /// What stands above it.
+    /// Heading of the output.
     pub title: String,
-    /// It.
     pub text: String,
 }
 
-/// What is remembered of the attempts at one task. Bounded, however many there were.
+/// The log of failed attempts at one task. Bounded, however many there were.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AttemptLog {
-    /// How many attempts failed.
+    /// Number of failed attempts.
     pub failed: u32,
-    /// The state that the first one started from.
     pub base: Option<Checkpoint>,
-    /// The last ones, oldest first.
+    /// The last attempts, oldest first.
     pub recent: Vec<Attempt>,
-    /// What the gates said to the last one.
+    /// Gate outputs of the last attempt.
     pub outputs: Vec<FailedOutput>,
-    /// How often in a row the same failure came.
+    /// Consecutive attempts with the same failure.
     pub alike: u32,
-    /// How often another strategy was demanded.
+    /// Number of strategy shifts.
     pub shifts: u32,
-    /// Whether more context was given.
     pub expansion: Expansion,
-    /// What the next attempt is asked beyond the task.
+    /// The escalation of the next attempt.
     pub escalation: Escalation,
-    /// What the agent says it needs of a person.
+    /// What the agent needs from the user.
     pub blocked: Option<Blocked>,
-    /// The time that all attempts took.
+    /// Total time of all attempts.
     pub spent: Millis,
-    /// Quality warnings of soft gates, over all attempts.
+    /// Failures of soft gates, over all attempts.
     pub warnings: u32,
 }
 
@@ -94,15 +87,13 @@ pub struct AttemptLog {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expansion {
-    /// No.
     #[default]
     NotYet,
-    /// Yes.
     Done,
 }
 
 impl AttemptLog {
-    /// Returns what a failed attempt leads to, before it is taken in.
+    /// Returns the escalation after a failed attempt that is not in the log yet.
     pub(crate) fn assess(
         &self,
         attempt: &Attempt,
@@ -123,7 +114,7 @@ impl AttemptLog {
         }
     }
 
-    /// Takes in a failed attempt.
+    /// Adds a failed attempt.
     pub fn add(&mut self, attempt: Attempt, outputs: Vec<FailedOutput>, next: Escalation) {
         self.failed += 1;
         self.alike = self.alike_with(&attempt);
@@ -153,7 +144,7 @@ impl AttemptLog {
     }
 }
 
-/// Words by which compilers, interpreters and shells say that something is not there.
+/// Patterns by which compilers, interpreters and shells report that something is missing.
 const MISSING: [&str; 19] = [
     "importerror",
     "modulenotfounderror",
@@ -176,11 +167,11 @@ const MISSING: [&str; 19] = [
     "does not exist",
 ];
 
-/// Returns whether an error speaks of missing knowledge: an import, a name, a file.
+/// Returns whether an error is about something missing: an import, a name, a file.
 pub(crate) fn speaks_of_missing_knowledge(outputs: &[FailedOutput]) -> bool {
     outputs.iter().any(|output| {
         let text = output.text.to_lowercase();
-        MISSING.iter().any(|words| text.contains(words))
+        MISSING.iter().any(|pattern| text.contains(pattern))
     })
 }
 
@@ -193,40 +184,37 @@ pub fn named_paths(outputs: &[FailedOutput]) -> Vec<String> {
     for word in words {
         // `src/a.rs:12:3` and `a.py",` and `./b.c:` name files.
         let path = word.trim_start_matches("./").split(':').next().unwrap_or_default();
-        let has_ending = path.rsplit_once('.').is_some_and(|(stem, ending)| {
+        let has_extension = path.rsplit_once('.').is_some_and(|(stem, ending)| {
             !stem.is_empty()
                 && (1..=5).contains(&ending.len())
                 && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
                 && ending.bytes().any(|byte| byte.is_ascii_alphabetic())
         });
         let is_inside = !path.starts_with('/') && !path.contains("..");
-        if has_ending && is_inside && !paths.iter().any(|known| known == path) {
+        if has_extension && is_inside && !paths.iter().any(|known| known == path) {
             paths.push(path.to_owned());
         }
     }
     paths
 }
 
-/// What the record of a task's attempts is made from.
+/// Input for the record of a task's attempts.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
-    /// The task.
     pub task: &'a TaskId,
     /// How many attempts it gets.
     pub limit: u32,
-    /// What is remembered.
     pub log: &'a AttemptLog,
-    /// The moment.
     pub at: Timestamp,
 }
 
-/// Returns the record of a task's attempts, which joins the next prompt and lies in
+/// Returns the record of a task's attempts, which is part of the next prompt and of
 /// `.ralph/state.md`; nothing if none failed.
 pub fn record(record: Record<'_>) -> Option<String> {
     let Record { task, limit, log, at } = record;
     let last = log.recent.last()?;
     let mut text = String::from("---\n");
-    // What a task is called is the user's choice; JSON strings are YAML too.
+    // Task names are chosen by the user; JSON strings are valid YAML.
     let quoted = |value: &str| serde_json::Value::from(value).to_string();
     let _ = writeln!(text, "task_id: {}", plain_or(&task.0, quoted));
     let _ = writeln!(text, "iteration: {}", log.failed);
@@ -267,7 +255,7 @@ pub fn record(record: Record<'_>) -> Option<String> {
     Some(text)
 }
 
-/// Returns a word as it is where YAML reads it as itself, else quoted.
+/// Returns a value unquoted where YAML reads it as a string, else quoted.
 fn plain_or(word: &str, quoted: impl Fn(&str) -> String) -> String {
     let is_plain = word.starts_with(|c: char| c.is_ascii_alphabetic())
         && word.chars().all(|c| c.is_alphanumeric() || "-_./ ".contains(c))
@@ -277,7 +265,7 @@ fn plain_or(word: &str, quoted: impl Fn(&str) -> String) -> String {
     if is_plain { word.to_owned() } else { quoted(word) }
 }
 
-/// Returns a fence that the text itself does not close.
+/// Returns a Markdown fence that the text does not contain.
 fn fence_for(text: &str) -> String {
     let longest = text
         .lines()
@@ -287,7 +275,8 @@ fn fence_for(text: &str) -> String {
     "`".repeat(longest.max(2) + 1)
 }
 
-/// Returns an output as it joins the record: whole, or its beginning, its first error and its end.
+/// Returns an output for the record: whole, or its beginning, its first error and its
+/// end.
 pub fn verbatim(text: &str) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     if lines.len() <= LONGEST_OUTPUT {

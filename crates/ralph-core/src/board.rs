@@ -1,6 +1,6 @@
-//! The task list of a run, and what is remembered of the work on its tasks.
+//! The task list of a run, and the state of the work on its tasks.
 //!
-//! Part of the state, so it changes only by events. Not here: the file of the list.
+//! Part of the state, so it changes only by events. Not here: the task file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,24 +18,26 @@ use crate::settle::{self, Settled};
 use crate::task::{Next, Progress, Retrying, Task, TaskChange, TaskList, TaskStatus};
 use crate::units::Millis;
 
-/// The task list of a run.
+/// The task list of a run, with the state of the work on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Board {
-    /// The list.
     pub list: TaskList,
-    /// What is remembered of tasks whose last attempt failed.
+    /// Attempt logs of tasks whose last attempt failed.
     pub logs: BTreeMap<TaskId, AttemptLog>,
-    /// The trees before and after the work on tasks that wait for a review.
+    /// The trees before and after the work on tasks that await review.
+    #[serde(rename = "work")]
     pub work: BTreeMap<TaskId, (TreeId, TreeId)>,
-    /// What the last review of a task wanted to be mended.
+    /// The changes that the last review of a task requested.
+    #[serde(rename = "wanted")]
     pub wanted: BTreeMap<TaskId, String>,
-    /// What the reviews of a task asked for in this run, oldest first.
+    /// All changes that reviews of a task requested in this run, oldest first.
     #[serde(default)]
     pub complaints: BTreeMap<TaskId, Vec<Complaint>>,
-    /// The tasks whose reviews did not get anywhere, and how.
+    /// Tasks whose reviews do not converge, and why.
     #[serde(default)]
     pub diverging: BTreeMap<TaskId, Divergence>,
-    /// The tasks that agents added or reworded in this run. The paths they name stay protected.
+    /// Tasks that agents added or reworded in this run. The paths they name stay
+    /// protected.
     #[serde(default)]
     pub written_by_agents: BTreeSet<TaskId>,
     /// The tasks that this run gave up.
@@ -44,27 +46,25 @@ pub struct Board {
     /// The proposals of agents in this run, by id.
     #[serde(default)]
     pub proposed: BTreeSet<String>,
-    /// The tasks that were taken out of the list since the run began. They still count in the
+    /// Tasks that were removed from the list since the run began. They still count in the
     /// number of tasks, so that a shorter list does not look like more finished work.
     #[serde(default)]
     pub removed: BTreeSet<TaskId>,
-    /// Whether the file says what the list says.
+    /// Whether the task file matches the list.
     pub file: FileState,
-    /// The tasks of which the file may say something else.
+    /// The tasks that may differ in the task file.
     #[serde(default)]
     pub touched: Touched,
 }
 
-/// The tasks of which the task file may say something else than the list, if nobody but ralph wrote
-/// it since it was last in step. More may be named than differ, and never fewer: so a long list
-/// need not be compared as a whole with the file of it.
+/// The tasks that may differ between the task file and the list, if only ralph wrote the
+/// file since it was last in sync. May name too many tasks, but never too few: so a long
+/// list need not be compared as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Touched {
-    /// Any of them.
     #[default]
     Any,
-    /// These.
     Only(BTreeSet<TaskId>),
 }
 
@@ -81,31 +81,31 @@ impl Touched {
     }
 }
 
-/// Whether the task file says what the list says.
+/// Whether the task file matches the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileState {
-    /// It does.
+    #[serde(rename = "in_step")]
     InStep,
-    /// It is to be written.
+    /// The file has to be written.
+    #[serde(rename = "behind")]
     Behind,
 }
 
-/// What there is to do on a board.
+/// What to work on next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Turn<'a> {
-    /// This.
     Next(Next<'a>),
-    /// The one task that was asked for is done, or left out.
+    /// The requested task is done or skipped.
     OnlyDone,
-    /// The one task that was asked for waits for these.
+    /// The requested task waits for these.
     OnlyWaits(Vec<TaskId>),
-    /// The one task that was asked for has failed.
+    /// The requested task has failed.
     OnlyFailed,
 }
 
 impl Board {
-    /// Returns the board of a list that was just read.
+    /// Returns the state of a list that was just read.
     pub fn new(list: TaskList) -> Self {
         Self {
             list,
@@ -123,14 +123,14 @@ impl Board {
         }
     }
 
-    /// Counts the tasks, those included that were taken out of the list since the run began.
+    /// Counts the tasks, including those removed from the list since the run began.
     pub fn progress(&self) -> Progress {
         let progress = self.list.progress();
         let removed = self.removed.len();
         Progress { total: progress.total + removed, removed, ..progress }
     }
 
-    /// Returns what there is to do.
+    /// Returns what to work on next.
     pub fn turn(&self, work: &TaskWork) -> Turn<'_> {
         let Some(only) = work.only.as_ref().and_then(|id| self.list.task(id)) else {
             return Turn::Next(self.list.next(work.review, Retrying::Never));
@@ -154,12 +154,12 @@ impl Board {
         }
     }
 
-    /// Returns what is remembered of a task.
+    /// Returns the attempt log of a task.
     pub fn log(&self, task: &TaskId) -> AttemptLog {
         self.logs.get(task).cloned().unwrap_or_default()
     }
 
-    /// Notes that work on a task begins.
+    /// Marks a task as in progress.
     pub(crate) fn begin(&mut self, id: &TaskId) {
         if let Some(task) = self.list.tasks.iter_mut().find(|task| task.id == *id)
             && task.status == TaskStatus::Pending
@@ -170,7 +170,7 @@ impl Board {
         }
     }
 
-    /// Leaves a task out.
+    /// Marks a task as skipped.
     pub(crate) fn skip(&mut self, id: &TaskId, by: Option<&str>, branch: Option<&str>) {
         let Some(task) = self.list.task(id) else { return };
         for change in settle::skipped(task, by, branch) {
@@ -182,14 +182,13 @@ impl Board {
         self.touched.add(id);
     }
 
-    /// Notes that the file says what the list says.
+    /// Records that the task file matches the list.
     pub(crate) fn written(&mut self) {
         self.file = FileState::InStep;
         self.touched = Touched::Only(BTreeSet::new());
     }
 
-    /// Notes that the file may say what these changes make of the list, which is yet to take them
-    /// in, or not to.
+    /// Records that the task file may contain these changes before the list does.
     pub(crate) fn written_ahead(&mut self, changes: &[TaskChange]) {
         for change in changes {
             self.touched.add(change.task());
@@ -199,7 +198,7 @@ impl Board {
         }
     }
 
-    /// Forgets what is remembered of a task that is over.
+    /// Drops the state of a task that is finished.
     fn forget(&mut self, task: &TaskId) {
         self.logs.remove(task);
         self.work.remove(task);
@@ -207,7 +206,7 @@ impl Board {
         self.complaints.remove(task);
     }
 
-    /// Takes over a list that was edited.
+    /// Replaces the list with an edited one.
     pub(crate) fn take_over(&mut self, list: TaskList) {
         let status = |id: &TaskId| list.task(id).map(|task| task.status);
         let is_revived = |id: &TaskId| {
@@ -224,13 +223,14 @@ impl Board {
         self.touched = Touched::Any;
     }
 
-    /// Notes the work on a task that was just committed; fixes go on from its first beginning.
+    /// Records the committed work on a task; a fix extends the range from its first
+    /// commit.
     pub(crate) fn committed(&mut self, task: &TaskId, from: TreeId, to: TreeId) {
         let work = self.work.entry(task.clone()).or_insert_with(|| (from, to.clone()));
         work.1 = to;
     }
 
-    /// Takes in what an iteration came to.
+    /// Applies the result of an iteration.
     pub(crate) fn settle(
         &mut self,
         work: &TaskWork,
@@ -242,7 +242,7 @@ impl Board {
         let Settled { changes, attempt, written } = settled;
         let limit = settle::limit(work, &self.list, task);
         for change in &changes {
-            // A change that does not fit was refused when it was weighed.
+            // A change that does not fit was refused when it was decided on.
             let _ = self.list.apply(change);
             self.touched.add(change.task());
             match change {

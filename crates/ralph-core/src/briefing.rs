@@ -1,15 +1,15 @@
-//! What an agent of ralph's is told when its session begins: where it is, and the hard rules of
-//! its role.
+//! The session start hook: what an agent learns when its session begins: where it is, and the
+//! main rules of its role.
 //!
-//! The prompt says all of it at length; this is what is left of it after a compaction. Not here:
-//! the prompt.
+//! The prompt contains all of it in detail; this text survives a compaction of the agent's
+//! context. Not here: the prompt.
 
 use crate::active::{Active, Committer};
 use crate::ids::Role;
 use crate::review::ReviewPolicy;
 use crate::task::Keeper;
 
-/// Returns what an agent is told when its session begins, or begins anew after a compaction.
+/// Returns the text for an agent whose session begins, or continues after a compaction.
 pub fn words<S>(active: &Active<S>) -> String {
     let mut text = format!("This session is part of a ralph run ({})", active.run);
     if let (Some(iteration), Some(limit)) = (active.iteration, active.max_iterations) {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn every_role_is_told_where_it_is_and_what_it_may_do() {
+    fn every_role_gets_its_place_and_its_rules() {
         use Keeper::{Agent, Ralph};
         check(
             &active("implement", Some(Agent), Committer::Agent),

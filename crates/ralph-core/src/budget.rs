@@ -1,4 +1,4 @@
-//! Budgets of money, tokens and time, and what of them is used.
+//! Budgets of money, tokens and time, and their use.
 //!
 //! Not here: the limit of iterations, which belongs to the choice of the next step.
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::reading::Usage;
 use crate::units::{Millis, Tokens, UsdMicros};
 
-/// What a run may use; nothing set means no bound.
+/// Limits of a run; none means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Budget {
     /// Money, as the agents report it.
@@ -24,27 +24,9 @@ pub struct Budget {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exhausted {
-    /// Money.
-    Cost {
-        /// What was spent.
-        used: UsdMicros,
-        /// What was allowed.
-        limit: UsdMicros,
-    },
-    /// Tokens.
-    Tokens {
-        /// What was used.
-        used: Tokens,
-        /// What was allowed.
-        limit: Tokens,
-    },
-    /// Time.
-    Time {
-        /// What was used.
-        used: Millis,
-        /// What was allowed.
-        limit: Millis,
-    },
+    Cost { used: UsdMicros, limit: UsdMicros },
+    Tokens { used: Tokens, limit: Tokens },
+    Time { used: Millis, limit: Millis },
 }
 
 impl fmt::Display for Exhausted {

@@ -1,58 +1,53 @@
-//! What an agent can do, as plain data, and what follows from it for a run.
+//! What an agent can do, as plain data, and the consequences for a run.
 //!
-//! The engine looks here instead of knowing agents. Not here: which agent can do what; its
-//! adapter says so, for the version that is installed.
+//! The engine uses this instead of knowing agents. An agent's adapter fills it in for the installed
+//! version.
 
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
 use crate::recipe::{AgentChoice, AgentOutput, Recipe, UsageSelectors};
 
-/// What an agent can do. An agent of which nothing is known can do nothing of all this.
+/// What an agent can do. An unknown agent has none of these capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Capabilities {
-    /// Whether it can be held to a JSON Schema.
+    /// Whether its answers can be restricted to a JSON Schema.
     pub schema: SchemaOutput,
-    /// What it reports of its use.
     pub usage: UsageReport,
-    /// Whether it takes a limit of turns.
+    /// Whether it accepts a turn limit.
     pub turn_limit: Support,
-    /// Whether it takes a limit of money.
+    /// Whether it accepts a cost limit.
     pub cost_limit: Support,
-    /// Whether it takes a second model for when the first is overloaded.
+    /// Whether it accepts a second model for when the first is overloaded.
     pub fallback_model: Support,
-    /// Whether it takes MCP servers for one call.
+    /// Whether it accepts MCP servers for one call.
     pub mcp: McpServers,
-    /// Whether it takes instructions beside the prompt.
+    /// Whether it accepts instructions separate from the prompt.
     pub system_prompt: Support,
-    /// Whether a hook can hold it at the end of its turn.
+    /// Whether a hook can keep it from ending its turn.
     pub stop_hook: Support,
-    /// Whether it can go on with a session.
+    /// Whether it can resume a session.
     pub resume: Support,
-    /// Whether its own output repeats the prompt.
     pub echo: Echo,
-    /// What it prints where only its final text is wanted.
     pub text_mode: TextMode,
-    /// Whether it says when a usage limit resets.
+    /// Whether it reports when a usage limit resets.
     pub reset_times: Support,
-    /// Whether it takes ralph's plugin for one call, with the hooks in it.
+    /// Whether it accepts ralph's plugin and its hooks for one call.
     pub plugin: Support,
 }
 
-/// Whether an agent has something.
+/// Whether an agent supports something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Support {
-    /// It does not.
     #[default]
     No,
-    /// It does.
     Yes,
 }
 
 impl Support {
-    /// Returns whether it is there.
+    /// Returns whether it is supported.
     pub fn is_there(self) -> bool {
         match self {
             Self::Yes => true,
@@ -61,72 +56,67 @@ impl Support {
     }
 }
 
-/// Whether an agent can be held to a JSON Schema.
+/// Whether an agent's answers can be restricted to a JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SchemaOutput {
-    /// It cannot: the prompt asks for a JSON block.
+    /// Not supported: the prompt asks for a JSON block.
     #[default]
     None,
-    /// It passes the schema on and does not look at what comes back.
+    /// It passes the schema on and does not check the answer.
     Unchecked,
-    /// It checks the answer, and has it mended.
+    /// It checks the answer, and has the model correct it.
     Enforced,
 }
 
-/// What an agent reports of its use.
+/// What an agent reports about its usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UsageReport {
-    /// Nothing.
     #[default]
     Nothing,
-    /// Tokens.
     Tokens,
-    /// Tokens and money.
     Cost,
 }
 
-/// Whether an agent takes MCP servers for one call.
+/// Whether an agent accepts MCP servers for one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum McpServers {
-    /// It does not: it has those of its own configuration.
+    /// It only uses those of its own configuration.
     #[default]
     None,
     /// It adds them to those of its own configuration.
     Added,
-    /// It has those and no others.
+    /// It uses only those.
     Only,
 }
 
-/// Whether an agent's own output repeats the prompt.
+/// Whether an agent's output repeats the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Echo {
-    /// Nobody knows.
     #[default]
     Unknown,
-    /// It does not.
     None,
-    /// It does, and the adapter tells the two apart.
+    /// It does, and the adapter separates the two.
     Repeats,
 }
 
-/// What an agent prints where only its final text is wanted.
+/// What an agent prints if only its final text is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TextMode {
-    /// Its events all the same, because its plain text does not tell whether it succeeded. The
-    /// view hides them.
+    /// Events all the same, because its plain text does not show whether it succeeded. The view
+    /// hides them.
     #[default]
     Events,
-    /// Its final text, and nothing of what it used.
+    /// Its final text without usage.
     Plain,
 }
 
 impl Capabilities {
-    /// Returns every capability in words: its name and how the agent stands to it.
+    /// Returns the name and a short description of every capability.
     pub fn in_words(&self) -> [(&'static str, &'static str); 13] {
         let has = |support: Support| if support.is_there() { "yes" } else { "no" };
         [
@@ -182,8 +172,8 @@ impl Capabilities {
 }
 
 impl UsageSelectors {
-    /// Returns what is known of the use of an agent that is read with these filters. One that
-    /// selects the cost alone bounds what people set a budget for most.
+    /// Returns what these selectors report of an agent's usage. The cost alone is enough, as most
+    /// budgets are about cost.
     pub fn reports(&self) -> UsageReport {
         let tokens = [&self.input, &self.output, &self.cache_read, &self.cache_write];
         if self.cost.is_some() {
@@ -197,7 +187,7 @@ impl UsageSelectors {
 }
 
 impl AgentChoice {
-    /// Returns what is known of its use after a call.
+    /// Returns what it reports about its usage after a call.
     pub fn reports(&self) -> UsageReport {
         match (self.output, self.capabilities.text_mode) {
             (AgentOutput::Text, TextMode::Plain) => UsageReport::Nothing,
@@ -207,7 +197,7 @@ impl AgentChoice {
         }
     }
 
-    /// Returns its command, with the version where that is known.
+    /// Returns its command, with the version if known.
     pub fn shown(&self) -> String {
         match self.version {
             Some(version) => format!("`{}` {version}", self.command),
@@ -216,49 +206,49 @@ impl AgentChoice {
     }
 }
 
-/// Returns what a run asks of its agents and does not get. People rely on a limit that they set;
-/// one that does not hold must not be silent.
+/// Returns warnings about limits and settings of a run that its agents do not support. Users rely
+/// on their limits, so one without effect must be reported.
 pub fn concerns(recipe: &Recipe) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for agent in recipe.asked() {
-        for concern in concerns_of(agent, &recipe.limits.budget) {
-            if !found.contains(&concern) {
-                found.push(concern);
+        for warning in concerns_of(agent, &recipe.limits.budget) {
+            if !found.contains(&warning) {
+                found.push(warning);
             }
         }
     }
     found
 }
 
-/// Returns the same for one agent under a budget.
+/// Returns the warnings for one agent under a budget.
 pub fn concerns_of(agent: &AgentChoice, budget: &Budget) -> Vec<String> {
     let can = agent.capabilities;
     let who = agent.shown();
     let mut found = Vec::new();
     let because = match (agent.output, can.usage) {
-        // It would, if it were asked for its events.
+        // It would report usage if it were asked for events.
         (AgentOutput::Text, UsageReport::Tokens | UsageReport::Cost) => " in plain text",
         (AgentOutput::Text, UsageReport::Nothing) | (AgentOutput::Events, _) => "",
     };
     match (agent.reports(), budget.cost) {
         (UsageReport::Nothing | UsageReport::Tokens, Some(limit)) => found.push(format!(
-            "{who} does not report what it costs{because}: the budget of {limit} does not bound it"
+            "{who} does not report what it costs{because}: the budget of {limit} does not limit it"
         )),
         (UsageReport::Cost, _) | (_, None) => {}
     }
     match (agent.reports(), budget.tokens) {
         (UsageReport::Nothing, Some(limit)) => found.push(format!(
-            "{who} does not report its tokens{because}: the budget of {limit} tokens does not bound it"
+            "{who} does not report its tokens{because}: the budget of {limit} tokens does not limit it"
         )),
         (UsageReport::Tokens | UsageReport::Cost, _) | (_, None) => {}
     }
     if agent.max_turns.is_some() && !can.turn_limit.is_there() {
-        found.push(format!("{who} has no limit of turns: `maxTurns` does not bound it"));
+        found.push(format!("{who} has no turn limit: `maxTurns` does not apply to it"));
     }
     if let Some(model) = &agent.fallback_model
         && !can.fallback_model.is_there()
     {
-        found.push(format!("{who} takes no second model: `{model}` is not fallen back to"));
+        found.push(format!("{who} supports no fallback model: `{model}` is not used"));
     }
     if let Some(file) = &agent.mcp_config
         && can.mcp == McpServers::None

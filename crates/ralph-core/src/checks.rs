@@ -1,7 +1,7 @@
-//! Finds out from a project's own files how it is checked: tests, lint, types.
+//! Detects from a project's own files how it is checked: tests, lint, types.
 //!
-//! What it finds is a proposal, so it guesses nothing: a command is named because a file says so,
-//! and that file is named with it. Not here: reading files, and whether the commands succeed.
+//! The result is a proposal without guesses: each command is found because a file mentions it, and
+//! that file is reported too. Neither reads files nor runs the commands.
 
 mod node;
 mod python;
@@ -12,30 +12,28 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::gate::GateKind;
 
-/// Beyond this, parts of a project are no longer something to start from.
+/// With more parts than this, the proposal would not be useful.
 const MOST_PARTS: usize = 4;
 
-/// The files of a project as far as they say how it is checked.
+/// The files of a project that show how it is checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tree {
-    /// Paths from the project directory with `/`, and the text of those that were read.
+    /// Paths relative to the project directory with `/`, and the text of those that were read.
     pub files: BTreeMap<String, String>,
-    /// Names of files in the directories above, up to the top of the repository.
+    /// Names of files in parent directories, up to the top of the repository.
     pub above: BTreeSet<String>,
 }
 
 /// A command that checks a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// What it checks.
     pub kind: GateKind,
-    /// The command.
     pub command: String,
-    /// The file that says so, from the project directory.
+    /// The file that mentions it, relative to the project directory.
     pub place: String,
 }
 
-/// Files whose text is worth reading; of all others the name is enough.
+/// Files whose text is needed; of all others the name is enough.
 pub const READ: [&str; 22] = [
     "Cargo.toml",
     "GNUmakefile",
@@ -61,9 +59,9 @@ pub const READ: [&str; 22] = [
     "turbo.json",
 ];
 
-/// Returns the commands that check a project. Its Makefile or justfile is its own word on that;
-/// without one, the usual commands of its tools are taken. Where the top says nothing, its parts
-/// do.
+/// Returns the commands that check a project. Targets of its Makefile or justfile come first;
+/// without those, the usual commands of its tools. If the top directory has none, its parts are
+/// searched.
 pub fn checks(tree: &Tree) -> Vec<Found> {
     let found = checks_in(&Directory { tree, path: "" });
     if !found.is_empty() {
@@ -81,8 +79,8 @@ pub fn checks(tree: &Tree) -> Vec<Found> {
         .collect()
 }
 
-/// Returns the directories below the top that hold files, in order. One within another that is
-/// a part by itself is that part's business.
+/// Returns the directories below the top that hold files, in order, without directories inside
+/// another part.
 fn parts(tree: &Tree) -> Vec<String> {
     let directories: BTreeSet<&str> = tree
         .files
@@ -139,7 +137,7 @@ impl Directory<'_> {
         self.tree.files.get(&self.place(name)).map(String::as_str)
     }
 
-    /// Returns the first of some files that is there.
+    /// Returns the first of the given files that exists.
     fn first<'n>(&self, names: &[&'n str]) -> Option<&'n str> {
         names.iter().copied().find(|name| self.tree.files.contains_key(&self.place(name)))
     }
@@ -148,7 +146,8 @@ impl Directory<'_> {
         self.first(&[name]).is_some()
     }
 
-    /// Returns whether a file is here, or in a directory above: a lock file serves a whole tree.
+    /// Returns whether a file exists here or in a parent directory: a lock file serves a whole
+    /// tree.
     fn has_here_or_above(&self, name: &str) -> bool {
         let mut path = self.path;
         loop {
@@ -164,7 +163,7 @@ impl Directory<'_> {
         }
     }
 
-    /// Returns the name of a file here that ends so.
+    /// Returns the name of a file here with one of the given endings.
     fn ending_with(&self, endings: &[&str]) -> Option<&str> {
         let prefix = self.place("");
         let names = self.tree.files.keys().filter_map(|path| path.strip_prefix(&prefix));

@@ -8,21 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Millis;
 
-/// Everything that is known about a child once it is gone.
+/// Everything known about a child process after it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildEnd {
-    /// What ended it.
     pub ending: Ending,
     /// How long it ran, without the time it was paused.
     pub ran: Millis,
     /// Whether it ran past its soft limit.
     pub soft_limit: SoftLimit,
-    /// What it left behind.
+    /// Processes and pipes it left behind.
     pub leftovers: Leftovers,
 }
 
 impl ChildEnd {
-    /// Returns the end of a child that was never there, or of which nothing else is known.
+    /// Returns the end of a child that never started, or of which nothing else is known.
     pub fn by(ending: Ending) -> Self {
         Self {
             ending,
@@ -39,34 +38,31 @@ impl ChildEnd {
 pub enum Ending {
     /// It exited by itself.
     Exited {
-        /// The exit code.
         code: i32,
     },
-    /// A signal ended it that ralph did not send.
+    /// A signal that was not sent by ralph ended it.
     Signalled {
-        /// The signal's number.
         signal: i32,
     },
     /// It ran past a limit and was ended.
     TimedOut {
         /// The limit it ran past.
         limit: Limit,
-        /// What it took to end it.
+        /// How it was ended.
         force: Force,
     },
-    /// It had given its last result, did not leave within the grace period, and was ended.
+    /// It had printed its last result, did not exit within the grace period, and was
+    /// ended.
     Lingered {
-        /// What it took to end it.
+        /// How it was ended.
         force: Force,
     },
     /// The user asked ralph to end it.
     Interrupted {
-        /// What it took to end it.
+        /// How it was ended.
         force: Force,
     },
-    /// It never ran.
     NotStarted {
-        /// Why not.
         reason: NotStarted,
     },
 }
@@ -107,19 +103,19 @@ pub enum Limit {
     Idle,
     /// What it may print.
     Output,
-    /// What it may add to the project, and to whatever else it may write to.
+    /// What it may add to the project and to other writable directories.
     Growth,
     /// What must stay free on the disk.
     Disk,
 }
 
-/// What it took to end a child.
+/// How a child was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Force {
-    /// It left within the grace period after TERM.
+    /// It exited within the grace period after SIGTERM.
     Terminated,
-    /// It had to be killed.
+    /// It had to be killed with SIGKILL.
     Killed,
 }
 
@@ -127,10 +123,10 @@ pub enum Force {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SoftLimit {
-    /// There was none, or it was kept.
+    /// There was no limit, or it was not reached.
     #[default]
     Kept,
-    /// It was passed; a warning for the report.
+    /// The limit was passed, which the report shows as a warning.
     Passed,
 }
 
@@ -148,20 +144,13 @@ pub struct Leftovers {
 #[serde(rename_all = "snake_case", tag = "why")]
 pub enum NotStarted {
     /// There is no such program on `PATH` or at the path.
-    NotFound {
-        /// The program as it was named.
-        program: String,
-    },
-    /// The file is not executable, or a directory on the way is closed.
-    NotAllowed {
-        /// The program as it was named.
-        program: String,
-    },
-    /// Anything else the system said.
+    NotFound { program: String },
+    /// The file is not executable, or a directory on the path is not accessible.
+    NotAllowed { program: String },
+    /// Any other error of the system.
     Refused {
-        /// The program as it was named.
         program: String,
-        /// The system's words.
+        /// The system's error message.
         error: String,
     },
 }

@@ -1,9 +1,9 @@
 //! The choice of the next step, as a pure function of the state and the moment.
 //!
-//! Every step leaves events behind, and those alone decide the step after it. So a run that
-//! died anywhere goes on where its journal ends: there is no other memory of where it was.
-//! The gates are chosen in `gates`, the steps of a landing in `landing`. Not here: doing
-//! the step.
+//! Every step records events, and only those decide the step after it. So a run that died
+//! anywhere continues where its journal ends: there is no other record of its position.
+//! `gates` chooses the gates, `landing` the steps of a landing. Not here: executing the
+//! step.
 
 mod gates;
 mod landing;
@@ -29,133 +29,105 @@ pub(crate) use gates::{
 pub use gates::{not_a_gate, reused};
 pub(crate) use landing::{own_subject, settled};
 
-/// What to do next.
+/// The next thing the engine does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Read the task list.
     ReadTasks,
-    /// Bring the task file in step with the list.
+    /// Write the list to the task file.
     WriteTasks,
-    /// Note what the run starts from, before the gates are run on it.
+    /// Record the tree that the run starts from, before the gates run on it.
     BeginBaseline,
-    /// Run a gate of the recipe on what the run starts from, by its place there.
+    /// Run a gate of the recipe (by index) before the first agent call.
     Baseline {
-        /// The place.
         gate: usize,
-        /// How severe a failure is.
         severity: Severity,
     },
-    /// Begin an iteration.
     Begin {
-        /// Its number.
         iteration: IterationNumber,
-        /// What it is for.
         role: Role,
-        /// The task it works on.
         task: Option<TaskId>,
     },
-    /// Note the state that the iteration starts from.
+    /// Record the state that the iteration starts from.
     Checkpoint(Depth),
-    /// Look for the reply to a call that was begun before a crash.
+    /// Look for the reply to a call that was started before a crash.
     Recover {
-        /// The call.
         ask: AskNumber,
-        /// What the answer is for.
         purpose: Purpose,
     },
-    /// Ask an agent.
     Ask {
-        /// The number of the call.
         ask: AskNumber,
-        /// What the answer is for.
         purpose: Purpose,
         /// Which prompt it gets.
         size: PromptSize,
     },
-    /// Wait.
     Wait {
-        /// Until when.
         until: Timestamp,
-        /// For what.
         reason: WaitReason,
     },
-    /// Look at what became of the plan.
+    /// Record the state of the plan file.
     SeePlan,
-    /// Look at what the agent left, before the gates are run on it.
+    /// Observe the agent's changes, before the gates run on them.
     Observe,
-    /// Run a gate of the recipe, by its place there.
+    /// Run a gate of the recipe, by index.
     Check {
-        /// The place.
         gate: usize,
-        /// How severe a failure is.
         severity: Severity,
     },
-    /// Note what an agent said that was asked for the verdict of a gate.
+    /// Record the verdict of the agent that a gate asked.
     Hear {
-        /// The place of the gate.
         gate: usize,
-        /// How severe a failure is.
         severity: Severity,
     },
-    /// Take a gate as passed, because it passed on the same tree.
+    /// Count a gate as passed, because it passed on the same tree.
     Reuse {
-        /// The place of the gate.
         gate: usize,
-        /// How severe a failure would have been.
         severity: Severity,
     },
-    /// Refuse work that changed what it may not change.
+    /// Refuse work that changed protected or out-of-scope paths.
     Refuse {
-        /// The paths.
         paths: Vec<String>,
     },
-    /// Refuse work that holds secrets.
+    /// Refuse work that contains secrets.
     RefuseLeaks,
     /// Refuse work that came with changes to git's own files.
     RefuseMeddling,
     /// Decide what follows from the iteration.
     Judge,
-    /// Bring the task file in step with what the landing makes of the list.
+    /// Write the list to the task file as the landing changes it.
     WriteList,
-    /// Note the tree that passed.
+    /// Record the tree that passed.
     Survey,
-    /// Undo what an agent did that was asked for a message.
+    /// Discard the changes of an agent that was asked for a commit message.
     HearMessage,
-    /// Commit it.
+    /// Commit the recorded tree.
     Commit {
-        /// The message.
         message: String,
-        /// The source-control program.
         command: String,
     },
     /// Run a source-control command.
     Scm {
-        /// The program.
         command: String,
-        /// Its arguments.
         words: Vec<String>,
     },
     /// Go back to the checkpoint.
     Rollback,
-    /// Put the work on a branch of its own, and go back to where it began.
+    /// Save the work to a failure branch, and go back to where it began.
     Shelve,
-    /// Leave a task out, between two iterations.
+    /// Skip a task, between two iterations.
     Skip {
-        /// The wish.
         skip: SkipAsked,
         /// Whether attempts at it left something in the work tree.
         left: LeftWork,
     },
-    /// Wait until somebody says to go on.
+    /// Wait until the user resumes or stops the run.
     Rest,
-    /// Close the iteration.
     EndIteration(IterationNumber),
-    /// End the run.
     Finish(Outcome),
 }
 
 impl Step {
-    /// Returns whether nobody does anything to the work tree in it.
+    /// Returns whether the step leaves the work tree untouched.
     pub(crate) fn is_thought(&self) -> bool {
         match self {
             Self::Judge | Self::Survey | Self::Reuse { .. } => true,
@@ -192,9 +164,7 @@ impl Step {
 /// Whether attempts at a task left something in the work tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftWork {
-    /// They did.
     Some,
-    /// They did not.
     None,
 }
 
@@ -205,7 +175,7 @@ pub fn next(state: &RunState, moment: Moment) -> Step {
         Some(current) => within(state, current, moment),
     };
     let is_open = state.completeness == Completeness::Open;
-    // What has landed is closed first: it is a fact, and nobody waits for it.
+    // An iteration that has landed is closed first: that is a fact and takes no time.
     let has_landed = matches!(step, Step::EndIteration(_));
     if is_open && !has_landed && (moment.stop == StopWish::Stop || state.control.stop.is_some()) {
         return Step::Finish(Outcome::Interrupted);
@@ -216,8 +186,9 @@ pub fn next(state: &RunState, moment: Moment) -> Step {
     }
 }
 
-/// Returns whether a run may pause before a step. What is changed in the tree then must be
-/// nobody's fault and get past nobody: an answer is checked and landed before.
+/// Returns whether a run may pause before a step. Never between an agent's answer and its
+/// landing: changes that the user makes during the pause would be blamed on the agent, or
+/// would bypass the gates.
 fn may_rest(state: &RunState, step: &Step) -> bool {
     let is_unanswered = state.current.as_ref().is_none_or(|current| current.work.end.is_none());
     match step {
@@ -261,14 +232,14 @@ fn between(state: &RunState, moment: Moment) -> Step {
     if let (Work::Tasks(_), None) = (&state.recipe.work, &state.board) {
         return Step::ReadTasks;
     }
-    if let (Some(skip), Some(board)) = (state.control.skips.first(), &state.board) {
-        return Step::Skip { skip: skip.clone(), left: left_work(state, board, &skip.task) };
+    if let (Some(skip), Some(tasks)) = (state.control.skips.first(), &state.board) {
+        return Step::Skip { skip: skip.clone(), left: left_work(state, tasks, &skip.task) };
     }
     if is_file_behind(state) {
         return Step::WriteTasks;
     }
     let (role, task) = match (&state.recipe.work, &state.board) {
-        (Work::Tasks(work), Some(board)) => match turn(board, work) {
+        (Work::Tasks(work), Some(tasks)) => match turn(tasks, work) {
             Ok((role, task)) => (role, Some(task)),
             Err(outcome) => return Step::Finish(outcome),
         },
@@ -287,7 +258,7 @@ fn between(state: &RunState, moment: Moment) -> Step {
     if let Some(step) = baseline(state) {
         return step;
     }
-    // What was handed over is compacted first, where that is due. It is about no task.
+    // Handoffs are compacted first, where that is due. A compaction belongs to no task.
     let (role, task) = match state.compaction_due() {
         Some(_) => (Role::Compact, None),
         None => (role, task),
@@ -300,10 +271,10 @@ fn between(state: &RunState, moment: Moment) -> Step {
     }
 }
 
-/// Returns whether attempts at a task left something that has not landed. Where nobody looked,
-/// they may have.
-fn left_work(state: &RunState, board: &Board, task: &TaskId) -> LeftWork {
-    let last = board.logs.get(task).and_then(|log| log.recent.last());
+/// Returns whether attempts at a task left changes that have not landed. If they were not
+/// observed, they may have.
+fn left_work(state: &RunState, tasks: &Board, task: &TaskId) -> LeftWork {
+    let last = tasks.logs.get(task).and_then(|log| log.recent.last());
     match (last, &state.base) {
         (Some(last), Some(Checkpoint::Git { tree, .. }))
             if last.tree != *tree || tree.is_none() =>
@@ -315,15 +286,15 @@ fn left_work(state: &RunState, board: &Board, task: &TaskId) -> LeftWork {
 }
 
 pub(crate) fn is_file_behind(state: &RunState) -> bool {
-    state.board.as_ref().is_some_and(|board| board.file == FileState::Behind)
+    state.board.as_ref().is_some_and(|tasks| tasks.file == FileState::Behind)
 }
 
-/// Returns the next task and role, or how the run ends because there is none.
-fn turn(board: &Board, work: &TaskWork) -> Result<(Role, TaskId), Outcome> {
-    match board.turn(work) {
+/// Returns the next task and role, or how the run ends if there is no task left.
+fn turn(tasks: &Board, work: &TaskWork) -> Result<(Role, TaskId), Outcome> {
+    match tasks.turn(work) {
         Turn::Next(next) => match next.work() {
             Some((role, task)) => Ok((role, task.id.clone())),
-            None => Err(end_of_list(board, &next)),
+            None => Err(end_of_list(tasks, &next)),
         },
         Turn::OnlyDone => Err(Outcome::Complete),
         Turn::OnlyWaits(waits_for) => Err(Outcome::TasksLeft {
@@ -343,11 +314,11 @@ fn turn(board: &Board, work: &TaskWork) -> Result<(Role, TaskId), Outcome> {
     }
 }
 
-fn end_of_list(board: &Board, next: &Next<'_>) -> Outcome {
+fn end_of_list(tasks: &Board, next: &Next<'_>) -> Outcome {
     let Next::Nothing { blocked } = next else { return Outcome::Complete };
     let failed = |task: &&Task| task.status == TaskStatus::Failed;
     Outcome::TasksLeft {
-        failed: board.list.tasks.iter().filter(failed).map(|task| task.id.clone()).collect(),
+        failed: tasks.list.tasks.iter().filter(failed).map(|task| task.id.clone()).collect(),
         waiting: blocked
             .iter()
             .flat_map(|blockage| &blockage.waiting)
@@ -356,25 +327,25 @@ fn end_of_list(board: &Board, next: &Next<'_>) -> Outcome {
     }
 }
 
-/// Chooses the next step of the baseline, or nothing when it has been taken.
+/// Chooses the next step of the baseline, or nothing when it is done.
 fn baseline(state: &RunState) -> Option<Step> {
     match state.recipe.baseline {
         BaselinePolicy::Off => return None,
         BaselinePolicy::Note | BaselinePolicy::Require => {}
     }
-    // A run that has begun is past it, whatever its settings say now.
+    // After the first iteration there is no baseline, whatever the settings say now.
     if state.iterations > 0 {
         return None;
     }
     let due = || gates::of_baseline(&state.recipe);
     due().next()?;
     let Some(baseline) = &state.baseline else { return Some(Step::BeginBaseline) };
-    let has_spoken = |name: &str| baseline.results.iter().any(|result| result.gate == name);
-    if let Some((gate, _, severity)) = due().find(|(_, gate, _)| !has_spoken(&gate.name)) {
+    let has_result = |name: &str| baseline.results.iter().any(|result| result.gate == name);
+    if let Some((gate, _, severity)) = due().find(|(_, gate, _)| !has_result(&gate.name)) {
         return Some(Step::Baseline { gate, severity });
     }
     let red = || baseline.results.iter().filter(|result| result.status == GateStatus::Failed);
-    // No agent can change what the sandbox withholds from a gate.
+    // An agent cannot fix a gate that fails because of the sandbox.
     if let Some((result, sign)) = red().find_map(|it| Some((it, it.sandbox.clone()?))) {
         let gates = vec![result.gate.clone()];
         let gate = HinderedGate { command: result.command.clone(), sign: *sign };
@@ -405,7 +376,7 @@ fn within(state: &RunState, current: &Iteration, moment: Moment) -> Step {
         // An answer that an older version judged may be in the wrong form for this one.
         None if current.judgement.is_some() => {}
         None => return ask(state, current, Purpose::Work, moment),
-        // Without a memory the loop goes on.
+        // The loop continues without a memory.
         Some(AskingEnd::Hopeless(_)) if current.role == Role::Compact => {}
         Some(AskingEnd::Hopeless(failure)) => return give_up(current, failure),
         Some(AskingEnd::Answered(_)) => {
@@ -422,8 +393,8 @@ fn within(state: &RunState, current: &Iteration, moment: Moment) -> Step {
     }
 }
 
-/// Chooses the next step of an iteration whose task a person left out. One that is judged
-/// already lands first.
+/// Chooses the next step of an iteration whose task the user skips. An iteration that is
+/// judged already lands first.
 fn skipping(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
     let is_wanted = current.task.as_ref().is_some_and(|task| state.control.skip_of(task).is_some());
     match &current.judgement {
@@ -439,8 +410,8 @@ fn skipping(state: &RunState, current: &Iteration, moment: Moment) -> Option<Ste
     }
 }
 
-/// A checkpoint notes the whole tree only where the recipe may have to go back to it, or
-/// compares with it.
+/// Returns how much a checkpoint records: the whole tree only where the recipe may have
+/// to restore it or compares with it.
 fn depth(recipe: &Recipe) -> Depth {
     match (recipe.landing.on_failure, &recipe.work) {
         (OnFailure::Rollback, _) | (_, Work::Tasks(_)) => Depth::Tree,
@@ -449,7 +420,7 @@ fn depth(recipe: &Recipe) -> Depth {
     }
 }
 
-/// Chooses the next step of a question to an agent.
+/// Chooses the next step of an agent call.
 fn ask(state: &RunState, current: &Iteration, purpose: Purpose, moment: Moment) -> Step {
     let asking = current.asking(&purpose);
     if let Some(ask) = asking.pending {
@@ -463,8 +434,8 @@ fn ask(state: &RunState, current: &Iteration, purpose: Purpose, moment: Moment) 
     if is_refused && let Some(outcome) = limit_outcome(&state.recipe, asking) {
         return Step::Finish(outcome);
     }
-    // A call that is part of an open iteration was not begun on an empty purse; only its
-    // repetition is.
+    // The budget is checked before an iteration begins; within one only before a repeated
+    // call.
     if purpose == Purpose::Work
         && current.asks > 0
         && let Some(exhausted) = limits.budget.exhausted(state.totals.usage, moment.ran)

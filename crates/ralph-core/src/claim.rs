@@ -1,8 +1,8 @@
-//! What an agent made of the task list, where it keeps the list itself.
+//! The agent's edits of the task list, where the agent owns the list.
 //!
-//! A claim holds only what the agent's role may do: everything else was refused when the file
-//! was read, and says why. A claim is no fact yet; the judgement decides what becomes of it.
-//! Not here: the rules, and what follows from a claim.
+//! The diff holds only changes that the agent's role may make; the others are refused
+//! with a reason when the file is read. It is no fact yet: the judgement decides which
+//! changes apply. Not here: the rules, and what follows from the diff.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,31 +12,31 @@ use crate::ports::TasksFound;
 use crate::rules::{self, Turn, Violation};
 use crate::task::{Task, TaskChange, TaskList};
 
-/// What an agent made of the task list.
+/// The agent's edits of the task list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
-    /// What it changed and was allowed to change.
     pub changes: Vec<TaskChange>,
-    /// What it was not allowed to change, and is put back.
+    /// Changes that were not allowed and are reverted.
     pub refused: Vec<Violation>,
-    /// Whether the task file still says what the agent made of it.
     pub file: ClaimFile,
 }
 
-/// Whether the task file still says what the agent made of it.
+/// Whether the task file still holds the agent's edits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimFile {
-    /// It does.
+    #[serde(rename = "as_claimed")]
     AsClaimed,
-    /// It does, but something that goes with it was put right in the claim.
+    /// It does, but the diff also holds a correction by ralph.
+    #[serde(rename = "put_right")]
     PutRight,
     /// ralph has written it since.
+    #[serde(rename = "written")]
     Written,
 }
 
 impl Claim {
-    /// Returns the claim that a task file makes.
+    /// Compares the task file with the known list.
     pub fn read(known: &TaskList, found: TasksFound, turn: &Turn) -> Self {
         let mut file = ClaimFile::AsClaimed;
         let (changes, refused) = match found {
@@ -54,30 +54,30 @@ impl Claim {
         Self { changes, refused, file }
     }
 
-    /// Returns a task as the claim has it.
+    /// Returns a task with the diff applied.
     pub fn task(&self, known: &TaskList, id: &TaskId) -> Option<Task> {
         let mut alone = TaskList { tasks: vec![known.task(id)?.clone()], ..TaskList::default() };
         for change in self.changes.iter().filter(|change| change.task() == id) {
-            // Every change of a claim fits the list it was read against.
+            // Every change of the diff fits the list it was read against.
             let _ = alone.apply(change);
         }
         alone.tasks.pop()
     }
 
-    /// Returns the changes but for those that move a task along.
+    /// Returns the changes except those of the status or review of this task.
     pub(crate) fn changes_beside(&self, id: &TaskId) -> Vec<TaskChange> {
         let moves = |change: &&TaskChange| matches!(change, TaskChange::SetReview { task, .. } | TaskChange::SetStatus { task, .. } if task == id);
         self.changes.iter().filter(|change| !moves(change)).cloned().collect()
     }
 
-    /// Returns whether the task file says exactly what these changes make of the list.
+    /// Returns whether the task file holds exactly these changes.
     pub(crate) fn is_in_file(&self, changes: &[TaskChange]) -> bool {
         self.file == ClaimFile::AsClaimed && self.refused.is_empty() && self.changes == changes
     }
 }
 
-/// Returns whether a change is not in the file: feedback that was mended and reviews that nobody
-/// wants are cleared for the agent.
+/// Returns whether ralph added a change that is not in the file: it clears fixed review
+/// feedback and unwanted reviews for the agent.
 fn is_put_right(change: &TaskChange, edited: &TaskList) -> bool {
     match change {
         TaskChange::SetReview { task, review } => {
@@ -100,7 +100,6 @@ fn unreadable(message: &str) -> Violation {
         old: None,
         new: None,
         why: format!("it cannot be read any more: {message}"),
-        remedy: "It was put back as it was; change only what your part of the work may change"
-            .to_owned(),
+        remedy: "It was restored; change only what your role may change".to_owned(),
     }
 }

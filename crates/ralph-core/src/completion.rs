@@ -1,10 +1,10 @@
 //! The completion signal: `<response>TEXT</response>` or `<promise>TEXT</promise>`.
 //!
-//! The scanner works on text as it streams by and keeps only a few hundred bytes, so a tag is
-//! found wherever it stands and however the text is cut. Not here: which text counts. Only the
-//! agent's own last words are ever fed to it.
+//! The scanner works on streamed text and keeps only a few hundred bytes, so a tag is
+//! found wherever it is and however the text is split. Not here: which text counts. Only
+//! the agent's own final answer is ever fed to it.
 
-/// A tag's content beyond this is no completion text. It bounds what a scanner keeps.
+/// Longer content of a tag is no completion text. It bounds what a scanner keeps.
 const LONGEST_CONTENT: usize = 1_000;
 
 /// The two tags, opened and closed; both are read in any case.
@@ -36,13 +36,14 @@ pub fn is_match(signal: &str, completion_response: &str) -> bool {
     signal.trim().to_lowercase() == completion_response.trim().to_lowercase()
 }
 
-/// Finds the first complete completion tag in a text that comes in pieces.
+/// Finds the first complete completion tag in a text that arrives in pieces.
 ///
-/// An opening tag without its end does not count, and neither does one whose content is longer
-/// than any completion text; the search goes on behind it.
+/// An opening tag without its end does not count, and neither does one whose content is
+/// longer than any completion text; the search continues behind it.
 #[derive(Debug, Clone, Default)]
 pub struct TagScanner {
-    /// What may still become part of a tag: at most an opening tag, its content, a closing tag.
+    /// Text that may still become part of a tag: at most an opening tag, its content, a
+    /// closing tag.
     pending: String,
     found: Option<String>,
 }
@@ -53,12 +54,12 @@ impl TagScanner {
         Self::default()
     }
 
-    /// Returns the trimmed content of the first tag, once it has been seen whole.
+    /// Returns the trimmed content of the first tag, once it is complete.
     pub fn found(&self) -> Option<&str> {
         self.found.as_deref()
     }
 
-    /// Takes in the next piece.
+    /// Scans the next piece.
     pub fn feed(&mut self, piece: &str) {
         if self.found.is_some() {
             return;
@@ -81,11 +82,11 @@ impl TagScanner {
     }
 }
 
-/// What a search for a tag has seen.
+/// The result of a search for a tag.
 enum Seen<'a> {
     /// The content of the first whole tag.
     Whole(&'a str),
-    /// What may become one begins here.
+    /// An incomplete tag begins here.
     Unfinished(usize),
     Nothing,
 }
@@ -109,7 +110,7 @@ enum TagAt<'a> {
     None,
 }
 
-/// Looks at a text that begins with `<`.
+/// Checks for a tag at the start of a text that begins with `<`.
 fn tag_at(text: &str) -> TagAt<'_> {
     let mut is_possible = false;
     for (open, close) in TAGS {
@@ -140,10 +141,10 @@ fn find_ignoring_case(text: &str, lower: &str) -> Option<usize> {
     })
 }
 
-/// Removes exact echoes of a prompt from a text that comes in pieces.
+/// Removes exact echoes of a prompt from a text that arrives in pieces.
 ///
-/// An agent without a format of its own may repeat the prompt, and a prompt usually names the
-/// completion tag. Memory is that of the prompt, however much is printed.
+/// An agent without a format of its own may repeat the prompt, and a prompt usually names
+/// the completion tag. Memory use is that of the prompt, however much is printed.
 #[derive(Debug, Clone)]
 pub struct EchoFilter {
     prompt: Vec<u8>,
@@ -153,8 +154,8 @@ pub struct EchoFilter {
 }
 
 impl EchoFilter {
-    /// Returns a filter for this prompt. A prompt without a completion tag needs none: its echo
-    /// can do no harm, and a short one might be part of an honest answer.
+    /// Returns a filter for this prompt. A prompt without a completion tag needs none:
+    /// its echo is harmless, and a short one might be part of a real answer.
     pub fn new(prompt: &str) -> Self {
         let prompt =
             if signal(prompt).is_some() { prompt.trim().as_bytes().to_vec() } else { Vec::new() };
@@ -172,8 +173,8 @@ impl EchoFilter {
         Self { prompt, fallback, matched: 0 }
     }
 
-    /// Returns whether a piece can be passed on as it is: no echo is under way, and none begins
-    /// in it. The next piece may be fed without this one.
+    /// Returns whether a piece can be passed on unchanged: no echo is under way, and none
+    /// begins in it. The next piece may be fed without this one.
     pub fn passes(&self, piece: &[u8]) -> bool {
         self.matched == 0 && (self.prompt.is_empty() || self.begins_at(piece).is_none())
     }
@@ -193,7 +194,7 @@ impl EchoFilter {
         None
     }
 
-    /// Takes in the next piece and returns what is certainly no echo.
+    /// Filters the next piece and returns what is certainly no echo.
     pub fn feed(&mut self, piece: &[u8]) -> Vec<u8> {
         if self.prompt.is_empty() {
             return piece.to_vec();
@@ -229,7 +230,7 @@ impl EchoFilter {
         }
     }
 
-    /// Returns what was held back: the beginning of an echo that never came to its end.
+    /// Returns what was held back: the beginning of an incomplete echo.
     pub fn finish(self) -> Vec<u8> {
         self.prompt[..self.matched].to_vec()
     }
@@ -269,13 +270,13 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_content_is_no_signal() {
+    fn overlong_content_is_no_signal() {
         let long = "x".repeat(5_000);
         check(&format!("<response>{long}</response> <promise>DONE</promise>"), Some("DONE"));
     }
 
     #[test]
-    fn not_done_is_not_done() {
+    fn only_the_exact_response_matches() {
         assert!(is_match(" done ", "DONE"));
         assert!(!is_match("NOT DONE", "DONE"));
         assert!(!is_match("DONE.", "DONE"));

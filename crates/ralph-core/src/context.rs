@@ -1,8 +1,8 @@
-//! What joins a prompt within a budget: its sections, what each costs, and what gives way.
+//! Fits a prompt into a budget: its sections, what each costs, and which are cut first.
 //!
-//! Tokens are estimated from characters, by a [`Calibration`] that the run's own agents improve.
-//! Not here: what the sections say beyond memory, and in which order they stand, which is the
-//! template's.
+//! Tokens are estimated from characters with a [`Calibration`] that improves with the usage
+//! figures of the run's own agents. Not here: the text of the sections other than memory, and
+//! their order, which the template decides.
 
 mod calibration;
 mod cut;
@@ -17,20 +17,18 @@ pub use calibration::Calibration;
 pub(crate) use cut::{Block, CutFrom, Fitted, Label, Piece, Section, Step, fit};
 pub(crate) use memory::memory_section;
 
-/// How much a prompt may hold.
+/// How many tokens a prompt may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextPlan {
-    /// The whole prompt, without what failed checks said.
+    /// The whole prompt, without the output of failed checks.
     pub budget: Tokens,
-    /// The task. Never cut, so this is for people to compare with.
+    /// The task. Never cut, so this figure is only shown for comparison.
     pub task: Tokens,
-    /// What the answer must look like. Never cut either.
+    /// The answer format. Never cut either.
     pub output: Tokens,
-    /// Skills.
     pub skills: Tokens,
     /// The previous iteration, and the record of failed attempts.
     pub previous: Tokens,
-    /// Memory.
     pub memory: Tokens,
     /// Earlier iterations, a line each.
     pub earlier: Tokens,
@@ -51,7 +49,7 @@ impl Default for ContextPlan {
 }
 
 impl ContextPlan {
-    /// Returns what a section may take, where that is bounded.
+    /// Returns the limit of a section, if it has one.
     pub fn cap(&self, name: SectionName) -> Option<Tokens> {
         match name {
             SectionName::Task => Some(self.task),
@@ -65,17 +63,16 @@ impl ContextPlan {
     }
 }
 
-/// The room that a prompt has.
+/// The space available in a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Room {
-    /// What is allowed.
     pub plan: ContextPlan,
-    /// How many characters a token has.
+    /// Characters per token.
     pub calibration: Calibration,
-    /// Whether the whole prompt fits into the model's window. If it does not, everything goes that
-    /// may.
+    /// Whether the whole prompt fits into the model's window. If not, everything that may be cut
+    /// is cut.
     pub size: PromptSize,
-    /// The characters that are added to the prompt after it is put together.
+    /// Characters that are added to the prompt later.
     pub reserved: usize,
 }
 
@@ -83,26 +80,26 @@ pub struct Room {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SectionName {
-    /// The task, and what a review wants to be mended. Never cut.
+    /// The task, and what a review wants fixed. Never cut.
     Task,
-    /// How to work and to answer: what the template says, the checks, who commits. Never cut.
+    /// How to work and to answer: the template's own text, the checks, who commits. Never cut.
     Output,
-    /// What the project says of itself: its orders, requirements and patterns. Never cut.
+    /// The project's own instructions, requirements and patterns. Never cut.
     Project,
     /// The skills that the task names.
     Skills,
-    /// The iteration before, and the record of failed attempts, which is never cut.
+    /// The previous iteration, and the record of failed attempts, which is never cut.
     Previous,
-    /// What was distilled from all iterations.
+    /// The memory compacted from all iterations.
     Memory,
     /// The iterations before the last one, a line each.
     Earlier,
-    /// What failed checks said, word for word. It has a bound of its own and is not counted.
+    /// Output of failed checks, verbatim. It has a limit of its own and does not count.
     Failure,
 }
 
 impl SectionName {
-    /// Returns its name for people.
+    /// Returns the name shown to users.
     pub fn name(self) -> &'static str {
         match self {
             Self::Task => "task",
@@ -116,7 +113,7 @@ impl SectionName {
         }
     }
 
-    /// Returns whether it counts against the budget.
+    /// Returns whether the section counts against the budget.
     pub fn is_counted(self) -> bool {
         match self {
             Self::Task
@@ -131,27 +128,26 @@ impl SectionName {
     }
 }
 
-/// What a section of a prompt costs.
+/// The cost of a section of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SectionCost {
-    /// The section.
     pub name: SectionName,
-    /// Its tokens, estimated.
+    /// Estimated.
     pub tokens: Tokens,
-    /// What was left out of it for room.
+    /// What was cut to fit the budget.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
 
 impl SectionCost {
-    /// Returns what counts against the budget of all sections together.
+    /// Returns the total of the sections that count against the budget.
     pub fn counted(costs: &[Self]) -> Tokens {
         let counted = costs.iter().filter(|cost| cost.name.is_counted());
         counted.fold(Tokens(0), |sum, cost| sum.plus(cost.tokens))
     }
 }
 
-/// Adds characters to a section of a table, which is made if it is not there.
+/// Adds characters to a section of the cost table; adds the row if it is missing.
 pub fn charge(
     costs: &mut Vec<SectionCost>,
     name: SectionName,

@@ -1,7 +1,7 @@
-//! Alerts about the context window: when one is due in a session, and what it says.
+//! Alerts about the context window: when one is due in a session, and its text.
 //!
-//! Five thresholds, each told once; where several are crossed at a time, only the highest. Not
-//! here: finding out how much is used, and remembering what was told.
+//! There are five thresholds, each reported once; if several are crossed at a time, only the
+//! highest. Not here: measuring the usage, and remembering what was reported.
 
 use crate::active::Active;
 use crate::task::Keeper;
@@ -10,11 +10,10 @@ use crate::units::Tokens;
 /// How urgent an alert is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
-    /// Plan ahead.
     Notice,
-    /// Finish soon.
+    /// Time to finish soon.
     Warning,
-    /// Finish now.
+    /// Time to finish now.
     Critical,
 }
 
@@ -41,14 +40,13 @@ const THRESHOLDS: [(u8, Urgency); 5] = [
 /// How much of the window is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fill {
-    /// What is used.
     pub used: Tokens,
-    /// The window; never zero.
+    /// Never zero.
     pub window: Tokens,
 }
 
 impl Fill {
-    /// Returns the part that is used, in whole percent.
+    /// Returns the used part in whole percent.
     pub fn percent(self) -> u64 {
         let window = u128::from(self.window.0.max(1));
         u64::try_from(u128::from(self.used.0) * 100 / window).unwrap_or(u64::MAX)
@@ -60,35 +58,32 @@ impl Fill {
 pub struct Alert {
     /// The threshold that was crossed, in percent.
     pub threshold: u8,
-    /// How urgent it is.
     pub urgency: Urgency,
-    /// How much is used.
     pub fill: Fill,
 }
 
-/// Returns the alert that is due, if the highest one told so far is `told` (0 for none).
-pub fn due(fill: Fill, told: u8) -> Option<Alert> {
+/// Returns the alert that is due; `last` is the highest threshold reported so far (0 if none).
+pub fn due(fill: Fill, last: u8) -> Option<Alert> {
     let percent = fill.percent();
     let crossed = THRESHOLDS.iter().rfind(|(threshold, _)| u64::from(*threshold) <= percent);
     let (threshold, urgency) = *crossed?;
-    (threshold > told).then_some(Alert { threshold, urgency, fill })
+    (threshold > last).then_some(Alert { threshold, urgency, fill })
 }
 
-/// Where what is left to do belongs.
+/// Where an agent writes down what is left to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
-    /// A session that is none of ralph's.
+    /// A session that ralph did not start.
     Nowhere,
-    /// A loop over a prompt: the work tree is all there is.
+    /// A loop over a prompt: only the work tree survives.
     WorkTree,
-    /// The handoff, which ralph reads.
     Handoff,
     /// The task list and `progress.txt`, which the agent writes.
     TaskList,
 }
 
 impl Destination {
-    /// Returns the destination in a call of ralph's.
+    /// Returns the destination in a session that ralph started.
     pub fn of<S>(active: &Active<S>) -> Self {
         match active.keeper {
             None => Self::WorkTree,
@@ -99,7 +94,7 @@ impl Destination {
 }
 
 impl Alert {
-    /// Returns what the agent is told.
+    /// Returns the alert for the agent.
     pub fn text(&self, destination: Destination) -> String {
         let advice = match self.urgency {
             Urgency::Notice => notice(destination),
@@ -119,18 +114,18 @@ impl Alert {
 fn notice(destination: Destination) -> &'static str {
     match destination {
         Destination::Nowhere => {
-            "Mind the space that is left: aim to finish the current piece of work in this session."
+            "Watch the remaining space: aim to finish the current piece of work in this session."
         }
         Destination::WorkTree => {
-            "Mind the space that is left: aim to finish the current piece of work in this session. \
+            "Watch the remaining space: aim to finish the current piece of work in this session. \
              The next iteration starts with an empty context."
         }
         Destination::Handoff => {
-            "Mind the space that is left: aim to finish this task in this session. Name follow-up \
+            "Watch the remaining space: aim to finish this task in this session. Name follow-up \
              work in your handoff; a later iteration does it."
         }
         Destination::TaskList => {
-            "Mind the space that is left: aim to finish this story in this session. Follow-up \
+            "Watch the remaining space: aim to finish this story in this session. Follow-up \
              work becomes a new story in the task file; a later iteration does it."
         }
     }
@@ -138,17 +133,17 @@ fn notice(destination: Destination) -> &'static str {
 
 fn warning(destination: Destination) -> &'static str {
     match destination {
-        Destination::Nowhere => "Bring the current piece of work to an end and begin nothing new.",
+        Destination::Nowhere => "Finish the current piece of work and start nothing new.",
         Destination::WorkTree => {
-            "Bring the current piece of work to an end and begin nothing new. Leave the work tree \
-             in a state that the next iteration can go on from."
+            "Finish the current piece of work and start nothing new. Leave the work tree \
+             in a state that the next iteration can continue from."
         }
         Destination::Handoff => {
-            "Bring this task to an end and begin nothing new. Put what is left, and what you \
+            "Finish this task and start nothing new. Put what is left, and what you \
              learned about it, into your handoff."
         }
         Destination::TaskList => {
-            "Bring this story to an end, commit soon, and begin nothing new. Put what is left \
+            "Finish this story, commit soon, and start nothing new. Put what is left \
              into new stories in the task file, and what you learned into progress.txt."
         }
     }
@@ -161,7 +156,7 @@ fn critical(destination: Destination) -> &'static str {
         }
         Destination::WorkTree => {
             "Stop working now: leave the files in a state that works, say what is left to do, and \
-             end. The next iteration goes on from there."
+             end. The next iteration continues from there."
         }
         Destination::Handoff => {
             "Stop working now: leave the files in a state that works, answer with your handoff, \
@@ -174,20 +169,19 @@ fn critical(destination: Destination) -> &'static str {
     }
 }
 
-/// The window of a model that nothing is known of, and of most of today's.
+/// The window of unknown and of most current models.
 const LARGE_WINDOW: Tokens = Tokens(1_000_000);
 
-/// The window of older and smaller models, and where no model is known at all.
+/// The window of older and smaller models, and if no model is known at all.
 const SMALL_WINDOW: Tokens = Tokens(200_000);
 
-/// Names of models with the small window. What is newer than this list has the large one.
+/// Names of models with the small window. Models newer than this list have the large one.
 const SMALL_MODELS: [&str; 8] =
     ["claude-3", "haiku-4", "sonnet-4", "opus-4-0", "opus-4-1", "opus-4-2", "opus-4-5", "opus-4-6"];
 
-/// Whether windows of a million tokens are to be had.
+/// Whether windows of a million tokens are available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LargeWindows {
-    /// They are.
     Allowed,
     /// The user has switched them off.
     Off,
@@ -216,11 +210,11 @@ mod tests {
 
     #[track_caller]
     fn check(percents: &[u64], expect: &[u8]) {
-        let mut told = 0;
+        let mut last = 0;
         let mut alerts = Vec::new();
         for percent in percents {
-            if let Some(alert) = due(fill(*percent), told) {
-                told = alert.threshold;
+            if let Some(alert) = due(fill(*percent), last) {
+                last = alert.threshold;
                 alerts.push(alert.threshold);
             }
         }
@@ -228,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn each_threshold_is_told_once_and_only_the_highest() {
+    fn each_threshold_is_reported_once_and_only_the_highest() {
         check(&[0, 10, 49], &[]);
         check(&[49, 50, 50, 59, 60, 69, 70, 79, 80, 89, 90, 99, 100, 120], &[50, 60, 70, 80, 90]);
         check(&[10, 75, 76], &[70]);
@@ -237,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_nothing_is_no_reason_to_fail() {
+    fn an_empty_window_does_not_panic() {
         let fill = Fill { used: Tokens(u64::MAX), window: Tokens(0) };
         assert_eq!(due(fill, 0).map(|alert| alert.threshold), Some(90));
     }
@@ -275,16 +269,16 @@ mod tests {
             }
         }
         expect![[r"
-            NOTICE: 52 % of the context window is used (104K of 200K tokens). Mind the space that is left: aim to finish the current piece of work in this session.
-            NOTICE: 52 % of the context window is used (104K of 200K tokens). Mind the space that is left: aim to finish the current piece of work in this session. The next iteration starts with an empty context.
-            NOTICE: 52 % of the context window is used (104K of 200K tokens). Mind the space that is left: aim to finish this task in this session. Name follow-up work in your handoff; a later iteration does it.
-            NOTICE: 52 % of the context window is used (104K of 200K tokens). Mind the space that is left: aim to finish this story in this session. Follow-up work becomes a new story in the task file; a later iteration does it.
-            WARNING: 74 % of the context window is used (148K of 200K tokens). Bring the current piece of work to an end and begin nothing new.
-            WARNING: 74 % of the context window is used (148K of 200K tokens). Bring the current piece of work to an end and begin nothing new. Leave the work tree in a state that the next iteration can go on from.
-            WARNING: 74 % of the context window is used (148K of 200K tokens). Bring this task to an end and begin nothing new. Put what is left, and what you learned about it, into your handoff.
-            WARNING: 74 % of the context window is used (148K of 200K tokens). Bring this story to an end, commit soon, and begin nothing new. Put what is left into new stories in the task file, and what you learned into progress.txt.
+            NOTICE: 52 % of the context window is used (104K of 200K tokens). Watch the remaining space: aim to finish the current piece of work in this session.
+            NOTICE: 52 % of the context window is used (104K of 200K tokens). Watch the remaining space: aim to finish the current piece of work in this session. The next iteration starts with an empty context.
+            NOTICE: 52 % of the context window is used (104K of 200K tokens). Watch the remaining space: aim to finish this task in this session. Name follow-up work in your handoff; a later iteration does it.
+            NOTICE: 52 % of the context window is used (104K of 200K tokens). Watch the remaining space: aim to finish this story in this session. Follow-up work becomes a new story in the task file; a later iteration does it.
+            WARNING: 74 % of the context window is used (148K of 200K tokens). Finish the current piece of work and start nothing new.
+            WARNING: 74 % of the context window is used (148K of 200K tokens). Finish the current piece of work and start nothing new. Leave the work tree in a state that the next iteration can continue from.
+            WARNING: 74 % of the context window is used (148K of 200K tokens). Finish this task and start nothing new. Put what is left, and what you learned about it, into your handoff.
+            WARNING: 74 % of the context window is used (148K of 200K tokens). Finish this story, commit soon, and start nothing new. Put what is left into new stories in the task file, and what you learned into progress.txt.
             CRITICAL: 93 % of the context window is used (186K of 200K tokens). Stop working now: save what matters, say what is left to do, and end.
-            CRITICAL: 93 % of the context window is used (186K of 200K tokens). Stop working now: leave the files in a state that works, say what is left to do, and end. The next iteration goes on from there.
+            CRITICAL: 93 % of the context window is used (186K of 200K tokens). Stop working now: leave the files in a state that works, say what is left to do, and end. The next iteration continues from there.
             CRITICAL: 93 % of the context window is used (186K of 200K tokens). Stop working now: leave the files in a state that works, answer with your handoff, with everything that is left and everything the next iteration must know, and end.
             CRITICAL: 93 % of the context window is used (186K of 200K tokens). Stop working now: (1) add stories for what is left to the task file, (2) write what the next iteration must know into progress.txt, (3) commit everything, (4) end.
         "]].assert_eq(&text);

@@ -1,7 +1,7 @@
-//! What people ask of a run while it is going on, from another terminal, a key or a button.
+//! Control requests to a running run, from another terminal, a key or a button.
 //!
-//! What was asked and is not done yet is part of the state of a run, in [`held`]. Not here: how a
-//! wish reaches the run, and when the engine heeds it, which `choose` decides.
+//! Requests that are not done yet are part of the state of a run, in the submodule. Not
+//! here: how a request reaches the run, and when it takes effect, which `choose` decides.
 
 pub mod held;
 
@@ -15,74 +15,65 @@ use crate::units::Timestamp;
 
 pub use held::{Control, Note, Pause, SkipAsked, takes_notes, with_notes};
 
-/// A note takes part in one prompt, whole: this many characters are a page and a half. What is
-/// longer belongs into a file that the note names.
+/// The longest note. Notes are added to one prompt uncut; this is a page and a half.
+/// Longer text belongs in a file that the note names.
 pub const LONGEST_NOTE: usize = 4_000;
 
-/// So many notes wait for a prompt at most: together they stay a small part of it.
+/// The most notes that wait for a prompt: together they stay a small part of it.
 pub(crate) const MOST_NOTES: usize = 8;
 
-/// Something that is asked of a run while it is going on.
+/// A control request to a running run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "wish")]
 pub enum Wish {
-    /// Wait after the current step, until somebody says to go on.
+    /// Wait after the current step, until the user resumes the run.
     Pause,
-    /// Go on after a pause.
+    /// Continue after a pause.
+    #[serde(rename = "goOn")]
     GoOn,
     /// Stop after the current step; the run can be resumed.
     Stop,
-    /// Leave a task out, for good.
-    Skip {
-        /// The task.
-        task: TaskId,
-    },
-    /// Tell the next agent something.
-    Note {
-        /// What to tell it.
-        text: String,
-    },
+    /// Skip a task, permanently.
+    Skip { task: TaskId },
+    /// Add a note to the next prompt.
+    Note { text: String },
 }
 
-/// The id of a wish: later wishes have greater ones.
+/// The id of a control request: later requests have greater ids.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WishId(pub String);
 
-/// A wish that reached its run.
+/// A control request that reached its run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// Its id, by which it is known again.
+    /// Its id, which detects repeats.
     pub id: WishId,
-    /// When somebody asked.
     pub at: Timestamp,
-    /// Who asked, where that is known.
+    /// Who asked, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// What is asked.
+    #[serde(rename = "wish")]
     pub wish: Wish,
 }
 
-/// Something that lies in the inbox of a run.
+/// A file in the inbox of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// A wish.
     Wish(Asked),
-    /// Something that is none; told once.
+    /// Not a valid request; reported once.
     Junk {
-        /// What it is called.
         name: String,
-        /// What is wrong with it.
         why: String,
     },
 }
 
 impl Wish {
-    /// Returns it as people say it.
+    /// Returns a short description for people.
     pub fn words(&self) -> String {
         match self {
             Self::Pause => "pause".to_owned(),
-            Self::GoOn => "go on".to_owned(),
+            Self::GoOn => "resume".to_owned(),
             Self::Stop => "stop".to_owned(),
             Self::Skip { task } => format!("skip task {task}"),
             Self::Note { .. } => "a note for the next prompt".to_owned(),
@@ -90,13 +81,13 @@ impl Wish {
     }
 }
 
-/// Returns why nothing comes of a wish, if nothing does.
-pub fn refusal(state: &RunState, wish: &Wish) -> Option<String> {
+/// Returns why a request is refused, if it is.
+pub fn refusal(state: &RunState, request: &Wish) -> Option<String> {
     let control = &state.control;
-    let said = match wish {
+    let reason = match request {
         Wish::Pause => match control.pause {
             Pause::No => return None,
-            Pause::Asked { .. } => "that was asked before",
+            Pause::Asked { .. } => "that was requested before",
             Pause::Since { .. } => "the run is paused already",
         },
         Wish::GoOn => match control.pause {
@@ -105,7 +96,7 @@ pub fn refusal(state: &RunState, wish: &Wish) -> Option<String> {
         },
         Wish::Stop => match control.stop {
             None => return None,
-            Some(_) => "that was asked before",
+            Some(_) => "that was requested before",
         },
         Wish::Note { text } if text.trim().is_empty() => "it is empty",
         Wish::Note { text } if text.chars().count() > LONGEST_NOTE => "it is too long",
@@ -113,10 +104,10 @@ pub fn refusal(state: &RunState, wish: &Wish) -> Option<String> {
         Wish::Note { .. } => return None,
         Wish::Skip { task } => return refusal_to_skip(state, task),
     };
-    Some(said.to_owned())
+    Some(reason.to_owned())
 }
 
-/// Returns the state that follows once what waits in the inbox is heard.
+/// Returns the state after all waiting requests are applied.
 pub fn expected(state: &RunState, waiting: &[Asked]) -> RunState {
     let mut state = state.clone();
     for asked in waiting {
@@ -133,10 +124,10 @@ fn refusal_to_skip(state: &RunState, task: &TaskId) -> Option<String> {
         Work::Prompt(_) => return Some("the run has no task list".to_owned()),
     }
     if state.control.skips.iter().any(|skip| skip.task == *task) {
-        return Some("that was asked before".to_owned());
+        return Some("that was requested before".to_owned());
     }
-    let board = state.board.as_ref()?;
-    match board.list.task(task).map(|task| task.status) {
+    let tasks = state.board.as_ref()?;
+    match tasks.list.task(task).map(|task| task.status) {
         Some(TaskStatus::Pending | TaskStatus::InProgress) => None,
         Some(status @ (TaskStatus::Done | TaskStatus::Failed | TaskStatus::Skipped)) => {
             Some(format!("the task is {status}"))

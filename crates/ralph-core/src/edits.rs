@@ -1,35 +1,34 @@
-//! A task list that changed while a run was using it: what of the change is taken over.
+//! A task list that changed while a run was using it: which edits are taken over.
 //!
-//! A person may edit the list during a run, and so may an agent, and nobody can tell which of
-//! the two it was. So what a person would want to do is taken over, and what would let an agent
-//! get away with something is put back: how far tasks are, what reviews said, and the words of
-//! the task being worked on are ralph's for the time of the run. When it has ended in order, the
-//! next edits are a person's. Not here: finding the change.
+//! The user may edit the list during a run, and so may an agent, and ralph cannot tell
+//! them apart. So edits that a user would make are taken over, and edits that would help
+//! an agent cheat are reverted: during a run, the status of tasks, reviews, and the text
+//! of the current task belong to ralph. After a run has ended regularly, further edits
+//! are the user's. Not here: finding the change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::TaskId;
 use crate::task::{Task, TaskChange, TaskFields, TaskList, TaskStatus};
 
-/// What an edit comes to.
+/// The result of merging an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Merged {
-    /// The list to go on with.
     pub list: TaskList,
-    /// What was taken over.
+    /// Descriptions of edits that were taken over.
     pub taken: Vec<String>,
-    /// What was put back, and why.
+    /// Descriptions of edits that were reverted, and why.
     pub put_back: Vec<String>,
 }
 
 impl Merged {
-    /// Returns the list that ralph knows, where nobody edited it.
+    /// Returns the known list, if it was not edited.
     pub fn unchanged(known: &TaskList) -> Self {
         Self { list: known.clone(), taken: Vec::new(), put_back: Vec::new() }
     }
 }
 
-/// Merges the list that is in the file with the one ralph knows.
+/// Merges the list in the file with the known list.
 pub fn merge(known: &TaskList, found: &TaskList, current: Option<&TaskId>) -> Merged {
     let mut taken = Vec::new();
     let mut put_back = Vec::new();
@@ -61,17 +60,17 @@ pub fn merge(known: &TaskList, found: &TaskList, current: Option<&TaskId>) -> Me
     checked(known, found, Merged { list: TaskList { tasks, ..known.clone() }, taken, put_back })
 }
 
-/// How far the work on the task is that a run was cut off at.
+/// How far the work is on the task at which a run stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open<'a> {
-    /// Its agent is about to be asked, or asked again.
+    /// Its agent is about to be called, or called again.
     ToAsk(&'a TaskId),
-    /// Its agent has answered; what it did is being checked.
+    /// Its agent has answered; its work is being checked.
     Answered(&'a TaskId),
 }
 
-/// Merges what a person made of the list, while nobody of the run was there. How far tasks are is
-/// theirs to say, but for the one that is open: its work is not over.
+/// Merges the user's edits from while the run was stopped. The user may set the status of
+/// tasks, except of the open one, whose work is not over.
 pub fn of_person(known: &TaskList, found: &TaskList, open: Option<Open<'_>>) -> Merged {
     let Some(Open::ToAsk(current) | Open::Answered(current)) = open else {
         return of_person_between(known, found, None);
@@ -82,7 +81,7 @@ pub fn of_person(known: &TaskList, found: &TaskList, open: Option<Open<'_>>) -> 
     match (ours, found.tasks.iter_mut().find(|task| task.id == *current)) {
         (Some(ours), Some(theirs)) => {
             let mut taken = Vec::new();
-            // Words that come before the agent is asked are what it is asked.
+            // Edits before the agent call are part of its prompt.
             let worked_on = matches!(open, Some(Open::Answered(_))).then_some(current);
             *theirs = edited(ours, theirs, worked_on, &mut taken, &mut put_back);
         }
@@ -107,7 +106,7 @@ fn of_person_between(known: &TaskList, found: &TaskList, current: Option<&TaskId
             merged.list.tasks.push(begun_anew(task, &mut merged.put_back));
             continue;
         };
-        // Nobody is at work on it.
+        // No agent is working on it.
         let is_begun = task.status == TaskStatus::InProgress && current != Some(&task.id);
         let status = if is_begun { ours.status } else { task.status };
         let theirs = Task { status, ..task.clone() };
@@ -115,7 +114,7 @@ fn of_person_between(known: &TaskList, found: &TaskList, current: Option<&TaskId
             merged.taken.push(format!("task `{}` is {} now", task.id, theirs.status));
         }
         if (Task { status: ours.status, ..theirs.clone() }) != *ours {
-            merged.taken.push(format!("what task `{}` says was changed", task.id));
+            merged.taken.push(format!("the text of task `{}` was changed", task.id));
         }
         merged.list.tasks.push(theirs);
     }
@@ -124,7 +123,7 @@ fn of_person_between(known: &TaskList, found: &TaskList, current: Option<&TaskId
     checked(known, found, merged)
 }
 
-/// Takes a merged list only if it is no worse than the one that ralph knows.
+/// Accepts a merged list only if it has no more faults than the known one.
 fn checked(known: &TaskList, found: &TaskList, mut merged: Merged) -> Merged {
     if known.terms() != found.terms() {
         merged.put_back.push(
@@ -133,16 +132,16 @@ fn checked(known: &TaskList, found: &TaskList, mut merged: Merged) -> Merged {
     }
     let problems = merged.list.validate();
     if problems.len() > known.validate().len() {
-        let said = problems.iter().map(|it| format!("task `{}` {}", it.id, it.fault));
-        return Merged { put_back: said.collect(), ..Merged::unchanged(known) };
+        let faults = problems.iter().map(|it| format!("task `{}` {}", it.id, it.fault));
+        return Merged { put_back: faults.collect(), ..Merged::unchanged(known) };
     }
     merged
 }
 
-/// Returns the changes that make one list of another.
+/// Returns the changes that turn one list into another.
 pub fn changes(from: &TaskList, to: &TaskList) -> Vec<TaskChange> {
     let pairs = || from.tasks.iter().zip(&to.tasks);
-    // The usual case, many times in a run: nothing came, went or moved.
+    // The usual case, many times in a run: no task was added, removed or moved.
     if from.tasks.len() == to.tasks.len() && pairs().all(|(old, new)| old.id == new.id) {
         let mut changes = Vec::new();
         for (old, new) in pairs().filter(|(old, new)| old != new) {
@@ -168,16 +167,16 @@ pub fn changes(from: &TaskList, to: &TaskList) -> Vec<TaskChange> {
     changes
 }
 
-/// Returns the changes that make one list of what further changes will make of another, where no
-/// other tasks than these and those of the changes can differ. Nothing where a task comes, goes or
-/// moves. A long list is not compared as a whole.
+/// Returns the changes that turn `from` into `to` with the changes of `then` applied,
+/// where only these tasks and those of `then` can differ. Returns nothing if a task is
+/// added, removed or moved. Avoids comparing a long list as a whole.
 pub fn changes_of(
     from: &TaskList,
     to: &TaskList,
     then: &[TaskChange],
     ids: &BTreeSet<TaskId>,
 ) -> Option<Vec<TaskChange>> {
-    let comes_or_goes = |it: &TaskChange| match it {
+    let adds_or_removes = |it: &TaskChange| match it {
         TaskChange::Add { .. } | TaskChange::Insert { .. } | TaskChange::Remove { .. } => true,
         TaskChange::SetStatus { .. }
         | TaskChange::SetAttempts { .. }
@@ -185,7 +184,7 @@ pub fn changes_of(
         | TaskChange::SetNotes { .. }
         | TaskChange::Modify { .. } => false,
     };
-    if from.tasks.len() != to.tasks.len() || then.iter().any(comes_or_goes) {
+    if from.tasks.len() != to.tasks.len() || then.iter().any(adds_or_removes) {
         return None;
     }
     let ids: BTreeSet<&TaskId> = ids.iter().chain(then.iter().map(TaskChange::task)).collect();
@@ -253,29 +252,28 @@ fn edited(
     if (found.status, &found.review, found.attempts, &found.notes)
         != (ours.status, &ours.review, ours.attempts, &ours.notes)
     {
-        put_back.push(format!(
-            "how far task `{id}` is, and what is noted of it, is kept by ralph during a run"
-        ));
+        put_back
+            .push(format!("the status and notes of task `{id}` are kept by ralph during a run"));
     }
-    let words_of_found = Task {
+    let with_found_text = Task {
         status: ours.status,
         review: ours.review.clone(),
         attempts: ours.attempts,
         notes: ours.notes.clone(),
         ..found.clone()
     };
-    if words_of_found == *ours {
+    if with_found_text == *ours {
         return ours.clone();
     }
     if current == Some(id) || ours.status == TaskStatus::Done {
         put_back.push(format!(
-            "what task `{id}` says was changed, but it is {}",
+            "the text of task `{id}` was changed, but it is {}",
             if current == Some(id) { "being worked on" } else { "done" }
         ));
         return ours.clone();
     }
-    taken.push(format!("what task `{id}` says was changed"));
-    words_of_found
+    taken.push(format!("the text of task `{id}` was changed"));
+    with_found_text
 }
 
 fn begun_anew(found: &Task, put_back: &mut Vec<String>) -> Task {
@@ -330,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_would_do_is_taken_over() {
+    fn edits_that_a_user_would_make_are_taken_over() {
         let list = check(|tasks| tasks.push(task("new", TaskStatus::Pending)), 1, 0);
         assert_eq!(list.tasks.len(), 4);
         let list = check(|tasks| tasks[2].title = "better".into(), 1, 0);
@@ -341,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_help_a_cheat_is_put_back() {
+    fn edits_that_would_help_a_cheat_are_reverted() {
         assert_eq!(check(|tasks| tasks[1].status = TaskStatus::Done, 0, 1), known());
         assert_eq!(check(|tasks| tasks[2].status = TaskStatus::Skipped, 0, 1), known());
         assert_eq!(check(|tasks| tasks[2].review.status = ReviewStatus::Approved, 0, 1), known());
@@ -360,17 +358,17 @@ mod tests {
     fn check_person(
         open: Option<Open<'_>>,
         change: impl FnOnce(&mut Vec<Task>),
-        said: (usize, usize),
+        counts: (usize, usize),
     ) -> TaskList {
         let mut found = known();
         change(&mut found.tasks);
         let merged = of_person(&known(), &found, open);
-        assert_eq!((merged.taken.len(), merged.put_back.len()), said, "{merged:?}");
+        assert_eq!((merged.taken.len(), merged.put_back.len()), counts, "{merged:?}");
         merged.list
     }
 
     #[test]
-    fn a_person_says_how_far_tasks_are() {
+    fn the_user_may_set_the_status_of_tasks() {
         let now = TaskId("now".into());
         for open in [None, Some(Open::ToAsk(&now)), Some(Open::Answered(&now))] {
             let skip = |tasks: &mut Vec<Task>| tasks[2].status = TaskStatus::Skipped;
@@ -390,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_says_what_an_agent_is_asked_until_it_has_answered() {
+    fn the_user_may_edit_the_current_task_until_its_agent_has_answered() {
         let now = TaskId("now".into());
         let words = |tasks: &mut Vec<Task>| tasks[1].description = "better".into();
         let list = check_person(Some(Open::ToAsk(&now)), words, (1, 0));
@@ -407,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checks_of_a_list_are_not_for_a_run_to_change() {
+    fn checks_of_a_list_cannot_change_during_a_run() {
         let mut found = known();
         found.verify_commands = vec!["true".into()];
         let merged = merge(&known(), &found, None);
@@ -416,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_make_one_list_of_another() {
+    fn changes_turn_one_list_into_another() {
         let mut to = known();
         to.tasks[0].notes = "n".into();
         to.tasks[1].review.count = 2;
@@ -436,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_some_tasks_are_those_of_the_whole_list() {
+    fn changes_of_some_tasks_equal_those_of_the_whole_list() {
         let ids = |ids: &[&str]| ids.iter().map(|id| TaskId((*id).into())).collect();
         let set = |id: &str, status| TaskChange::SetStatus { task: TaskId(id.into()), status };
         let mut to = known();
@@ -453,8 +451,8 @@ mod tests {
         let whole = changes(&known(), &to);
         assert_eq!(changes_of(&known(), &to, &[], &ids(&["later", "now"])), Some(whole));
         assert_eq!(changes_of(&known(), &to, &[], &ids(&[])), Some(Vec::new()));
-        // What comes, goes or moves is for the whole list to tell.
-        assert_eq!(changes_of(&known(), &to, &[], &ids(&["nobody"])), None);
+        // Added, removed or moved tasks need the whole list.
+        assert_eq!(changes_of(&known(), &to, &[], &ids(&["unknown"])), None);
         let gone = TaskChange::Remove { task: TaskId("later".into()) };
         assert_eq!(changes_of(&known(), &to, &[gone], &ids(&[])), None);
         to.tasks.swap(0, 1);
@@ -464,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_that_breaks_the_list_is_put_back_whole() {
+    fn an_edit_that_breaks_the_list_is_reverted_completely() {
         let merged = edit(|tasks| tasks[2].depends_on = vec![TaskId("later".into())]);
         assert_eq!(merged.list, known());
         assert!(merged.put_back[0].contains("waits for itself"), "{merged:?}");

@@ -1,11 +1,10 @@
 //! The loop.
 //!
-//! One short function over six ports: look at the moment, choose the next step, do it, and
-//! record what came of it. Everything that decides is pure and lives elsewhere in this crate;
-//! everything that acts is behind a port. The steps that take more than a few lines are in
-//! `asking`, `checking`, `compacting` and `tasks`; what people ask of the run is heard in
-//! `control`, what prompts are set in is read in `framing`, the plan of an agent is looked after in
-//! `planned`, and what was checked is compared with what is there in `rechecking`.
+//! One short function over six ports: read the clock, choose the next step, do it, and
+//! record the result. All decisions are pure functions elsewhere in this crate; all side
+//! effects are behind a port. Longer steps live in the submodules: agent calls, gate
+//! checks, compaction, the task file, control requests, prompt inputs, the plan file, and
+//! the comparison of the work tree with what the gates checked.
 
 mod asking;
 mod checking;
@@ -36,73 +35,64 @@ use crate::units::Timestamp;
 
 use rechecking::Recheck;
 
-/// The engine of one run.
+/// Runs the loop of one run.
 pub struct Engine<'a> {
     state: RunState,
     ports: Ports<'a>,
     heed: framing::Heed,
-    /// Whether an earlier process may have put the history back without having said so.
+    /// Set on resume: an earlier process may have reset the history without recording it.
     is_unsure: bool,
-    /// How closely the task file is looked at before the next iteration.
+    /// How the task file is compared before the next iteration.
     look: Look,
-    /// Whether the commit hooks were tried.
+    /// Whether the commit hooks were test-run.
     are_hooks_tried: bool,
-    /// What was seen behind the last gate, as long as nothing has happened since.
+    /// Survey taken after the last gate; cleared by any step that may change the work
+    /// tree.
     behind: Option<Survey>,
-    /// What the work was looked at on, if somebody else moved the history since.
+    /// HEAD at survey time, set when a commit found that HEAD had moved.
     stood: Option<CheckedOut>,
 }
 
-/// What a new run is told.
+/// Parameters of a new run.
 #[derive(Debug)]
 pub struct Start {
-    /// The run's id.
     pub run: RunId,
-    /// The project directory.
     pub project: PathBuf,
-    /// The policies.
     pub recipe: Recipe,
-    /// The version of ralph.
     pub version: String,
 }
 
 /// ralph could not do its job.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The journal could not be written: without it nothing may be done.
+    /// The journal could not be written. Nothing may be done without it.
     #[error("the journal cannot be written")]
     Journal(#[from] StoreError),
-    /// Protected paths were changed after the end of the run: by a person then, who is to decide
-    /// before anybody is paid for an attempt that could not pass.
+    /// Protected paths were changed after the run ended, so by the user. The user decides
+    /// before an agent call is paid for that could not pass.
     #[error("protected paths were changed since the run ended: {}", paths.join(", "))]
     Protected {
-        /// Which.
         paths: Vec<String>,
-        /// The tree in which they are as they were.
+        /// The tree that still holds the original files.
         left: TreeId,
     },
-    /// Commits were made or others checked out after the end of the run: by a person then, whose
-    /// history is no agent's to be put back.
+    /// The user made commits or checked out something else after the run ended. ralph
+    /// does not reset the user's history.
     #[error("when the run ended, {left} was checked out, and now it is {now}")]
-    Moved {
-        /// What was checked out at the end.
-        left: CheckedOut,
-        /// What is now.
-        now: CheckedOut,
-    },
-    /// git could not tell what is checked out, so nobody knows whose that is.
-    #[error("git cannot tell what is checked out: {0}")]
+    Moved { left: CheckedOut, now: CheckedOut },
+    /// git could not report what is checked out.
+    #[error("cannot read what is checked out: {0}")]
     Git(VcsError),
-    /// An event did not fit the state; a fault of ralph's own.
+    /// An event did not fit the state: a bug in ralph.
     #[error("the journal contradicts itself")]
     Fold(#[from] FoldError),
 }
 
-/// Why a step could not be done. The run ends with it, and can go on later.
+/// Why a step could not be done. Ends the run, which can be resumed later.
 enum Trouble {
     /// ralph could not do its job.
     Engine(EngineError),
-    /// The world did not play along; the run ends in order.
+    /// Something outside of ralph failed; the run ends regularly.
     Outcome(Outcome),
 }
 
@@ -131,7 +121,7 @@ impl From<PromptError> for Trouble {
 }
 
 impl<'a> Engine<'a> {
-    /// Begins a run.
+    /// Starts a run.
     pub fn start(ports: Ports<'a>, start: Start) -> Result<Self, EngineError> {
         let moment = ports.clock.moment();
         let first = Recorded {
@@ -154,7 +144,7 @@ impl<'a> Engine<'a> {
         Ok(engine)
     }
 
-    /// Goes on with a run whose journal folds to `state`.
+    /// Resumes a run whose journal folds to `state`.
     pub fn resume(
         ports: Ports<'a>,
         state: RunState,
@@ -165,7 +155,8 @@ impl<'a> Engine<'a> {
         engine.is_unsure = true;
         engine.everything_is_as_left()?;
         let is_changed = recipe.is_some();
-        // Before it is written down that the run goes on: nobody but a person can have edited it so far.
+        // Must happen before `RunResumed` is recorded: until then only the user can have
+        // edited the list.
         if engine.edits_are_a_persons() {
             engine.take_over_edits()?;
         }
@@ -175,7 +166,7 @@ impl<'a> Engine<'a> {
         let paths: Vec<&str> = paths.collect();
         let text = (!paths.is_empty()).then(|| {
             let paths = paths.join(", ");
-            format!("changed since the work was looked at, so the gates begin anew: {paths}")
+            format!("files changed while the run was stopped, so all gates run again: {paths}")
         });
         engine.record(Event::RunResumed { version, recipe: recipe.map(Box::new), meanwhile })?;
         if let Some(text) = text {
@@ -189,38 +180,38 @@ impl<'a> Engine<'a> {
     }
 
     fn new(state: RunState, ports: Ports<'a>) -> Self {
-        let (heed, look) = (framing::Heed::default(), Look::Content);
+        let (prompt_warnings, compare_mode) = (framing::Heed::default(), Look::Content);
         Self {
             state,
             ports,
-            heed,
+            heed: prompt_warnings,
             is_unsure: false,
-            look,
+            look: compare_mode,
             are_hooks_tried: false,
             behind: None,
             stood: None,
         }
     }
 
-    /// Says what the recipe asks of its agents in vain.
+    /// Warns about settings that an agent does not support.
     fn warn_of_agents(&mut self) -> Result<(), EngineError> {
-        for concern in capability::concerns(&self.state.recipe) {
-            self.warn(concern)?;
+        for warning in capability::concerns(&self.state.recipe) {
+            self.warn(warning)?;
         }
         Ok(())
     }
 
-    /// Records something that a person should know.
+    /// Records a warning for the user.
     pub fn warn(&mut self, text: String) -> Result<(), EngineError> {
         self.record(Event::Warned { text })
     }
 
-    /// Returns the state so far.
+    /// Returns the current state.
     pub fn state(&self) -> &RunState {
         &self.state
     }
 
-    /// Runs the loop to its end.
+    /// Runs the loop until the run ends.
     pub fn run(&mut self) -> Result<Outcome, EngineError> {
         loop {
             self.hear_wishes()?;
@@ -249,7 +240,7 @@ impl<'a> Engine<'a> {
         Ok(outcome)
     }
 
-    /// Does one step.
+    /// Executes one step.
     fn take(&mut self, step: Step, moment: Moment) -> Result<(), Trouble> {
         if !step.is_thought() {
             self.behind = None;
@@ -308,7 +299,7 @@ impl<'a> Engine<'a> {
             Step::Survey => self.survey()?,
             Step::HearMessage => self.hear_message()?,
             Step::Commit { message, command } => self.commit(message, command)?,
-            Step::Scm { command, words } => self.scm(&command, &words)?,
+            Step::Scm { command, words: args } => self.scm(&command, &args)?,
             Step::Rollback => {
                 let checkpoint = self
                     .current(|current| current.checkpoint.clone())
@@ -337,8 +328,9 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Learns a fact: append it to the journal, apply it to the state, tell it, in that order.
-    /// Its secrets are masked first, so that nothing that is made of the state can hold them.
+    /// Records an event: appends it to the journal, applies it to the state and shows it,
+    /// in that order. Masks its secrets first, so that nothing derived from the state can
+    /// hold them.
     fn record(&mut self, event: Event) -> Result<(), EngineError> {
         let moment = self.ports.clock.moment();
         let event = self.ports.store.masked(event);
@@ -381,13 +373,13 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Notes that somebody moved the history behind the work that was about to be committed. Whoever
-    /// goes on finds it moved: that is a person's to decide.
+    /// Ends the run because HEAD moved between the survey and the commit. A resumed run
+    /// finds HEAD moved as well and leaves the decision to the user.
     fn moved_on(&mut self, then: CheckedOut, now: &CheckedOut) -> Trouble {
         let message = format!(
-            "when the work was looked at, {then} was checked out, and now it is {now}; \
-             `ralph resume` says how the run can go on, and a new one with `--include-dirty` starts \
-             from there and takes the work along"
+            "HEAD moved before the commit: {then} was checked out, and now it is {now}; \
+             `ralph resume` shows the options; a new run with `--include-dirty` starts from \
+             the current commit and keeps the work"
         );
         self.stood = Some(then);
         Trouble::Outcome(Outcome::GitFailed { message })
@@ -397,7 +389,7 @@ impl<'a> Engine<'a> {
         self.state.current.as_ref()?.landed.iter().find_map(Landed::surveyed).cloned()
     }
 
-    /// Returns what was checked out when the tree was looked at that is committed now.
+    /// Returns what was checked out when the tree to commit was surveyed.
     fn surveyed_on(&self) -> Option<CheckedOut> {
         let landed = &self.state.current.as_ref()?.landed;
         let has_run = landed.iter().any(|it| matches!(it, Landed::ScmRan { .. }));
@@ -405,9 +397,9 @@ impl<'a> Engine<'a> {
         on.filter(|_| !has_run)
     }
 
-    fn scm(&mut self, command: &str, words: &[String]) -> Result<(), Trouble> {
-        let shown = format!("{command} {}", words.join(" "));
-        match self.ports.vcs.scm(command, words)? {
+    fn scm(&mut self, command: &str, args: &[String]) -> Result<(), Trouble> {
+        let shown = format!("{command} {}", args.join(" "));
+        match self.ports.vcs.scm(command, args)? {
             ScmResult::Done => {
                 self.record(Event::Landed { landed: Landed::ScmRan { command: shown } })?;
                 Ok(())
@@ -418,7 +410,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Writes down the memory that the iteration leaves, if it does.
+    /// Publishes the memory that a compaction produced, if any.
     fn publish_memory(&mut self, iteration: IterationNumber) -> Result<(), EngineError> {
         let judgement = self.state.current.as_ref().and_then(|current| current.judgement.as_ref());
         let Some(compacted) = judgement.and_then(|it| it.compacted.as_deref()) else {
@@ -429,7 +421,7 @@ impl<'a> Engine<'a> {
         self.told(published)
     }
 
-    /// Writes a view for people. If it is lost, the run goes on and says so.
+    /// Writes a view for people. If that fails, warns and continues.
     fn publish(&mut self, kind: ViewKind) -> Result<(), EngineError> {
         let view = match (kind, &self.state.current, &self.state.baseline) {
             (ViewKind::Gates, Some(current), _) => {
@@ -444,7 +436,7 @@ impl<'a> Engine<'a> {
         self.told(published)
     }
 
-    /// Says that a view was lost, if it was.
+    /// Records a warning if a view could not be written.
     fn told(&mut self, published: Result<(), StoreError>) -> Result<(), EngineError> {
         match published {
             Ok(()) => Ok(()),
@@ -461,7 +453,6 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Which view to write.
 #[derive(Debug, Clone, Copy)]
 enum ViewKind {
     State,

@@ -1,4 +1,4 @@
-//! Why a call to an agent brought no answer, and what follows from each kind of failure.
+//! Why an agent call gave no answer, and what follows from each kind of failure.
 //!
 //! Not here: recognizing a failure in an agent's output. Each adapter does that for its agent.
 
@@ -6,21 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Millis, Timestamp};
 
-/// A call to an agent that brought no answer.
+/// An agent call without an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The kind of failure, which decides what follows.
     pub class: FailureClass,
-    /// What happened, in the agent's own words where it had any.
+    /// What happened: the agent's own message, if it printed one.
+    #[serde(rename = "words")]
     pub words: String,
-    /// How to mend it, where that is known.
+    /// How to fix it, if known.
     pub hint: Option<String>,
 }
 
 impl Failure {
     /// Returns a failure without a hint.
-    pub fn new(class: FailureClass, words: impl Into<String>) -> Self {
-        Self { class, words: words.into(), hint: None }
+    pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
+        Self { class, words: message.into(), hint: None }
     }
 
     /// Returns the same failure with a hint.
@@ -38,11 +39,10 @@ pub enum FailureClass {
     Crashed,
     /// Its output could not be read as an answer.
     Malformed,
-    /// It said nothing.
     Empty,
     /// It ran past its hard limit.
     HardTimeout,
-    /// It printed, or wrote to the disk, more than it may, or the disk was nearly full.
+    /// It printed or wrote to the disk more than allowed, or the disk was nearly full.
     Overran,
     /// It did nothing useful for too long.
     IdleTimeout,
@@ -59,15 +59,14 @@ pub enum FailureClass {
     Unreachable,
     /// The sandbox refuses the connection to the model's servers.
     Blocked,
-    /// The program is not there.
     NotInstalled,
     /// It has no valid login or key, or no credit.
     NotLoggedIn,
-    /// It does not know a flag, a model or an option it was given.
+    /// It does not support a flag, a model or an option it was given.
     BadCall,
     /// The prompt does not fit into the model's context window.
     ContextExceeded,
-    /// The model's API does not take the JSON Schema of the answer.
+    /// The model's API does not accept the JSON Schema of the answer.
     SchemaRefused,
     /// The user ended it.
     Interrupted,
@@ -122,26 +121,26 @@ impl FailureClass {
 /// What follows from a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureRule {
-    /// Ask again after a pause, as often as the retries allow; then give up.
+    /// Ask again after a pause, up to the retry limit; then give up.
     Retry,
     /// Ask once more with the smallest prompt; then it is a failed attempt.
     RetrySmaller,
     /// Ask once more, with the schema in the prompt and not as a flag; then give up.
     RetryInWords,
-    /// The attempt failed; the loop goes on.
+    /// The attempt failed; the loop continues.
     FailedAttempt,
-    /// Wait, and ask again; counts nothing.
+    /// Wait, and ask again; does not count as a retry.
     Wait {
-        /// Until when, where the agent said so.
+        /// Until when, if the agent reports it.
         until: Option<Timestamp>,
     },
     /// Give up at once: asking again cannot help.
     Stop,
-    /// It was the user, not the agent: ask again when the run goes on.
+    /// The user interrupted it: ask again when the run is resumed.
     Again,
 }
 
-/// How often and how patiently a failed call is repeated.
+/// How often and with which pauses a failed call is repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retries {
     /// Retries of one iteration, after its first call.
@@ -150,13 +149,13 @@ pub struct Retries {
     pub backoff: Millis,
 }
 
-/// No pause between retries grows beyond this: an overloaded service is asked a few times an
-/// hour, not once a night.
+/// The longest pause between retries: an overloaded service is asked a few times an hour,
+/// not once a night.
 const LONGEST_BACKOFF: Millis = Millis::from_mins(5);
 
 impl Retries {
-    /// Returns the pause before retry `count` (from 1): doubled each time, bounded, and moved
-    /// by up to a quarter so that several runs do not ask in step.
+    /// Returns the pause before retry `count` (from 1): doubled each time, bounded, and
+    /// shifted by up to a quarter so that several runs do not retry at the same time.
     pub fn pause(&self, count: u32, seed: u64) -> Millis {
         let doubled = self.backoff.0.saturating_mul(1 << count.saturating_sub(1).min(16));
         let base = doubled.min(LONGEST_BACKOFF.0);
@@ -164,7 +163,7 @@ impl Retries {
     }
 }
 
-/// Returns a number that depends on the seed and the count in no visible way (`SplitMix64`).
+/// Returns a pseudo-random number from seed and count (`SplitMix64`).
 fn jitter(seed: u64, count: u32) -> u64 {
     let mut mixed = seed.wrapping_add(u64::from(count).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -185,9 +184,7 @@ pub struct RateLimitPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Patience {
-    /// Wait and go on.
     Wait,
-    /// Stop the run.
     Stop,
 }
 

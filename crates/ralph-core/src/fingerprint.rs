@@ -1,8 +1,7 @@
-//! Fingerprints of texts: short, the same everywhere and for ever, and good enough to tell two
-//! texts apart. FNV-1a with 128 bits.
+//! Fingerprints of texts: short, stable across versions and machines. FNV-1a with 128 bits.
 //!
-//! Not here: anything an adversary must not be able to forge. Who decides by a fingerprint takes
-//! the text itself from where it is trusted.
+//! Not cryptographic: anything an adversary could forge must be compared with the trusted text
+//! itself.
 
 use std::fmt;
 
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Fingerprint(pub String);
 
 impl Fingerprint {
-    /// Returns the fingerprint of texts one after the other; where one ends counts.
+    /// Returns the fingerprint of a sequence of texts; their boundaries count.
     pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         Self(format!("{:032x}", hash(texts)))
     }
@@ -26,7 +25,7 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// Returns the hash of texts one after the other; where one ends counts.
+/// Returns the hash of a sequence of texts; their boundaries count.
 pub(crate) fn hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> u128 {
     let mut hash = OFFSET;
     for text in texts {
@@ -45,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_told_apart_wherever_they_are_cut() {
+    fn texts_with_different_boundaries_differ() {
         let print = |texts: &[&str]| Fingerprint::of(texts.iter().copied());
         assert_eq!(print(&["a", "b"]), print(&["a", "b"]));
         for other in [&["ab"] as &[&str], &["b", "a"], &["a", "b", ""], &["", "ab"], &[]] {

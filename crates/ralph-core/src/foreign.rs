@@ -1,13 +1,15 @@
-//! What other loops left in a project: plans with check boxes, and shell scripts around an agent.
+//! Reads what other loops left in a project: plans with check boxes, and shell scripts around an
+//! agent.
 //!
-//! They are documents to read, not programs to run; what is not understood is told. Not here:
-//! finding the files, `prd.json` (a task file like any other), and what ralph makes of it all.
+//! They are parsed, never run; parts that are not understood are reported. A `prd.json` is an
+//! ordinary task file and not handled here.
 
 pub mod fix_plan;
 pub mod loop_script;
 
-/// Returns whether a prompt tells its agent how to run a loop: to choose from a list, to keep it,
-/// to say when everything is done. ralph's own prompts do that, and two of them would disagree.
+/// Returns whether a prompt instructs its agent to run a loop: to choose from a list, to maintain
+/// it, to report when everything is done. ralph's own prompts do that, and the two would contradict
+/// each other.
 pub fn directs_a_loop(prompt: &str) -> bool {
     const SIGNS: [&str; 8] = [
         "prd.json",
@@ -28,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompts_of_loops_are_told_from_orders_for_a_project() {
+    fn loop_prompts_are_recognized() {
         for (prompt, expect) in [
             ("Study specs/* and @fix_plan.md, then do one thing.", true),
             ("1. Read the PRD at `prd.json`\n", true),

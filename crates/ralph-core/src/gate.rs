@@ -1,7 +1,5 @@
-//! Gates: the checks that ralph itself runs after the agent, their results, and what a failure
-//! says to the next iteration.
-//!
-//! Not here: running a command. That is `ralph-io`'s `gates` room.
+//! Gates: the checks that ralph runs after the agent, their results, and the feedback after a
+//! failure. `ralph-io`'s `gates` module runs the commands.
 
 pub mod excerpt;
 
@@ -22,27 +20,25 @@ use crate::vacuous::TestsSeen;
 pub struct Gate {
     /// Its name, unique in the recipe.
     pub name: String,
-    /// What it looks at.
     pub kind: GateKind,
-    /// What is run.
     pub check: Check,
-    /// Whether a failure stops the work from being kept.
+    /// Whether a failure keeps the work from being accepted.
     pub severity: Severity,
-    /// Whether it runs although a hard gate before it failed.
+    /// Whether it runs after an earlier hard gate failed.
     pub persistence: Persistence,
-    /// How its failure joins the next prompt.
+    /// How its failure is added to the next prompt.
     pub fail_action: FailAction,
-    /// Guidance for the agent on failure; never cut.
+    /// Guidance for the agent on failure; never truncated.
     pub hint: Option<String>,
-    /// Which part of a long output joins the next prompt.
+    /// Which part of a long output is added to the next prompt.
     pub truncate: Truncate,
-    /// After this long it is worth a warning.
+    /// After this time ralph warns.
     pub soft_limit: Millis,
-    /// After this long it is ended and has failed.
+    /// After this time it is killed and has failed.
     pub hard_limit: Millis,
     /// The roles after which it runs; empty means all.
     pub roles: Vec<Role>,
-    /// Whether a pass on the same tree is taken as it is.
+    /// Whether a pass on the same tree is reused.
     pub reuse: Reuse,
     /// Whether a test run without a single test may pass.
     #[serde(default)]
@@ -53,7 +49,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Returns a hard gate of the usual kind that runs a command.
+    /// Returns a hard gate with the default settings that runs a command.
     pub fn command(kind: GateKind, command: impl Into<String>) -> Self {
         let command = command.into();
         Self {
@@ -75,11 +71,10 @@ impl Gate {
     }
 }
 
-/// What a gate looks at.
+/// What a gate checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GateKind {
-    /// Tests.
     Test,
     /// Style and types.
     Lint,
@@ -87,13 +82,12 @@ pub enum GateKind {
     Spec,
     /// How good the work is, judged by an agent.
     Quality,
-    /// Anything else.
     Custom,
 }
 
 impl GateKind {
-    /// Returns which part of a long output is kept unless the settings choose one. Test runners
-    /// print the failure last; what else checks prints its first finding first.
+    /// Returns which part of a long output is kept by default. Test runners print the failure last;
+    /// other checkers print the first finding first.
     pub fn default_truncation(self) -> Truncate {
         match self {
             Self::Test => Truncate::Both,
@@ -106,14 +100,13 @@ impl GateKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// A shell command.
     Command(String),
-    /// A fresh agent, asked for a verdict on the work.
+    /// A fresh agent that gives a verdict on the work.
     Agent(Box<AgentChoice>),
 }
 
 impl Check {
-    /// Returns the text that stands for the check in messages and file names.
+    /// Returns the text that names the check in messages and file names.
     pub fn label(&self) -> &str {
         match self {
             Self::Command(command) => command,
@@ -122,48 +115,45 @@ impl Check {
     }
 }
 
-/// Whether a failed gate stops the work from being kept.
+/// Whether a failed gate keeps the work from being accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It does.
     Hard,
-    /// It is a warning for the report.
+    /// Only a warning in the report.
     Soft,
 }
 
-/// Whether a gate runs although a hard gate before it failed.
+/// Whether a gate runs after an earlier hard gate failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Persistence {
-    /// It is left out then.
+    /// It is skipped then.
     WhenGreen,
-    /// It runs always.
     Always,
 }
 
-/// Whether a pass on the same tree is taken as it is.
+/// Whether a pass on the same tree is reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reuse {
     /// The same tree is not checked twice in a run.
     SameTree,
-    /// It runs each time.
     Never,
 }
 
-/// Whether a test run without a single test may pass. It matters for gates of kind test.
+/// Whether a test run without a single test may pass. Only matters for gates of kind test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EmptyRun {
-    /// It has failed.
+    /// The gate fails.
     #[default]
     Refused,
-    /// It has passed if its command did.
+    /// The gate passes if its command does.
     Allowed,
 }
 
-/// How a failure joins the next prompt.
+/// How a failure is added to the next prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum FailAction {
@@ -176,7 +166,7 @@ pub enum FailAction {
 }
 
 impl FailAction {
-    /// Returns the word used in settings and messages.
+    /// Returns the name in settings and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Append => "APPEND",
@@ -190,17 +180,15 @@ impl FailAction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValidationStrategy {
-    /// All hard gates.
     #[default]
     Strict,
     /// Tests must pass, lint only warns.
     Lenient,
-    /// Only tests are run.
     TestsOnly,
 }
 
 impl ValidationStrategy {
-    /// Returns how severe a gate is under this strategy, or nothing where it is not run.
+    /// Returns how severe a gate is under this strategy; `None` if it is not run.
     pub fn severity(self, gate: &Gate) -> Option<Severity> {
         match (self, gate.kind) {
             (Self::Lenient, GateKind::Lint) => Some(Severity::Soft),
@@ -213,45 +201,41 @@ impl ValidationStrategy {
     }
 }
 
-/// What came of one gate.
+/// The result of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateResult {
-    /// The gate's name.
     pub gate: String,
-    /// What was run.
     pub command: String,
-    /// How severe a failure is.
     pub severity: Severity,
-    /// Whether it passed.
     pub status: GateStatus,
-    /// How the command ended; none where it was not run again.
+    /// How the command ended; `None` if it was not run again.
     pub end: Option<ChildEnd>,
     /// The file with the whole output, relative to the project directory.
     pub log: Option<String>,
-    /// The part of the output that joins the next prompt.
+    /// The part of the output that is added to the next prompt.
     pub output: String,
-    /// What tells this failure from others; none unless it failed.
+    /// Identifies the failure; `None` unless it failed.
     #[serde(default)]
     pub hash: Option<ErrorHash>,
-    /// The checks within the gate that failed, where its output names them.
+    /// The failed checks within the gate, if its output names them.
     #[serde(default)]
     pub failing: Vec<String>,
-    /// Why it failed, where the exit code does not say.
+    /// Why it failed, if the exit code does not show it.
     #[serde(default)]
     pub reason: Option<String>,
-    /// What shows that the sandbox made it fail.
+    /// Evidence that the sandbox made it fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Box<SandboxSign>>,
 }
 
 impl GateResult {
-    /// Returns whether this result stops the work from being kept.
+    /// Returns whether this result keeps the work from being accepted.
     pub(crate) fn is_hard_failure(&self) -> bool {
         self.severity == Severity::Hard && self.status == GateStatus::Failed
     }
 
-    /// Returns the exit code that messages name. A signal counts as a shell counts it, a
-    /// timeout as `timeout` does, so that the number means what people expect of it.
+    /// Returns the exit code for messages. A signal is encoded as in a shell, and a timeout as in
+    /// `timeout`.
     pub fn exit_code(&self) -> i32 {
         match self.end.as_ref().map(|end| &end.ending) {
             None => 0,
@@ -273,15 +257,13 @@ impl GateResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateStatus {
-    /// It passed.
     Passed,
     /// It passed before on the same tree and was not run again.
     Cached,
-    /// It failed.
     Failed,
 }
 
-/// Returns the message that a failed gate leaves for the next iteration.
+/// Returns the feedback of a failed gate for the next iteration.
 pub(crate) fn failure_message(hint: Option<&str>, result: &GateResult) -> String {
     let hint = hint.map(|hint| format!("Hint: {hint}\n")).unwrap_or_default();
     let log = result.log.as_ref().map(|log| format!("Output file: {log}\n")).unwrap_or_default();
@@ -299,10 +281,10 @@ pub(crate) fn failure_message(hint: Option<&str>, result: &GateResult) -> String
     )
 }
 
-/// With more failing than this, the first ones are enough to begin with.
+/// The most failing tests that are listed; the first ones are enough to start with.
 const MOST_LISTED: usize = 20;
 
-/// Returns the names of failing tests as a list under a heading; nothing where none are known.
+/// Returns the names of failing tests as a list under a heading; empty if none are known.
 pub(crate) fn failing_list(names: &[String]) -> String {
     if names.is_empty() {
         return String::new();
@@ -317,8 +299,8 @@ pub(crate) fn failing_list(names: &[String]) -> String {
     text
 }
 
-/// Returns why a gate whose command succeeded has failed nevertheless: it is a test gate, and its
-/// output says that no test ran.
+/// Returns why a gate failed although its command succeeded: it is a test gate, and its output
+/// shows that no test ran.
 pub fn empty_run(gate: &Gate, seen: &TestsSeen) -> Option<String> {
     match (gate.kind, gate.empty, seen) {
         (GateKind::Test, EmptyRun::Refused, TestsSeen::NoneRan { line }) => {
@@ -332,12 +314,12 @@ pub fn empty_run(gate: &Gate, seen: &TestsSeen) -> Option<String> {
     }
 }
 
-/// Returns the name of the file that holds a gate's whole output in the runtime directory.
+/// Returns the name of the file with a gate's whole output in the runtime directory.
 pub fn log_name(iteration: u32, command: &str) -> String {
     format!("guardrail_{iteration}_{}.log", slug(command))
 }
 
-/// File names stay readable, and far from the limits of file systems.
+/// Keeps file names readable, and far from the limits of file systems.
 const LONGEST_SLUG: usize = 50;
 
 /// Returns a command as part of a file name: runs of characters other than letters and digits
@@ -405,11 +387,11 @@ mod tests {
     fn the_failure_message_is_word_for_word() {
         expect_test::expect![[r#"
             Guardrail "make test" failed with exit code 2.
-            Hint: Mend the code, not the test.
+            Hint: Fix the code, not the test.
             Output file: .ralph/guardrail_1_make_test.log
             Output (truncated):
             boom"#]]
-        .assert_eq(&failure_message(Some("Mend the code, not the test."), &failed(2, "boom")));
+        .assert_eq(&failure_message(Some("Fix the code, not the test."), &failed(2, "boom")));
         expect_test::expect![[r#"
             Guardrail "make test" failed with exit code 1.
             Output file: .ralph/guardrail_1_make_test.log
@@ -437,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn the_failure_message_says_why_where_the_exit_code_does_not() {
+    fn the_failure_message_has_a_reason_besides_the_exit_code() {
         let mut result = GateResult {
             reason: Some("no test ran: `running 0 tests`".into()),
             ..failed(0, "running 0 tests")
@@ -459,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn strategies_weigh_kinds() {
+    fn strategies_set_the_severity_by_kind() {
         let lint = Gate { kind: GateKind::Lint, ..gate() };
         assert_eq!(ValidationStrategy::Strict.severity(&lint), Some(Severity::Hard));
         assert_eq!(ValidationStrategy::Lenient.severity(&lint), Some(Severity::Soft));

@@ -1,7 +1,8 @@
-//! Tasks that were given up in a run: why, after what, and where their work is.
+//! Tasks that were given up in a run: why, after how many attempts, and where their work
+//! is.
 //!
-//! Part of the state, so that the end of a run, `status` and the report say the same. Not here:
-//! the decision to give up, which is `judge`'s.
+//! Part of the state, so that the end of a run, `status` and the report show the same.
+//! Not here: the decision to give up, which `judge` makes.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,41 +12,39 @@ use crate::run::Iteration;
 use crate::settle::GiveUp;
 use crate::stuck;
 
-/// As much of an error as people read in one line.
+/// Longest error line that is kept.
 const LONGEST_ERROR: usize = 300;
 
-/// How many failing checks are named.
+/// How many failing checks are kept.
 const MOST_FAILING: usize = 20;
 
 /// A task that was given up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GivenUp {
-    /// Why.
     pub why: GiveUp,
-    /// How many attempts failed.
+    /// Number of failed attempts.
     pub attempts: u32,
-    /// How many it had.
     pub limit: u32,
-    /// What the last one failed at.
+    /// The gate that the last attempt failed.
     pub gate: String,
-    /// The line of its output that says most, if it says anything.
+    /// The most informative line of its output, if any.
     pub error: Option<String>,
-    /// The checks that failed, where the output names them; the first of them.
+    /// The first failing checks, if the output names them.
     pub failing: Vec<String>,
-    /// How often in a row the same failure came.
+    /// Consecutive attempts with the same failure.
     pub alike: u32,
-    /// How often that counts as stuck.
+    /// The number that counts as stuck.
     pub stuck_after: u32,
-    /// How often another strategy was demanded.
+    /// Number of strategy shifts.
     pub shifts: u32,
-    /// The branch that keeps its work, if there is one.
+    /// The failure branch with its work, if any.
     pub branch: Option<String>,
-    /// The branch that the run was on, where it was on one.
+    /// The branch that the run was on, if any.
     pub onto: Option<String>,
 }
 
 impl GivenUp {
-    /// Returns what is known of a task whose last attempt was just taken in.
+    /// Returns the summary of a task whose last attempt was just added to the log.
     pub(crate) fn new(
         why: GiveUp,
         limit: u32,
@@ -75,8 +74,8 @@ impl GivenUp {
         }
     }
 
-    /// Returns whether the last failures were the same one often enough to count as stuck. To say
-    /// twice that a person is needed is not.
+    /// Returns whether the last failures were the same one often enough to count as
+    /// stuck. Reporting twice that the user is needed does not count.
     pub fn is_stuck(&self) -> bool {
         match self.why {
             GiveUp::Blocked(_) => false,
@@ -86,7 +85,7 @@ impl GivenUp {
         }
     }
 
-    /// Returns what a person is asked, if that is why it was given up.
+    /// Returns the question to the user, if that is why it was given up.
     pub fn question(&self) -> Option<String> {
         match &self.why {
             GiveUp::Blocked(blocked) => Some(blocked.words()),
@@ -95,7 +94,7 @@ impl GivenUp {
     }
 }
 
-/// Words by which tools say that this is the line to look at.
+/// Words in the output of tools that mark an informative line.
 const TELLING: [&str; 12] = [
     "error",
     "fail",
@@ -111,8 +110,8 @@ const TELLING: [&str; 12] = [
     "refused",
 ];
 
-/// Returns the first line of the outputs that reports an error, or else one that may say what is
-/// wrong, or else the first that is not progress.
+/// Returns the first line of the outputs that reports an error, or else one with an
+/// informative word, or else the first that is not progress output.
 pub(crate) fn telling_line(outputs: &[FailedOutput]) -> Option<String> {
     let lines = || outputs.iter().flat_map(|output| output.text.lines()).filter_map(meaning);
     let is_telling = |line: &&str| {
@@ -128,7 +127,7 @@ pub(crate) fn telling_line(outputs: &[FailedOutput]) -> Option<String> {
     Some(kept)
 }
 
-/// Returns what a line says, unless it is progress, a frame, or nothing.
+/// Returns a line without noise, unless it is progress output, a frame, or empty.
 fn meaning(line: &str) -> Option<&str> {
     stuck::bearing(line)
         .map(str::trim)
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_that_says_most_is_found() {
+    fn the_most_informative_line_is_found() {
         check("", None);
         check("\n---\n====\n", None);
         check("boom\n", Some("boom"));

@@ -1,9 +1,9 @@
-//! The knowledge graph that agents keep: things, what is known of them, and how they relate.
+//! The knowledge graph that agents maintain: entities, observations about them, and relations.
 //!
-//! Its rules are those of the widespread memory server for agents, so that either can go on with
-//! what the other wrote: a name need not be unique, what is asked to be created twice in one
-//! call is created twice, and a relation may name things that are not there. Not here: the file,
-//! and the protocol.
+//! Its rules are those of the widely used memory server for agents, so that either can continue
+//! with the file of the other: a name need not be unique, an entity that is created twice in one
+//! call exists twice, and a relation may name entities that do not exist. Not here: the file, and
+//! the protocol.
 
 mod index;
 
@@ -14,121 +14,105 @@ use serde_json::{Map, Value};
 
 pub use index::{Index, Touched};
 
-/// A thing, and what is known of it.
+/// An entity, and what is known about it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entity {
-    /// What it is called.
     pub name: String,
-    /// What kind of thing it is.
+    /// What kind of entity it is.
     pub entity_type: String,
-    /// What is known of it.
     pub observations: Vec<String>,
-    /// What else its line in the file says.
+    /// Other properties of its line in the file.
     #[serde(skip)]
     pub extra: Map<String, Value>,
 }
 
-/// How one thing relates to another.
+/// How one entity relates to another.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Relation {
-    /// The name of the one.
     pub from: String,
-    /// The name of the other.
     pub to: String,
-    /// How.
     pub relation_type: String,
-    /// What else its line in the file says.
+    /// Other properties of its line in the file.
     #[serde(skip)]
     pub extra: Map<String, Value>,
 }
 
-/// Everything that is known.
+/// All entities and relations.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Graph {
-    /// The things, oldest first.
+    /// Oldest first.
     pub entities: Vec<Entity>,
-    /// The relations, oldest first.
+    /// Oldest first.
     pub relations: Vec<Relation>,
 }
 
 /// A part of the graph.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Selection<'a> {
-    /// The things in it.
     pub entities: Vec<&'a Entity>,
     /// Every relation that begins or ends at one of them.
     pub relations: Vec<&'a Relation>,
 }
 
-/// Observations about one thing.
+/// Observations about one entity.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Observations {
-    /// Its name.
     pub entity_name: String,
-    /// They.
     #[serde(alias = "observations")]
     pub contents: Vec<String>,
 }
 
-/// What came of adding observations to one thing.
+/// The result of adding observations to one entity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Added {
-    /// Its name.
     pub entity_name: String,
-    /// Those that were new.
     pub added_observations: Vec<String>,
 }
 
-/// A change that is asked for.
+/// A requested change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edit {
-    /// Add things whose names are not there yet.
+    /// Adds entities whose names do not exist yet.
     CreateEntities(Vec<Entity>),
-    /// Add relations that are not there yet.
+    /// Adds relations that do not exist yet.
     CreateRelations(Vec<Relation>),
-    /// Add what is not known yet.
+    /// Adds new observations.
     AddObservations(Vec<Observations>),
-    /// Remove all things of these names, with all their relations.
+    /// Removes all entities with these names and all their relations.
     DeleteEntities(Vec<String>),
-    /// Remove what is no longer true.
+    /// Removes observations.
     DeleteObservations(Vec<Observations>),
-    /// Remove these relations.
     DeleteRelations(Vec<Relation>),
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edited {
-    /// The things that were new.
     Entities(Vec<Entity>),
-    /// The relations that were new.
     Relations(Vec<Relation>),
-    /// The observations that were new.
     Observations(Vec<Added>),
-    /// What was asked for is not there, or no more.
+    /// The items no longer exist, or never did.
     Deleted,
 }
 
-/// Whether a change made a difference.
+/// Whether a change had an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// The graph is another one.
     Changed,
-    /// It is as it was.
     Unchanged,
 }
 
-/// A thing that should be there is not.
+/// An entity that should exist does not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Entity with name {0} not found")]
 pub struct UnknownEntity(pub String);
 
 impl Graph {
-    /// Makes a change, whole or not at all.
+    /// Makes a change completely or not at all.
     pub fn apply(&mut self, edit: Edit) -> Result<(Edited, Effect), UnknownEntity> {
         let size = self.size();
         let edited = match edit {
@@ -152,12 +136,12 @@ impl Graph {
         }
     }
 
-    /// Returns the things of these names.
+    /// Returns the entities with these names.
     pub fn open<'a>(&'a self, names: &[impl AsRef<str>]) -> Selection<'a> {
         let names: BTreeSet<&str> = names.iter().map(AsRef::as_ref).collect();
         let is_meant = |entity: &&Entity| names.contains(entity.name.as_str());
         let entities: Vec<&Entity> = self.entities.iter().filter(is_meant).collect();
-        // A name that nothing has is no reason to tell of its relations.
+        // Relations of an unknown name are not returned.
         let found: BTreeSet<&str> = entities.iter().map(|entity| entity.name.as_str()).collect();
         let touches = |it: &&Relation| {
             !found.is_empty()
@@ -172,7 +156,7 @@ impl Graph {
     }
 
     fn create_entities(&mut self, mut asked: Vec<Entity>) -> Vec<Entity> {
-        // What is asked for is little and what is there may be much: one pass over the latter.
+        // The request is small and the graph may be large: one pass over the latter.
         let names: BTreeSet<&str> = asked.iter().map(|entity| entity.name.as_str()).collect();
         let known = self.entities.iter().map(|entity| entity.name.as_str());
         let known: BTreeSet<&str> = known.filter(|name| names.contains(name)).collect();
@@ -243,7 +227,7 @@ impl Graph {
         Edited::Deleted
     }
 
-    /// Returns where the first thing of each name is.
+    /// Returns the index of the first entity with each name.
     fn places<'a>(&self, asked: &'a [Observations]) -> BTreeMap<&'a str, usize> {
         let names: BTreeSet<&str> = asked.iter().map(|it| it.entity_name.as_str()).collect();
         let mut places = BTreeMap::new();
@@ -257,13 +241,13 @@ impl Graph {
 }
 
 impl Relation {
-    /// Returns what makes it the one it is.
+    /// Returns what identifies a relation.
     fn key(&self) -> (&str, &str, &str) {
         (&self.from, &self.to, &self.relation_type)
     }
 }
 
-/// Keeps the items that are marked.
+/// Keeps the marked items.
 fn keep<T>(items: &mut Vec<T>, marks: &[bool]) {
     let mut marks = marks.iter();
     items.retain(|_| marks.next().is_some_and(|mark| *mark));

@@ -1,10 +1,10 @@
-//! The guard in front of an agent's tools: what a call may not do.
+//! The guard in front of an agent's tools: decides which tool calls to refuse.
 //!
-//! A shell command is lowered to the plain commands that it runs (`lower`), these to what they do
-//! to files (`access`, `place`), and a table of rules (`rules`) is asked about each. A seat belt,
-//! not a sandbox: a script that is written in one call and run in the next is out of its reach,
-//! as is everything that other programs do. What must hold is enforced elsewhere. Not here:
-//! following links, which takes a file system.
+//! A shell command is lowered to the simple commands that it runs (`lower`). `access` and `place`
+//! find the paths that each of them touches, and every rule in `rules` is checked. The guard is a
+//! seat belt, not a sandbox: it cannot see a script that is written in one call and run in the
+//! next, nor what other programs do. Hard guarantees are enforced elsewhere. Resolving symbolic
+//! links needs a file system and is done by the caller.
 
 mod access;
 mod arguments;
@@ -41,94 +41,87 @@ pub use tool::ToolCall;
 use access::is_remote;
 use rules::{Act, Check, Touch};
 
-/// What is protected. Each place in every way it can be spelled.
+/// The protected places. Each is listed under every path that leads to it, links included.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Protected {
-    /// The project directory.
     pub project: Vec<PathBuf>,
-    /// The directory of trusted state.
+    /// ralph's state directory.
     pub state: Vec<PathBuf>,
-    /// The task file.
     pub tasks_file: Vec<PathBuf>,
-    /// Who writes the task file.
     pub keeper: Option<Keeper>,
-    /// What an attempt may not change, by paths from the project directory.
+    /// Paths that an attempt may not change, relative to the project directory.
     pub patterns: Vec<Pattern>,
 }
 
-/// Where a call is made.
+/// The environment of a tool call.
 pub struct Surroundings<'a> {
-    /// What is protected.
     pub protected: Protected,
-    /// The user's home.
     pub home: Option<String>,
-    /// The current directory.
     pub cwd: String,
-    /// Directories for what is only needed for a while.
+    /// Directories for temporary files.
     pub temporary: Vec<PathBuf>,
-    /// Variables whose values are known.
     pub variables: std::collections::BTreeMap<String, String>,
-    /// Follows the links of an absolute path.
+    /// Resolves the symbolic links of an absolute path.
     pub resolve: &'a dyn Fn(&Path) -> PathBuf,
 }
 
-/// What is found out about a call.
+/// What the guard found out about a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Findings {
-    /// The commands that it runs.
+    /// The commands that the call runs.
     pub lowered: Lowered,
-    /// What each of them does to files; or what the tool does, where it is no shell.
+    /// The accesses of each command; for a file tool, one entry with the tool's accesses.
     pub placed: Vec<Vec<Placed>>,
-    /// What the rules refuse, the best reason first.
+    /// The refusals, the best reason first.
     pub refusals: Vec<Refusal>,
 }
 
-/// A rule that refuses a call.
+/// A refused tool call and the rule that refuses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The id of the rule.
     pub rule: &'static str,
-    /// What it belongs to.
     pub category: Category,
-    /// What it refuses: a command or a path.
+    /// The refused command or path.
     pub said: String,
-    /// The command that it is about, if it is one.
+    /// The argument vector of the refused command; empty for a file tool.
     pub argv: Vec<String>,
 }
 
 impl Refusal {
-    /// Returns the refusal by a rule of the hook's own.
-    pub fn by_hook(id: &'static str, said: &str) -> Option<Self> {
-        rule(id).map(|rule| Self::new(rule, said.to_owned(), Vec::new()))
+    /// Returns a refusal by one of the hook's own rules.
+    pub fn by_hook(id: &'static str, subject: &str) -> Option<Self> {
+        rule(id).map(|rule| Self::new(rule, subject.to_owned(), Vec::new()))
     }
 
-    fn new(rule: &'static Rule, said: String, argv: Vec<String>) -> Self {
-        Self { rule: rule.id, category: rule.category, said, argv }
+    fn new(rule: &'static Rule, subject: String, argv: Vec<String>) -> Self {
+        Self { rule: rule.id, category: rule.category, said: subject, argv }
     }
 
-    /// Returns what the agent is told.
+    /// Returns the reason that is shown to the agent.
     pub fn reason(&self) -> String {
         let (refused, instead) =
             rule(self.rule).map(|rule| (rule.refused, rule.instead)).unwrap_or_default();
-        let said = crate::text::one_line(&self.said, LONGEST_SAID);
-        format!("ralph's guard ({}): `{said}` {refused}. {instead}", self.rule)
+        let subject = crate::text::one_line(&self.said, LONGEST_SAID);
+        format!("ralph's guard ({}): `{subject}` {refused}. {instead}", self.rule)
     }
 }
 
-/// A reason shows so much of a command.
+/// The most characters of a command that a reason shows.
 const LONGEST_SAID: usize = 160;
 
-/// Looks at a call.
-pub fn look(call: &ToolCall, around: &Surroundings<'_>) -> Findings {
+/// Inspects a tool call and checks all rules.
+pub fn look(call: &ToolCall, context: &Surroundings<'_>) -> Findings {
     match call {
-        ToolCall::Shell(text) => look_at_shell(text, around),
+        ToolCall::Shell(text) => look_at_shell(text, context),
         ToolCall::Files(accesses) => {
-            let placed = accesses.iter().map(|access| place(access, Some(&around.cwd), around));
+            let placed = accesses.iter().map(|access| place(access, Some(&context.cwd), context));
             let placed: Vec<Placed> = placed.collect();
             let mut refusals = Vec::new();
             for rule in rules() {
                 let Check::Path(check) = rule.check else { continue };
-                let hit = placed.iter().find(|placed| check(&Touch { placed, act: None, around }));
+                let hit = placed
+                    .iter()
+                    .find(|placed| check(&Touch { placed, act: None, around: context }));
                 refusals.extend(hit.map(|it| Refusal::new(rule, it.said.to_string(), Vec::new())));
             }
             Findings { lowered: Lowered::default(), placed: vec![placed], refusals }
@@ -137,31 +130,31 @@ pub fn look(call: &ToolCall, around: &Surroundings<'_>) -> Findings {
     }
 }
 
-fn look_at_shell(text: &str, around: &Surroundings<'_>) -> Findings {
+fn look_at_shell(text: &str, context: &Surroundings<'_>) -> Findings {
     let start = Start {
-        cwd: around.cwd.clone(),
-        home: around.home.clone(),
-        variables: around.variables.clone(),
+        cwd: context.cwd.clone(),
+        home: context.home.clone(),
+        variables: context.variables.clone(),
     };
     let mut lowered = lower(text, &start);
-    let placed = placed(&mut lowered, around);
+    let placed = placed(&mut lowered, context);
     let mut refusals = Vec::new();
     for rule in rules() {
-        if let Check::Trouble(trouble) = rule.check
-            && lowered.trouble == Some(trouble)
+        if let Check::Trouble(error) = rule.check
+            && lowered.trouble == Some(error)
         {
             refusals.push(Refusal::new(rule, text.trim().to_owned(), Vec::new()));
         }
         let hit = lowered.commands.iter().zip(&placed).find_map(|(command, placed)| {
-            let act = Act { command, all: &lowered.commands, around };
+            let checked = Act { command, all: &lowered.commands, around: context };
             let argv = || command.argv.iter().map(Word::to_string).collect::<Vec<_>>();
             match rule.check {
                 Check::Command(check) => {
-                    check(&act).then(|| Refusal::new(rule, shown(command), argv()))
+                    check(&checked).then(|| Refusal::new(rule, shown(command), argv()))
                 }
                 Check::Path(check) => placed
                     .iter()
-                    .find(|placed| check(&Touch { placed, act: Some(act), around }))
+                    .find(|placed| check(&Touch { placed, act: Some(checked), around: context }))
                     .map(|placed| Refusal::new(rule, placed.said.to_string(), argv())),
                 Check::Trouble(_) | Check::Hook => None,
             }
@@ -171,18 +164,18 @@ fn look_at_shell(text: &str, around: &Surroundings<'_>) -> Findings {
     Findings { lowered, placed, refusals }
 }
 
-/// So often a path is held against a link; a debug build takes half a second for that.
+/// The most comparisons of paths with links; a debug build takes half a second for that many.
 const MOST_LINKED: usize = 50_000;
 
-/// Places what commands do to files. A link that an earlier command makes is followed.
-fn placed(lowered: &mut Lowered, around: &Surroundings<'_>) -> Vec<Vec<Placed>> {
+/// Locates the accesses of all commands, and follows links that an earlier command makes.
+fn placed(lowered: &mut Lowered, context: &Surroundings<'_>) -> Vec<Vec<Placed>> {
     let mut links: Vec<(PathBuf, PathBuf)> = Vec::new();
     let mut all = Vec::new();
     let mut held = 0;
     for command in &lowered.commands {
         let mut placed: Vec<Placed> = accesses(command)
             .iter()
-            .map(|access| place(access, command.cwd.as_deref(), around))
+            .map(|access| place(access, command.cwd.as_deref(), context))
             .collect();
         for placed in &mut placed {
             if let Spot::At(places) = &mut placed.spot {
@@ -220,11 +213,11 @@ fn placed(lowered: &mut Lowered, around: &Surroundings<'_>) -> Vec<Vec<Placed>> 
     all
 }
 
-fn place(access: &Access, cwd: Option<&str>, around: &Surroundings<'_>) -> Placed {
-    Placed::new(access, cwd, around.home.as_deref(), around.resolve)
+fn place(access: &Access, cwd: Option<&str>, context: &Surroundings<'_>) -> Placed {
+    Placed::new(access, cwd, context.home.as_deref(), context.resolve)
 }
 
-/// Returns a command as it is shown to people.
+/// Formats a command for people.
 pub fn shown(command: &Command) -> String {
     let assigns = command.assigns.iter().map(|(name, value)| format!("{name}={value}"));
     let words = command.argv.iter().map(Word::to_string);

@@ -1,7 +1,7 @@
-//! Handoffs: the structured account an iteration leaves for the next, as data.
+//! Handoffs: the structured summary that an iteration leaves for the next, as data.
 //!
 //! Field names are those of the JSON that agents are asked for. [`read`] finds one in an answer;
-//! its levels are what of it joins later prompts.
+//! `levels` decides how much of it later prompts include.
 
 pub(crate) mod levels;
 pub mod read;
@@ -10,76 +10,65 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::TaskId;
 
-/// The account of one iteration.
+/// The handoff of one iteration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handoff {
-    /// What was done.
     pub task_completed: TaskCompleted,
-    /// Where the work left its plan.
+    /// Where the work deviated from its plan.
     #[serde(default)]
     pub deviations: Vec<Deviation>,
-    /// Faults met on the way.
     #[serde(default)]
     pub bugs_encountered: Vec<Bug>,
-    /// Decisions worth keeping.
     #[serde(default)]
     pub architectural_notes: Vec<String>,
-    /// What is left to do.
     #[serde(default)]
     pub unfinished_business: Vec<Unfinished>,
-    /// Advice for later iterations.
     #[serde(default)]
     pub recommendations: Vec<String>,
-    /// Files changed; corrected from git, because agents misremember.
+    /// Files changed; taken from git, because agents misremember.
     #[serde(default)]
     pub files_touched: Vec<FileTouched>,
     /// Changes to the plan that the agent proposes.
     #[serde(default)]
     pub plan_amendments: Vec<Amendment>,
-    /// Tests added.
     #[serde(default)]
     pub tests_added: Vec<TestsAdded>,
-    /// Constraints found.
     #[serde(default)]
     pub constraints_discovered: Vec<Constraint>,
-    /// What the agent needs of a person, if it cannot go on.
+    /// What the agent needs from a person, if it cannot continue.
     #[serde(default)]
     pub blocked: Option<Blocked>,
-    /// Whether ralph derived this account because the agent gave none.
+    /// Whether ralph derived this handoff because the agent gave none.
     #[serde(default)]
     pub derived: bool,
-    /// What became of the work, as ralph knows it; none until the iteration has ended.
+    /// What ralph knows about the outcome of the work; `None` until the iteration has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<WorkOutcome>,
 }
 
-/// What became of the work that a handoff describes. The author cannot know it, and often says
+/// The outcome of the work that a handoff describes. The author cannot know it, and often states
 /// otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum WorkOutcome {
-    /// It passed the checks and is in the tree.
-    Passed {
-        /// Whether ralph committed it.
-        is_committed: bool,
-    },
-    /// It failed. Its changes are still in the work tree.
+    /// Passed the checks and is in the tree.
+    Passed { is_committed: bool },
+    /// Failed. Its changes are still in the work tree.
     Failed {
         /// The gate, or what else it failed at.
         at: String,
     },
-    /// It failed, and the tree went back to the checkpoint.
+    /// Failed, and the tree was reset to the checkpoint.
     RolledBack {
         /// The gate, or what else it failed at.
         at: String,
-        /// The ref that keeps the changes; none if there were none.
+        /// The ref that keeps the changes; `None` if there were none.
         kept: Option<String>,
     },
-    /// The task was given up.
     Abandoned {
         /// The gate, or what else it failed at last.
         at: String,
-        /// The branch that the changes were moved to, where there is a repository.
+        /// The branch that the changes were moved to, if there is a repository.
         branch: Option<String>,
     },
 }
@@ -109,8 +98,7 @@ impl WorkOutcome {
 }
 
 impl Handoff {
-    /// Returns whether later work builds on what it describes. Where ralph does not know, it
-    /// counts.
+    /// Returns whether later work builds on it. An unknown outcome counts as accepted.
     pub fn is_accepted(&self) -> bool {
         self.outcome.as_ref().is_none_or(WorkOutcome::is_accepted)
     }
@@ -119,44 +107,33 @@ impl Handoff {
 /// What an iteration did for its task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskCompleted {
-    /// The task.
     pub task_id: TaskId,
-    /// A summary.
     pub summary: String,
-    /// Whether nothing is left of it.
+    /// Whether nothing is left to do.
     pub fully_complete: bool,
 }
 
-/// Where the work left its plan.
+/// Where the work deviated from its plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deviation {
-    /// What was planned.
     pub planned: String,
-    /// What was done.
     pub actual: String,
-    /// Why.
     pub reason: String,
 }
 
-/// A fault met on the way.
+/// A bug found during the work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bug {
-    /// The fault.
     pub description: String,
-    /// What was done about it.
     pub resolution: String,
-    /// Whether that was enough.
     pub resolved: bool,
 }
 
 /// Something left to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unfinished {
-    /// It.
     pub item: String,
-    /// Why it is left.
     pub reason: String,
-    /// How urgent it is.
     pub priority: Priority,
 }
 
@@ -164,20 +141,15 @@ pub struct Unfinished {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
-    /// Next.
     High,
-    /// Soon.
     Medium,
-    /// Some time.
     Low,
 }
 
 /// A file that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileTouched {
-    /// Its path.
     pub path: String,
-    /// What happened to it.
     pub action: FileAction,
 }
 
@@ -185,11 +157,8 @@ pub struct FileTouched {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileAction {
-    /// It is new.
     Created,
-    /// It was changed.
     Modified,
-    /// It is gone.
     Deleted,
 }
 
@@ -197,35 +166,25 @@ pub enum FileAction {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "action")]
 pub enum Amendment {
-    /// Add a task.
     Add {
-        /// The task, as the agent words it.
+        /// The task, as the agent wrote it.
         task: serde_json::Value,
-        /// The task it comes after.
         #[serde(default)]
         after: Option<TaskId>,
-        /// Why.
         reason: String,
     },
-    /// Change a task.
     Modify {
-        /// The task.
         task_id: TaskId,
-        /// The fields that change.
         changes: serde_json::Value,
-        /// Why.
         reason: String,
     },
-    /// Remove a task.
     Remove {
-        /// The task.
         task_id: TaskId,
-        /// Why.
         reason: String,
     },
     /// An entry that cannot be read, kept so that it can be reported.
     Unreadable {
-        /// The beginning of it, as the agent wrote it.
+        /// The beginning of the entry, as the agent wrote it.
         entry: String,
     },
 }
@@ -233,35 +192,30 @@ pub enum Amendment {
 /// Tests added to a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestsAdded {
-    /// The file.
     pub file: String,
-    /// The tests.
     pub test_names: Vec<String>,
 }
 
 /// A constraint found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Constraint {
-    /// It.
     pub constraint: String,
-    /// What it means for the work.
+    /// Consequence for the work.
     pub impact: String,
-    /// A way around it.
     #[serde(default)]
     pub workaround: Option<String>,
 }
 
-/// What an agent needs of a person.
+/// What an agent needs from a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocked {
-    /// What it needs.
     pub needs: String,
-    /// Why it cannot go on without.
+    /// Why it cannot continue without it.
     pub why: String,
 }
 
 impl Blocked {
-    /// Returns what is needed and why, as a person is told.
+    /// Returns what is needed and why, for the user.
     pub fn words(&self) -> String {
         format!("needs {} ({})", self.needs.trim(), self.why.trim())
     }

@@ -1,6 +1,6 @@
-//! Names of runs, iterations, roles and tasks.
+//! Ids of runs, iterations, roles and tasks.
 //!
-//! Not here: making a fresh run id. That needs a clock and chance, so it is done at the edge.
+//! Not here: making a new run id, which needs a clock and random numbers.
 
 use std::fmt;
 
@@ -28,8 +28,8 @@ impl fmt::Display for IterationNumber {
     }
 }
 
-/// The number of a call to an agent within its iteration, from 1; retries and the question
-/// for a commit message count on.
+/// The number of an agent call within its iteration, from 1; retries and the call for a
+/// commit message continue the numbering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AskNumber(pub u32);
@@ -49,7 +49,7 @@ impl fmt::Display for TaskId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// A prompt of the user's.
+    /// One of the user's prompts.
     Prompt,
     /// Making or refreshing a plan.
     Plan,
@@ -59,7 +59,7 @@ pub enum Role {
     Implement,
     /// Judging an attempt with a fresh context.
     Review,
-    /// Mending what a review found.
+    /// Fixing what a review found.
     Fix,
     /// Distilling handoffs into memory.
     Compact,
@@ -68,12 +68,12 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns the role of prompts that say nothing else.
-    pub(crate) fn of_prompts() -> Self {
+    /// Returns the default role of prompts.
+    pub(crate) fn for_prompts() -> Self {
         Self::Prompt
     }
 
-    /// Returns the word used in settings, messages and files.
+    /// Returns the name used in settings, messages and files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Prompt => "prompt",

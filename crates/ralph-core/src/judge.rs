@@ -1,8 +1,9 @@
-//! The judgement: what follows from an iteration once the gates have spoken.
+//! The judgement: what follows from an iteration once all gates have results.
 //!
-//! Pure, and recorded before anything is done to the tree. Iterations on a prompt are judged in
-//! `prompt`, on a task in `task`, reviews in `review`, compactions in `compact`; whether work on a
-//! task was handed in as it must is in `hand_in`. Not here: doing what follows.
+//! Pure, and recorded before the tree is changed. Iterations on a prompt are judged in
+//! `prompt`, on a task in `task`, reviews in `review`, compactions in `compact`;
+//! `hand_in` checks that work on a task was handed in correctly. Not here: doing what
+//! follows.
 
 mod compact;
 mod hand_in;
@@ -30,34 +31,32 @@ use crate::task::TaskChange;
 /// What follows from an iteration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// What the gates and the agent's word come to.
     pub verdict: Verdict,
-    /// What becomes of the work tree.
     pub landing: Landing,
-    /// What the next iteration is told.
+    /// Feedback for the next prompt.
     pub feedback: Vec<Feedback>,
-    /// What becomes of the task list, once the landing is done.
+    /// Changes of the task list, applied once the landing is done.
     #[serde(default)]
     pub changes: Vec<TaskChange>,
-    /// The amendments that the agent proposed, with their fate.
+    /// The amendments that the agent proposed, and whether each was applied.
     #[serde(default)]
     pub amended: Vec<Amended>,
-    /// The agent's account of its work on a task.
     #[serde(default)]
     pub handoff: Option<Box<Handoff>>,
     /// The record of an attempt at a task that failed.
     #[serde(default)]
     pub failed: Option<FailedAttempt>,
-    /// What a review asked for, where it asked for changes.
+    /// The changes that a review requested.
     #[serde(default)]
     pub complaint: Option<Complaint>,
-    /// How the reviews of the task fail to get anywhere, where they do.
+    /// Why the reviews of the task do not converge, if so.
     #[serde(default)]
     pub divergence: Option<Divergence>,
-    /// How many items of the plan are open, where that is why the agent's word was not taken.
-    #[serde(default)]
+    /// The number of open plan items, if the agent's completion signal was rejected
+    /// because of them.
+    #[serde(default, rename = "doubted")]
     pub doubted: Option<u32>,
-    /// What a compaction comes to, where it brought a memory.
+    /// The result of a compaction that produced a memory.
     #[serde(default)]
     pub compacted: Option<Box<Compacted>>,
 }
@@ -68,7 +67,7 @@ impl Judgement {
         self.failed.as_ref().is_some_and(|failed| failed.gives_up.is_some())
     }
 
-    /// Returns a judgement about nothing but the work tree.
+    /// Returns a judgement that concerns only the work tree.
     fn new(verdict: Verdict, landing: Landing, feedback: Vec<Feedback>) -> Self {
         Self {
             verdict,
@@ -86,60 +85,43 @@ impl Judgement {
     }
 }
 
-/// What the gates and the agent's word come to.
+/// The result of the gates and of the agent's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Verdict {
-    /// All hard gates passed and, where that is wanted, the agent gave the completion response.
+    /// All hard gates passed and, where required, the agent gave the completion response.
     Complete,
-    /// All hard gates passed; the agent did not say that it is done.
+    /// All hard gates passed; the agent did not report completion.
     Passed {
-        /// What it said instead in a completion tag, if it used one.
+        /// The other content of a completion tag, if it used one.
         signal: Option<String>,
     },
-    /// A hard gate failed. What the agent says of completion is not looked at.
-    GatesFailed {
-        /// The gates that failed.
-        gates: Vec<String>,
-    },
-    /// The agent brought no answer.
-    AttemptFailed {
-        /// Why.
-        failure: Failure,
-    },
-    /// The gates passed, and yet there is nothing that could be kept.
+    /// A hard gate failed. The agent's completion signal is ignored.
+    GatesFailed { gates: Vec<String> },
+    /// The agent gave no answer.
+    AttemptFailed { failure: Failure },
+    /// The gates passed, but nothing was changed.
     NothingChanged,
-    /// The gates passed, and yet the agent did not hand its work in as it must: what it left
-    /// uncommitted, or did to the task list.
-    NotHandedIn {
-        /// What is wrong.
-        reasons: Vec<String>,
-    },
-    /// The agent needs something of a person.
-    Blocked {
-        /// What, and why.
-        blocked: Blocked,
-    },
-    /// A review decided.
+    /// The gates passed, but the agent left uncommitted changes or an incorrect task
+    /// list.
+    NotHandedIn { reasons: Vec<String> },
+    /// The agent needs something from the user.
+    Blocked { blocked: Blocked },
     Reviewed {
-        /// What.
         verdict: ReviewVerdict,
-        /// What it wants to be mended; empty if nothing.
+        /// What is to be fixed; empty if nothing.
         feedback: String,
     },
-    /// A person left the task out.
+    /// The user skipped the task.
     Skipped {
         /// Who, where that is known.
         by: Option<String>,
     },
     /// Handoffs were compacted into a memory.
-    Compacted {
-        /// Why.
-        trigger: Trigger,
-    },
+    Compacted { trigger: Trigger },
 }
 
-/// What becomes of the work tree.
+/// What happens to the work tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Landing {
@@ -147,34 +129,35 @@ pub enum Landing {
     Keep,
     /// It is committed by the recipe's policy.
     Commit,
-    /// It goes back to the checkpoint.
+    /// The tree is restored to the checkpoint.
     Rollback,
-    /// It is put on a branch of its own, and goes back to where the work on the task began.
+    /// The work is saved to a failure branch, and the tree goes back to where work on the
+    /// task began.
+    #[serde(rename = "shelve")]
     Shelve,
 }
 
-/// Something the next iteration is told.
+/// Feedback for the next prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Feedback {
-    /// The text.
     pub text: String,
-    /// How it joins the prompt.
+    /// How it is added to the prompt.
     pub action: FailAction,
 }
 
 impl Feedback {
-    /// Returns a feedback that follows the base text.
+    /// Returns feedback that is appended to the base text.
     pub(crate) fn after(text: impl Into<String>) -> Self {
         Self { text: text.into(), action: FailAction::Append }
     }
 }
 
-/// Judges the open iteration. Nothing while its question is still open, unless a person wants its
-/// task to be left out.
+/// Judges the open iteration. Returns nothing while its agent call is still open, unless
+/// the user skips its task.
 pub fn judge(state: &RunState, current: &Iteration) -> Option<Judgement> {
     let mut judgement = judge_role(state, current)?;
     if !current.removed.is_empty() {
-        // Where it is kept is for people.
+        // The ref that keeps the file is for the user only.
         let names = current.removed.iter().map(|text| text.split(" (kept").next().unwrap_or(text));
         judgement.feedback.push(Feedback::after(format!(
             "The previous iteration created files that agents may not create in this project, \
@@ -195,15 +178,15 @@ fn judge_role(state: &RunState, current: &Iteration) -> Option<Judgement> {
         return Some(compact::judge(state, end));
     }
     Some(match (&state.board, &state.recipe.task_work(), &current.task) {
-        (Some(board), Some(work), Some(task)) => match current.role {
-            Role::Review => review::judge(state, board, work, task, current, end),
+        (Some(tasks), Some(work), Some(task)) => match current.role {
+            Role::Review => review::judge(state, tasks, work, task, current, end),
             Role::Prompt
             | Role::Plan
             | Role::Build
             | Role::Implement
             | Role::Fix
             | Role::Compact
-            | Role::Message => task::judge(state, board, work, task, current),
+            | Role::Message => task::judge(state, tasks, work, task, current),
         },
         _ => match end {
             AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure) => cut_off(failure),
@@ -212,8 +195,8 @@ fn judge_role(state: &RunState, current: &Iteration) -> Option<Judgement> {
     })
 }
 
-/// Judges an iteration on a task that a person left out. Work that it would leave behind is put
-/// aside; what is reviewed is committed already.
+/// Judges an iteration on a task that the user skips. Its work is saved to a failure
+/// branch; reviewed work is committed already.
 fn skipped(state: &RunState, current: &Iteration, skip: &SkipAsked) -> Judgement {
     let has_work =
         current.observation().is_some_and(|seen| seen.more_files > 0 || !seen.files.is_empty());
@@ -224,8 +207,8 @@ fn skipped(state: &RunState, current: &Iteration, skip: &SkipAsked) -> Judgement
     Judgement::new(Verdict::Skipped { by: skip.by.clone() }, landing, Vec::new())
 }
 
-/// Judges an iteration that brought no answer. That is not the work's fault, so nothing is
-/// rolled back.
+/// Judges an iteration without an answer. That is not the fault of the work, so nothing
+/// is rolled back.
 fn cut_off(failure: &Failure) -> Judgement {
     Judgement::new(
         Verdict::AttemptFailed { failure: failure.clone() },
@@ -240,7 +223,7 @@ fn cut_off(failure: &Failure) -> Judgement {
 fn landing_of_success(recipe: &Recipe) -> Landing {
     match recipe.landing.commit {
         CommitPolicy::Ralph | CommitPolicy::Scm(_) => Landing::Commit,
-        // The list is ralph's to commit, if the agent's commit does not hold it.
+        // ralph commits the list, if the agent's commit does not contain it.
         CommitPolicy::Agent if recipe.task_work().is_some() => Landing::Commit,
         CommitPolicy::Agent | CommitPolicy::Nobody => Landing::Keep,
     }
@@ -253,7 +236,7 @@ fn landing_of_failure(recipe: &Recipe) -> Landing {
     }
 }
 
-/// Returns the judgement of work that a hard gate refused, if one did.
+/// Returns the judgement of work that failed a hard gate, if it did.
 fn gates_failed(state: &RunState, gates: &[GateResult]) -> Option<Judgement> {
     let failed = || gates.iter().filter(|result| result.is_hard_failure());
     failed().next()?;
@@ -264,15 +247,12 @@ fn gates_failed(state: &RunState, gates: &[GateResult]) -> Option<Judgement> {
     ))
 }
 
-/// What a gate that failed tells the next iteration. What was red before the run began is told
-/// apart from what the work broke.
+/// Returns the feedback of a failed gate. Marks gates that failed before the run began.
 fn gate_feedback(state: &RunState, result: &GateResult) -> Feedback {
     let gate = state.recipe.gates.iter().find(|gate| gate.name == result.gate);
     let mut text = gate::failure_message(gate.and_then(|gate| gate.hint.as_deref()), result);
     if state.was_broken(&result.gate) {
-        text.push_str(
-            "\nThis gate was broken before the run began. It must be green all the same.",
-        );
+        text.push_str("\nThis gate was broken before the run began. It must pass anyway.");
     }
     Feedback { text, action: gate.map_or(FailAction::Append, |gate| gate.fail_action) }
 }

@@ -1,8 +1,8 @@
 //! The decisions of ralph: plain data and pure functions.
 //!
-//! The loop is [`engine::Engine::run`]; what it does next is [`choose::next`]; everything it
-//! needs of the world is one of the six traits in [`ports`]. This crate never touches files,
-//! processes, environment, clock, threads, network or terminal.
+//! The loop is [`engine::Engine::run`]; the [`choose`] module picks the next step; everything
+//! the engine needs from the outside is one of the six traits in [`ports`]. This crate
+//! never touches files, processes, environment, clock, threads, network or terminal.
 
 pub mod active;
 pub mod amend;

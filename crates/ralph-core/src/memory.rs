@@ -1,9 +1,9 @@
-//! Memory: what compaction distills from handoffs, as data.
+//! Memory: the data that compaction distills from handoffs.
 //!
 //! Field names are those of the JSON that the compacting agent is asked for. When to compact is
-//! in [`mod@due`], what has gathered since the last time in [`since`], reading an answer in
-//! [`read`], and what must not get lost on the way in [`carry`]. Not here: what of it joins a
-//! prompt.
+//! in [`due`], what accumulated since the last compaction in [`since_compaction`], reading an answer in
+//! [`read`], and keeping what must not get lost in [`carry`]. Not here: which parts of it a
+//! prompt includes.
 
 pub mod carry;
 pub mod due;
@@ -25,33 +25,30 @@ pub use since::Since;
 pub struct Memory {
     /// The project in a few sentences.
     pub project_summary: String,
-    /// What is done.
     #[serde(default)]
     pub completed_work: Vec<String>,
     /// Constraints that still hold; never forgotten silently.
     #[serde(default)]
     pub active_constraints: Vec<ActiveConstraint>,
-    /// Decisions that still hold.
     #[serde(default)]
     pub architectural_decisions: Vec<String>,
     /// Issues that are open; never forgotten silently.
     #[serde(default)]
     pub unresolved_issues: Vec<String>,
-    /// What files are for.
     #[serde(default)]
     pub file_knowledge: Vec<FileKnowledge>,
-    /// What was looked up about libraries.
+    /// Documentation looked up for libraries.
     #[serde(default)]
     pub library_docs: Vec<LibraryDocs>,
-    /// The constraints and issues above that the last compaction did not speak of, and that ralph
+    /// The constraints and issues above that the last compaction did not mention and that ralph
     /// kept.
     #[serde(default)]
     pub carried_over: Vec<String>,
 }
 
 impl Memory {
-    /// Returns whether a constraint or an issue of it was kept by ralph, because the last
-    /// compaction did not speak of it.
+    /// Returns whether ralph kept a constraint or an issue because the last compaction did not
+    /// mention it.
     pub fn is_carried_over(&self, text: &str) -> bool {
         self.carried_over.iter().any(|kept| kept == text)
     }
@@ -60,9 +57,7 @@ impl Memory {
 /// A constraint that still holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActiveConstraint {
-    /// It.
     pub constraint: String,
-    /// The iteration that found it.
     #[serde(default)]
     pub source_iteration: Option<String>,
 }
@@ -70,20 +65,15 @@ pub struct ActiveConstraint {
 /// What a file is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileKnowledge {
-    /// The file.
     pub path: String,
-    /// What it is for.
     pub purpose: String,
 }
 
-/// What was looked up about a library.
+/// Documentation looked up for a library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LibraryDocs {
-    /// The library.
     pub library: String,
-    /// The interfaces that matter here.
     pub key_apis: String,
-    /// How to use them.
     #[serde(default)]
     pub usage_notes: Option<String>,
 }
@@ -91,13 +81,13 @@ pub struct LibraryDocs {
 /// When and how handoffs are compacted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryPolicy {
-    /// After this many coding iterations.
+    /// Number of coding iterations between compactions.
     pub every_iterations: u32,
-    /// When the handoffs since the last time have more bytes than this.
+    /// Compact if the handoffs since the last compaction have more bytes than this.
     pub threshold_bytes: u64,
-    /// Where a compaction looks up what libraries are documented to do.
+    /// Where a compaction looks up the documentation of libraries.
     pub documentation: Documentation,
-    /// What an earlier run on the same list left.
+    /// The memory of an earlier run on the same list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<Box<Memory>>,
 }
@@ -109,14 +99,14 @@ impl Default for MemoryPolicy {
     }
 }
 
-/// Where a compaction looks up what libraries are documented to do.
+/// Where a compaction looks up the documentation of libraries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Documentation {
-    /// With whatever the agent has; nobody but the user knows what that is.
+    /// With the tools the agent happens to have; only the user knows which.
     Unknown,
     /// With the MCP servers in this file.
     Servers(PathBuf),
-    /// Nowhere, for this reason.
+    /// Not possible, for this reason.
     Nowhere(String),
 }

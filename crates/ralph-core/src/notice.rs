@@ -1,7 +1,7 @@
-//! What people are told who are not looking: which events are worth a notice, and its words.
+//! Notifications for users who are not watching: which events are worth one, and its text.
 //!
-//! A pure function of an event and the state that follows from it. Not here: how a notice reaches
-//! anybody, and which were sent before.
+//! A pure function of an event and the state that follows from it. Not here: how a notification
+//! is delivered, and which were sent before.
 
 use std::collections::BTreeSet;
 
@@ -21,36 +21,34 @@ use crate::task::Progress;
 use crate::text::one_line;
 use crate::units::{Millis, Timestamp};
 
-/// The version of the facts' form. Fields are added, never renamed.
+/// The version of the facts' format. Fields are added, never renamed.
 const VERSION: u32 = 1;
 
-/// A screen of a telephone; what is longer is in the journal.
+/// What fits on the screen of a phone; the journal has the rest.
 const LONGEST_MESSAGE: usize = 500;
 
-/// What somebody may want to be told of.
+/// What a user may want to be notified about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Occasion {
-    /// The work is complete.
     Finish,
-    /// The run stopped before completion.
     Failure,
-    /// A task was given up: what depends on it cannot go on.
+    /// A task was given up: tasks that depend on it cannot continue.
     Blocked,
-    /// The same failure, or the same complaint of reviews, comes again and again.
+    /// The same failure, or the same review complaint, repeats.
     Stuck,
-    /// A usage limit is waited for, and not for a moment.
+    /// A long wait for a usage limit.
     Waiting,
     /// Iterations, money, tokens or time are used up.
     Budget,
-    /// Nothing goes on without a person.
+    /// The run cannot continue without a person.
     Person,
-    /// Somebody tries whether notices arrive.
+    /// A test of the delivery.
     Test,
 }
 
 impl Occasion {
-    /// Returns the word used in settings and files.
+    /// Returns the name used in settings and files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Finish => "finish",
@@ -65,71 +63,59 @@ impl Occasion {
     }
 }
 
-/// What a notice is given for.
+/// When a notification is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoticePolicy {
-    /// On these occasions.
     pub on: BTreeSet<Occasion>,
-    /// Waits that are shorter are not worth one.
+    /// Shorter waits are not worth one.
     pub long_wait: Millis,
 }
 
-/// Something that people are told.
+/// A notification for the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Notice {
     /// The same for the same thing, however often the run is resumed.
     pub id: String,
-    /// Why it is given.
     pub occasion: Occasion,
-    /// One line.
     pub title: String,
-    /// What is known, in one or two sentences.
+    /// One or two sentences.
     pub message: String,
-    /// The same for programs.
     pub facts: Facts,
 }
 
-/// What a program may want to know of a notice.
+/// The same for programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Facts {
-    /// The version of this form.
     pub version: u32,
-    /// The run; none in a test.
+    /// `None` in a test.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// The project directory.
     pub project: String,
     /// When it happened, in milliseconds since the Unix epoch.
     pub at: Timestamp,
     /// How long the run has been running, in milliseconds.
     pub ran: Millis,
-    /// How many iterations have begun.
     pub iterations: u32,
-    /// How many tasks are how far, where there is a list.
+    /// Task counts by status, if there is a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// Tokens and money.
     pub usage: Usage,
-    /// The task it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
     /// What a person is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needs: Option<String>,
-    /// Until when is waited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// How the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
-    /// The exit code of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,
 }
 
-/// What is particular to one notice.
+/// What differs between notifications.
 struct News {
     id: String,
     occasion: Occasion,
@@ -152,7 +138,8 @@ impl News {
     }
 }
 
-/// Returns the notice that an event is worth, if it is. `state` is the one that follows from it.
+/// Returns the notification that an event is worth, if any. `state` is the one that follows from
+/// the event.
 pub fn notice(policy: &NoticePolicy, recorded: &Recorded, state: &RunState) -> Option<Notice> {
     let news = match &recorded.event {
         Event::RunEnded { outcome, .. } => ended(recorded.seq, outcome)?,
@@ -164,7 +151,7 @@ pub fn notice(policy: &NoticePolicy, recorded: &Recorded, state: &RunState) -> O
             format!("paused-{}", recorded.seq),
             Occasion::Person,
             "paused",
-            "it waits until somebody says to go on",
+            "it waits until a user resumes it",
         ),
         Event::Waiting { reason: WaitReason::Retry | WaitReason::Delay, .. }
         | Event::RunStarted { .. }
@@ -190,7 +177,7 @@ pub fn notice(policy: &NoticePolicy, recorded: &Recorded, state: &RunState) -> O
     policy.on.contains(&news.occasion).then(|| worded(news, recorded, state))
 }
 
-/// Returns the notice that shows whether notices arrive.
+/// Returns the notification that tests the delivery.
 pub fn trial(project: &str, at: Timestamp) -> Notice {
     Notice {
         id: format!("test-{}", at.0),
@@ -215,7 +202,7 @@ pub fn trial(project: &str, at: Timestamp) -> Notice {
     }
 }
 
-/// Says how a run ended. Whoever interrupts one knows it.
+/// Describes how a run ended. A user who interrupts a run knows it already.
 fn ended(seq: u64, outcome: &Outcome) -> Option<News> {
     let (occasion, what) = match outcome {
         Outcome::Complete => (Occasion::Finish, "complete"),
@@ -238,11 +225,11 @@ fn ended(seq: u64, outcome: &Outcome) -> Option<News> {
     Some(News::new(format!("end-{seq}"), occasion, what, detail))
 }
 
-/// Says what became of a task that does not go well.
+/// Describes a task that failed, is stuck or needs a person.
 fn judged(judgement: &Judgement, state: &RunState) -> Option<News> {
     let task = state.current.as_ref()?.task.clone()?;
     let failed = judgement.failed.as_ref();
-    // Whatever ended the attempts: somebody who asks for something gets an answer.
+    // Whatever ended the attempts: if the agent asked for something, the question is reported.
     let asks = failed.and_then(|failed| failed.blocked.as_ref());
     let news = match (failed.and_then(|failed| failed.gives_up.as_ref()), asks) {
         (Some(GiveUp::Blocked(blocked)), _) | (Some(_), Some(blocked)) => question(&task, blocked),
@@ -263,7 +250,7 @@ fn judged(judgement: &Judgement, state: &RunState) -> Option<News> {
                 format!("stuck-{task}"),
                 Occasion::Stuck,
                 format!("task {task} is stuck"),
-                "the same failure comes again and again; another approach is demanded",
+                "the same failure repeats; another approach is requested",
             ),
             (_, Some(divergence)) => News::new(
                 format!("reviews-{task}"),
@@ -280,7 +267,7 @@ fn judged(judgement: &Judgement, state: &RunState) -> Option<News> {
     Some(News { task: Some(task), ..news })
 }
 
-/// Says what a person is asked for.
+/// Describes what a person is asked for.
 fn question(task: &TaskId, blocked: &Blocked) -> News {
     let needs = blocked.words();
     News {
@@ -294,7 +281,7 @@ fn question(task: &TaskId, blocked: &Blocked) -> News {
     }
 }
 
-/// Says that a limit is waited for; once in an iteration, however often it is asked again.
+/// Reports a wait for a limit; once in an iteration, however often the call is repeated.
 fn waiting(
     policy: &NoticePolicy,
     at: Timestamp,
@@ -308,7 +295,7 @@ fn waiting(
             format!("waiting-{}", state.iterations),
             Occasion::Waiting,
             "waiting for a usage limit",
-            format!("it goes on at {} (in {span})", until.utc()),
+            format!("it continues at {} (in {span})", until.utc()),
         )
     })
 }
@@ -346,13 +333,13 @@ fn worded(news: News, recorded: &Recorded, state: &RunState) -> Notice {
     }
 }
 
-/// Returns the name that people know a project by.
+/// Returns the name of a project's directory.
 fn name_of(project: &str) -> &str {
     let name = project.trim_end_matches('/').rsplit('/').next();
     name.filter(|name| !name.is_empty()).unwrap_or("project")
 }
 
-/// Returns how far a run is, such as `3 of 4 tasks done, 12 iterations, $5.76, 2h 3m`.
+/// Returns the progress of a run, such as `3 of 4 tasks done, 12 iterations, $5.76, 2h 3m`.
 fn figures(state: &RunState) -> String {
     let tasks = state.board.as_ref().map(|board| {
         let progress = board.progress();

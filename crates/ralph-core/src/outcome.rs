@@ -1,4 +1,4 @@
-//! How a run ends, and the exit code that says so.
+//! How a run ends, and its exit code.
 //!
 //! Not here: mistakes found before a run begins. The binary reports those itself.
 
@@ -16,99 +16,84 @@ use crate::units::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "end")]
 pub enum Outcome {
-    /// The work is complete.
     Complete,
     /// All iterations were used.
     IterationsUsedUp {
-        /// How many there were.
         limit: u32,
     },
-    /// Iterations on a prompt passed the checks without changing anything, too often in a row.
+    /// Too many consecutive iterations on a prompt passed the gates without changing
+    /// anything.
     NothingChanges {
-        /// How many in a row.
         iterations: u32,
         /// The answer that would have completed the run.
         tag: String,
     },
     /// A budget was used up.
     BudgetUsedUp {
-        /// Which one.
         exhausted: Exhausted,
     },
     /// A usage limit would have taken longer to reset than the run may wait.
     LimitTooLong {
-        /// When it resets, where that is known.
         resets_at: Option<Timestamp>,
-        /// The agent's words.
+        #[serde(rename = "words")]
         words: String,
     },
     /// The agent failed for good.
     AgentFailed {
-        /// The last failure.
         failure: Failure,
-        /// How often it was asked in the iteration that failed.
+        /// Number of calls in the iteration that failed.
         asks: u32,
     },
     /// The agent gave no commit message; the changes are kept.
     NoCommitMessage,
     /// A source-control command failed.
     ScmFailed {
-        /// The command.
         command: String,
-        /// What it said.
         output: String,
     },
     /// A git operation failed.
     GitFailed {
-        /// What git said.
         message: String,
     },
     /// The prompt could not be read.
     PromptLost {
-        /// What is wrong with it.
         message: String,
     },
-    /// There is no plan to go by.
+    /// There is no plan to follow.
     PlanMissing,
-    /// Tasks are left, and none of them can go on.
+    /// Tasks are left, and none of them can be worked on.
     TasksLeft {
-        /// The tasks that failed.
         failed: Vec<TaskId>,
-        /// The tasks that wait for those, or for ones that were left out.
+        /// The tasks that wait for those, or for skipped ones.
         waiting: Vec<Waits>,
     },
-    /// A gate was red before any agent was paid, and the settings demand green.
+    /// A gate failed before the first agent call, and the settings require it to pass.
     BaselineBroken {
-        /// The gates.
         gates: Vec<String>,
-        /// Why the sandbox makes the first of them fail; then the settings need not demand green.
+        /// Why the sandbox makes the first of them fail; that ends a run whatever the
+        /// settings require.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sandbox: Option<Box<HinderedGate>>,
     },
     /// The task list could not be read.
     TasksLost {
-        /// What is wrong with it.
         message: String,
     },
-    /// The user stopped it.
     Interrupted,
 }
 
 /// A gate that cannot pass in the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HinderedGate {
-    /// Its command.
     pub command: String,
-    /// What shows that.
+    /// The evidence in its output.
     pub sign: SandboxSign,
 }
 
 /// A task that waits for another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waits {
-    /// The task.
     pub task: TaskId,
-    /// What it waits for.
     pub on: TaskId,
 }
 
@@ -132,7 +117,7 @@ impl Outcome {
         }
     }
 
-    /// Returns whether `ralph resume` can go on from here.
+    /// Returns whether `ralph resume` can continue the run.
     pub fn is_resumable(&self) -> bool {
         *self != Self::Complete
     }
@@ -154,8 +139,8 @@ impl fmt::Display for Outcome {
                 "not complete: the last {iterations} iterations passed the checks and changed nothing, and none answered {tag}"
             ),
             Self::BudgetUsedUp { exhausted } => write!(f, "not complete: {exhausted}"),
-            Self::LimitTooLong { words, .. } => {
-                write!(f, "not complete: the usage limit resets too late ({words})")
+            Self::LimitTooLong { words: message, .. } => {
+                write!(f, "not complete: the usage limit resets too late ({message})")
             }
             Self::AgentFailed { failure, asks } => write!(
                 f,
@@ -174,7 +159,7 @@ impl fmt::Display for Outcome {
             Self::TasksLeft { failed, waiting } => {
                 f.write_str("not complete: ")?;
                 match failed.as_slice() {
-                    [] => f.write_str("no task can go on")?,
+                    [] => f.write_str("no task can be worked on")?,
                     [task] => write!(f, "task {task} failed")?,
                     tasks => write!(f, "{} tasks failed: {}", tasks.len(), listed(tasks))?,
                 }
@@ -199,7 +184,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What is said where a plan is needed and there is none.
+/// The message for a missing plan.
 pub const PLAN_MISSING: &str = "Implementation plan not found. Run 'ralph plan' first.";
 
 fn listed(tasks: &[TaskId]) -> String {
@@ -209,7 +194,6 @@ fn listed(tasks: &[TaskId]) -> String {
 /// The documented exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// The work is complete.
     Complete,
     /// It stopped before completion.
     Incomplete,
@@ -221,7 +205,6 @@ pub enum ExitStatus {
     AgentFailed,
     /// A git operation failed.
     GitFailed,
-    /// The user stopped it.
     Interrupted,
 }
 

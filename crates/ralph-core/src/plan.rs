@@ -1,7 +1,7 @@
-//! The plan that an agent keeps: what became of it after the agent.
+//! The plan that an agent maintains: its state after the agent.
 //!
-//! An agent may do anything to the file. So ralph keeps a copy of the last plan that was one, and
-//! a plan that is lost is put back. Not here: reading the file, and what its items say.
+//! An agent may do anything to the file. So ralph keeps a copy of the last usable plan,
+//! and restores a plan that is lost. Not here: reading the file, and its items.
 
 use std::path::Path;
 
@@ -9,63 +9,54 @@ use serde::{Deserialize, Serialize};
 
 use crate::checklist::{Checklist, Counts};
 
-/// How many open items are named to an agent that believes it is done.
+/// How many open items the feedback names to an agent that reports completion.
 const NAMED: usize = 5;
 
-/// What became of the plan.
+/// The state of the plan file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum PlanLook {
-    /// It is there.
+    /// The plan is usable.
+    #[serde(rename = "there")]
     There {
-        /// How many items it has.
         counts: Counts,
-        /// The first that are open.
+        /// The first open items.
         next: Vec<String>,
     },
-    /// It is not.
-    Lost {
-        /// What is there instead.
-        loss: Loss,
-        /// Whether there is a copy.
-        copy: PlanCopy,
-    },
+    /// There is no usable plan.
+    Lost { loss: Loss, copy: PlanCopy },
 }
 
-/// What is there instead of a plan.
+/// Why there is no usable plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "how")]
 pub enum Loss {
-    /// Nothing.
+    /// The file does not exist.
     Missing,
-    /// A file without a word in it.
+    /// The file is empty.
     Empty,
-    /// Something that nobody can read.
-    Unusable {
-        /// Why.
-        why: String,
-    },
+    /// The file cannot be read.
+    Unusable { why: String },
 }
 
 /// Whether there is a copy of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanCopy {
-    /// There is.
     Kept,
     /// There never was a plan.
     None,
 }
 
 impl PlanLook {
-    /// Returns what a text that is there says.
+    /// Returns the state for the text of a plan.
     pub fn of(text: &str) -> Self {
         let list = Checklist::read(text);
         let next = list.open().take(NAMED).map(|item| item.text.clone()).collect();
         Self::There { counts: list.counts(), next }
     }
 
-    /// Returns what a file that was read says, where there is no copy of it.
+    /// Returns the state for a file that was read, if there is no copy of it.
     pub fn without_copy(read: Result<Option<String>, String>) -> Self {
         let loss = match read {
             Ok(Some(text)) if text.trim().is_empty() => Loss::Empty,
@@ -76,25 +67,26 @@ impl PlanLook {
         Self::Lost { loss, copy: PlanCopy::None }
     }
 
-    /// Returns what is wrong, and that it was put right, where there was something to put right.
+    /// Returns a message that the plan was lost and restored, if there is a copy to
+    /// restore.
     pub fn put_back(&self, file: &Path) -> Option<String> {
         let Self::Lost { loss, copy: PlanCopy::Kept } = self else { return None };
         let file = file.display();
         Some(match loss {
-            Loss::Missing => format!("`{file}` was deleted; it was put back as it was"),
-            Loss::Empty => format!("`{file}` was emptied; it was put back as it was"),
+            Loss::Missing => format!("`{file}` was deleted; it was restored"),
+            Loss::Empty => format!("`{file}` was emptied; it was restored"),
             Loss::Unusable { why } => {
-                format!("`{file}` could not be read ({why}); it was put back as it was")
+                format!("`{file}` could not be read ({why}); it was restored")
             }
         })
     }
 
-    /// Returns whether there is a plan that can be put back.
+    /// Returns whether the plan is lost and can be restored.
     pub fn is_to_be_put_back(&self) -> bool {
         matches!(self, Self::Lost { copy: PlanCopy::Kept, .. })
     }
 
-    /// Returns how many items the plan has, if it is there.
+    /// Returns the item counts of a usable plan.
     pub fn counts(&self) -> Option<Counts> {
         match self {
             Self::There { counts, .. } => Some(*counts),
@@ -103,14 +95,15 @@ impl PlanLook {
     }
 }
 
-/// Returns what an agent is told that says it is done while items of its plan are open.
+/// Returns the feedback for an agent that reports completion while items of its plan are
+/// open.
 pub(crate) fn contradiction(file: &Path, open: u32, next: &[String]) -> String {
     let items: Vec<String> = next.iter().map(|item| format!("  - [ ] {item}")).collect();
     let more = (open as usize).saturating_sub(items.len());
     let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
     let (noun, them) = if open == 1 { ("item is", "it") } else { ("items are", "them") };
     format!(
-        "You said that the work is complete, but {open} {noun} open in `{}`:\n{}{more}\nDo {them}, or strike what is not to be done any more and say why there; then say it again.",
+        "You said that the work is complete, but {open} {noun} open in `{}`:\n{}{more}\nDo {them}, or remove items that are no longer needed and note why there; then report completion again.",
         file.display(),
         items.join("\n")
     )

@@ -1,44 +1,41 @@
-//! Changes that act by themselves later on, when somebody opens the project, builds it or starts an
-//! agent in it: a person should look at them first.
+//! Finds changes to autorun files, which tools execute or load by themselves when a user opens
+//! the project, builds it or starts an agent in it: a person should check them first.
 //!
-//! Pure, by path and mode. Not here: finding out what changed, and git's own files, which are put
-//! back.
+//! Pure, by path and mode. Not here: finding out what changed, and git's own files, which are
+//! restored.
 
 use serde::{Deserialize, Serialize};
 
-/// A change that may act by itself.
+/// A change to an autorun file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Planted {
-    /// The file, as a path from the project directory.
+    /// The file, relative to the project directory.
     pub path: String,
-    /// What it is.
     pub kind: PlantedKind,
 }
 
-/// What acts by itself.
+/// The kind of an autorun file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlantedKind {
-    /// A file that can be run and could not before.
+    /// A file that became executable.
     Executable,
-    /// Hooks that the repository brings along.
+    /// Git hooks in the repository.
     Hooks,
     /// Tasks and settings of an editor.
     Editor,
-    /// Jobs of a build server.
     Ci,
     /// Instructions, servers or hooks of an agent.
     Agent,
-    /// What a shell loads on entering the directory.
+    /// Loaded by a shell on entering the directory.
     Shell,
     /// Scripts that a package manager runs by itself.
     Package,
-    /// Other repositories within this one.
     Submodules,
 }
 
 impl PlantedKind {
-    /// Returns the words for it.
+    /// Returns the kind as text.
     pub fn name(self) -> &'static str {
         match self {
             Self::Executable => "a new executable",
@@ -53,19 +50,18 @@ impl PlantedKind {
     }
 }
 
-/// Whether a change makes a file one that can be run.
+/// Whether a change makes a file executable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Execution {
-    /// It can be run, and could not before.
+    /// It is executable now, and was not before.
     New,
-    /// Nothing has changed about that.
     AsBefore,
 }
 
-/// More than this many are not named; each of them has to be looked at by a person.
+/// How many are listed at most; a person has to check each of them.
 pub const MOST_PLANTED: usize = 50;
 
-/// Returns what a changed file is, if it acts by itself.
+/// Returns the kind of a changed file, if it is an autorun file.
 pub fn kind(path: &str, execution: Execution) -> Option<PlantedKind> {
     const DIRECTORIES: [(&str, PlantedKind); 16] = [
         (".githooks", PlantedKind::Hooks),
@@ -134,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_acts_by_itself_is_known_by_path_and_mode() {
+    fn autorun_files_are_recognized_by_path_and_mode() {
         use Execution::{AsBefore, New};
         for (path, execution, expect) in [
             (".vscode/tasks.json", AsBefore, Some(PlantedKind::Editor)),

@@ -1,7 +1,7 @@
-//! The progress log beside a task file: patterns that are kept up on top, and below them an
+//! The progress log next to a task file: a maintained list of patterns on top, and below it an
 //! entry for each iteration that landed.
 //!
-//! Text in, text out: what people and agents wrote stays as it is. Not here: the file.
+//! Text in, text out: what people and agents wrote stays unchanged. Not here: the file.
 
 use crate::gate::{GateResult, GateStatus, Severity};
 use crate::handoff::{FileAction, FileTouched, Handoff};
@@ -15,25 +15,26 @@ use crate::text;
 /// The heading of the patterns.
 const PATTERNS: &str = "## codebase patterns";
 
-/// The end of a pattern that ralph noted. Without it a pattern is a person's.
+/// The mark at the end of a pattern that ralph added. Patterns without it were written by a
+/// person.
 const OWN: &str = "<!-- ralph -->";
 
-/// More patterns than these of its own ralph does not keep; the oldest go first.
+/// How many of its own patterns ralph keeps; it removes the oldest first.
 const MOST_PATTERNS: usize = 40;
 
 /// A pattern is a sentence, not an essay.
 const PATTERN_CHARS: usize = 300;
 
-/// The same for what an entry says.
+/// Limit for a line of an entry.
 const LINE_CHARS: usize = 500;
 
-/// A review may have more to say.
+/// Limit for the feedback of a review.
 const FEEDBACK_LINES: usize = 40;
 
-/// How many entries of one kind, or files, are named.
+/// How many items of one kind, or files, are listed.
 const MOST_NAMED: usize = 20;
 
-/// Returns the patterns as a prompt shows them; nothing where there are none.
+/// Returns the patterns as a prompt shows them; empty if there are none.
 pub fn patterns(log: &str) -> String {
     let lines: Vec<&str> = log.split_inclusive('\n').collect();
     match patterns_section(&lines) {
@@ -42,8 +43,8 @@ pub fn patterns(log: &str) -> String {
     }
 }
 
-/// Returns the log with what an iteration found out as patterns, where it is not among them yet.
-/// A log without that section gets none.
+/// Returns the log with the constraints of a handoff added as patterns, unless they are there
+/// already. A log without that section is returned unchanged.
 pub(crate) fn with_patterns(log: &str, handoff: &Handoff) -> String {
     let mut lines: Vec<&str> = log.split_inclusive('\n').collect();
     let Some((start, end)) = patterns_section(&lines) else { return log.to_owned() };
@@ -77,13 +78,13 @@ pub(crate) fn with_patterns(log: &str, handoff: &Handoff) -> String {
     log
 }
 
-/// Returns the entry of an iteration that landed; nothing if there is nothing to tell of it.
+/// Returns the entry of an iteration that landed; `None` if there is nothing to report.
 pub fn entry(run: &RunId, task: &Task, current: &Iteration) -> Option<String> {
     let judgement = current.judgement.as_ref()?;
     let mut lines = Vec::new();
-    let mut add = |what: &str, said: &str| {
-        if !said.trim().is_empty() {
-            lines.push(format!("- {what}: {}", safe(said, LINE_CHARS)));
+    let mut add = |what: &str, text: &str| {
+        if !text.trim().is_empty() {
+            lines.push(format!("- {what}: {}", safe(text, LINE_CHARS)));
         }
     };
     match (&judgement.verdict, &judgement.handoff) {
@@ -111,8 +112,8 @@ pub fn entry(run: &RunId, task: &Task, current: &Iteration) -> Option<String> {
     ))
 }
 
-/// Returns the log with an entry at its end, unless the entry of this iteration is there. A
-/// last line that was cut off is ended first.
+/// Returns the log with an entry at its end, unless the entry of this iteration is there.
+/// Completes a truncated last line first.
 pub(crate) fn with_entry(
     log: &str,
     run: &RunId,
@@ -128,17 +129,17 @@ pub(crate) fn with_entry(
     format!("{log}{gap}{entry}")
 }
 
-/// Returns the log without an entry that stands at its end: the landing it tells of was refused.
+/// Returns the log without an entry at its end, because the landing it describes was refused.
 pub(crate) fn without_entry(log: &str, entry: &str) -> String {
     log.strip_suffix(entry).unwrap_or(log).to_owned()
 }
 
-/// Returns the line by which the entry of an iteration is known again.
+/// Returns the line that identifies the entry of an iteration.
 fn mark(run: &RunId, iteration: IterationNumber) -> String {
     format!("<!-- ralph {run}/{iteration} -->")
 }
 
-/// Returns where the lines below the heading of the patterns begin and end.
+/// Returns the range of the lines below the heading of the patterns.
 fn patterns_section(lines: &[&str]) -> Option<(usize, usize)> {
     let is_heading = |line: &&str| line.trim().to_lowercase() == PATTERNS;
     let start = lines.iter().position(is_heading)? + 1;
@@ -151,15 +152,15 @@ fn patterns_section(lines: &[&str]) -> Option<(usize, usize)> {
     Some((start, length.map_or(lines.len(), |length| start + length)))
 }
 
-/// Returns a bullet as it is compared with others.
+/// Returns a bullet in the form used for comparison.
 fn folded(line: &str) -> String {
     let line = line.trim().trim_end_matches(OWN).trim();
     line.trim_start_matches(['-', '*', ' ']).trim_end_matches('.').to_lowercase()
 }
 
-/// Returns words of an agent on one line that begins and ends no comment.
-fn safe(words: &str, limit: usize) -> String {
-    text::one_line(words, limit).replace("<!--", "<!-").replace("-->", "->")
+/// Returns text of an agent on one line, unable to begin or end a comment.
+fn safe(agent_text: &str, limit: usize) -> String {
+    text::one_line(agent_text, limit).replace("<!--", "<!-").replace("-->", "->")
 }
 
 fn begun_on_a_new_line(log: &str) -> String {
@@ -168,12 +169,12 @@ fn begun_on_a_new_line(log: &str) -> String {
 }
 
 fn quote(lines: &mut Vec<String>, feedback: &str) {
-    let said: Vec<&str> = feedback.lines().filter(|line| !line.trim().is_empty()).collect();
+    let shown: Vec<&str> = feedback.lines().filter(|line| !line.trim().is_empty()).collect();
     lines.extend(
-        said.iter().take(FEEDBACK_LINES).map(|line| format!("  > {}", safe(line, LINE_CHARS))),
+        shown.iter().take(FEEDBACK_LINES).map(|line| format!("  > {}", safe(line, LINE_CHARS))),
     );
-    if said.len() > FEEDBACK_LINES {
-        lines.push(format!("  > … and {} more lines", said.len() - FEEDBACK_LINES));
+    if shown.len() > FEEDBACK_LINES {
+        lines.push(format!("  > … and {} more lines", shown.len() - FEEDBACK_LINES));
     }
 }
 
@@ -200,11 +201,11 @@ fn gates(results: &[GateResult]) -> String {
         (GateStatus::Failed, Severity::Hard) => "failed",
         (GateStatus::Failed, Severity::Soft) => "failed, which only warns",
     };
-    let told = results.iter().map(|result| format!("`{}` {}", result.gate, word(result)));
-    told.collect::<Vec<_>>().join(", ")
+    let texts = results.iter().map(|result| format!("`{}` {}", result.gate, word(result)));
+    texts.collect::<Vec<_>>().join(", ")
 }
 
-/// Tells what later work needs to know of a handoff.
+/// Adds what later work needs to know from a handoff.
 fn account(handoff: &Handoff, mut add: impl FnMut(&str, &str)) {
     for note in handoff.architectural_notes.iter().take(MOST_NAMED) {
         add("Decision", note);

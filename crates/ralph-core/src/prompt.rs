@@ -1,10 +1,10 @@
-//! Putting a prompt together from its parts.
+//! Assembles prompts from their parts.
 //!
-//! The base texts for work on tasks are in [`task`], cut to their budget by `within` and put
-//! together from the state of a run by [`attempt`]; the templates they are made from are in
-//! [`role`], what they say of the task list in [`keeping`], the one for a compaction in
-//! [`compact`], the one after an answer in the wrong form in `follow_up`, and the templates for work that is no task list in [`run`]. Not here: reading
-//! files, and what the feedback says.
+//! The base texts for work on tasks are in [`task`], cut to their budget by `budget_fit` and built
+//! from the state of a run by [`attempt`]. Templates are in [`role`] (work on tasks) and [`run`]
+//! (everything else), the rules for the task list in [`list_ownership`], the compaction prompt in
+//! [`compact`], and the prompt after an answer in the wrong form in `follow_up`. Not here:
+//! reading files, and the text of the feedback.
 
 pub mod attempt;
 pub mod compact;
@@ -24,34 +24,29 @@ use crate::recipe::{Completion, FinishNote, IterationCount, PromptPlan, Recipe};
 use crate::run::PromptSize;
 use crate::text::Excerpt;
 
-/// Parts stand apart by an empty line.
+/// Separates the parts of a prompt.
 const BETWEEN: &str = "\n\n";
 
-/// When the whole prompt did not fit into the model's window, this is what each feedback may
-/// still take at both ends: enough to name what failed and where its log lies, and for the end of
-/// the output.
+/// Characters kept at each end of a feedback text when the whole prompt did not fit into the
+/// model's window: enough to name what failed, the path of its log and the end of the output.
 const SMALLEST_FEEDBACK: usize = 500;
 
-/// What a prompt is put together from.
+/// The parts of a prompt.
 #[derive(Debug, Clone, Copy)]
 pub struct Parts<'a> {
-    /// The user's text.
     pub base: &'a str,
-    /// What the iteration before left to say.
+    /// Feedback from the previous iteration.
     pub feedback: &'a [Feedback],
-    /// The iteration.
     pub iteration: IterationNumber,
-    /// The limit of iterations.
     pub limit: u32,
-    /// Whether the whole prompt fits.
     pub size: PromptSize,
 }
 
 /// Returns the prompt of an iteration.
 ///
-/// Feedback joins by its action: after, before, or instead of the base text.
+/// Each feedback is added according to its action: after, before, or instead of the base text.
 pub fn assemble(plan: &PromptPlan, parts: Parts<'_>) -> String {
-    let said = |action| {
+    let feedback_with = |action| {
         parts.feedback.iter().filter(move |feedback| feedback.action == action).map(|feedback| {
             match parts.size {
                 PromptSize::Full => feedback.text.clone(),
@@ -68,17 +63,17 @@ pub fn assemble(plan: &PromptPlan, parts: Parts<'_>) -> String {
         IterationCount::Shown => pieces.push(count_line(parts.iteration, parts.limit)),
         IterationCount::Hidden => {}
     }
-    pieces.extend(said(FailAction::Prepend));
+    pieces.extend(feedback_with(FailAction::Prepend));
     let before = pieces.len();
-    pieces.extend(said(FailAction::Replace));
+    pieces.extend(feedback_with(FailAction::Replace));
     if pieces.len() == before {
         pieces.push(parts.base.to_owned());
     }
-    pieces.extend(said(FailAction::Append));
+    pieces.extend(feedback_with(FailAction::Append));
     pieces.join(BETWEEN)
 }
 
-/// Returns the user's text with how to finish, unless it names a completion tag itself.
+/// Returns the user's text followed by how to finish, unless it already names a completion tag.
 pub fn with_finish_note(recipe: &Recipe, text: String) -> String {
     match (recipe.prompt.finish, recipe.completion) {
         (FinishNote::Omitted, _) | (_, Completion::Gates) => return text,
@@ -104,8 +99,8 @@ pub fn with_finish_note(recipe: &Recipe, text: String) -> String {
     )
 }
 
-/// Adds to a table what joined a prompt beside its base text: what the gates said,
-/// which does not count.
+/// Adds the text that was appended to a prompt's base text (the feedback of the gates) to the
+/// cost table, where it does not count against the budget.
 pub fn count_feedback(
     budget: &mut Vec<SectionCost>,
     base: &str,

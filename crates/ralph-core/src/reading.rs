@@ -1,7 +1,7 @@
-//! What an agent says: the common events every adapter translates into, and the reading of a
-//! whole answer as their fold.
+//! What an agent outputs: the common events that every adapter translates into, and their fold
+//! into a reply.
 //!
-//! Not here: the formats of the agents themselves, which stop in `ralph-io`.
+//! Not here: the formats of the agents themselves, which the adapters read.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,115 +12,96 @@ use crate::failure::Failure;
 use crate::text::{self, Excerpt};
 use crate::units::{Timestamp, Tokens, UsdMicros};
 
-/// One thing an agent said or did, in words common to all agents.
+/// One thing an agent wrote or did, in a format common to all agents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum AgentEvent {
-    /// A session began; it may say so more than once.
+    /// A session began; agents may report it more than once.
     Session {
         /// The agent's own id of the session.
         id: Option<String>,
-        /// The model that answers.
         model: Option<String>,
-        /// The version of the agent.
         version: Option<String>,
     },
-    /// Words of the agent.
     Text {
-        /// The words.
         text: String,
-        /// Who speaks.
         speaker: Speaker,
-        /// Whether they stand alone or go on from the last ones.
+        /// Whether the text begins a message or continues the last one.
         form: TextForm,
     },
-    /// Thinking shown by the agent; never counts as its words.
+    /// Reasoning shown by the agent; never part of its answer.
     Reasoning {
-        /// The thinking, as far as it is shown.
+        /// The reasoning, as far as it is shown.
         text: String,
     },
-    /// A tool call began.
     ToolStarted {
-        /// The id that its end will carry.
+        /// The id that the end event will carry.
         id: String,
-        /// The tool's name.
         name: String,
         /// A one-line summary of the input.
         summary: String,
-        /// Who calls.
         speaker: Speaker,
     },
-    /// A tool call ended.
     ToolEnded {
-        /// The id of its start.
         id: String,
-        /// How it went.
         outcome: ToolOutcome,
-        /// What it returned.
         output: String,
     },
-    /// The agent's to-do list, whole.
     Todo {
-        /// Its items in order.
         items: Vec<TodoItem>,
     },
-    /// A file was changed by the agent, as far as it says so.
+    /// The agent reports that it changed a file.
     FileChanged {
         /// The path as the agent names it.
         path: String,
     },
-    /// Figures of use.
     Usage {
-        /// The figures.
         usage: Usage,
-        /// Whether they add to what came before or replace it.
+        /// Whether the figures add to earlier ones or replace them.
         scope: UsageScope,
     },
-    /// News of a rate or usage limit.
+    /// A report about a rate or usage limit.
     RateLimit {
-        /// What the limit says.
         status: RateLimitStatus,
-        /// When it resets, where that is known.
+        /// When it resets, if known.
         resets_at: Option<Timestamp>,
     },
-    /// Something worth showing that is none of the others: a retry, a warning.
+    /// Something else worth showing: a retry, a warning.
     Notice {
-        /// The text.
         text: String,
     },
-    /// The agent says that its turn is over. Several may come; the last counts.
+    /// The agent reports that its turn is over. There may be several; the last one counts.
     Result {
-        /// How the turn ended by its own account.
+        /// How the turn ended according to the agent.
         status: ResultStatus,
-        /// The final text, where the agent repeats it here.
+        /// The final text, if the agent repeats it here.
         text: Option<String>,
-        /// The structured answer, where one was asked for and given.
+        /// The structured answer, if one was requested and given.
         structured: Option<serde_json::Value>,
     },
-    /// A line that could not be understood; shown and kept, never dropped.
+    /// A line that could not be parsed; shown and kept, never dropped.
     Unparsed {
-        /// The line, or its start.
+        /// The line, or its beginning.
         line: String,
     },
 }
 
-/// Who speaks or acts.
+/// Who wrote a text or called a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Speaker {
-    /// The agent itself.
     Agent,
-    /// An agent that it started; its words never count as the agent's own.
+    /// A subagent; its text never counts as the agent's own.
     Subagent,
 }
 
-/// Whether words stand alone or go on from the last ones.
+/// Whether a text begins a message or continues the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextForm {
-    /// A message of its own: the words before it are no longer the last ones.
+    /// A message of its own: it replaces the earlier text as the final answer.
     Message,
-    /// A piece of the message that is being said.
+    /// A piece of the current message.
     Delta,
 }
 
@@ -128,45 +109,35 @@ pub enum TextForm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolOutcome {
-    /// It returned.
     Ok,
-    /// It failed.
     Error,
 }
 
 /// An entry of an agent's to-do list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TodoItem {
-    /// What is to be done.
     pub text: String,
-    /// How far it is.
     pub state: TodoState,
 }
 
-/// How far an entry of a to-do list is.
+/// The state of an entry of a to-do list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoState {
-    /// Not begun.
     Pending,
-    /// Being worked on.
     Active,
-    /// Finished.
     Done,
 }
 
 /// Tokens and money.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens read afresh.
+    /// Tokens not read from the cache.
     pub input: Tokens,
-    /// Tokens written.
     pub output: Tokens,
-    /// Tokens read from the cache.
     pub cache_read: Tokens,
-    /// Tokens written to the cache.
     pub cache_write: Tokens,
-    /// The cost the agent reports; none where it reports none.
+    /// The cost the agent reports; `None` if it reports none.
     pub cost: Option<UsdMicros>,
 }
 
@@ -186,13 +157,13 @@ impl Usage {
         }
     }
 
-    /// Returns all tokens together, as a token budget counts them.
+    /// Returns the total of all tokens, as a token budget counts them.
     pub fn tokens(self) -> Tokens {
         self.input.plus(self.output).plus(self.cache_read).plus(self.cache_write)
     }
 }
 
-/// Whether figures of use add up.
+/// Whether usage figures add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UsageScope {
@@ -202,68 +173,61 @@ pub enum UsageScope {
     Total,
 }
 
-/// What a rate limit says.
+/// The state of a rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RateLimitStatus {
-    /// There is room.
     Allowed,
-    /// There is room, but not much.
+    /// Allowed, but the limit is near.
     Warning,
-    /// The request was refused.
     Rejected,
 }
 
-/// How a turn ended by the agent's own account.
+/// How a turn ended according to the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResultStatus {
-    /// It came to its end.
     Success,
-    /// It did not; the words say why.
+    /// The text describes why.
     Failed(String),
 }
 
-/// The whole of what one call to an agent brought, kept in the journal.
+/// The result of one agent call, kept in the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The last words of the agent, at most [`REPLY_TEXT_CHARS`] characters.
+    /// The final answer, at most [`REPLY_TEXT_CHARS`] characters.
     pub text: String,
-    /// What stands in the first completion tag of those words.
+    /// The contents of the first completion tag in the final answer.
     pub signal: Option<String>,
-    /// The structured answer, where there is one.
+    /// The structured answer, if there is one.
     pub structured: Option<serde_json::Value>,
-    /// Tokens and money; also known for many failures.
+    /// Also known for many failures.
     pub usage: Usage,
     /// The agent's id of its session.
     pub session: Option<String>,
-    /// The model that answered.
     pub model: Option<String>,
-    /// How many tools were called.
     pub tools: u32,
-    /// How many of the calls failed.
+    /// How many of the tool calls failed.
     pub tool_errors: u32,
-    /// How many lines could not be understood.
+    /// How many lines could not be parsed.
     pub unparsed: u32,
-    /// How the process ended.
     pub end: ChildEnd,
-    /// Why this is no answer; none if it is one.
+    /// Why this is not an answer; `None` if it is one.
     pub failure: Option<Failure>,
-    /// What a person should know of the call beside its answer. The engine records each as a
-    /// warning of the run.
+    /// Warnings about the call. The engine records each as a warning of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// How much of the last words is kept in the journal. A completion tag is found in all of
-/// them; the rest is in the raw stream.
+/// How many characters of the final answer are kept in the journal. A completion tag is searched
+/// in all of it; the rest is in the raw stream.
 pub const REPLY_TEXT_CHARS: usize = 20_000;
 
-/// How much of the last words is searched for a structured answer. A handoff or a plan has some
-/// thousand characters; the bound is for agents that never stop.
+/// How many characters of the final answer are searched for a structured answer. A handoff or a
+/// plan has some thousand; the limit is for agents that never stop.
 const ANSWER_CHARS: usize = 1_000_000;
 
-/// The fold of the events of one call: what matters for judging it, in bounded memory.
+/// Folds the events of one call into a reply, in bounded memory.
 #[derive(Debug, Clone)]
 pub struct Reading {
     words: Words,
@@ -276,12 +240,12 @@ pub struct Reading {
     result: Option<ResultStatus>,
     result_text: Option<String>,
     structured: Option<serde_json::Value>,
-    /// The schema of the answer that is wanted.
+    /// The schema of the requested answer.
     schema: Option<serde_json::Value>,
     rate_limit: Option<(RateLimitStatus, Option<Timestamp>)>,
 }
 
-/// The message that is being said, with its completion tag found as it streams by.
+/// The current message, scanned for its completion tag while it streams.
 #[derive(Debug, Clone)]
 struct Words {
     kept: Excerpt,
@@ -321,8 +285,8 @@ impl Default for Reading {
 }
 
 impl Reading {
-    /// Returns a reading that looks for a structured answer in the last words, where the agent
-    /// gives none of its own.
+    /// Returns a fold that also looks for a structured answer in the final answer's text, if the
+    /// agent reports none separately.
     pub fn wanting(schema: Option<&serde_json::Value>) -> Self {
         let mut reading = Self { schema: schema.cloned(), ..Self::default() };
         reading.words = reading.fresh_words();
@@ -333,7 +297,7 @@ impl Reading {
         Words::new(if self.schema.is_some() { ANSWER_CHARS } else { REPLY_TEXT_CHARS })
     }
 
-    /// Takes in one event.
+    /// Applies one event.
     pub fn hear(&mut self, event: &AgentEvent) {
         match event {
             AgentEvent::Session { id, model, version: _ } => {
@@ -349,7 +313,7 @@ impl Reading {
             }
             AgentEvent::ToolStarted { speaker, .. } => {
                 self.tools += 1;
-                // What was said before a tool call is not the last word on anything.
+                // Text before a tool call is not the final answer.
                 if *speaker == Speaker::Agent {
                     self.words = self.fresh_words();
                 }
@@ -381,24 +345,24 @@ impl Reading {
         }
     }
 
-    /// Returns how the last turn ended by the agent's own account, if it gave one.
+    /// Returns how the last turn ended according to the agent, if it reported that.
     pub fn result(&self) -> Option<&ResultStatus> {
         self.result.as_ref()
     }
 
-    /// Returns the last rate-limit news.
+    /// Returns the last report about a rate limit.
     pub fn rate_limit(&self) -> Option<(RateLimitStatus, Option<Timestamp>)> {
         self.rate_limit
     }
 
-    /// Returns whether the agent said nothing at all that counts.
+    /// Returns whether the agent produced no answer at all.
     pub fn is_silent(&self) -> bool {
         self.words.is_empty
             && self.structured.is_none()
             && self.result_text.as_ref().is_none_or(|text| text.trim().is_empty())
     }
 
-    /// Returns the last words, as far as they are kept.
+    /// Returns the final answer, as far as it is kept.
     pub fn text(&self) -> String {
         match (&self.result_text, self.words.is_empty) {
             (Some(text), true) => text::excerpt_of(text, REPLY_TEXT_CHARS),
@@ -409,7 +373,7 @@ impl Reading {
         }
     }
 
-    /// Finds a structured answer in the last words, where one is wanted.
+    /// Finds a structured answer in the text of the final answer, if one is requested.
     fn answer_in_words(&self) -> Option<serde_json::Value> {
         let schema = self.schema.as_ref()?;
         match (&self.result_text, self.words.is_empty) {
@@ -423,23 +387,23 @@ impl Reading {
         self.structured.as_ref()
     }
 
-    /// Returns the figures of use so far.
+    /// Returns the usage so far.
     pub fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// Closes the reading once the process is gone and the adapter has judged it.
+    /// Builds the reply once the process has ended and the adapter has classified its failure.
     pub fn into_reply(self, end: ChildEnd, failure: Option<Failure>) -> Reply {
         let text = self.text();
         let signal = match (&self.result_text, self.words.is_empty) {
             (Some(text), true) => completion::signal(text),
             (Some(_) | None, _) => self.words.scanner.found().map(str::to_owned),
         };
-        let in_words = if failure.is_none() { self.answer_in_words() } else { None };
+        let in_text = if failure.is_none() { self.answer_in_words() } else { None };
         Reply {
             text,
             signal: failure.is_none().then_some(signal).flatten(),
-            structured: self.structured.or(in_words),
+            structured: self.structured.or(in_text),
             usage: self.usage,
             session: self.session,
             model: self.model,

@@ -1,7 +1,8 @@
-//! The recipe: every policy of a run, validated, with nothing left to look up.
+//! The recipe: every policy of a run, validated and complete.
 //!
-//! What differs between workflows is a field here. The engine sees only the recipe; it never
-//! knows the name of a workflow. Not here: where the values come from (settings and flags).
+//! What differs between workflows is a field here. The engine sees only the recipe; it
+//! never knows the name of a workflow. Not here: where the values come from (settings and
+//! flags).
 
 mod agent;
 mod prompt;
@@ -40,10 +41,9 @@ pub use prompt::{
 pub struct Recipe {
     /// The name of the workflow, for people only.
     pub workflow: String,
-    /// What is to be done.
     pub work: Work,
-    /// The role that a prompt is asked in; tasks have roles of their own.
-    #[serde(default = "Role::of_prompts")]
+    /// The role of iterations on a prompt; tasks have roles of their own.
+    #[serde(default = "Role::for_prompts")]
     pub role: Role,
     /// The agent for every role that has none of its own.
     pub agent: AgentChoice,
@@ -52,85 +52,85 @@ pub struct Recipe {
     /// The agent for attempts after a strategy shift, where there is one.
     #[serde(default)]
     pub escalate: Option<AgentChoice>,
-    /// How prompts are put together.
+    /// How prompts are assembled.
     pub prompt: PromptPlan,
-    /// The checks after the agent, in order.
+    /// The gates, in order.
     pub gates: Vec<Gate>,
     /// Which of them must pass.
     pub strategy: ValidationStrategy,
-    /// Whether the hard ones are run once before any agent.
+    /// Whether the hard ones run once before any agent.
     pub baseline: BaselinePolicy,
-    /// What an attempt may not change.
+    /// Paths that an attempt may not change.
     pub protect: Vec<Pattern>,
-    /// What the user takes out of `protect` again.
+    /// Exceptions from `protect` set by the user.
     #[serde(default)]
     pub unprotected: Vec<Pattern>,
-    /// The part of `protect` that no task lifts, whatever it names: the settings, the scripts of
-    /// gates and the files that agents get their instructions from.
+    /// The part of `protect` that stays protected even if a task names it: the settings,
+    /// the scripts of gates and the agents' instruction files.
     #[serde(default)]
     pub locked: Vec<Pattern>,
-    /// The files of the project that gates run, as people know them.
+    /// The project files that gates run, as shown to people.
     #[serde(default)]
     pub gate_scripts: Vec<String>,
-    /// Files in which what only has the shape of a secret may be committed.
+    /// Files in which text that only looks like a secret may be committed.
     #[serde(default)]
     pub secrets_allowed: Vec<Pattern>,
-    /// All that an attempt may change; empty means everything that is not protected. The rest is
-    /// put back.
+    /// The only paths that an attempt may change; empty means everything that is not
+    /// protected. Other changes are reverted.
     #[serde(default)]
     pub scope: Vec<Pattern>,
-    /// What the settings make of the guard's findings.
+    /// How the guard treats its findings, from the settings.
     #[serde(default)]
     pub guard: guard::Policy,
-    /// The one file that the work is about, where there is one. It is a draft until the work is
-    /// complete: a run that ends otherwise leaves what was there before.
+    /// The one file that the work produces, if any. It is a draft until the work is
+    /// complete: a run that ends otherwise restores the previous file.
     #[serde(default)]
     pub draft: Option<PathBuf>,
-    /// The plan that the work goes by and the agent keeps, where there is one.
+    /// The plan that the agent follows and maintains, if any.
     #[serde(default)]
     pub plan: Option<PlanFile>,
-    /// When the accounts of iterations are compacted into a memory, where they are.
+    /// When handoffs are compacted into a memory, if at all.
     #[serde(default)]
     pub memory: Option<MemoryPolicy>,
     /// What completes a prompt.
     #[serde(default)]
     pub completion: Completion,
-    /// The text that completes the work, where the agent's word is needed.
+    /// The text that completes the work, where the agent has to confirm.
     pub completion_response: String,
-    /// What becomes of the work tree.
+    /// What happens to the work tree.
     pub landing: LandingPolicy,
-    /// How failed calls are repeated.
     pub retries: Retries,
     /// What happens at a usage limit.
     pub rate_limit: RateLimitPolicy,
-    /// What bounds the run.
+    /// Limits of the run.
     pub limits: RunLimits,
-    /// What agents and gates can reach.
+    /// What agents and gates can access.
     #[serde(default)]
     pub sandbox: Policy,
 }
 
 impl Recipe {
-    /// Returns whether an attempt may not change a path.
+    /// Returns whether a path is protected from changes.
     pub fn protects(&self, path: &str) -> bool {
         let is_in = |patterns: &[Pattern]| patterns.iter().any(|it| it.matches(path));
         self.is_locked(path) || is_in(&self.protect) && !is_in(&self.unprotected)
     }
 
-    /// Returns whether a path is protected in a way that no task lifts.
+    /// Returns whether a path stays protected even if a task names it.
     pub fn is_locked(&self, path: &str) -> bool {
         self.locked.iter().any(|it| it.matches(path))
     }
 
-    /// Returns what is protected besides the settings, as agents are told: scripts of gates first.
+    /// Returns the protected paths other than the settings for prompts, scripts of gates
+    /// first.
     pub fn protected_names(&self) -> Vec<String> {
         let own = self.protect.iter().filter(|it| !self.locked.contains(it));
         let own = own.map(|it| it.as_str().trim_start_matches('/').to_owned());
         self.gate_scripts.iter().cloned().chain(own).collect()
     }
 
-    /// Returns the plainest recipe for some work: no gates, nothing committed, ten iterations,
-    /// and the default for everything else.
+    /// Returns the simplest recipe for some work: no gates, no commits, ten iterations,
+    /// and defaults for everything else.
     pub fn new(work: Work, agent: AgentChoice) -> Self {
         Self {
             workflow: "prompt".to_owned(),
@@ -188,8 +188,8 @@ impl Recipe {
         self.agents.get(&role).unwrap_or(&self.agent)
     }
 
-    /// Returns the recipe as it is written down: without the secrets that agents get in their
-    /// environment.
+    /// Returns the recipe as it is stored: without the secrets in the agents'
+    /// environments.
     #[must_use]
     pub fn without_secrets(&self) -> Self {
         let mut shown = self.clone();
@@ -203,7 +203,7 @@ impl Recipe {
         shown
     }
 
-    /// Returns every agent in it, to be changed.
+    /// Returns every agent of the recipe, mutably.
     pub fn every_agent(&mut self) -> impl Iterator<Item = &mut AgentChoice> {
         let gates = self.gates.iter_mut().filter_map(|gate| match &mut gate.check {
             Check::Agent(agent) => Some(&mut **agent),
@@ -215,7 +215,7 @@ impl Recipe {
             .chain(gates)
     }
 
-    /// Returns the agents that the run may ask, each once.
+    /// Returns the agents that the run may call, each once.
     pub fn asked(&self) -> Vec<&AgentChoice> {
         let roles = match &self.work {
             Work::Prompt(_) => vec![self.role, Role::Message],
@@ -237,7 +237,7 @@ impl Recipe {
         asked
     }
 
-    /// Returns whether the run cannot do without a git repository.
+    /// Returns whether the run needs a git repository.
     pub fn needs_git(&self) -> bool {
         let commits_with_git = match &self.landing.commit {
             CommitPolicy::Ralph => true,
@@ -248,7 +248,7 @@ impl Recipe {
         commits_with_git || self.landing.on_failure == OnFailure::Rollback
     }
 
-    /// Returns whether the agent keeps the task list itself.
+    /// Returns whether the agent owns the task list.
     pub fn is_kept_by_agent(&self) -> bool {
         self.task_work().is_some_and(|work| match work.keeper {
             Keeper::Agent => true,
@@ -256,31 +256,32 @@ impl Recipe {
         })
     }
 
-    /// Returns whether ralph is going to commit: the work, or at least the list of tasks.
+    /// Returns whether ralph commits: the work, or at least the task list.
     pub fn commits(&self) -> bool {
         let commits_list = self.landing.commit == CommitPolicy::Agent && self.task_work().is_some();
         self.landing.commits() || commits_list
     }
 
-    /// Returns whether somebody is going to commit, who takes everything that lies there: ralph,
-    /// or an agent that must.
+    /// Returns whether commits include everything in the work tree: those of ralph, or of
+    /// an agent that must commit.
     pub fn takes_everything(&self) -> bool {
         let must_agent = self.landing.commit == CommitPolicy::Agent
             && self.landing.uncommitted == Uncommitted::Refused;
         self.commits() || must_agent
     }
 
-    /// Returns the tag with which an agent says that the work is complete.
+    /// Returns the tag with which an agent reports completion.
     pub fn signal(&self) -> String {
         format!("<promise>{}</promise>", self.completion_response)
     }
 
-    /// Returns the tag that an agent answers a prompt of the user's with when all is done.
+    /// Returns the tag with which an agent answers one of the user's prompts when all is
+    /// done.
     pub fn completion_tag(&self) -> String {
         format!("<response>{}</response>", self.completion_response)
     }
 
-    /// Returns the commands that are run after the agent.
+    /// Returns the gate commands.
     pub fn commands(&self) -> Vec<String> {
         let gates = self.gates.iter();
         gates
@@ -291,7 +292,7 @@ impl Recipe {
             .collect()
     }
 
-    /// Returns the policies of the work on a task list, where that is the work.
+    /// Returns the policies for a task list, if that is the work.
     pub fn task_work(&self) -> Option<&TaskWork> {
         match &self.work {
             Work::Tasks(work) => Some(work),
@@ -300,15 +301,14 @@ impl Recipe {
     }
 }
 
-/// Whether the hard gates are run once before any agent is paid.
+/// Whether the hard gates run once before the first agent call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BaselinePolicy {
-    /// They are not.
     Off,
-    /// They are; what is red is told apart from what the run breaks.
+    /// The gates run; failures from before the run are marked as such.
     Note,
-    /// They are, and must be green.
+    /// The gates run and must pass.
     Require,
 }
 
@@ -319,7 +319,7 @@ pub enum Work {
     /// A prompt, until the gates pass and, where the recipe wants that, the agent gives the
     /// completion response.
     Prompt(PromptSource),
-    /// A task list, until every task is done or none can go on.
+    /// A task list, until every task is done or none can be worked on.
     Tasks(TaskWork),
 }
 
@@ -330,27 +330,24 @@ pub enum Completion {
     /// The hard gates pass, and the agent gives the completion response.
     #[default]
     Signal,
-    /// The hard gates pass. Nobody needs the word of the agent where they can tell.
+    /// The hard gates pass. The agent need not confirm.
     Gates,
 }
 
 /// How a task list is worked on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskWork {
-    /// The file.
     pub file: PathBuf,
-    /// Who writes it.
     pub keeper: Keeper,
-    /// How it is written.
     #[serde(default)]
     pub form: ListForm,
-    /// The one task to do, if not all are to be done.
+    /// The only task to do, if not all.
     pub only: Option<TaskId>,
-    /// Which tasks that failed before are tried again.
+    /// Which failed tasks are tried again.
     pub retry: Retry,
-    /// How many attempts a task gets that does not say so itself.
+    /// Attempts for tasks that set no limit of their own.
     pub attempts: u32,
-    /// How many changes to the list an iteration may make.
+    /// Changes of the list that an iteration may make.
     pub amendments: u32,
     /// Which of them are applied without asking the user.
     #[serde(default)]
@@ -359,9 +356,9 @@ pub struct TaskWork {
     pub review: ReviewPolicy,
     /// When attempts count as stuck.
     pub stuck: StuckPolicy,
-    /// A task is worth a warning after this long.
+    /// Time after which a task causes a warning.
     pub soft_limit: Millis,
-    /// A task is given up after this long.
+    /// Time after which a task is given up.
     pub hard_limit: Millis,
 }
 
@@ -369,11 +366,8 @@ pub struct TaskWork {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retry {
-    /// None.
     Nothing,
-    /// All of them.
     All,
-    /// This one, if it failed.
     Only(TaskId),
 }
 
@@ -389,7 +383,7 @@ impl Retry {
 }
 
 impl TaskWork {
-    /// Returns the usual way to work on a list: five attempts, no review.
+    /// Returns the default policies for a task list: five attempts, no review.
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Self {
             file: file.into(),
@@ -407,47 +401,47 @@ impl TaskWork {
         }
     }
 
-    /// Returns whether a path, from the project directory, is the task file or the notes beside
-    /// it: what an agent that keeps the list writes beside its work.
+    /// Returns whether a path, relative to the project directory, is the task file or the
+    /// notes next to it: the files that an agent that owns the list writes besides its
+    /// work.
     pub fn is_document(&self, project: &Path, path: &str) -> bool {
         let is_it = |file: &PathBuf| file.strip_prefix(project).unwrap_or(file) == Path::new(path);
         self.documents().iter().any(is_it)
     }
 
-    /// Returns the task file and the notes beside it.
+    /// Returns the task file and the notes next to it.
     pub fn documents(&self) -> [PathBuf; 2] {
         [self.file.clone(), self.file.with_file_name(PROGRESS)]
     }
 }
 
-/// The name of the notes that agents keep beside the task file.
+/// The name of the notes that agents keep next to the task file.
 pub const PROGRESS: &str = "progress.txt";
 
-/// What becomes of the work tree after an iteration.
+/// What happens to the work tree after an iteration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LandingPolicy {
     /// Who commits work that passed.
     pub commit: CommitPolicy,
-    /// The beginning of ralph's own commit subjects.
+    /// The prefix of ralph's own commit subjects.
     pub commit_prefix: String,
-    /// The template of ralph's own commit messages, in place of the usual form.
+    /// The template of ralph's own commit messages, instead of the default form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit_message: Option<String>,
-    /// What becomes of work that failed.
     pub on_failure: OnFailure,
-    /// What is made of changes that an agent leaves uncommitted whose work it is to commit.
     #[serde(default)]
     pub uncommitted: Uncommitted,
 }
 
-/// What is made of changes that an agent leaves uncommitted whose work it is to commit.
+/// How ralph treats changes that an agent leaves uncommitted although it should commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Uncommitted {
-    /// The work is not handed in.
+    /// The attempt fails as not handed in.
     #[default]
     Refused,
-    /// The next iteration is told. Its prompt says whether that is as it should be.
+    /// The next iteration gets feedback. Its prompt decides whether to commit.
+    #[serde(rename = "told")]
     Told,
 }
 
@@ -464,7 +458,7 @@ impl LandingPolicy {
     /// Returns whether commits are pushed.
     pub fn pushes(&self) -> bool {
         let is_push = |task: &ScmTask| match task {
-            ScmTask::Run(words) => words.first().is_some_and(|word| word == "push"),
+            ScmTask::Run(args) => args.first().is_some_and(|arg| arg == "push"),
             ScmTask::Commit => false,
         };
         match &self.commit {
@@ -473,8 +467,8 @@ impl LandingPolicy {
         }
     }
 
-    /// Returns whether nobody but ralph may write the history. That of another program than git
-    /// is not looked at.
+    /// Returns whether only ralph may write the git history. The history of another
+    /// program than git is not checked.
     pub fn is_history_ralphs(&self) -> bool {
         match &self.commit {
             CommitPolicy::Ralph => true,
@@ -488,11 +482,12 @@ impl LandingPolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommitPolicy {
-    /// ralph, with a subject of its own.
+    /// ralph, with its own subject.
     Ralph,
     /// The agent, as part of its work.
     Agent,
-    /// Nobody: changes stay in the work tree.
+    /// No commit: changes stay in the work tree.
+    #[serde(rename = "nobody")]
     Nobody,
     /// A command with tasks such as `commit` and `push`, and a message written by the agent.
     Scm(Scm),
@@ -501,14 +496,13 @@ pub enum CommitPolicy {
 /// A source-control command and what to do with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scm {
-    /// The program.
     pub command: String,
     /// What to run, in order.
     pub tasks: Vec<ScmTask>,
 }
 
 impl Scm {
-    /// Returns whether the program is git, wherever it lies.
+    /// Returns whether the program is git, at any path.
     pub fn is_git(&self) -> bool {
         self.command.rsplit('/').next() == Some("git")
     }
@@ -518,9 +512,9 @@ impl Scm {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScmTask {
-    /// Commits everything but runtime files, with the agent's message.
+    /// Commits everything except runtime files, with the agent's message.
     Commit,
-    /// Runs the command with these words.
+    /// Runs the command with these arguments.
     Run(Vec<String>),
 }
 
@@ -534,33 +528,33 @@ impl ScmTask {
     }
 }
 
-/// What becomes of work that failed.
+/// What happens to work that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
     /// It stays for the next attempt.
     Keep,
-    /// The tree goes back to the checkpoint; what it removes is kept on a ref first.
+    /// The tree is restored to the checkpoint; what that removes is saved to a ref first.
     Rollback,
 }
 
-/// What bounds a run.
+/// Limits of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunLimits {
     /// The number of iterations.
     pub iterations: u32,
     /// Money, tokens and time.
     pub budget: Budget,
-    /// A call to the agent is worth a warning after this long.
+    /// Time after which an agent call causes a warning.
     pub ask_soft: Millis,
-    /// A call to the agent is ended after this long.
+    /// Time after which an agent call is ended.
     pub ask_hard: Millis,
-    /// A call to the agent is ended after this long without a useful event.
+    /// Time without a useful event after which an agent call is ended.
     pub ask_idle: Millis,
     /// A pause between iterations.
     pub delay: Millis,
-    /// How many iterations in a row may pass the checks without changing anything, where the work
-    /// is a prompt; none for no limit.
+    /// How many consecutive iterations on a prompt may pass the gates without changing
+    /// anything; none for no limit.
     #[serde(default)]
     pub unchanged: Option<u32>,
 }

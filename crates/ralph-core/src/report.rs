@@ -1,8 +1,8 @@
-//! The account of a run: a fold over its journal that counts what the state forgets.
+//! The report of a run: a fold over its journal that counts what the state does not keep.
 //!
-//! It holds something for each task, role and gate, a series that thins itself out, and the last of
-//! what has no end, never something for each event. [`Report::summary`] is what people and programs are told. Not here:
-//! how it is written.
+//! Its size is bounded: an entry for each task, role and gate, a series that thins itself out,
+//! and the latest items of unbounded lists, never an entry for each event. [`Report::summary`] is
+//! the result for people and programs. Not here: how it is printed.
 
 mod counts;
 mod summary;
@@ -27,14 +27,14 @@ use crate::run::{FoldError, RunState};
 use crate::settle;
 use crate::units::{Millis, Timestamp};
 
-/// What warnings about the network of a sandbox begin with.
+/// Prefix of warnings about the network of a sandbox.
 pub const REFUSED_CONNECTION: &str = "the sandbox's network: ";
 
-/// How a warning begins that names something which a child in the sandbox created, may not create,
-/// and which was therefore removed.
+/// Prefix of a warning about a file that a process in the sandbox created, may not create, and
+/// that ralph therefore removed.
 pub const REMOVED_NAME: &str = "not allowed in the sandbox, removed: ";
 
-/// The account of a run so far.
+/// The report of a run so far.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     state: Option<RunState>,
@@ -60,7 +60,7 @@ pub struct Report {
     timeline: Timeline,
 }
 
-/// What is counted for a task.
+/// The figures of a task.
 #[derive(Debug, Clone, Default)]
 struct TaskCount {
     spent: Spent,
@@ -70,7 +70,7 @@ struct TaskCount {
 }
 
 impl Report {
-    /// Returns the account of all events of a journal.
+    /// Builds the report from all events of a journal.
     pub fn fold<'a>(events: impl IntoIterator<Item = &'a Recorded>) -> Result<Self, FoldError> {
         let mut report = Self::default();
         for recorded in events {
@@ -84,17 +84,17 @@ impl Report {
         self.state.as_ref()
     }
 
-    /// Returns the iterations so far, one after the other.
+    /// Returns the iterations so far, in order.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
     }
 
-    /// Returns what the gates said in the last iteration so far.
+    /// Returns the gate results of the last iteration so far.
     pub fn last_gates(&self) -> &[GateResult] {
         &self.last_gates
     }
 
-    /// Takes in the next event.
+    /// Applies the next event.
     pub fn apply(&mut self, recorded: &Recorded) -> Result<(), FoldError> {
         self.last = recorded.at;
         match self.state.take() {
@@ -115,7 +115,7 @@ impl Report {
         Ok(())
     }
 
-    /// Adds the time since the last event to what the open iteration is for.
+    /// Adds the time since the last event to the task and role of the open iteration.
     fn pass_time(&mut self, before: &RunState, now: Millis) {
         let Some(current) = &before.current else { return };
         let passed = Millis(now.0.saturating_sub(before.ran.0));
@@ -124,7 +124,7 @@ impl Report {
         }
     }
 
-    /// Returns the accounts of a task and of a role.
+    /// Returns the figures of a task and of a role.
     fn accounts(&mut self, task: Option<&TaskId>, role: Role) -> impl Iterator<Item = &mut Spent> {
         let of_role = &mut self.roles.entry(role.name()).or_insert((role, Spent::default())).1;
         let of_task = task.map(|task| &mut self.tasks.entry(task.clone()).or_default().spent);
@@ -161,15 +161,15 @@ impl Report {
             }
             Event::PlanSeen { look } => {
                 let plan = before.recipe.plan.as_ref();
-                if let Some(said) = plan.and_then(|plan| look.put_back(&plan.file)) {
-                    self.warnings.push(said);
+                if let Some(warning) = plan.and_then(|plan| look.put_back(&plan.file)) {
+                    self.warnings.push(warning);
                 }
                 self.plan = look.counts().or(self.plan);
             }
             Event::Claimed { claim } => {
                 let role = current.map_or("agent", |current| current.role.name());
                 for violation in &claim.refused {
-                    self.edits.push(format!("put back after {role}: {violation}"));
+                    self.edits.push(format!("reverted after {role}: {violation}"));
                 }
             }
             Event::GateChecked { result } => self.gate_checked(task, result),
@@ -255,8 +255,8 @@ impl Report {
         }
     }
 
-    /// Notes the amendments of an iteration that is about to be closed. Changes to the list are
-    /// not made if the work was refused after all; proposals stay.
+    /// Records the amendments of an iteration that is about to be closed. Changes to the list are
+    /// not counted if the work was rejected after all; proposals are.
     fn amended(&mut self, before: &RunState) {
         let (Some(current), Some(work), Some(board)) =
             (&before.current, before.recipe.task_work(), &before.board)

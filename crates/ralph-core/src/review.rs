@@ -1,6 +1,6 @@
-//! Reviews by a fresh context, as data, and reading the verdict in an answer.
+//! Reviews by an agent with a fresh context, as data, and reading the verdict in an answer.
 //!
-//! Whether reviews get anywhere is told in [`convergence`]. Not here: which changes a role may
+//! [`convergence`] detects reviews that repeat themselves. Not here: which changes a role may
 //! make to a review's state.
 
 pub mod convergence;
@@ -13,53 +13,48 @@ use serde_json::{Value, json};
 use crate::answer::{self, AnswerFault, Schema};
 use crate::reading::Reply;
 
-/// How the feedback of a review begins that approved only because it was the last one.
+/// Prefix of the feedback of a review that approved only because no further review is allowed.
 pub(crate) const AT_CAP: &str = "[AUTO-APPROVED AT CAP]";
 
-/// What the reviews of a task have come to.
+/// The review state of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReviewState {
-    /// Where it stands.
     pub status: ReviewStatus,
-    /// How many reviews there were.
     pub count: u32,
-    /// What the last one asked for; empty unless changes were requested.
+    /// What the last review asked for; empty unless changes were requested.
     pub feedback: String,
 }
 
 impl ReviewState {
-    /// Returns the state of a task that is finished without waiting for the review that was open.
+    /// Returns the state of a task that is finished without waiting for its open review.
     #[must_use]
     pub(crate) fn put_by(&self) -> Self {
         Self { status: ReviewStatus::None, count: self.count, feedback: String::new() }
     }
 
-    /// Returns whether the last review approved only because it was the last one.
+    /// Returns whether the last review approved only because no further review is allowed.
     pub fn is_approved_at_cap(&self) -> bool {
         self.status == ReviewStatus::Approved && self.feedback.starts_with(AT_CAP)
     }
 }
 
-/// Where the review of a task stands.
+/// The status of a task's review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewStatus {
-    /// Nothing to review yet.
     None,
     /// An attempt passed its gates and waits for a review.
     NeedsReview,
-    /// A review found something to mend.
+    /// A review found something to fix.
     ChangesRequested,
-    /// A review approved it.
     Approved,
 }
 
 impl ReviewStatus {
-    /// All of them.
     pub const ALL: [Self; 4] =
         [Self::None, Self::NeedsReview, Self::ChangesRequested, Self::Approved];
 
-    /// Returns the word used in files and messages.
+    /// Returns the name used in files and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -69,7 +64,7 @@ impl ReviewStatus {
         }
     }
 
-    /// Returns the status of a word.
+    /// Returns the status with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name)
     }
@@ -86,26 +81,23 @@ impl ReviewStatus {
 /// The answer of a reviewing agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReviewAnswer {
-    /// What it decides.
     pub verdict: ReviewVerdict,
-    /// Exactly what to mend and where.
+    /// Exactly what to fix and where.
     pub feedback: String,
     /// Each criterion with the evidence found.
     pub criteria: Vec<CriterionCheck>,
 }
 
-/// What a review decides.
+/// The decision of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewVerdict {
-    /// The task is done.
     Approved,
-    /// It is not.
     ChangesRequested,
 }
 
 impl ReviewVerdict {
-    /// Returns the decision in words.
+    /// Returns the decision as text.
     pub fn name(self) -> &'static str {
         match self {
             Self::Approved => "approved",
@@ -114,19 +106,17 @@ impl ReviewVerdict {
     }
 }
 
-/// What a review came to.
+/// The result of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReviewResult {
-    /// The task is done.
     Approved,
-    /// The task is done because no further review is allowed, and a person should look at it.
+    /// The task is done because no further review is allowed; a person should check it.
     ApprovedAtCap,
-    /// The task is not done.
     ChangesRequested,
 }
 
 impl ReviewResult {
-    /// Returns what a recorded verdict came to.
+    /// Returns the result of a recorded verdict.
     pub fn new(verdict: ReviewVerdict, feedback: &str) -> Self {
         match verdict {
             _ if feedback.starts_with(AT_CAP) => Self::ApprovedAtCap,
@@ -135,7 +125,7 @@ impl ReviewResult {
         }
     }
 
-    /// Returns the result in words.
+    /// Returns the result as text.
     pub fn name(self) -> &'static str {
         match self {
             Self::Approved => "approved",
@@ -145,14 +135,11 @@ impl ReviewResult {
     }
 }
 
-/// A criterion as a review found it.
+/// A criterion, as a review judged it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CriterionCheck {
-    /// The criterion.
     pub criterion: String,
-    /// Whether it is met.
     pub met: bool,
-    /// What shows it.
     pub evidence: String,
 }
 
@@ -160,11 +147,11 @@ pub struct CriterionCheck {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewPolicy {
-    /// A passing attempt is done.
+    /// An attempt that passes its gates is done.
     Skip,
-    /// A fresh agent reviews it.
+    /// An agent with a fresh context reviews it.
     Fresh {
-        /// The number of the review that approves whatever it finds, marked as such.
+        /// The number of the review that approves in any case, marked as such.
         cap: u32,
     },
 }
@@ -197,32 +184,32 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     }))
 });
 
-/// What a verdict must bring beside its decision.
+/// What a valid verdict must contain besides its decision.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct VerdictDemands<'a> {
-    /// The criteria that an approval must bring evidence for.
+    /// The criteria that an approval must give evidence for.
     pub criteria: &'a [String],
-    /// The token of the question, where one was given.
+    /// The token in the prompt, if one was given.
     pub token: Option<&'a str>,
 }
 
-/// Reads the verdict in an answer. One that approves while it calls a criterion unmet asks for
-/// changes.
+/// Reads the verdict in an answer. An approval that calls a criterion unmet counts as a request
+/// for changes.
 pub fn answer(reply: &Reply, token: Option<&str>) -> Option<ReviewAnswer> {
     read(&find(reply, token).ok()?).ok()
 }
 
-/// Returns what is wrong with an answer that was to hold a verdict, in words for the agent.
+/// Returns what is wrong with an answer that should contain a verdict, as text for the agent.
 pub(crate) fn check_answer(reply: &Reply, demands: VerdictDemands<'_>) -> Result<(), String> {
     let value = find(reply, demands.token).map_err(|fault| fault.to_string())?;
     let answer = read(&value)?;
     if answer.verdict == ReviewVerdict::ChangesRequested {
         return Ok(());
     }
-    // Without the token the object may be quoted. Then the words around it must not refuse.
+    // Without the token the object may be a quotation. Then the text around it must not refuse.
     let is_sure = demands.token.is_none_or(|token| answer::has_token(&value, token));
     if !is_sure && refuses(&answer::prose(&reply.text, &schema())) {
-        return Err("its JSON object approves, and the words around it ask for changes".to_owned());
+        return Err("its JSON object approves, but the text around it asks for changes".to_owned());
     }
     let shown = answer.criteria.iter().filter(|check| !check.evidence.trim().is_empty()).count();
     if shown >= demands.criteria.len() {
@@ -251,7 +238,7 @@ fn find(reply: &Reply, token: Option<&str>) -> Result<Value, AnswerFault> {
     }
 }
 
-/// Phrases by which a reviewer refuses, in lower case.
+/// Phrases that refuse an approval, in lower case.
 const REFUSALS: [&str; 9] = [
     "changes_requested",
     "changes requested",
@@ -269,7 +256,7 @@ fn refuses(prose: &str) -> bool {
     REFUSALS.iter().any(|phrase| prose.contains(phrase))
 }
 
-/// Reads a verdict, lenient about its form. The error says what is wrong with it.
+/// Reads a verdict, lenient about its form. The error describes what is wrong with it.
 fn read(value: &Value) -> Result<ReviewAnswer, String> {
     let verdict = match answer::normalized(value, "verdict").as_deref() {
         Some("approved") => ReviewVerdict::Approved,
@@ -288,17 +275,17 @@ fn read(value: &Value) -> Result<ReviewAnswer, String> {
         .filter(|check| !check.met)
         .map(|check| format!("- not met: {} ({})", check.criterion, check.evidence))
         .collect();
-    let said = value.get("feedback").and_then(Value::as_str).unwrap_or_default().trim();
+    let given = value.get("feedback").and_then(Value::as_str).unwrap_or_default().trim();
     let verdict = if unmet.is_empty() { verdict } else { ReviewVerdict::ChangesRequested };
-    let feedback = match (said.is_empty(), unmet.is_empty()) {
+    let feedback = match (given.is_empty(), unmet.is_empty()) {
         (true, true) => String::new(),
-        (false, true) => said.to_owned(),
+        (false, true) => given.to_owned(),
         (true, false) => unmet.join("\n"),
-        (false, false) => format!("{said}\n{}", unmet.join("\n")),
+        (false, false) => format!("{given}\n{}", unmet.join("\n")),
     };
     match verdict {
         ReviewVerdict::ChangesRequested if feedback.is_empty() => {
-            Err("it asks for changes, and `feedback` does not say which".to_owned())
+            Err("it asks for changes, but `feedback` does not state which".to_owned())
         }
         ReviewVerdict::Approved | ReviewVerdict::ChangesRequested => {
             Ok(ReviewAnswer { verdict, feedback, criteria })

@@ -1,13 +1,13 @@
-//! The rules of review: what may become of a task list in an iteration, by role.
+//! The rules of review: which changes of a task list each role may make in an iteration.
 //!
-//! With the keeper `agent` an agent edits the list itself. [`transitions`] compares the list
-//! with a trusted [`Snapshot`] of how it stood when the iteration began, and says which changes
-//! the role may not make; [`invariants`] says what a list may never say; [`reconcile`] makes the
-//! list that follows from an edit: every legal change of it and no illegal one. The same rules
-//! stand behind the hook that stops an agent and behind the engine that has the last word.
+//! With the list owner `agent`, the agent edits the list itself. [`find_illegal_changes`] compares
+//! the list with a trusted [`ListSnapshot`] from the start of the iteration and reports the changes
+//! that the role may not make; [`find_contradictions`] reports what a list may never contain;
+//! [`reconcile_edit`] builds the list that results from an edit: every legal change of it and no
+//! illegal one. The hook that stops an agent and the engine, which has the final say, use the same
+//! rules.
 //!
-//! Not here: when the rules are applied, and whether a list can be worked on at all; the latter
-//! is [`TaskList::validate`].
+//! Whether a list can be worked on at all is checked by [`TaskList::validate`].
 
 mod moves;
 mod reconcile;
@@ -26,36 +26,34 @@ pub use moves::{omissions, transitions};
 pub use reconcile::{Reconciled, reconcile};
 pub use standing::{Snapshot, Standing};
 
-/// Whose turn it is: what an edit of the list is judged by.
+/// What an edit of the list is judged by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
-    /// What the agent was asked for.
     pub role: Role,
-    /// The task it was given; without one any single task may move.
+    /// The task it was given; without one, any single task may move.
     pub task: Option<TaskId>,
-    /// Whether work is reviewed.
     pub review: ReviewPolicy,
 }
 
-/// One thing in a list that may not be.
+/// An illegal change or value in a task list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
-    /// The task; none where it is about the list.
+    /// The task; `None` if it is about the list itself.
     pub task: Option<TaskId>,
-    /// The field, as `ralph/tasks.json` calls it.
+    /// The field, as `ralph/tasks.json` names it.
     pub field: String,
-    /// What it was, where that is known.
+    /// The old value, if known.
     pub old: Option<String>,
-    /// What it is, where that can be said.
+    /// The new value, if it can be shown.
     pub new: Option<String>,
-    /// Why it may not be: follows "but".
+    /// Why it is illegal: follows "but".
     pub why: String,
     /// What to do: a sentence without its full stop.
     pub remedy: String,
 }
 
 impl Violation {
-    /// Returns what is wrong, without what to do: for edits that were reverted already.
+    /// Returns what is wrong, without the remedy: for edits that are reverted already.
     pub fn fault(&self) -> String {
         let place = match &self.task {
             Some(task) => format!("Story `{task}`"),
@@ -71,7 +69,7 @@ impl Violation {
     }
 }
 
-/// Two plain sentences: what is wrong, and what to do.
+/// Two sentences: what is wrong, and what to do.
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = if self.remedy.ends_with('?') { "" } else { "." };
@@ -79,7 +77,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Returns what a list says that it may never say, whoever wrote it.
+/// Returns the contradictions in a list, no matter who wrote it.
 pub fn invariants(list: &TaskList, review: ReviewPolicy) -> Vec<Violation> {
     list.tasks.iter().flat_map(|task| invariants_of(task, review)).collect()
 }
@@ -110,7 +108,7 @@ fn invariants_of(task: &Task, review: ReviewPolicy) -> Vec<Violation> {
         }
         if status == ReviewStatus::ChangesRequested && task.review.feedback.trim().is_empty() {
             let why = "reviewStatus is \"changes_requested\", which needs feedback";
-            let remedy = "Write down exactly what to mend and where";
+            let remedy = "Write down exactly what to fix and where";
             violations.push(is("reviewFeedback", "empty".into(), why, remedy));
         }
         let most = cap.saturating_add(1);
@@ -126,7 +124,7 @@ fn invariants_of(task: &Task, review: ReviewPolicy) -> Vec<Violation> {
     violations
 }
 
-/// Returns a review status as a file has it.
+/// Returns a review status as written in the file.
 fn status_word(status: ReviewStatus) -> String {
     match status {
         ReviewStatus::None => "null".to_owned(),
@@ -136,7 +134,7 @@ fn status_word(status: ReviewStatus) -> String {
     }
 }
 
-/// Returns a text as it is shown in a violation.
+/// Returns a text as shown in a violation.
 fn quoted(text: &str) -> String {
     if text.is_empty() { "empty".to_owned() } else { format!("\"{}\"", text::glance(text, 60)) }
 }

@@ -1,7 +1,7 @@
-//! The state of a run: the fold of its events, and nothing else.
+//! The state of a run: the fold of its events.
 //!
 //! It holds one iteration and some totals, so it stays small however long the run is. Not
-//! here: what to do next, which `choose` decides from this state.
+//! here: the next step, which `choose` decides from this state.
 
 mod closing;
 mod controlled;
@@ -39,94 +39,88 @@ use crate::units::{Millis, Timestamp};
 pub use closing::{Ahead, Stands};
 pub use iteration::{Iteration, Observed};
 
-/// How many accounts of iterations are at hand for the next prompt.
+/// How many handoffs are kept for the next prompt.
 const HANDOFFS: usize = 4;
 
-/// How many accounts of failed attempts are at hand for the next attempt at the same task.
+/// How many handoffs of failed attempts are kept for the next attempt at the same task.
 const FAILED_HANDOFFS: usize = 2;
 
 /// The state of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunState {
-    /// The run's id.
     pub run: RunId,
-    /// The project directory.
     pub project: PathBuf,
-    /// The policies.
     pub recipe: Recipe,
-    /// When it began.
     pub started: Timestamp,
-    /// The number of the last event.
+    /// The sequence number of the last event.
     pub seq: u64,
-    /// How long it has been running, without waits and pauses.
+    /// Running time, without waits and pauses.
     pub ran: Millis,
     /// How many iterations have begun.
     pub iterations: u32,
-    /// The iteration that is open, if any.
     pub current: Option<Iteration>,
-    /// When the last iteration ended.
     pub last_ended: Option<Timestamp>,
-    /// What the next iteration is told.
+    /// Feedback for the next prompt.
     pub feedback: Vec<Feedback>,
-    /// How many items of the plan were open when the agent last said that all is done and was not
-    /// believed.
-    #[serde(default)]
+    /// Open plan items at the last completion signal that was rejected.
+    #[serde(default, rename = "doubted")]
     pub doubted: Option<u32>,
-    /// How many iterations on a prompt in a row passed the checks and changed nothing.
+    /// Consecutive iterations on a prompt that passed the gates and changed nothing.
     #[serde(default)]
     pub unchanged: u32,
-    /// The tree that the last iteration on a prompt left, where it was looked at.
+    /// The tree after the last iteration on a prompt, if observed.
     #[serde(default)]
     pub last_tree: Option<TreeId>,
     /// The trees on which gates passed, by gate.
+    #[serde(rename = "green")]
     pub green: BTreeMap<String, TreeId>,
-    /// What was changed that acts by itself later on.
+    /// Autorun files that agents changed.
+    #[serde(rename = "planted")]
     pub planted: BTreeSet<Planted>,
-    /// The task list, where that is the work and it has been read.
+    /// The task list and the work on it, once read.
+    #[serde(rename = "board")]
     pub board: Option<Board>,
-    /// What the gates said before any agent was paid, where they were asked.
+    /// Gate results from before the first agent call.
     pub baseline: Option<Baseline>,
-    /// The state that work which is not landed yet began from.
+    /// The state in which work began that has not landed yet.
     pub base: Option<Checkpoint>,
-    /// How many commits of agents since then are counted.
-    #[serde(default)]
+    /// Commits by agents since `base` that are already in the totals.
+    #[serde(default, rename = "counted")]
     pub counted: u32,
-    /// The accounts of the last iterations on tasks, oldest first.
+    /// Handoffs of the last iterations on tasks, oldest first.
     pub handoffs: Vec<Handoff>,
-    /// What compaction has made of older ones.
+    /// Memory compacted from older handoffs.
     #[serde(default)]
     pub memory: Option<Box<Memory>>,
-    /// What has gathered since the last compaction.
-    #[serde(default)]
+    /// What has accumulated since the last compaction.
+    #[serde(default, rename = "since")]
     pub since: Since,
-    /// How many characters a token has, as far as the agents told.
+    /// Characters per token, measured from what agents report.
     #[serde(default)]
     pub calibration: Calibration,
-    /// Agents whose API has refused a schema: they are asked for structured answers in words.
+    /// Agents whose API refused a JSON Schema; the prompt asks them for structured
+    /// answers instead.
     #[serde(default)]
     pub schema_refused_by: Vec<AgentKind>,
-    /// Whether the work is complete.
     pub completeness: Completeness,
-    /// Sums over the run.
     pub totals: Totals,
-    /// Since when the run waits for a usage limit, if it does.
+    /// Start of the current wait for a usage limit.
     pub waiting_since: Option<Timestamp>,
-    /// What was asked of it and is not done yet.
+    /// Control requests that are not done yet.
     #[serde(default)]
     pub control: Control,
-    /// How the run ended the last time, if it is not running.
+    /// The last end of the run, unless it is running.
     pub outcome: Option<Outcome>,
-    /// What it left then.
-    #[serde(default)]
+    /// The snapshot from that end.
+    #[serde(default, rename = "left")]
     pub left: Option<Box<Left>>,
 }
 
-/// What the gates said before any agent was paid.
+/// Gate results from before the first agent call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Baseline {
-    /// The tree they were run on.
+    /// The tree the gates ran on.
     pub tree: Option<TreeId>,
-    /// Their results so far.
     pub results: Vec<GateResult>,
 }
 
@@ -136,37 +130,30 @@ pub struct Baseline {
 pub enum Completeness {
     /// There is work left.
     Open,
-    /// It is done.
     Complete,
 }
 
 /// Sums over a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Totals {
-    /// Calls to agents.
     pub asks: u32,
     /// Calls that were repeated because of a failure.
     pub retries: u32,
-    /// Tokens and money.
     pub usage: Usage,
     /// Tools called by agents.
     pub tools: u32,
-    /// Gates run.
     pub gates: u32,
-    /// Gates that failed.
     pub gate_failures: u32,
-    /// Commits made.
     pub commits: u32,
     /// Iterations that passed all hard gates.
     pub passed: u32,
-    /// Time spent in waiting for usage limits.
+    /// Time spent waiting for usage limits.
     pub waited: Millis,
-    /// Time spent in pauses that somebody asked for.
+    /// Time spent in pauses that the user requested.
     #[serde(default)]
     pub paused: Millis,
-    /// Processes that had to be ended after their parent was gone.
+    /// Processes that ralph ended after their parent was gone.
     pub leftovers: u32,
-    /// Warnings given.
     pub warnings: u32,
 }
 
@@ -174,9 +161,7 @@ pub struct Totals {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {seq} does not fit: {reason}")]
 pub struct FoldError {
-    /// The number of the event.
     pub seq: u64,
-    /// What is wrong with it.
     pub reason: &'static str,
 }
 
@@ -235,7 +220,7 @@ impl RunState {
         Ok(state)
     }
 
-    /// Takes in the next event.
+    /// Applies the next event.
     pub fn apply(&mut self, recorded: &Recorded) -> Result<(), FoldError> {
         let misfit = |reason| FoldError { seq: recorded.seq, reason };
         if recorded.seq != self.seq + 1 {
@@ -251,17 +236,17 @@ impl RunState {
             }
             Event::TasksRead { list, remarks: _ } => {
                 match &mut self.board {
-                    Some(board) => board.take_over((**list).clone()),
+                    Some(tasks) => tasks.take_over((**list).clone()),
                     None => self.board = Some(Board::new((**list).clone())),
                 }
-                // The file is about to be put right, and may be so if ralph dies now.
+                // The file is about to be restored, and may already be if ralph dies now.
                 if let Some(current) = &mut self.current {
                     current.list_was_put_back();
                 }
             }
             Event::TasksWritten => {
-                if let Some(board) = &mut self.board {
-                    board.written();
+                if let Some(tasks) = &mut self.board {
+                    tasks.written();
                 }
                 if let Some(current) = &mut self.current {
                     current.list_was_put_back();
@@ -273,13 +258,13 @@ impl RunState {
             Event::BaselineChecked { result } => self.baseline_checked(result),
             Event::IterationStarted { iteration, role, task } => {
                 self.iterations = iteration.0;
-                // An agent that keeps the list, or commits it, finds it as it was left.
-                if let (Some(board), Some(task), Role::Implement | Role::Fix) =
+                // An agent that owns or commits the list finds it unchanged.
+                if let (Some(tasks), Some(task), Role::Implement | Role::Fix) =
                     (&mut self.board, task, role)
                     && !self.recipe.is_kept_by_agent()
                     && self.recipe.landing.commit != CommitPolicy::Agent
                 {
-                    board.begin(task);
+                    tasks.begin(task);
                 }
                 let open = Iteration::new(*iteration, *role, task.clone(), recorded);
                 self.current = Some(open);
@@ -312,7 +297,7 @@ impl RunState {
         Ok(())
     }
 
-    /// Counts a warning, and notes for the next prompt what was removed after a call.
+    /// Counts a warning, and keeps removed files for the next prompt.
     fn warned(&mut self, text: &str) {
         self.totals.warnings += 1;
         if let (Some(current), Some(removed)) = (&mut self.current, text.strip_prefix(REMOVED_NAME))
@@ -321,8 +306,8 @@ impl RunState {
         }
     }
 
-    /// Counts a wait that is over with this event. One that a crash cut short is not counted:
-    /// nobody knows how long it was.
+    /// Counts a wait that ends with this event. A wait that a crash cut short is not
+    /// counted: its length is unknown.
     fn count_wait(&mut self, recorded: &Recorded) {
         let Some(since) = self.waiting_since.take() else { return };
         if !matches!(recorded.event, Event::RunResumed { .. }) {
@@ -330,12 +315,12 @@ impl RunState {
         }
     }
 
-    /// Takes in an event that belongs to the open iteration.
+    /// Applies an event of the open iteration.
     fn apply_within(&mut self, current: &mut Iteration, recorded: &Recorded) {
         match &recorded.event {
             Event::Checkpointed { checkpoint } => {
                 current.checkpoint = Some(checkpoint.clone());
-                // A compaction is about no work: what is under way stays what it is.
+                // A compaction changes no code, so the base of the current work stays.
                 if self.base.is_none() && current.role != Role::Compact {
                     (self.base, self.counted) = (Some(checkpoint.clone()), 0);
                 }
@@ -364,16 +349,17 @@ impl RunState {
             }
             Event::Replied { ask, reply } => self.replied(current, *ask, reply, recorded.at),
             Event::PlanSeen { look } => current.plan = Some(look.clone()),
-            Event::Claimed { claim } => current.claim = Some(claim.clone()),
+            Event::Claimed { claim: diff } => current.claim = Some(diff.clone()),
             Event::Observed { observation, kept } => {
-                let planted = observation.iter().flat_map(|seen| &seen.planted);
+                let changed = observation.iter().flat_map(|seen| &seen.planted);
                 let room = MOST_PLANTED.saturating_sub(self.planted.len());
-                self.planted.extend(planted.take(room).cloned());
+                self.planted.extend(changed.take(room).cloned());
                 if let (Some(seen), None) = (observation, kept) {
                     self.count_commits(seen);
                 }
                 if current.observed.is_some() {
-                    // What passed on the tree before does not pass by itself: it was rewritten.
+                    // Files were rewritten after these gates passed, so their results
+                    // cannot be reused.
                     let before = current.observed_tree().cloned();
                     self.green.retain(|_, tree| Some(&*tree) != before.as_ref());
                     current.start_gates_again();
@@ -396,7 +382,7 @@ impl RunState {
                         self.totals.commits += 1;
                         self.note_work(current);
                         if current.is_work_open() {
-                            // The commit is ralph's own, not one of the agent's.
+                            // ralph's own commit must not count as the agent's.
                             self.counted += 1;
                         } else {
                             self.base = None;
@@ -404,7 +390,8 @@ impl RunState {
                     }
                     Landed::NothingToCommit if current.is_work_open() => {}
                     Landed::NothingToCommit | Landed::Shelved { .. } => self.base = None,
-                    // What earlier attempts left is still there, and nobody has passed it.
+                    // Changes of earlier attempts are still there and have not passed the
+                    // gates.
                     Landed::RolledBack { .. } => {
                         if current.role != Role::Compact && self.base == current.checkpoint {
                             self.base = None;
@@ -435,17 +422,17 @@ impl RunState {
         }
     }
 
-    /// Notes what the task file was made to say before the list is.
+    /// Records the list changes that were written to the task file ahead of the state.
     fn note_written(&mut self, current: &Iteration) {
-        if let (Some(board), Some(work), Some(task)) =
+        if let (Some(tasks), Some(work), Some(task)) =
             (&mut self.board, self.recipe.task_work(), &current.task)
         {
-            let settled = settle::settle(work, board.log(task).failed, &board.list, current);
-            board.written_ahead(&settled.changes);
+            let settled = settle::settle(work, tasks.log(task).failed, &tasks.list, current);
+            tasks.written_ahead(&settled.changes);
         }
     }
 
-    /// Counts the commits that an agent made where that is its business.
+    /// Counts the agent's commits, where agents may commit.
     fn count_commits(&mut self, seen: &Observation) {
         if let (CommitPolicy::Agent, History::Advanced { commits }) =
             (&self.recipe.landing.commit, seen.history)
@@ -455,7 +442,7 @@ impl RunState {
         }
     }
 
-    /// Takes in the reply to a call.
+    /// Applies the reply to a call.
     fn replied(&mut self, current: &mut Iteration, ask: AskNumber, reply: &Reply, at: Timestamp) {
         self.totals.usage = self.totals.usage.plus(reply.usage);
         self.totals.tools += reply.tools;
@@ -479,15 +466,15 @@ impl RunState {
         }
     }
 
-    /// Remembers which change a review of the task will have to look at.
+    /// Records the change that a review of the task will look at.
     fn note_work(&mut self, current: &Iteration) {
         let surveyed = current.landed.iter().find_map(Landed::surveyed);
-        if let (Some(board), Some(task), Role::Implement | Role::Fix) =
+        if let (Some(tasks), Some(task), Role::Implement | Role::Fix) =
             (&mut self.board, &current.task, current.role)
             && let Some(Checkpoint::Git { tree: Some(from), .. }) = &self.base
             && let Some(to) = surveyed.or_else(|| current.observed_tree()).cloned()
         {
-            board.committed(task, from.clone(), to);
+            tasks.committed(task, from.clone(), to);
         }
     }
 
@@ -519,7 +506,7 @@ impl RunState {
         }
     }
 
-    /// Returns the task of the next coding iteration, if that is what comes next.
+    /// Returns the task of the next coding iteration, if that is next.
     pub fn next_coding(&self) -> Option<&Task> {
         let Turn::Next(next) = self.board.as_ref()?.turn(self.recipe.task_work()?) else {
             return None;
@@ -538,26 +525,26 @@ impl RunState {
         }
     }
 
-    /// Returns why handoffs are to be compacted before the next iteration, if they are.
+    /// Returns why a compaction is due before the next iteration, if it is.
     pub fn compaction_due(&self) -> Option<Trigger> {
         memory::due(self.recipe.memory.as_ref()?, &self.since, self.next_coding()?)
     }
 
-    /// Returns why the open compaction was begun. Nothing that it depends on changes while one is
-    /// open, but for the list, which a person may edit.
+    /// Returns why the open compaction was started. What it depends on does not change
+    /// while one is open, except for the list, which the user may edit.
     pub fn trigger(&self) -> Trigger {
         self.compaction_due().unwrap_or(Trigger::Periodic)
     }
 
-    /// Returns the number that the last iteration may have. Compactions have numbers, and do not
-    /// count.
+    /// Returns the highest allowed iteration number. Compactions have numbers but do not
+    /// count against the limit.
     pub fn last_iteration(&self) -> u32 {
         let is_open = self.current.as_ref().is_some_and(|current| current.role == Role::Compact);
         let compactions = self.since.compactions.saturating_add(u32::from(is_open));
         self.recipe.limits.iterations.saturating_add(compactions)
     }
 
-    /// Returns whether a gate was red before any agent was paid.
+    /// Returns whether a gate failed before the first agent call.
     pub(crate) fn was_broken(&self, gate: &str) -> bool {
         self.baseline
             .iter()
@@ -565,8 +552,8 @@ impl RunState {
             .any(|result| result.gate == gate && result.status == GateStatus::Failed)
     }
 
-    /// Returns whether an iteration left the tree as the one before it did, or as it found it.
-    /// Where nobody looked, it may have changed something.
+    /// Returns whether an iteration left the tree unchanged. False if the tree was not
+    /// observed.
     pub(crate) fn has_changed_nothing(&self, current: &Iteration) -> bool {
         let found = match (&self.last_tree, &current.checkpoint) {
             (Some(last), _) => Some(last),

@@ -1,7 +1,7 @@
-//! Isolation as the user wants it: what agents and gates can reach, and what enforces it.
+//! The isolation settings: what agents and gates may reach, and what enforces it.
 //!
-//! Plain data. The engine does not look at it; a launcher starts children by it. Not here:
-//! any enforcement, and finding out which backend works on this machine.
+//! Plain data: the engine ignores it, and a launcher starts child processes with it. Neither
+//! enforcement nor the detection of usable backends is here.
 
 pub mod addresses;
 pub mod blocked;
@@ -14,46 +14,39 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What agents and gates can reach.
+/// What agents and gates may reach.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Policy {
-    /// What is to enforce it.
     pub backend: Wanted,
-    /// What follows when nothing that enforces isolation works.
+    /// What to do if no enforcing backend works.
     pub fallback: Fallback,
-    /// What an agent may do with the repository.
     pub git: GitAccess,
-    /// Further writable paths: absolute, from home with `~/`, or from the project.
+    /// Further writable paths: absolute, relative to home with `~/`, or relative to the project.
     pub rw: Vec<String>,
-    /// Further read-only paths, written alike.
+    /// Further read-only paths, in the same notation.
     pub ro: Vec<String>,
-    /// Further hidden paths, written alike.
+    /// Further hidden paths, in the same notation.
     pub hide: Vec<String>,
-    /// Parts of the home directory that stay readable, beyond the usual toolchains.
+    /// Parts of the home directory that stay readable, in addition to the usual toolchains.
     pub home: Vec<String>,
-    /// Names of environment variables that are let through, beyond the usual ones; `*` at the
-    /// end stands for anything.
+    /// Names of environment variables to pass through, in addition to the usual ones; `*` at the
+    /// end matches anything.
     pub env: Vec<String>,
-    /// Unix sockets.
     pub unix_sockets: UnixSockets,
-    /// The image of the container backend.
     pub image: Option<String>,
-    /// The network of agents.
     pub network: NetworkPolicy,
-    /// What gates get.
     pub gates: GatePolicy,
-    /// Bounds on what a child may use.
     pub limits: Bounds,
 }
 
-/// Which backend the user wants.
+/// The backend that the user asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wanted {
-    /// The first of the enforced ones that works here.
+    /// The first enforcing backend that works here.
     Auto,
-    /// This one and no other.
+    /// Only this backend.
     This(Backend),
 }
 
@@ -71,14 +64,13 @@ pub enum Backend {
     Container,
     /// Landlock and seccomp.
     Landlock,
-    /// Nothing but the command guard in the agent's hooks.
+    /// Only the command guard in the agent's hooks.
     Guard,
-    /// Nothing.
     None,
 }
 
 impl Backend {
-    /// All of them, in the order that `auto` tries the enforced ones.
+    /// All backends, in the order in which `auto` tries the enforcing ones.
     pub const ALL: [Self; 7] = [
         Self::Sbx,
         Self::Native,
@@ -89,7 +81,7 @@ impl Backend {
         Self::None,
     ];
 
-    /// Returns the word for it.
+    /// Returns the name in settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sbx => "sbx",
@@ -102,7 +94,7 @@ impl Backend {
         }
     }
 
-    /// Returns whether the system enforces it, rather than the agent's good will.
+    /// Returns whether the system enforces it, independently of the agent's cooperation.
     pub fn is_enforced(self) -> bool {
         match self {
             Self::Sbx | Self::Native | Self::Bwrap | Self::Container | Self::Landlock => true,
@@ -117,13 +109,13 @@ impl fmt::Display for Backend {
     }
 }
 
-/// What follows when nothing that enforces isolation works.
+/// What to do if no enforcing backend works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fallback {
-    /// The run does not begin.
+    /// Refuse to start the run.
     Stop,
-    /// The command guard alone.
+    /// Use the command guard alone.
     Guard,
 }
 
@@ -131,21 +123,18 @@ pub enum Fallback {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GitAccess {
-    /// Read it.
     Ro,
-    /// Commit; hooks and configuration stay as they are.
+    /// Commit, without changing hooks and configuration.
     Agent,
-    /// Work in a private clone.
     Clone,
 }
 
-/// Unix sockets inside.
+/// Unix sockets inside the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UnixSockets {
-    /// None at all.
     Deny,
-    /// Only between processes inside.
+    /// Only between processes inside the sandbox.
     Private,
 }
 
@@ -153,36 +142,32 @@ pub enum UnixSockets {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkPolicy {
-    /// Which network there is.
     pub mode: NetworkMode,
-    /// Hosts that the proxy lets through, beyond those of the agent's model: `host`, `*.host`,
+    /// Hosts that the proxy allows, in addition to those of the agent's model: `host`, `*.host`,
     /// `host:port`.
     pub allow: Vec<String>,
-    /// Hosts that it refuses, whatever allows them.
+    /// Hosts that the proxy always refuses.
     pub deny: Vec<String>,
-    /// Private address ranges that it lets through, such as `10.0.0.0/8`.
+    /// Private address ranges that the proxy allows, such as `10.0.0.0/8`.
     pub allow_private: Vec<String>,
 }
 
-/// Which network there is.
+/// The kind of network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NetworkMode {
-    /// None.
     None,
-    /// The host's, unrestricted.
+    /// The host's network, unrestricted.
     Host,
-    /// What ralph's proxy allows by name.
+    /// Only what ralph's proxy allows by name.
     Proxy,
 }
 
-/// What gates get.
+/// What gates may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatePolicy {
-    /// Their network.
     pub network: NetworkMode,
-    /// Whether they see the agent's credentials.
     pub credentials: Credentials,
 }
 
@@ -190,23 +175,18 @@ pub struct GatePolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Credentials {
-    /// They do not.
     Withheld,
-    /// They do.
     Given,
 }
 
-/// Bounds on what a child may use; sizes in bytes.
+/// Limits on what a child process may use; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bounds {
-    /// Processes.
     pub pids: u32,
-    /// Memory.
     pub memory: u64,
-    /// Temporary files.
     pub tmp: u64,
-    /// One file.
+    /// The size of one file.
     pub file: u64,
     /// Growth of the project during one call.
     pub growth: u64,
@@ -215,7 +195,7 @@ pub struct Bounds {
 }
 
 impl Default for Policy {
-    /// Returns no isolation: the user of the library says what is wanted.
+    /// Returns no isolation: callers set what they need.
     fn default() -> Self {
         Self {
             backend: Wanted::This(Backend::None),

@@ -1,7 +1,4 @@
-//! Commit messages: those written by an agent, those made from a template, and what hooks say of
-//! commits.
-//!
-//! Not here: committing.
+//! Commit messages from agents and templates, and the results of commit hooks. Does not commit.
 
 use crate::completion;
 use crate::ids::{IterationNumber, Role};
@@ -11,11 +8,11 @@ use crate::template;
 pub const MESSAGE_PROMPT: &str = "Provide a short imperative commit message for the changes. \
                                   Output only the message, no explanation.";
 
-/// A subject line beyond this is no subject line.
+/// A longer line is not a subject line.
 const LONGEST_MESSAGE: usize = 200;
 
-/// Returns the commit message in an agent's answer: the content of a completion tag, else the
-/// first line that says something, without fences and quotes.
+/// Returns the commit message in an agent's answer: the content of a completion tag, else the first
+/// line with content, without fences and quotes.
 pub(crate) fn commit_message(answer: &str) -> Option<String> {
     match completion::signal(answer) {
         Some(tagged) => first_line(&tagged),
@@ -31,7 +28,7 @@ fn first_line(text: &str) -> Option<String> {
             .map(unquoted)
             .filter(|line| line.chars().any(char::is_alphanumeric))
     };
-    // "Here is the message:" only leads to it.
+    // "Here is the message:" only introduces it.
     let line = lines().find(|line| !line.ends_with(':')).or_else(|| lines().next());
     line.map(|line| {
         let clean: String = line.chars().filter(|character| !character.is_control()).collect();
@@ -39,7 +36,7 @@ fn first_line(text: &str) -> Option<String> {
     })
 }
 
-/// Strips quotes that stand around the whole line.
+/// Strips quotes around the whole line.
 fn unquoted(line: &str) -> &str {
     ['"', '\'', '`', '*'].into_iter().fold(line, |line, quote| {
         let inner = line.trim_start_matches(quote).trim_end_matches(quote);
@@ -48,40 +45,33 @@ fn unquoted(line: &str) -> &str {
     })
 }
 
-/// What came of the hook before a commit.
+/// The result of the pre-commit hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookResult {
-    /// There is none.
     Absent,
-    /// It agreed.
     Passed,
-    /// It refused the commit.
     Refused {
-        /// What it printed.
         output: String,
     },
-    /// The user wants everything to stop.
+    /// The user interrupted the run.
     Interrupted,
 }
 
-/// What came of trying the commit hooks before any work.
+/// The result of trying the commit hooks before any work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookTrial {
-    /// They agreed, or there are none.
+    /// They passed, or there are none.
     Passed,
-    /// The hook before a commit refused it, although nothing was changed.
+    /// The pre-commit hook refused an empty commit.
     CommitRefused {
-        /// What it printed.
         output: String,
-        /// The branch that is checked out.
+        /// The current branch.
         branch: Option<String>,
     },
-    /// A hook refused the message.
     MessageRefused {
-        /// What it printed.
         output: String,
     },
-    /// The user wants everything to stop.
+    /// The user interrupted the run.
     Interrupted,
 }
 
@@ -89,21 +79,20 @@ pub enum HookTrial {
 pub const MESSAGE_VARIABLES: [&str; 6] =
     ["ITERATION", "PREFIX", "SUBJECT", "TASK_ID", "TASK_TITLE", "TYPE"];
 
-/// What a commit message can be made of.
+/// The values for a commit message template.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MessageParts<'a> {
     pub(crate) prefix: &'a str,
     pub(crate) iteration: IterationNumber,
-    /// The type of the change, as conventional commits have it.
+    /// The type of the change in conventional commits.
     pub(crate) kind: &'a str,
-    /// The task's id; empty where there is none.
+    /// The task's id; or empty.
     pub(crate) task: &'a str,
     pub(crate) title: &'a str,
-    /// What the commit does.
     pub(crate) subject: &'a str,
 }
 
-/// Returns the type of conventional commits that the work of a role is.
+/// Returns the type in conventional commits for the work of a role.
 pub(crate) fn kind(role: Role) -> &'static str {
     match role {
         Role::Prompt | Role::Build | Role::Implement => "feat",
@@ -130,8 +119,8 @@ pub(crate) fn fill_message(template: &str, parts: &MessageParts<'_>) -> String {
     template::expand(template, value).text.trim().to_owned()
 }
 
-/// Returns a subject that begins in lower case, as conventional commits are usually checked. A
-/// word such as `API` stays as it is.
+/// Returns a subject that begins in lower case, as checkers of conventional commits expect. A word
+/// such as `API` is kept.
 fn in_lower_case(subject: &str) -> String {
     let mut rest = subject.chars();
     match (rest.next(), rest.clone().next()) {
@@ -142,7 +131,7 @@ fn in_lower_case(subject: &str) -> String {
     }
 }
 
-/// Returns whether a hook that refuses a commit of nothing speaks of the branch.
+/// Returns whether the output of a hook that refuses an empty commit mentions the branch.
 pub(crate) fn is_about_branch(output: &str, branch: &str) -> bool {
     let is_name = |word: &str| {
         !branch.is_empty() && word.trim_matches(|it: char| !it.is_alphanumeric()) == branch
@@ -155,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_found_in_what_agents_say() {
+    fn messages_are_found_in_answers() {
         let long = "x".repeat(300);
         for (answer, expect) in [
             ("Add a parser", Some("Add a parser")),
@@ -205,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_that_speak_of_the_branch_are_recognized() {
+    fn refusals_that_mention_the_branch_are_recognized() {
         for (output, expect) in [
             ("You can't commit directly to protected branch", true),
             ("do not commit to main!", true),

@@ -1,16 +1,15 @@
-//! Secrets in settings and command lines: what may be one is shown as `***`.
-//!
-//! Not here: finding known secrets in what agents and gates print, which `ralph-io`'s `mask` does.
+//! Masks secrets in settings and command lines as `***`. Known secrets in the output of agents and
+//! gates are masked by `ralph-io`'s `mask`.
 
 pub mod known;
 pub mod leak;
 
 use serde_json::{Map, Value};
 
-/// What is shown in place of a secret.
+/// Replaces a secret.
 pub const MASK: &str = "***";
 
-/// Returns whether a name, of a key or an environment variable, speaks of something secret.
+/// Returns whether the name of a key or an environment variable suggests a secret.
 pub fn is_secret_name(name: &str) -> bool {
     const WORDS: [&str; 20] = [
         "token",
@@ -34,7 +33,7 @@ pub fn is_secret_name(name: &str) -> bool {
         "bearer",
         "cookie",
     ];
-    // Names without separators, such as `GITHUBTOKEN`. Not `key`: a monkey is no secret.
+    // Names without separators, such as `GITHUBTOKEN`. Not `key`, which would match `monkey`.
     const ENDS: [&str; 7] =
         ["token", "secret", "password", "passwd", "apikey", "accesskey", "credentials"];
     words_of(name)
@@ -62,7 +61,7 @@ fn words_of(name: &str) -> Vec<String> {
     words
 }
 
-/// Returns a document with everything that may be secret replaced, and without unset entries.
+/// Masks everything in a document that may be secret, and drops null entries.
 pub fn masked(document: &Value) -> Value {
     mask("", document)
 }
@@ -83,7 +82,7 @@ fn mask(name: &str, value: &Value) -> Value {
     }
 }
 
-/// Returns a command line with everything that may be secret replaced.
+/// Masks everything in a command line that may be secret.
 pub fn masked_words(words: &[String]) -> Vec<String> {
     let mut next = Next::Plain;
     let mut shown = Vec::with_capacity(words.len());
@@ -119,15 +118,15 @@ fn mask_item(text: &str, next: Next) -> (String, Next) {
     }
 }
 
-/// Whether the word that follows is the value of a secret option.
+/// Whether the next word is the value of a secret option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Plain,
     Secret,
 }
 
-/// Masks words such as `--token=x`, `API_KEY=x`, `--token x`, `Authorization: x`, and keys that
-/// are known by their beginning.
+/// Masks words such as `--token=x`, `API_KEY=x`, `--token x`, `Authorization: x`, and keys with a
+/// well-known prefix.
 fn mask_text(text: &str) -> (String, Next) {
     let mut shown = String::with_capacity(text.len());
     let mut next = Next::Plain;
@@ -140,7 +139,7 @@ fn mask_text(text: &str) -> (String, Next) {
         }
         if next == Next::Secret && !word.starts_with("--") {
             shown.push_str(MASK);
-            // `Authorization: Bearer x` has its secret in the second word.
+            // In `Authorization: Bearer x` the secret is the second word.
             next = if is_secret_name(word) { Next::Secret } else { Next::Plain };
         } else {
             let (word, after) = mask_word(word);
@@ -173,7 +172,7 @@ fn mask_word(word: &str) -> (String, Next) {
     (word.into(), if announces { Next::Secret } else { Next::Plain })
 }
 
-/// Keys of well-known services.
+/// Returns whether a word is a key of a well-known service.
 fn has_secret_prefix(word: &str) -> bool {
     const PREFIXES: [&str; 10] =
         ["sk-", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "AIza"];
@@ -208,7 +207,7 @@ fn mask_url(url: &str) -> String {
     format!("{scheme}://{authority}{tail}")
 }
 
-/// Shows only where a webhook goes: with many services the path itself is the secret.
+/// Masks everything but the host of a webhook: with many services the path is the secret.
 fn mask_webhook(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return MASK.into();
@@ -226,7 +225,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_that_speak_of_secrets() {
+    fn secret_names_are_recognized() {
         for name in [
             "token",
             "API_KEY",

@@ -1,8 +1,8 @@
-//! What an iteration on a task comes to in the end, once it has landed or failed to.
+//! The final result of an iteration on a task, once it has landed or failed to land.
 //!
-//! The judgement says what ought to become of the list; a commit hook may still refuse the
-//! work. Both the file that is written before a commit and the state after the iteration follow
-//! from here, so they cannot disagree. Not here: judging.
+//! The judgement says how the list should change; a commit hook may still refuse the
+//! work. Both the file written before a commit and the state after the iteration are
+//! computed here, so they cannot disagree. Not here: judging.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,13 +20,12 @@ use crate::task::{Keeper, Task, TaskChange, TaskList, TaskStatus};
 /// A failed attempt as the judgement sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedAttempt {
-    /// What is remembered of it.
     pub attempt: Attempt,
-    /// What the gates said.
+    /// The output of the failed gates.
     pub outputs: Vec<FailedOutput>,
-    /// What it leads to.
+    /// The escalation for the next attempt.
     pub next: Escalation,
-    /// What the agent says it needs of a person.
+    /// What the agent needs from the user.
     pub blocked: Option<Blocked>,
     /// Failures of soft gates.
     pub warnings: u32,
@@ -38,27 +37,25 @@ pub struct FailedAttempt {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GiveUp {
-    /// All attempts failed.
     AttemptsUsed {
-        /// How many there were.
         limit: u32,
     },
-    /// The same failure came again and again, whatever was tried.
+    /// The same failure repeated, whatever was tried.
     Stuck {
         /// How often in a row.
         alike: u32,
     },
     /// It took too long.
     TimeUp,
-    /// The agent needs something of a person.
+    /// The agent needs something from the user.
     Blocked(Blocked),
 }
 
-/// How the note of a task begins that needs something of a person.
+/// Prefix of the note of a task that needs something from the user.
 pub const BLOCKED: &str = "blocked: ";
 
 impl GiveUp {
-    /// Returns the reason as it is noted in the list.
+    /// Returns the reason as written to the task's notes.
     pub fn words(&self) -> String {
         match self {
             Self::AttemptsUsed { limit: 1 } => "failed: its one attempt did not pass".to_owned(),
@@ -70,19 +67,19 @@ impl GiveUp {
     }
 }
 
-/// What an iteration comes to.
+/// The result of an iteration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settled {
-    /// What becomes of the list.
+    /// Changes of the task list.
     pub changes: Vec<TaskChange>,
     /// The attempt, if it failed.
     pub attempt: Option<FailedAttempt>,
-    /// Whether the file says so already.
+    /// Whether the task file includes the changes already.
     pub written: FileState,
 }
 
 impl Settled {
-    /// Returns what became of the work of an iteration that has landed.
+    /// Returns the outcome of an iteration that has landed.
     pub(crate) fn outcome(&self, current: &Iteration) -> WorkOutcome {
         let Some(failed) = &self.attempt else {
             let is_committed = current.landed.iter().any(|it| it.commit().is_some());
@@ -110,7 +107,7 @@ impl Settled {
     }
 }
 
-/// Returns what an iteration comes to, as far as it has landed.
+/// Returns the result of an iteration, as far as it has landed.
 pub fn settle(work: &TaskWork, log_failed: u32, list: &TaskList, current: &Iteration) -> Settled {
     let (Some(judgement), Some(task)) = (&current.judgement, &current.task) else {
         return Settled { changes: Vec::new(), attempt: None, written: FileState::InStep };
@@ -130,11 +127,12 @@ pub fn settle(work: &TaskWork, log_failed: u32, list: &TaskList, current: &Itera
     };
     let changes = match &attempt {
         Some(FailedAttempt { gives_up: Some(why), .. }) => {
-            // What failed before a review is no longer in the log; the list still counts it.
+            // Failures before a review are no longer in the log; the list still counts
+            // them.
             let counted = list.task(task).map_or(0, |task| task.attempts);
             given_up(current, task, why, counted.max(log_failed + 1))
         }
-        // A commit that was refused takes everything with it.
+        // A refused commit drops all changes of the list.
         Some(FailedAttempt { gives_up: None, .. }) if refusal.is_some() => Vec::new(),
         None | Some(FailedAttempt { gives_up: None, .. }) => judgement.changes.clone(),
     };
@@ -142,7 +140,7 @@ pub fn settle(work: &TaskWork, log_failed: u32, list: &TaskList, current: &Itera
     Settled { changes, attempt, written }
 }
 
-/// Returns how many attempts a task gets.
+/// Returns the attempt limit of a task.
 pub fn limit(work: &TaskWork, list: &TaskList, task: &TaskId) -> u32 {
     list.task(task).map_or(work.attempts, |task| task.attempts_allowed(work.attempts)).max(1)
 }
@@ -151,7 +149,7 @@ fn refusal(current: &Iteration) -> Option<&str> {
     current.landed.iter().find_map(Landed::refusal)
 }
 
-/// The name under which a refused commit counts as a failed gate.
+/// The gate name under which a refused commit fails an attempt.
 pub(crate) const COMMIT_HOOK: &str = "commit hook";
 
 fn refused(
@@ -200,7 +198,7 @@ fn given_up(current: &Iteration, task: &TaskId, why: &GiveUp, attempts: u32) -> 
     ]
 }
 
-/// Returns what becomes of a task that a person leaves out.
+/// Returns the changes that mark a task as skipped by the user.
 pub(crate) fn skipped(task: &Task, by: Option<&str>, branch: Option<&str>) -> Vec<TaskChange> {
     let id = || task.id.clone();
     let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
@@ -215,7 +213,7 @@ pub(crate) fn skipped(task: &Task, by: Option<&str>, branch: Option<&str>) -> Ve
     changes
 }
 
-/// Returns the branch that an iteration put its work on.
+/// Returns the failure branch that holds the work of an iteration.
 fn shelved(current: &Iteration) -> Option<&str> {
     current.landed.iter().find_map(Landed::shelf)
 }
@@ -224,8 +222,9 @@ fn place(branch: Option<&str>) -> String {
     branch.map(|branch| format!("; its work is on {branch}")).unwrap_or_default()
 }
 
-/// The file is in step if it was written after the last thing that decides what it says, or if
-/// nothing it says has changed. Where the agent keeps it, it may say anything until it is read.
+/// Returns whether the file is in sync: it was written after the last step that decides
+/// its content, or its content does not change. An agent that owns the file may write
+/// anything until ralph reads it.
 fn written(
     work: &TaskWork,
     current: &Iteration,
@@ -242,7 +241,7 @@ fn written(
     let is_written = current.landed[last.map_or(0, |at| at + 1)..].contains(&Landed::ListWritten);
     let must_be = match (work.keeper, last) {
         (Keeper::Agent, None) => {
-            !current.claim.as_ref().is_some_and(|claim| claim.is_in_file(changes))
+            !current.claim.as_ref().is_some_and(|diff| diff.is_in_file(changes))
         }
         (Keeper::Agent, Some(_)) | (Keeper::Ralph, _) => !changes.is_empty() || is_refused,
     };

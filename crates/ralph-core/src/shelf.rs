@@ -1,16 +1,16 @@
-//! Names of the branches that failed work is put on.
+//! Names of failure branches.
 //!
 //! Not here: making them.
 
 use crate::ids::TaskId;
 
-/// What every name begins with, before the task.
+/// The prefix of every name, before the task.
 const START: &str = "wip/ralph-fail-";
 
-/// The directory of branches that were replaced by a later try.
+/// The prefix of branches that were replaced by a later attempt.
 const ARCHIVE: &str = "wip/archive/";
 
-/// Longer ids are cut: a name, with time, number and git's own `.lock`, has to fit the 255
+/// Longer ids are cut: a name with time, number and git's `.lock` has to fit the 255
 /// bytes of a file name.
 const LONGEST_ID: usize = 120;
 
@@ -19,8 +19,8 @@ pub fn failure_branch(task: &TaskId, at: &str) -> String {
     format!("{START}{}-{at}", for_ref(&task.0))
 }
 
-/// Returns whether a branch has the name of one for this task. Two tasks may share names, for
-/// not every character of an id can be part of one.
+/// Returns whether a branch is named like a failure branch of this task. Two tasks may
+/// share names, because not every character of an id is allowed in one.
 pub fn is_failure_branch(branch: &str, task: &TaskId) -> bool {
     let flat = START.replace('/', "-");
     let rest = branch.strip_prefix(START).or_else(|| branch.strip_prefix(&flat));
@@ -39,14 +39,14 @@ pub fn archive_branch(branch: &str) -> String {
     format!("{ARCHIVE}{}", branch.strip_prefix("wip/").unwrap_or(branch))
 }
 
-/// Returns a name without the slashes, for repositories in which a branch such as `wip` is in the
-/// way.
+/// Returns a name without slashes, for repositories in which a branch such as `wip`
+/// blocks the name.
 pub fn flat_branch(branch: &str) -> String {
     branch.replace('/', "-")
 }
 
-/// Makes a part of a ref's name of an id: what git forbids, and what no shell or person can read,
-/// becomes a dash.
+/// Converts an id to a part of a ref name: what git forbids, and what no shell or person
+/// can read, becomes a dash.
 fn for_ref(id: &str) -> String {
     let mut name = String::new();
     for character in id.chars() {
@@ -67,7 +67,8 @@ fn for_ref(id: &str) -> String {
     if name.is_empty() { "task".to_owned() } else { name.to_owned() }
 }
 
-/// Marks of writing direction, joiners and the like, which would make two names look the same.
+/// Returns whether a character is a direction mark, a joiner or the like, which would
+/// make two names look the same.
 fn is_invisible(character: char) -> bool {
     matches!(character, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_of_other_tasks_are_told_apart() {
+    fn branches_of_other_tasks_are_distinguished() {
         let task = TaskId("a".to_owned());
         for branch in [
             "wip/ralph-fail-a-b-20261114-231500",

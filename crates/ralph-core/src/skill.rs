@@ -1,10 +1,10 @@
-//! Skills: short texts that a task may ask for by name.
+//! Skills: short texts that a task may request by name.
 //!
-//! A project has its own in files; a few for every project ship with ralph, and one of the same
-//! name in the project takes the place of ralph's. Not here: reading files, and how much of them
-//! joins a prompt.
+//! A project has its own in files; a few ship with ralph, and a project's skill replaces the
+//! built-in one of the same name. Not here: reading files, and how much of them a prompt
+//! includes.
 
-/// The skills that ship with ralph, by name.
+/// The built-in skills, by name.
 pub const SHIPPED: [(&str, &str); 6] = [
     ("debugging", include_str!("../skills/debugging.md")),
     ("error-handling", include_str!("../skills/error-handling.md")),
@@ -14,16 +14,16 @@ pub const SHIPPED: [(&str, &str); 6] = [
     ("testing", include_str!("../skills/testing.md")),
 ];
 
-/// Returns a skill that ships with ralph.
+/// Returns a built-in skill.
 pub fn shipped(name: &str) -> Option<&'static str> {
     SHIPPED.iter().find(|(shipped, _)| *shipped == name).map(|(_, text)| *text)
 }
 
-/// Returns what to say of a skill that nobody has.
+/// Returns the warning about an unknown skill.
 pub fn missing(name: &str) -> String {
     let shipped = SHIPPED.map(|(name, _)| name);
     format!(
-        "there is no skill `{name}`: neither a file of the project's, nor one of ralph's own ({})",
+        "unknown skill `{name}`: the project has no such file, and it is not built in ({})",
         shipped.join(", ")
     )
 }
@@ -38,7 +38,7 @@ mod tests {
         let names = SHIPPED.map(|(name, _)| name);
         assert!(names.is_sorted());
         for (name, text) in SHIPPED {
-            // All of one fits into its section, which has room for 1500 tokens.
+            // Each fits into its section, which has space for 1500 tokens.
             assert!((500..2_000).contains(&text.len()), "{name}: {}", text.len());
             assert!(!text.contains("\n#"), "{name} has headings of its own");
             assert_eq!(shipped(name), Some(text));
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn open_tasks_are_told_of_skills_that_nobody_has() {
+    fn unknown_skills_of_open_tasks_are_reported() {
         let named = |id: &str, skills: &[&str]| Task {
             skills: skills.iter().map(|it| (*it).to_owned()).collect(),
             ..Task::new(id, "t")
@@ -56,8 +56,11 @@ mod tests {
         let tasks = vec![named("a", &["testing", "own"]), named("b", &["own", "tsting"]), done];
         let list = TaskList { tasks, ..TaskList::default() };
         let problems = list.skill_problems(|name| name == "own");
-        let told: Vec<String> =
+        let messages: Vec<String> =
             problems.iter().map(|it| format!("{it} ({})", it.fault.remedy())).collect();
-        assert_eq!(told, ["task `b` names an unknown skill `tsting` (did you mean `testing`?)"]);
+        assert_eq!(
+            messages,
+            ["task `b` names an unknown skill `tsting` (did you mean `testing`?)"]
+        );
     }
 }

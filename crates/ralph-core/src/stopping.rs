@@ -1,6 +1,6 @@
-//! Whether an agent of ralph's may stop: what is still wrong when it wants to.
+//! The stop hook: whether an agent that ralph started may stop, and what is still wrong.
 //!
-//! A seat belt. Everything here is looked at again by the engine after the iteration, for every
+//! An early check only: the engine checks everything here again after the iteration, for every
 //! agent. Not here: how the answer reaches the agent, and how often it is given.
 
 use crate::active::{Active, Committer};
@@ -12,42 +12,37 @@ use crate::task::{Keeper, TaskList};
 /// What was found when an agent wanted to stop.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
-    /// The task list; none where it cannot be read.
+    /// `None` if it cannot be read.
     pub list: Option<TaskList>,
-    /// What is wrong with the task file, with places.
+    /// Mistakes in the task file, with positions.
     pub mistakes: Vec<String>,
-    /// Paths that are not committed, from the project directory.
+    /// Uncommitted paths, relative to the project directory.
     pub uncommitted: Vec<String>,
 }
 
-/// What is to be said to an agent that wants to stop.
+/// The answer to an agent that wants to stop.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Objections {
-    /// Why it may not; empty if it may.
+    /// Why it may not stop; empty if it may.
     pub reasons: Vec<String>,
-    /// What the user should know.
     pub remarks: Vec<String>,
 }
 
-/// What is to be looked at before an agent stops.
+/// What has to be checked before an agent stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Looks {
-    /// The task file.
     pub tasks: Look,
-    /// The work tree.
     pub tree: Look,
 }
 
-/// Whether to look.
+/// Whether a check is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// Yes.
     Needed,
-    /// No.
     Spared,
 }
 
-/// Returns what is to be looked at: nothing, unless the call is the work of an iteration.
+/// Returns what has to be checked: nothing, unless the call is the work of an iteration.
 pub fn looks<S>(active: &Active<S>) -> Looks {
     let needed = |is_needed: bool| if is_needed { Look::Needed } else { Look::Spared };
     let is_work = active.role().is_some();
@@ -58,7 +53,7 @@ pub fn looks<S>(active: &Active<S>) -> Looks {
     }
 }
 
-/// More paths than these do not help anybody.
+/// A longer list of paths does not help the agent.
 const SHOWN_PATHS: usize = 20;
 
 /// Returns everything that is wrong, all at once.
@@ -70,11 +65,11 @@ pub fn object(active: &Active, found: &Found) -> Objections {
         let mut violations = Vec::new();
         let mut add = |more: Vec<Violation>| {
             for violation in more {
-                // What is wrong with a field is told once, by the rule that comes first.
-                let is_told = violations.iter().any(|told: &Violation| {
-                    (&told.task, &told.field) == (&violation.task, &violation.field)
+                // A field is reported once, by the first rule it violates.
+                let is_reported = violations.iter().any(|known: &Violation| {
+                    (&known.task, &known.field) == (&violation.task, &violation.field)
                 });
-                if !is_told {
+                if !is_reported {
                     violations.push(violation);
                 }
             }
@@ -86,7 +81,7 @@ pub fn object(active: &Active, found: &Found) -> Objections {
                 add(rules::omissions(before, list, &turn));
             }
             (ReviewPolicy::Fresh { .. }, None) => objections.remarks.push(
-                "ralph has no record of how the stories stood when this iteration began: what \
+                "ralph has no record of the stories at the start of this iteration: what \
                  changed since is not checked here, only by ralph afterwards."
                     .to_owned(),
             ),
@@ -95,7 +90,7 @@ pub fn object(active: &Active, found: &Found) -> Objections {
         add(invariants.into_iter().filter(|it| !was_so(it, list, before)).collect());
         objections.reasons.extend(violations.iter().map(ToString::to_string));
     }
-    // What lies outside the scope is the user's own business.
+    // Files outside the scope belong to the user.
     let is_its = |path: &&String| glob::is_in_scope(&active.scope, path);
     let left: Vec<String> = found.uncommitted.iter().filter(is_its).cloned().collect();
     if tree == Look::Needed && !left.is_empty() {
@@ -104,8 +99,8 @@ pub fn object(active: &Active, found: &Found) -> Objections {
     objections
 }
 
-/// Returns whether a story was like that when the iteration began; then it is not this agent's
-/// to mend, and mending it might not even be allowed.
+/// Returns whether a story was like that when the iteration began; then this agent need not fix
+/// it, and might not even be allowed to.
 fn was_so(violation: &Violation, list: &TaskList, before: Option<&Snapshot>) -> bool {
     let Some((id, before)) = violation.task.as_ref().zip(before) else { return false };
     list.task(id).is_some_and(|task| before.0.get(id) == Some(&Standing::of(task)))
@@ -130,9 +125,9 @@ fn uncommitted<S>(active: &Active<S>, paths: &[String]) -> String {
 }
 
 impl Objections {
-    /// Returns the reason that an agent is given, or nothing if it may stop.
+    /// Returns the reason given to an agent, or `None` if it may stop.
     pub fn reason(&self) -> Option<String> {
-        // A list that is wrong all over has one cause; the first page of it shows which.
+        // A list that is wrong everywhere has one cause; the first page shows it.
         const SHOWN: usize = 25;
         if self.reasons.is_empty() {
             return None;
@@ -144,7 +139,7 @@ impl Objections {
         if self.reasons.len() > SHOWN {
             text.push_str(&format!("\n- … and {} more", self.reasons.len() - SHOWN));
         }
-        text.push_str("\nMend all of this, then stop again.");
+        text.push_str("\nFix all of this, then stop again.");
         Some(text)
     }
 }
@@ -190,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wrong_before_is_not_held_against_the_agent() {
+    fn mistakes_from_before_the_iteration_do_not_block() {
         // `US-0` passes without approval and notes, and did so before.
         let asked = found(|list| list.tasks[1].review.status = ReviewStatus::NeedsReview);
         assert_eq!(object(&active("implement"), &asked), Objections::default());
@@ -200,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_said_at_once() {
+    fn everything_is_reported_at_once() {
         let mut found = found(|list| {
             list.tasks[1].status = TaskStatus::Done;
             list.tasks[1].notes.clear();
@@ -216,11 +211,11 @@ mod tests {
             - There are uncommitted changes:
                 src/main.rs
               Note in progress.txt what was done and learned, put what holds beyond this list where the project keeps its conventions, then commit everything, the task file and progress.txt included.
-            Mend all of this, then stop again."]].assert_eq(&reason);
+            Fix all of this, then stop again."]].assert_eq(&reason);
     }
 
     #[test]
-    fn only_the_work_of_an_iteration_is_held_up() {
+    fn only_the_work_of_an_iteration_is_checked() {
         let dirty = Found { uncommitted: vec!["a".into()], ..Found::default() };
         for mode in ["gate", "message", "something new"] {
             assert_eq!(object(&active(mode), &dirty), Objections::default(), "{mode}");
@@ -233,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn without_reviews_only_notes_are_wanted() {
+    fn without_reviews_only_notes_are_required() {
         let skip = Active { skip_review: true, ..active("implement") };
         let passed = found(|list| list.tasks[1].status = TaskStatus::Done);
         assert_eq!(object(&skip, &passed), Objections::default());

@@ -1,6 +1,5 @@
-//! Being stuck: the tiers of escalation, and what tells that a failure is the one from before.
-//!
-//! Not here: counting failures, and what follows from them.
+//! Stuck attempts: the tiers of escalation, and how a repeated failure is recognized. Counting
+//! failures happens elsewhere.
 
 mod error_line;
 mod failing;
@@ -18,23 +17,22 @@ use serde::{Deserialize, Serialize};
 /// When attempts count as stuck, and how far that escalates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StuckPolicy {
-    /// The same failure this often is stuck.
+    /// How often the same failure must occur.
     pub after: u32,
-    /// How many shifts of strategy are tried.
+    /// The most strategy shifts.
     pub strategy_shifts: u32,
 }
 
-/// What is tried when attempts fail alike, in this order.
+/// What is tried when attempts fail with the same error, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Escalation {
-    /// Nothing yet.
     #[default]
     None,
     /// The prompt demands another approach and forbids the failed one.
     StrategyShift,
-    /// Files and documentation that the error speaks of join the prompt, once.
+    /// Files and documentation that the error mentions are added to the prompt, once.
     ContextExpansion,
-    /// The task is given up, and its work shelved.
+    /// The task is given up, and its work is kept on a failure branch.
     HardStop,
 }

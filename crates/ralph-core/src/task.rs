@@ -1,8 +1,8 @@
-//! Task lists as data: one model behind every file dialect.
+//! Task lists as data: one model for every file format.
 //!
-//! The parts: [`next`] chooses what to do, [`validate`] finds what is wrong with a list, and
-//! [`change`] is how a list changes. Not here: reading and writing task files, which is
-//! `ralph-io`'s, and which changes a role may make.
+//! [`next`] chooses what to do, [`validate`] finds mistakes in a list, and [`change`] modifies a
+//! list. Not here: reading and writing task files, which `ralph-io` does, and which changes a
+//! role may make.
 
 pub mod change;
 pub mod next;
@@ -26,15 +26,14 @@ pub use validate::{TaskFault, TaskField, TaskProblem};
 pub struct TaskList {
     /// The name of the project or feature.
     pub project: String,
-    /// What the list is about.
     pub description: String,
     /// The branch the work belongs on.
     pub branch: Option<String>,
-    /// How many iterations a run over the list may take, if the list says so.
+    /// How many iterations a run over the list may take, if set.
     pub max_iterations: Option<u32>,
-    /// Which gates count, if the list says so.
+    /// Which gates count, if set.
     pub validation_strategy: Option<ValidationStrategy>,
-    /// Commands that become hard test gates where the settings define none.
+    /// Commands that become hard test gates if the settings define none.
     pub verify_commands: Vec<String>,
     /// The tasks in the order of the file.
     pub tasks: Vec<Task>,
@@ -45,62 +44,51 @@ pub struct TaskList {
 pub struct Task {
     /// Unique in the list.
     pub id: TaskId,
-    /// One line.
     pub title: String,
-    /// What is wanted.
     pub description: String,
-    /// How to tell that it is done.
+    /// Conditions for being done.
     pub acceptance_criteria: Vec<String>,
-    /// Lower comes first; tasks without come last.
+    /// Lower comes first; tasks without an order come last.
     pub order: Option<i64>,
     /// The tasks that must be done before.
     pub depends_on: Vec<TaskId>,
-    /// Skills that join the prompt, by name.
+    /// Skills to include in the prompt, by name.
     pub skills: Vec<String>,
-    /// Libraries whose documentation is wanted first.
+    /// Libraries whose documentation is looked up first.
     pub libraries: Vec<String>,
-    /// Whether documentation is wanted first although no library is named.
+    /// Whether documentation is looked up first although no library is named.
     pub needs_docs: bool,
-    /// How many turns an agent gets for it, if the task says so.
+    /// How many turns an agent gets for it, if set.
     pub max_turns: Option<u32>,
-    /// How often it may be tried again after a first failed attempt, if the task says so.
+    /// How often it may be retried after a first failed attempt, if set.
     pub max_retries: Option<u32>,
     /// Attempts that failed so far; `retry_count` in files.
     pub attempts: u32,
-    /// How far it is.
     pub status: TaskStatus,
-    /// What the reviews say.
     pub review: ReviewState,
-    /// What was noted about it.
     pub notes: String,
 }
 
-/// How far a task is.
+/// The status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
-    /// Not begun.
     Pending,
-    /// Being worked on.
     InProgress,
     /// Finished: gates green and, with review on, approved.
     Done,
-    /// Given up; its work lies on a branch.
+    /// Given up; its work is on a failure branch.
     Failed,
-    /// Left out by a person.
+    /// Skipped by the user.
     Skipped,
 }
 
-/// What a list says about how it is worked on.
+/// The settings in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms<'a> {
-    /// [`TaskList::branch`].
     pub branch: Option<&'a str>,
-    /// [`TaskList::max_iterations`].
     pub max_iterations: Option<u32>,
-    /// [`TaskList::validation_strategy`].
     pub validation_strategy: Option<ValidationStrategy>,
-    /// [`TaskList::verify_commands`].
     pub verify_commands: &'a [String],
 }
 
@@ -114,7 +102,7 @@ pub enum Keeper {
     Agent,
 }
 
-/// How a task file is written, which whoever edits it must know.
+/// The format of a task file, which an agent that edits it must know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ListForm {
@@ -125,23 +113,18 @@ pub enum ListForm {
     Stories,
 }
 
-/// How far a list is, in tasks.
+/// Task counts by status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// All of them.
     pub total: usize,
-    /// Not begun.
     pub pending: usize,
-    /// Begun, those that wait for a review or a fix included.
+    /// Begun, including those that wait for a review or a fix.
     pub in_progress: usize,
-    /// Done.
     pub done: usize,
-    /// Given up.
     pub failed: usize,
-    /// Left out.
     pub skipped: usize,
-    /// Taken out of the list since the run began. They count in `total`.
+    /// Removed from the list since the run began. They count in `total`.
     pub removed: usize,
 }
 
@@ -156,7 +139,7 @@ impl Progress {
 }
 
 impl TaskList {
-    /// Returns what the list says about how it is worked on.
+    /// Returns the settings in the list.
     pub fn terms(&self) -> Terms<'_> {
         Terms {
             branch: self.branch.as_deref(),
@@ -166,12 +149,13 @@ impl TaskList {
         }
     }
 
-    /// Returns a task by its id; the first of them, where an id is not unique.
+    /// Returns a task by its id; the first one, if an id is not unique.
     pub fn task(&self, id: &TaskId) -> Option<&Task> {
         self.tasks.iter().find(|task| task.id == *id)
     }
 
-    /// Returns the tasks that a task waits for. A skipped task is waited for like a failed one.
+    /// Returns the unfinished tasks that a task waits for. A skipped task blocks like a failed
+    /// one.
     pub fn waits_for(&self, task: &Task) -> Vec<TaskId> {
         let is_done = |id: &&TaskId| self.task(id).is_some_and(|task| task.status.is_done());
         task.depends_on.iter().filter(|id| !is_done(id)).cloned().collect()
@@ -195,26 +179,26 @@ impl TaskList {
         progress
     }
 
-    /// Returns the order that puts a new task behind all others.
+    /// Returns the order that puts a new task after all others.
     pub fn last_order(&self) -> i64 {
         let last = self.tasks.iter().filter_map(|task| task.order).max();
         last.map_or(1, |order| order.saturating_add(1))
     }
 
-    /// Returns where each id stands in the list; the first place, where an id is not unique.
+    /// Returns the index of each id; the first one, if an id is not unique.
     pub(crate) fn places(&self) -> BTreeMap<&str, usize> {
         self.tasks.iter().enumerate().rev().map(|(at, task)| (task.id.0.as_str(), at)).collect()
     }
 }
 
 impl Task {
-    /// Returns whether the task names a path. What it asks to be changed is not kept from it.
+    /// Returns whether the task names a path, which allows it to change a protected file.
     pub(crate) fn speaks_of(&self, path: &str) -> bool {
         let texts = [&self.title, &self.description].into_iter();
         texts.chain(&self.acceptance_criteria).any(|text| text.contains(path))
     }
 
-    /// Returns a task that is not begun, with nothing but its names.
+    /// Returns a pending task with nothing but its id and title.
     pub fn new(id: impl Into<String>, title: impl Into<String>) -> Self {
         Self {
             id: TaskId(id.into()),
@@ -235,18 +219,17 @@ impl Task {
         }
     }
 
-    /// Returns how many attempts it gets: its own retries and the first one, or the usual number.
-    pub fn attempts_allowed(&self, usual: u32) -> u32 {
-        self.max_retries.map_or(usual, |retries| retries.saturating_add(1))
+    /// Returns how many attempts the task gets: its own retries plus one, or the default.
+    pub fn attempts_allowed(&self, default: u32) -> u32 {
+        self.max_retries.map_or(default, |retries| retries.saturating_add(1))
     }
 }
 
 impl TaskStatus {
-    /// All of them.
     pub const ALL: [Self; 5] =
         [Self::Pending, Self::InProgress, Self::Done, Self::Failed, Self::Skipped];
 
-    /// Returns the word used in files and messages.
+    /// Returns the name used in files and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -257,12 +240,12 @@ impl TaskStatus {
         }
     }
 
-    /// Returns the status of a word.
+    /// Returns the status with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name)
     }
 
-    /// Returns whether nothing is left to do and others may build on it.
+    /// Returns whether nothing is left to do and other tasks may build on it.
     pub fn is_done(self) -> bool {
         self == Self::Done
     }
@@ -279,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_are_counted_by_how_far_they_are() {
+    fn tasks_are_counted_by_status() {
         let mut tasks: Vec<Task> = TaskStatus::ALL
             .into_iter()
             .map(|status| Task { status, ..Task::new(status.name(), "t") })

@@ -1,8 +1,8 @@
-//! A run as OpenTelemetry sees it: spans and metrics, made from its events.
+//! Builds OpenTelemetry spans and metrics from the events of a run.
 //!
-//! One trace for each run. Every id follows from the run and the place in it, so that a run which
-//! is resumed, or sent again later, goes on with the same trace. No prompts, no answers and no
-//! output of gates are in it. Not here: how spans are written (`otlp`), and sending them.
+//! Each run is one trace. Every id is derived from the run and the position in it, so a run that is
+//! resumed, or exported again later, continues the same trace. Spans contain no prompts, answers or
+//! gate output. Encoding is in `otlp`; sending is elsewhere.
 
 mod metrics;
 pub mod otlp;
@@ -23,17 +23,14 @@ use metrics::Meter;
 pub use metrics::{Histogram, Metric, Points};
 use words::{agent_attributes, outcome_name, usage_attributes, verdict_name};
 
-/// The name of one thing and its value.
+/// The name of an attribute and its value.
 pub type Attribute = (&'static str, Value);
 
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// A text.
     Text(String),
-    /// A whole number.
     Int(i64),
-    /// Any number.
     Double(f64),
 }
 
@@ -61,50 +58,42 @@ impl From<u32> for Value {
     }
 }
 
-/// Something that took time.
+/// A timed operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// The trace: 16 bytes that are not all zero.
+    /// The trace id: 16 bytes, not all zero.
     pub trace: u128,
-    /// The span: 8 bytes that are not all zero.
+    /// The span id: 8 bytes, not all zero.
     pub id: u64,
-    /// What it is part of; none where it is the first of its trace.
+    /// The parent span; `None` for the root of the trace.
     pub parent: Option<u64>,
-    /// Its name; one of few.
+    /// Its name, from a small set.
     pub name: String,
-    /// Who does it.
     pub kind: SpanKind,
-    /// When it began.
     pub start: Timestamp,
-    /// When it ended.
     pub end: Timestamp,
-    /// What is known of it.
     pub attributes: Vec<Attribute>,
-    /// How it went.
     pub status: Status,
 }
 
-/// Who does what a span is about.
+/// The kind of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpanKind {
-    /// ralph itself.
+    /// Done by ralph itself.
     Internal,
-    /// Another program that ralph asks.
+    /// A call to another program.
     Client,
 }
 
-/// How something went.
+/// The status of a span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
-    /// Nobody says.
     Unset,
-    /// Well.
     Ok,
-    /// Not well.
     Error(String),
 }
 
-/// Makes spans and metrics of the events of a run.
+/// Builds spans and metrics from the events of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Telemetry {
     trace: u128,
@@ -118,7 +107,7 @@ pub struct Telemetry {
     meter: Meter,
 }
 
-/// A span that has begun.
+/// A span that has not ended.
 #[derive(Debug, Clone)]
 struct Open {
     id: u64,
@@ -147,7 +136,7 @@ struct OpenAsk {
 }
 
 impl Telemetry {
-    /// Takes in an event, with the state that follows from it. Returns the spans that end with it.
+    /// Applies an event, with the state after it. Returns the spans that end with it.
     pub fn apply(&mut self, recorded: &Recorded, state: &RunState) -> Vec<Span> {
         let mut ended = Vec::new();
         if let Some((start, seq, reason)) = self.wait.take() {
@@ -217,36 +206,37 @@ impl Telemetry {
         ended
     }
 
-    /// Returns the metrics since the run began, as of its last event.
+    /// Returns the metrics since the start of the run, as of its last event.
     pub fn metrics(&self) -> Vec<Metric> {
         self.meter.metrics()
     }
 
-    /// Returns when the last event was.
+    /// Returns the time of the last event.
     pub fn last(&self) -> Timestamp {
         self.last
     }
 
     fn begin(&mut self, at: Timestamp, state: &RunState) {
         let started = state.started.0.to_string();
-        // Ids of runs tell a second and four letters: with the moment they differ everywhere.
+        // Run ids only contain a second and four letters; the exact start time makes the trace id
+        // unique.
         self.trace = hash(["trace", state.run.0.as_str(), &started]).max(1);
         self.goes += 1;
-        let go = self.open(at, &["run", &self.goes.to_string()]);
-        self.first_go.get_or_insert(go.id);
-        self.go = Some(go);
+        let segment = self.open(at, &["run", &self.goes.to_string()]);
+        self.first_go.get_or_insert(segment.id);
+        self.go = Some(segment);
     }
 
-    /// Ends the go that a crash or a kill ended: its last event is what is known of it.
+    /// Ends the segment that a crash or a kill interrupted, at its last event.
     fn cut_off(&mut self, state: &RunState) -> Option<Span> {
-        let go = self.go.take()?;
+        let segment = self.go.take()?;
         let attributes = run_attributes(state);
         let status = Status::Error("cut off".to_owned());
-        Some(Span { attributes, status, ..self.run_span(&go, self.last) })
+        Some(Span { attributes, status, ..self.run_span(&segment, self.last) })
     }
 
     fn finish(&mut self, at: Timestamp, outcome: &Outcome, state: &RunState) -> Option<Span> {
-        let go = self.go.take()?;
+        let segment = self.go.take()?;
         let mut attributes = run_attributes(state);
         attributes.push(("ralph.outcome", outcome_name(outcome).into()));
         attributes.push(("ralph.exit_code", u64::from(outcome.exit_code().code()).into()));
@@ -255,12 +245,12 @@ impl Telemetry {
             "interrupted" => Status::Unset,
             name => Status::Error(name.to_owned()),
         };
-        Some(Span { attributes, status, ..self.run_span(&go, at) })
+        Some(Span { attributes, status, ..self.run_span(&segment, at) })
     }
 
-    fn run_span(&self, go: &Open, end: Timestamp) -> Span {
-        let parent = self.first_go.filter(|first| *first != go.id);
-        self.span(go, parent, "ralph run".to_owned(), end)
+    fn run_span(&self, segment: &Open, end: Timestamp) -> Span {
+        let parent = self.first_go.filter(|first| *first != segment.id);
+        self.span(segment, parent, "ralph run".to_owned(), end)
     }
 
     fn replied(
@@ -271,7 +261,7 @@ impl Telemetry {
         state: &RunState,
     ) -> Option<Span> {
         let asked = self.ask.take().filter(|asked| asked.number == ask)?;
-        // An answer that is read again after a crash was given before it.
+        // A reply that is read again after a crash was given before it.
         let end = if asked.go == self.goes { at } else { asked.open.start.plus(reply.end.ran) };
         let requested = state.recipe.agent_for(asked.role).model.clone();
         let mut attributes = agent_attributes(asked.agent, requested.as_deref(), reply);
@@ -348,10 +338,10 @@ impl Telemetry {
     }
 
     fn go_id(&self) -> Option<u64> {
-        self.go.as_ref().map(|go| go.id)
+        self.go.as_ref().map(|segment| segment.id)
     }
 
-    /// Begins a span whose id follows from its place in the run.
+    /// Starts a span whose id is derived from its position in the run.
     fn open(&self, start: Timestamp, place: &[&str]) -> Open {
         let trace = format!("{:032x}", self.trace);
         let texts = std::iter::once(trace.as_str()).chain(place.iter().copied());
@@ -376,7 +366,7 @@ impl Telemetry {
     }
 }
 
-/// Returns what is known of a run as a whole.
+/// Returns the attributes of a run.
 fn run_attributes(state: &RunState) -> Vec<Attribute> {
     let name = state.project.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut attributes: Vec<Attribute> = vec![
@@ -390,7 +380,7 @@ fn run_attributes(state: &RunState) -> Vec<Attribute> {
     attributes
 }
 
-/// Returns all tokens that were read, cached ones included, as the conventions count them.
+/// Returns all input tokens including cached ones, as the semantic conventions count them.
 fn input_tokens(usage: Usage) -> u64 {
     usage.input.plus(usage.cache_read).plus(usage.cache_write).0
 }

@@ -1,35 +1,33 @@
-//! Templates: text with `${NAME}` in it, filled in once.
+//! Templates: text with `${NAME}` variables, expanded once.
 //!
-//! What is filled in is never looked at again, so no task, patch or answer of an agent can name
-//! a variable. Not here: which variables there are.
+//! Values are never expanded again, so no task, patch or agent's answer can name a variable.
 
 use std::ops::Range;
 
-/// A longer name is no name but an accident.
+/// A longer name is an accident.
 const LONGEST_NAME: usize = 64;
 
-/// More unknown names than these do not help anybody.
+/// A longer list of unknown names does not help.
 const MOST_UNKNOWN: usize = 20;
 
-/// Beyond this many bytes no more is filled in: a template may name a large variable often.
+/// The most bytes that are filled in: a template may name a large variable often.
 pub const LARGEST: usize = 4 * 1024 * 1024;
 
-/// A template that was filled in.
+/// An expanded template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expanded {
-    /// The text.
     pub text: String,
-    /// The variables that nobody knows, each once, in the order of the text; they stand there
-    /// as they were.
+    /// The unknown variables without duplicates, in the order of the text, where they stay as they
+    /// are.
     pub unknown: Vec<String>,
-    /// Whether variables stand there as they were because the text had become too long.
+    /// Whether variables were left as they are because the text had become too long.
     pub is_cut: bool,
 }
 
-/// Fills in a template. `$$` is a dollar; `$NAME`, `$(…)` and everything else stay as they are.
+/// Expands a template. `$$` is a dollar; `$NAME`, `$(…)` and everything else stay as they are.
 ///
-/// A line of nothing but variables that are all empty goes, and the empty lines after it too,
-/// so that a section with nothing to say leaves no trace.
+/// A line that only consists of empty variables is removed together with the empty lines after it,
+/// so that an empty section leaves no trace.
 pub fn expand<'v>(template: &str, value: impl Fn(&str) -> Option<&'v str>) -> Expanded {
     let mut expanded = Expanded { text: String::new(), unknown: Vec::new(), is_cut: false };
     let mut is_after_nothing = false;
@@ -48,12 +46,12 @@ pub fn expand<'v>(template: &str, value: impl Fn(&str) -> Option<&'v str>) -> Ex
     expanded
 }
 
-/// Returns a text as a template that gives exactly this text.
+/// Escapes a text, so that it expands to exactly this text.
 pub fn escape(text: &str) -> String {
     text.replace('$', "$$")
 }
 
-/// Returns the variables that a template names, as often as it does.
+/// Returns the variables that a template names, duplicates included.
 pub fn names(template: &str) -> impl Iterator<Item = &str> {
     Pieces { rest: template }.filter_map(|piece| match piece {
         Piece::Variable { name, .. } => Some(name),
@@ -61,7 +59,7 @@ pub fn names(template: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What a line of a template holds.
+/// What a line of a template contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Content {
     VariablesOnly,
@@ -115,7 +113,7 @@ enum Piece<'t> {
     Variable { name: &'t str, whole: &'t str },
 }
 
-/// Cuts a template into pieces.
+/// Splits a template into pieces.
 struct Pieces<'t> {
     rest: &'t str,
 }
@@ -143,14 +141,14 @@ impl<'t> Iterator for Pieces<'t> {
             let whole = self.take(name.end + 1);
             return Some(Piece::Variable { name: &whole[name], whole });
         }
-        // A dollar that begins nothing is text like any other.
+        // A dollar that begins no variable is text.
         let first = usize::from(self.rest.starts_with('$'));
         let length = self.rest[first..].find('$').map_or(self.rest.len(), |at| at + first);
         Some(Piece::Text(self.take(length)))
     }
 }
 
-/// Returns where the name is in a text that begins with a variable.
+/// Returns the range of the name in a text that begins with a variable.
 fn variable(text: &str) -> Option<Range<usize>> {
     let inner = text.strip_prefix("${")?;
     let length = inner.bytes().take(LONGEST_NAME + 1).position(|byte| byte == b'}')?;
@@ -206,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_with_nothing_to_say_leaves_no_trace() {
+    fn an_empty_section_leaves_no_trace() {
         check("a\n\n${EMPTY}\n\nb\n", "a\n\nb\n", &[]);
         check("a\n\n${EMPTY}\n\n \n${EMPTY}${EMPTY}\n\nb", "a\n\nb", &[]);
         check("a ${EMPTY}\n\nb", "a \n\nb", &[]);

@@ -1,40 +1,37 @@
-//! Bounded pieces of text: what is kept of output that may be endless.
-//!
-//! Not here: where the whole output is kept. The log file has it.
+//! Bounded excerpts of output that may be endless. The log file has the whole output.
 
 use serde::{Deserialize, Serialize};
 
-/// The mark where something was left out.
+/// Marks where something was cut.
 pub const TRUNCATED: &str = "... [truncated]";
 
-/// How many bytes are held for each character of the end: the more, the seldomer it is cut.
+/// The bytes held for each character of the end: more bytes mean less frequent cutting.
 const SPARE_BYTES: usize = 8;
 
 /// Which part of a long text is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Truncate {
-    /// The beginning.
     #[default]
     Head,
-    /// The end, where test runners put the failure.
+    /// The end, where test runners print the failure.
     Tail,
     /// A fifth of the beginning and the rest of the end, so that neither the first error nor the
     /// summary is lost.
     Both,
 }
 
-/// Keeps a bounded number of characters of a text that comes in pieces.
+/// Keeps a bounded number of characters of a streamed text.
 ///
-/// What lies between the beginning and the end is never looked at, so that a long piece costs
-/// no more than what is kept of it.
+/// The text between the beginning and the end is never inspected, so a long chunk costs no more
+/// than what is kept of it.
 #[derive(Debug, Clone)]
 pub struct Excerpt {
     head_limit: usize,
     tail_limit: usize,
     head: String,
     head_chars: usize,
-    /// The end of the text, and some of what stands before it, so that cutting it is seldom.
+    /// The end of the text and some text before it, so that cutting is rare.
     tail: String,
     /// Whether something between the two was dropped already.
     is_dropped: bool,
@@ -50,7 +47,7 @@ impl Excerpt {
         }
     }
 
-    /// Returns an empty excerpt that keeps so many characters of the beginning and of the end.
+    /// Returns an empty excerpt that keeps the given numbers of characters of both ends.
     pub fn with_ends(head_limit: usize, tail_limit: usize) -> Self {
         Self {
             head_limit,
@@ -67,13 +64,13 @@ impl Excerpt {
         Self::with_ends(limit - limit / 2, limit / 2)
     }
 
-    /// Takes in the next piece.
+    /// Processes the next chunk.
     pub fn feed(&mut self, piece: &str) {
         let (start, taken) = first_chars(piece, self.head_limit - self.head_chars);
         self.head.push_str(start);
         self.head_chars += taken;
         let rest = &piece[start.len()..];
-        // No character has more than four bytes, so that something goes whenever this is full.
+        // A character has at most four bytes, so something can be dropped whenever this is full.
         let room = self.tail_limit * SPARE_BYTES;
         if self.tail.len() + rest.len() <= room {
             self.tail.push_str(rest);
@@ -91,22 +88,22 @@ impl Excerpt {
         }
     }
 
-    /// Returns as much of the end as is to be kept.
+    /// Returns the part of the end that is kept.
     fn last_part(&self) -> &str {
         last_chars(&self.tail, self.tail_limit)
     }
 
-    /// Returns whether something was left out.
+    /// Returns whether something was cut.
     pub fn is_cut(&self) -> bool {
         self.is_dropped || self.last_part().len() < self.tail.len()
     }
 
-    /// Returns the beginning and the end, if something between them was left out.
+    /// Returns the beginning and the end, if something between them was cut.
     pub(crate) fn cut_ends(&self) -> Option<(&str, &str)> {
         self.is_cut().then(|| (self.head.as_str(), self.last_part()))
     }
 
-    /// Returns what was kept, with the mark only where something is missing.
+    /// Returns the kept text, with the mark only if something is missing.
     pub fn text(&self) -> String {
         let tail = self.last_part();
         match (self.is_cut(), self.tail_limit, self.head_limit) {
@@ -118,24 +115,24 @@ impl Excerpt {
     }
 }
 
-/// Cuts a text that comes in pieces into lines, and hands each on without its end.
+/// Splits a streamed text into lines, and passes each on without its line end.
 ///
-/// A line longer than the limit is handed on in parts, cut behind a space where it has one, so
-/// that what is held stays bounded whatever comes.
+/// A line longer than the limit is passed on in parts, cut after a space if it has one, so memory
+/// stays bounded.
 #[derive(Debug, Clone)]
 pub struct Lines {
     limit: usize,
-    /// The beginning of a line whose end has not come yet; shorter than the limit.
+    /// The beginning of an unfinished line; shorter than the limit.
     held: String,
 }
 
 impl Lines {
-    /// Returns a cutter for lines of at most `limit` bytes, which is at least 16.
+    /// Returns a splitter for lines of at most `limit` bytes, which is at least 16.
     pub fn new(limit: usize) -> Self {
         Self { limit: limit.max(16), held: String::new() }
     }
 
-    /// Takes in the next piece.
+    /// Processes the next chunk.
     pub fn feed(&mut self, piece: &str, mut each: impl FnMut(&str)) {
         let mut rest = piece;
         while let Some((line, after)) = rest.split_once('\n') {
@@ -151,7 +148,7 @@ impl Lines {
         self.hold(rest, &mut each);
     }
 
-    /// Hands on a last line that has no end.
+    /// Passes on a last line without a line end.
     pub fn finish(&mut self, mut each: impl FnMut(&str)) {
         if !self.held.is_empty() {
             each(without_return(&std::mem::take(&mut self.held)));
@@ -186,15 +183,15 @@ pub fn excerpt_of(text: &str, limit: usize) -> String {
     excerpt.text()
 }
 
-/// Returns a Markdown text without its HTML comments, and without empty lines at its ends. A
-/// comment without an end goes on to the end of the text.
+/// Removes HTML comments from a Markdown text, and empty lines at its ends. An unclosed comment
+/// extends to the end of the text.
 pub fn without_comments(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
     while let Some((before, comment)) = rest.split_once("<!--") {
         kept.push_str(before);
         rest = comment.split_once("-->").map_or("", |(_, after)| after);
-        // A line of nothing but comments goes whole.
+        // A line that consists of comments is removed completely.
         let is_alone = kept.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
         let end = rest.trim_start_matches([' ', '\t', '\r']).strip_prefix('\n');
         if is_alone && let Some(after) = end {
@@ -206,12 +203,12 @@ pub fn without_comments(text: &str) -> String {
     kept.trim_end().trim_start_matches(['\n', '\r']).to_owned()
 }
 
-/// Returns a text on one line, words apart by one space, at most `limit` characters.
+/// Joins a text into one line of at most `limit` characters, with single spaces.
 pub fn one_line(text: &str, limit: usize) -> String {
     glance(&text.split_whitespace().collect::<Vec<_>>().join(" "), limit)
 }
 
-/// Returns the first `count` characters of a text, and how many those are.
+/// Returns the first `count` characters of a text, and their actual number.
 fn first_chars(text: &str, count: usize) -> (&str, usize) {
     if text.len() <= count {
         return (text, text.chars().count());
@@ -229,7 +226,7 @@ fn last_chars(text: &str, count: usize) -> &str {
     if text.len() <= count {
         return text;
     }
-    // Every byte but those that continue a character begins one.
+    // Every byte that is not a continuation byte begins a character.
     let begins = |byte: u8| byte & 0xc0 != 0x80;
     let mut left = count;
     let mut start = text.len();
@@ -240,7 +237,7 @@ fn last_chars(text: &str, count: usize) -> &str {
     &text[start..]
 }
 
-/// Returns the first `limit` characters of a text on one line, for a glance.
+/// Returns the first `limit` characters of a text on one line, as a preview.
 pub fn glance(text: &str, limit: usize) -> String {
     let line: String = text
         .chars()
@@ -268,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn truncation_counts_characters_and_says_so() {
+    fn truncation_counts_characters_and_is_marked() {
         check("äöüß", 4, Truncate::Head, "äöüß");
         check("äöüßé", 4, Truncate::Head, "äöüß... [truncated]");
         check("äöüßé", 2, Truncate::Tail, "... [truncated]\nßé");
@@ -335,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_left_out() {
+    fn comments_are_removed() {
         for (text, expect) in [
             ("", ""),
             ("a\nb\n", "a\nb"),

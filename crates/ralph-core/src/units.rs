@@ -1,6 +1,6 @@
 //! Quantities that carry their unit in the type: time, money, tokens.
 //!
-//! Not here: reading a clock. The core gets time as a value.
+//! Not here: reading a clock.
 
 use std::fmt;
 use std::time::Duration;
@@ -199,14 +199,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_read_like_a_clock() {
+    fn spans_are_shown_with_at_most_two_units() {
         let shown: Vec<String> =
             [0, 340, 4_260, 65_000, 7_380_000].map(|millis| Millis(millis).to_string()).to_vec();
         assert_eq!(shown, ["0.0s", "0.3s", "4.2s", "1m 5s", "2h 3m"]);
     }
 
     #[test]
-    fn small_amounts_do_not_read_as_free() {
+    fn small_amounts_are_not_shown_as_zero() {
         let shown = [0.0, 0.0003, 0.05, 5.756, f64::NAN, -1.0]
             .map(|dollars| UsdMicros::from_dollars(dollars).to_string());
         assert_eq!(shown, ["$0.00", "$0.0003", "$0.05", "$5.76", "$0.00", "$0.00"]);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_rounded_for_people() {
+    fn token_counts_are_shown_rounded() {
         let shown = [980, 4_512, 45_100, 1_250_000].map(|count| Tokens(count).to_string());
         assert_eq!(shown, ["980", "4.5K", "45K", "1.2M"]);
     }

@@ -1,30 +1,29 @@
-//! Vacuous green: a test run that passes because it ran no test.
+//! Empty test runs: test commands that pass without running a test.
 //!
-//! Known are the summaries of cargo test and nextest, pytest and unittest, jest, vitest, mocha and
-//! node, go test, `JUnit` with its console, surefire and gradle, bats and other TAP, rspec, phpunit,
-//! dotnet, ctest and googletest. A test that was skipped did not run. Not here: what follows from
-//! it, which is the gate's affair.
+//! Knows the summaries of cargo test and nextest, pytest and unittest, jest, vitest, mocha and
+//! node, go test, `JUnit` with its console, surefire and gradle, bats and other TAP, rspec,
+//! phpunit, dotnet, ctest and googletest. A skipped test did not run. The gate decides what
+//! follows.
 
 use crate::text::{Lines, glance};
 
 /// Summaries are short.
 const LONGEST_LINE: usize = 512;
 
-/// What output says of how many tests ran.
+/// What an output shows about the number of tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TestsSeen {
-    /// Some line says that tests ran.
+    /// A line shows that tests ran.
     Ran,
-    /// Lines say that no test ran, and none that one did.
+    /// Lines show that no test ran, and none that one did.
     NoneRan {
-        /// The first of them.
+        /// The first of these lines.
         line: String,
     },
-    /// Nothing is said of it.
     Unknown,
 }
 
-/// Looks for the summaries of the usual test runners in output as it comes.
+/// Searches streamed output for the summaries of the usual test runners.
 #[derive(Debug, Clone)]
 pub struct TestCount {
     lines: Lines,
@@ -39,13 +38,13 @@ impl Default for TestCount {
 }
 
 impl TestCount {
-    /// Takes in the next piece of plain text, cut anywhere.
+    /// Processes the next chunk of plain text, cut anywhere.
     pub fn feed(&mut self, text: &str) {
         let Self { lines, scan } = self;
         lines.feed(text, |line| scan.take(line));
     }
 
-    /// Returns what was seen, a last line without its end included.
+    /// Returns the result so far, including a last line without a line end.
     pub fn seen(&self) -> TestsSeen {
         let Self { mut lines, mut scan } = self.clone();
         lines.finish(|line| scan.take(line));
@@ -53,11 +52,11 @@ impl TestCount {
     }
 }
 
-/// What the lines so far have said.
+/// The result of the lines so far.
 #[derive(Debug, Clone)]
 struct Scan {
     seen: TestsSeen,
-    /// How many tests unittest says that it ran; a later line says how many it skipped.
+    /// The number of tests that unittest ran; a later line has the number of skipped ones.
     unittest: Option<u64>,
     lists: Lists,
 }
@@ -67,18 +66,15 @@ struct Scan {
 enum Lists {
     /// One test each.
     Tests,
-    /// Suites as well, as node lists them, which are `ok` with nothing in them; it counts below.
+    /// Also suites, as node lists them: these are `ok` even if empty; node prints counts below.
     Suites,
 }
 
-/// What one line says.
+/// What one line shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Says {
-    /// Tests ran.
     Some,
-    /// None did.
     None,
-    /// Nothing of tests.
     Nothing,
 }
 
@@ -159,13 +155,13 @@ fn says(line: &str, text: &str) -> Says {
 }
 
 impl Says {
-    /// Takes `not ok 3` where nothing else was said.
+    /// Counts `not ok 3` if nothing else matched.
     fn or_tap(self, text: &str) -> Self {
         if self == Self::Nothing && text.starts_with("not ok ") { Self::Some } else { self }
     }
 }
 
-/// `running 0 tests` of cargo; more than that is only a promise, since they may all be ignored.
+/// `running 0 tests` of cargo; with more tests nothing is certain, since all may be ignored.
 fn cargo_running(text: &str) -> Says {
     if text == "running 0 tests" { Says::None } else { Says::Nothing }
 }
@@ -187,12 +183,12 @@ fn nextest(text: &str) -> Says {
     }
 }
 
-/// `collected 0 items` of pytest; more than that is only a promise.
+/// `collected 0 items` of pytest; with more items nothing is certain.
 fn collected(text: &str) -> Says {
     if text.starts_with("collected 0 items") { Says::None } else { Says::Nothing }
 }
 
-/// `no tests ran in 0.01s` of pytest told briefly.
+/// `no tests ran in 0.01s` of pytest in quiet mode.
 fn no_tests(text: &str) -> Says {
     if text.starts_with("no tests ran in ") { Says::None } else { Says::Nothing }
 }
@@ -249,7 +245,7 @@ fn go_or_tap(text: &str) -> Says {
         Some(rest) if rest.starts_with(|next: char| next.is_ascii_digit()) => {
             let directive = rest.split_once(" # ").map(|(_, directive)| directive);
             let is_skipped =
-                directive.is_some_and(|words| words.to_ascii_lowercase().starts_with("skip"));
+                directive.is_some_and(|reason| reason.to_ascii_lowercase().starts_with("skip"));
             if is_skipped { Says::None } else { Says::Some }
         }
         Some(_) | None => Says::Nothing,
@@ -263,7 +259,7 @@ fn junit4_or_phpunit(text: &str) -> Says {
     count.map_or(Says::Nothing, Says::of)
 }
 
-/// `# pass 3` and `ℹ pass 3`; the number of tests counts those that were skipped.
+/// `# pass 3` and `ℹ pass 3`; the number of tests includes skipped ones.
 fn node(text: &str) -> Says {
     let rest = text.strip_prefix("# ").or_else(|| text.strip_prefix("ℹ "));
     match rest.and_then(|rest| rest.split_once(' ')) {
@@ -275,7 +271,7 @@ fn node(text: &str) -> Says {
             }
         }
         Some(("tests", "0")) => Says::None,
-        // All of them skipped, as the line before this one has told by saying nothing.
+        // All were skipped: the line before this one had no passed tests.
         Some(("skipped", count)) if is_count(count) && count != "0" => Says::None,
         Some(_) | None => Says::Nothing,
     }
@@ -364,23 +360,23 @@ fn leading_number(text: &str) -> Option<u64> {
     text[..end].parse().ok()
 }
 
-/// Returns the number right before some words, or 0.
-fn number_before(text: &str, words: &str) -> u64 {
-    let Some(at) = text.find(words) else {
+/// Returns the number directly before a pattern, or 0.
+fn number_before(text: &str, pattern: &str) -> u64 {
+    let Some(at) = text.find(pattern) else {
         return 0;
     };
     let start = text[..at].rfind(|before: char| !before.is_ascii_digit()).map_or(0, |at| at + 1);
     text.get(start..at).and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the number right behind some words.
-fn number_behind(text: &str, words: &str) -> Option<u64> {
-    text.split_once(words).and_then(|(_, rest)| leading_number(rest))
+/// Returns the number directly after a pattern.
+fn number_behind(text: &str, pattern: &str) -> Option<u64> {
+    text.split_once(pattern).and_then(|(_, rest)| leading_number(rest))
 }
 
-/// Returns the sum of the numbers behind these words, with spaces between.
-fn sum(text: &str, words: &[&str]) -> u64 {
-    words
+/// Returns the sum of the numbers after these patterns, with spaces between.
+fn sum(text: &str, patterns: &[&str]) -> u64 {
+    patterns
         .iter()
         .filter_map(|word| text.split_once(word))
         .filter_map(|(_, rest)| leading_number(rest.trim_start()))

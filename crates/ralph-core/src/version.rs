@@ -1,13 +1,11 @@
-//! The version of a program, as far as versions are compared.
-//!
-//! Not here: asking a program for it, and what a version can do.
+//! The version of a program, for comparisons.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Three numbers that are compared in order. What follows them, such as `-nightly`, is left out:
-/// a version on its way to another has what the other has.
+/// Three numbers that are compared in order. A suffix such as `-nightly` is ignored: a pre-release
+/// has the features of its release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Version {
@@ -37,7 +35,7 @@ impl Version {
             .or_else(|| {
                 word.chars().all(|it| it.is_ascii_digit() || it == '.').then_some(word.len())
             });
-        // A sentence may end behind it.
+        // A sentence may end after it.
         let numbers = word[..end?].trim_end_matches('.');
         let mut parts = numbers.split('.').map(|part| part.parse::<u64>().ok());
         let (major, minor) = (parts.next()??, parts.next()??);

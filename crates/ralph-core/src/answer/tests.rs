@@ -1,4 +1,4 @@
-//! Which words hold an answer, and which hold one that cannot be used.
+//! Which texts contain an answer, and which contain an unusable one.
 
 use super::*;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn check(words: &str, expect: &Result<Value, AnswerFault>) {
 }
 
 #[test]
-fn an_answer_is_found_among_other_words() {
+fn an_answer_is_found_in_other_text() {
     for words in [
         r#"{"status":"done"}"#,
         "  \n{\"status\": \"done\"}\n",
@@ -34,7 +34,7 @@ fn an_answer_is_found_among_other_words() {
         "The answer is {\"status\":\"done\"}.",
         "fn main() { x }\n{\"status\":\"done\"}",
         "Use `{}` here. {\"status\":\"done\"} Or `{}`.",
-        // Objects about something else are no answers, wherever they are.
+        // Objects about something else are not answers, wherever they are.
         "```json\n{\"status\":\"done\"}\n```\nSee {\"other\": 1}.",
         "{\"other\": {\"status\": \"begun\"}}\n{\"status\":\"done\"}",
         "{\"other\": b}\n{\"status\":\"done\"}",
@@ -42,9 +42,9 @@ fn an_answer_is_found_among_other_words() {
         "```json\n{\"status\":\"done\"}",
         "```json\n[1, 2]\n```\n{\"status\":\"done\"}",
         "```json\nnot this\n```\n{\"status\":\"done\"}",
-        // A brace at the end is no object.
+        // A brace at the end is not an object.
         "{\"status\":\"done\"} and then {",
-        // A comma too many is a matter of form.
+        // A trailing comma is accepted.
         "```json\n{\"status\":\"done\",}\n```",
     ] {
         check(words, &Ok(json!({ "status": "done" })));
@@ -101,7 +101,7 @@ fn an_object_with_the_token_is_the_agents_own() {
         (format!("{own}\n{{\"token\": \"k7\", \"status\": done}}"), Err(AnswerFault::Malformed)),
         (format!("{own}\n{{\"token\": \"k7\", \"status\": \"do"), Err(AnswerFault::CutOff)),
         ("The token is k7.\n{\"status\": \"done\"}".to_owned(), Err(AnswerFault::WithoutToken)),
-        // Whoever does not use it is read by the other rules.
+        // An answer without it is read by the other rules.
         ("{\"status\": \"done\"}".to_owned(), Ok(json!({ "status": "done" }))),
     ] {
         assert_eq!(find(&words, &schema), expect, "{words}");
@@ -109,13 +109,13 @@ fn an_object_with_the_token_is_the_agents_own() {
 }
 
 #[test]
-fn the_words_around_objects_are_told_apart() {
+fn the_text_around_objects_is_separated() {
     let words = "No. ```json\n{\"status\": \"done\"}\n``` {\"other\": 1} Never.";
     assert_eq!(prose(words, &schema()), "No. ```json\n\n``` {\"other\": 1} Never.");
 }
 
 #[test]
-fn a_prompt_asks_in_words() {
+fn a_prompt_includes_the_schema() {
     let schema = Schema::new(schema());
     let prompt = asked_in_words("Review it.\n", &schema);
     assert!(prompt.starts_with("Review it.\n\nEnd your answer with one fenced"), "{prompt}");
@@ -124,7 +124,7 @@ fn a_prompt_asks_in_words() {
 
 proptest! {
     #[test]
-    fn no_words_make_it_panic(words in "[{}\\[\\]\":,`~a-c\\\\\njsonä ]{0,60}") {
+    fn no_text_makes_it_panic(words in "[{}\\[\\]\":,`~a-c\\\\\njsonä ]{0,60}") {
         let _ = find(&words, &json!({}));
         let _ = find(&words, &json!({ "properties": { "a": {}, "js": {} } }));
     }

@@ -1,4 +1,4 @@
-//! What is remembered of attempts, and where it leads.
+//! The log of attempts and its escalations.
 
 use super::*;
 
@@ -22,16 +22,16 @@ fn output(text: &str) -> Vec<FailedOutput> {
     vec![FailedOutput { title: "Test Output (verbatim)".into(), text: text.into() }]
 }
 
-/// Fails again and again, and returns what each failure led to.
+/// Adds the failures one by one, and returns the escalation of each.
 fn escalate(attempts: &[Attempt], text: &str) -> Vec<Escalation> {
     let mut log = AttemptLog::default();
-    let mut led_to = Vec::new();
+    let mut escalations = Vec::new();
     for attempt in attempts {
         let next = log.assess(attempt, &output(text), POLICY);
         log.add(attempt.clone(), output(text), next);
-        led_to.push(next);
+        escalations.push(next);
     }
-    led_to
+    escalations
 }
 
 #[test]
@@ -49,13 +49,13 @@ fn the_same_failure_escalates_by_tiers() {
 }
 
 #[test]
-fn different_failures_do_not() {
+fn different_failures_do_not_escalate() {
     let attempts = ["a", "b", "a", "b", "c"].map(attempt);
     assert_eq!(escalate(&attempts, "boom"), [Escalation::None; 5]);
 }
 
 #[test]
-fn a_plateau_is_stuck_whatever_the_words() {
+fn an_unchanged_tree_or_test_list_is_stuck_whatever_the_error_text() {
     let trees =
         ["a", "b", "c"].map(|hash| Attempt { tree: Some(TreeId("t".into())), ..attempt(hash) });
     assert_eq!(escalate(&trees, "boom")[2], Escalation::StrategyShift);
@@ -64,7 +64,7 @@ fn a_plateau_is_stuck_whatever_the_words() {
 }
 
 #[test]
-fn memory_of_attempts_is_bounded() {
+fn the_attempt_log_is_bounded() {
     let mut log = AttemptLog::default();
     for number in 0..50 {
         log.add(attempt(&number.to_string()), output("x"), Escalation::None);
@@ -73,7 +73,7 @@ fn memory_of_attempts_is_bounded() {
 }
 
 #[test]
-fn the_record_is_word_for_word() {
+fn the_record_is_verbatim() {
     let mut log = AttemptLog::default();
     for _ in 0..2 {
         log.add(attempt("a3f2b7c1"), output("old"), Escalation::None);
@@ -144,7 +144,7 @@ fn the_record_is_word_for_word() {
 }
 
 #[test]
-fn odd_names_are_quoted() {
+fn names_that_yaml_misreads_are_quoted() {
     let quoted = |word: &str| serde_json::Value::from(word).to_string();
     for (word, expect) in [
         ("TASK-001", "TASK-001"),
@@ -176,7 +176,7 @@ fn long_outputs_keep_both_ends() {
 }
 
 #[test]
-fn errors_name_paths() {
+fn paths_are_found_in_error_output() {
     let text = "error: src/a.rs:12:3 is bad\n  File \"lib/b.py\", line 2\n/etc/x.conf ../up.rs 1.5 v1.2.3 a.rs a.rs";
     assert_eq!(named_paths(&output(text)), ["src/a.rs", "lib/b.py", "a.rs"]);
 }

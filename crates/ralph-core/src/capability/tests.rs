@@ -1,4 +1,4 @@
-//! What a run asks in vain, and what an agent is asked in words.
+//! Tests of warnings about unsupported limits, and of schemas in prompts.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ const EVERYTHING: Capabilities = Capabilities {
     plugin: Support::Yes,
 };
 
-fn wishing(capabilities: Capabilities) -> AgentChoice {
+fn agent_with(capabilities: Capabilities) -> AgentChoice {
     AgentChoice {
         capabilities,
         version: Some(Version::new(1, 2, 3)),
@@ -54,17 +54,17 @@ fn both() -> Budget {
 }
 
 #[test]
-fn a_limit_that_does_not_hold_is_not_silent() {
-    check(wishing(EVERYTHING), BTreeMap::new(), both(), &[]);
+fn a_limit_without_effect_is_reported() {
+    check(agent_with(EVERYTHING), BTreeMap::new(), both(), &[]);
     check(
-        wishing(Capabilities::default()),
+        agent_with(Capabilities::default()),
         BTreeMap::new(),
         both(),
         &[
-            "`agent` 1.2.3 does not report what it costs: the budget of $5.00 does not bound it",
-            "`agent` 1.2.3 does not report its tokens: the budget of 1.0K tokens does not bound it",
-            "`agent` 1.2.3 has no limit of turns: `maxTurns` does not bound it",
-            "`agent` 1.2.3 takes no second model: `small` is not fallen back to",
+            "`agent` 1.2.3 does not report what it costs: the budget of $5.00 does not limit it",
+            "`agent` 1.2.3 does not report its tokens: the budget of 1.0K tokens does not limit it",
+            "`agent` 1.2.3 has no turn limit: `maxTurns` does not apply to it",
+            "`agent` 1.2.3 supports no fallback model: `small` is not used",
             "`agent` 1.2.3 takes no MCP servers for one call: `mcp.json` has no effect",
         ],
     );
@@ -75,16 +75,16 @@ fn a_limit_that_does_not_hold_is_not_silent() {
 fn tokens_bound_an_agent_that_knows_no_prices() {
     let tokens = Capabilities { usage: UsageReport::Tokens, ..EVERYTHING };
     check(
-        wishing(tokens),
+        agent_with(tokens),
         BTreeMap::new(),
         both(),
-        &["`agent` 1.2.3 does not report what it costs: the budget of $5.00 does not bound it"],
+        &["`agent` 1.2.3 does not report what it costs: the budget of $5.00 does not limit it"],
     );
 }
 
 #[test]
 fn plain_text_reports_nothing() {
-    let mut agent = wishing(EVERYTHING);
+    let mut agent = agent_with(EVERYTHING);
     agent.output = AgentOutput::Text;
     let costs = Budget { tokens: None, ..both() };
     check(
@@ -92,7 +92,7 @@ fn plain_text_reports_nothing() {
         BTreeMap::new(),
         costs,
         &[
-            "`agent` 1.2.3 does not report what it costs in plain text: the budget of $5.00 does not bound it",
+            "`agent` 1.2.3 does not report what it costs in plain text: the budget of $5.00 does not limit it",
         ],
     );
     agent.capabilities.text_mode = TextMode::Events;
@@ -100,16 +100,16 @@ fn plain_text_reports_nothing() {
 }
 
 #[test]
-fn agents_of_single_roles_are_looked_at_as_well() {
+fn agents_of_single_roles_are_checked_too() {
     let plain = AgentChoice::new(AgentKind::Text, "helper");
     let never = AgentChoice::new(AgentKind::Text, "never-asked");
     let roles = BTreeMap::from([(Role::Message, plain), (Role::Review, never)]);
     let costs = Budget { tokens: None, ..both() };
     check(
-        wishing(EVERYTHING),
+        agent_with(EVERYTHING),
         roles,
         costs,
-        &["`helper` does not report what it costs: the budget of $5.00 does not bound it"],
+        &["`helper` does not report what it costs: the budget of $5.00 does not limit it"],
     );
 }
 
@@ -128,7 +128,7 @@ fn only_an_agent_without_schemas_is_asked_in_its_prompt() {
             role: Role::Review,
             purpose: crate::event::Purpose::Work,
             task: None,
-            agent: wishing(Capabilities { schema: output, ..EVERYTHING }),
+            agent: agent_with(Capabilities { schema: output, ..EVERYTHING }),
             prompt: "Review it.".into(),
             schema: None,
             soft_limit: Millis::ZERO,
@@ -143,13 +143,13 @@ fn only_an_agent_without_schemas_is_asked_in_its_prompt() {
 }
 
 #[test]
-fn what_an_old_journal_does_not_know_is_not_there() {
+fn capabilities_missing_in_an_old_journal_are_unsupported() {
     let known: Capabilities = serde_json::from_value(json!({ "usage": "cost" })).expect("read");
     assert_eq!(known, Capabilities { usage: UsageReport::Cost, ..Capabilities::default() });
 }
 
 #[test]
-fn filters_say_what_is_known_of_the_use() {
+fn selectors_determine_the_reported_usage() {
     let select = |input: Option<&str>, cost: Option<&str>| UsageSelectors {
         input: input.map(str::to_owned),
         output: None,

@@ -1,12 +1,11 @@
-//! Scripts of a `package.json`, by the package manager whose lock file is nearest.
-//!
-//! Not here: Deno.
+//! Scripts of a `package.json`, run by the package manager whose lock file is nearest. Deno is in
+//! `toolchains`.
 
 use serde_json::Value;
 
 use super::{Directory, Found};
 
-/// A package manager, how it is known, and how it runs scripts and programs.
+/// A package manager: its lock files, and how it runs scripts and programs.
 struct Manager {
     name: &'static str,
     locks: &'static [&'static str],
@@ -49,7 +48,7 @@ const MANIFEST: &str = "package.json";
 const SCRIPTS: [&[&str]; 3] =
     [&["test"], &["lint"], &["typecheck", "type-check", "check-types", "types:check", "tsc"]];
 
-/// Returns what a package and, where it is a workspace, its packages are checked with.
+/// Returns the checks of a package or a workspace of packages.
 pub(super) fn checks(directory: &Directory<'_>) -> Vec<Found> {
     let Some(manifest) = manifest(directory) else { return Vec::new() };
     let manager = manager(directory, &manifest);
@@ -83,7 +82,7 @@ fn manifest(directory: &Directory<'_>) -> Option<Value> {
     directory.text(MANIFEST).and_then(|text| serde_json::from_str(text).ok())
 }
 
-/// Returns the package manager: the one that is named, else the one whose lock file is nearest.
+/// Returns the package manager: the one in the manifest, else the one whose lock file is nearest.
 fn manager(directory: &Directory<'_>, manifest: &Value) -> &'static Manager {
     let [.., npm] = &MANAGERS;
     let named = manifest["packageManager"].as_str().and_then(|it| it.split('@').next());
@@ -103,10 +102,10 @@ fn packages(directory: &Directory<'_>) -> Vec<Value> {
     below.filter_map(|(_, text)| serde_json::from_str(text).ok()).collect()
 }
 
-/// Returns whether a script checks something, and ends.
+/// Returns whether a script checks something and terminates.
 fn is_real(manifest: &Value, script: &str) -> bool {
     let command = manifest["scripts"][script].as_str().unwrap_or_default();
-    // npm writes this one itself where there are no tests.
+    // npm writes this script itself if there are no tests.
     let is_placeholder = command.contains("no test specified");
     let watches = command.split_whitespace().any(|word| word.starts_with("--watch"));
     !command.trim().is_empty() && !is_placeholder && !watches

@@ -1,14 +1,13 @@
-//! Tools of a Python project, called through its environment where a lock file names one.
-//!
-//! Not here: tools that nothing in the project mentions.
+//! Tools of a Python project, run in its environment if it has a lock file. Only tools that the
+//! project mentions.
 
 use super::{Directory, Found};
 
-/// Where projects keep the settings of their tools.
+/// Files with the settings of tools.
 const MANIFESTS: [&str; 5] =
     ["pyproject.toml", "setup.cfg", "tox.ini", "requirements-dev.txt", "Pipfile"];
 
-/// Returns what a Python project is checked with.
+/// Returns the checks of a Python project.
 pub(super) fn checks(directory: &Directory<'_>) -> Vec<Found> {
     let locks = [
         ("uv.lock", "uv run "),
@@ -18,12 +17,12 @@ pub(super) fn checks(directory: &Directory<'_>) -> Vec<Found> {
     ];
     let lock = locks.iter().find(|(lock, _)| directory.has_here_or_above(lock));
     let prefix = lock.map_or("", |(_, prefix)| prefix);
-    // What has a file of its own, or is mentioned in one for several tools.
-    let sign = |files: &[&'static str], words: &[&str]| -> Option<&'static str> {
+    // A tool with its own file, or mentioned in a shared one.
+    let sign = |files: &[&'static str], patterns: &[&str]| -> Option<&'static str> {
         directory.first(files).or_else(|| {
             MANIFESTS.into_iter().find(|name| {
                 let text = directory.text(name).unwrap_or_default();
-                words.iter().any(|word| text.contains(word))
+                patterns.iter().any(|word| text.contains(word))
             })
         })
     };

@@ -1,10 +1,8 @@
-//! Targets of a Makefile and recipes of a justfile: the project's own word.
-//!
-//! Not here: what they run.
+//! Targets of a Makefile and recipes of a justfile.
 
 use super::{Directory, Found};
 
-/// Looked for in this order; the first of several spellings counts.
+/// Searched in this order; the first of several spellings counts.
 const TARGETS: [&[&str]; 3] =
     [&["test", "tests"], &["lint"], &["typecheck", "type-check", "types"]];
 
@@ -28,7 +26,7 @@ fn in_file(
     let Some(text) = directory.text(name) else { return Vec::new() };
     let has = |target: &&&str| text.lines().any(|line| is_head(line, target));
     let found = |target: &str| directory.named(target, format!("{program} {target}"), name);
-    // `check` is what runs everything, by an old custom.
+    // By convention, `check` runs everything.
     if has(&&"check") {
         return vec![found("check")];
     }
@@ -41,8 +39,8 @@ fn is_target(line: &str, target: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with(':') && !rest.starts_with(":="))
 }
 
-/// Returns whether a line of a justfile begins a recipe: `test *args:`, `@test: build`. One that
-/// must be given something cannot be a gate.
+/// Returns whether a line of a justfile begins a recipe: `test *args:`, `@test: build`. A recipe
+/// with required arguments cannot be a gate.
 fn is_recipe(line: &str, target: &str) -> bool {
     let line = line.strip_prefix('@').unwrap_or(line);
     let Some((head, rest)) = line.split_once(':') else { return false };

@@ -1,4 +1,4 @@
-//! Trees of files, and the commands that they name.
+//! Trees of files, and the commands found in them.
 
 use super::*;
 
@@ -87,7 +87,7 @@ fn node_workspaces() {
         &[("package.json", root), ("turbo.json", turbo), ("yarn.lock", "")],
         &["yarn run turbo run test", "yarn run turbo run check-types"],
     );
-    // A package of a workspace is checked by itself, with the lock file of the whole.
+    // A package of a workspace is checked by itself, with the workspace's lock file.
     let mut package = tree(&[("package.json", SCRIPTS)]);
     package.above.insert("pnpm-lock.yaml".to_owned());
     assert_eq!(checks(&package)[0].command, "pnpm run test");
@@ -151,7 +151,7 @@ fn ruby_and_php() {
 }
 
 #[test]
-fn a_makefile_or_justfile_is_the_projects_own_word() {
+fn a_makefile_or_justfile_has_priority() {
     let cargo = ("Cargo.toml", "[package]\n");
     check(&[cargo, ("Makefile", "test: build\n\tx\nlint :\n\ty\n")], &["make test", "make lint"]);
     check(&[cargo, ("Makefile", "test:\n\ncheck: test\n")], &["make check"]);
@@ -161,7 +161,7 @@ fn a_makefile_or_justfile_is_the_projects_own_word() {
 }
 
 #[test]
-fn parts_are_checked_where_the_top_says_nothing() {
+fn parts_are_checked_if_the_top_has_no_checks() {
     check(
         &[
             ("backend/Cargo.toml", ""),
@@ -180,12 +180,13 @@ fn parts_are_checked_where_the_top_says_nothing() {
 }
 
 #[test]
-fn tests_are_told_from_the_rest_and_places_are_named() {
+fn kinds_and_places_are_reported() {
     let found = checks(&tree(&[("package.json", SCRIPTS), ("go.mod", "")]));
-    let told: Vec<(GateKind, &str)> = found.iter().map(|it| (it.kind, it.place.as_str())).collect();
+    let kinds_and_places: Vec<(GateKind, &str)> =
+        found.iter().map(|it| (it.kind, it.place.as_str())).collect();
     let (test, lint) = (GateKind::Test, GateKind::Lint);
     assert_eq!(
-        told,
+        kinds_and_places,
         [(test, "package.json"), (lint, "package.json"), (test, "go.mod"), (lint, "go.mod")]
     );
 }

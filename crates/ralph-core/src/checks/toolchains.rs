@@ -1,6 +1,5 @@
 //! Languages whose own tool runs tests and checks: Rust, Deno, Go, Java, .NET, Ruby, PHP, Elixir.
-//!
-//! Not here: Node and Python, where the project chooses among many tools.
+//! Node and Python projects choose among many tools and have modules of their own.
 
 use serde_json::Value;
 
@@ -27,7 +26,7 @@ pub(super) fn rust(directory: &Directory<'_>) -> Vec<Found> {
 
 pub(super) fn deno(directory: &Directory<'_>) -> Vec<Found> {
     let Some(name) = directory.first(&["deno.json", "deno.jsonc"]) else { return Vec::new() };
-    // Comments make the text no JSON; then the usual commands are as good.
+    // With comments the text is not JSON; then the usual commands are used.
     let text = directory.text(name).unwrap_or_default();
     let manifest: Value = serde_json::from_str(text).unwrap_or_default();
     let command = |task: &str, usual: &str| {
@@ -46,7 +45,7 @@ pub(super) fn deno(directory: &Directory<'_>) -> Vec<Found> {
 
 pub(super) fn go(directory: &Directory<'_>) -> Vec<Found> {
     let Some(name) = directory.first(&["go.mod", "go.work"]) else { return Vec::new() };
-    // A workspace without a module at its top has to be told where its modules are.
+    // A workspace without a module at its top needs the directories of its modules.
     let all = if name == "go.mod" { "./..." } else { "$(go list -m -f '{{.Dir}}/...')" };
     let settings = [".golangci.yml", ".golangci.yaml", ".golangci.toml", ".golangci.json"];
     let linter = directory.first(&settings).filter(|_| name == "go.mod");

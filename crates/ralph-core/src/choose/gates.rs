@@ -1,5 +1,5 @@
-//! Which gate comes next: which are due after this iteration, which may be taken as passed, and
-//! what is refused before any of them.
+//! Chooses the next gate: which are due after this iteration, which count as passed, and
+//! which refusals come before any of them.
 
 use super::{Step, ask, give_up};
 use crate::asking::AskingEnd;
@@ -14,20 +14,20 @@ use crate::run::{Iteration, RunState};
 use crate::stuck::ErrorHasher;
 use crate::units::Millis;
 
-/// The name under which a change of protected paths counts as a failed gate.
+/// The gate name under which a change of protected paths fails an attempt.
 pub(crate) const PROTECTED: &str = "protected paths";
 
-/// The name under which secrets in what was added count as a failed gate.
+/// The gate name under which added secrets fail an attempt.
 pub(crate) const SECRETS: &str = "secrets";
 
-/// The name under which changes to git's own files count as a failed gate.
+/// The gate name under which changes to git's own files fail an attempt.
 pub(crate) const MEDDLING: &str = "git's own files";
 
-/// The name under which gates that change files each time count as a failed gate.
+/// The gate name under which gates that change files each time fail an attempt.
 pub(crate) const UNSTABLE: &str = "files changed by gates";
 
-/// Returns whether what is there must be what the gates were run on before the iteration is judged:
-/// ralph is going to commit it, if it passes.
+/// Returns whether the work tree must be compared with what the gates ran on before the
+/// iteration is judged: ralph is going to commit it, if it passes.
 pub(crate) fn needs_recheck(state: &RunState, current: &Iteration) -> bool {
     let is_work = match current.role {
         Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix => true,
@@ -39,18 +39,18 @@ pub(crate) fn needs_recheck(state: &RunState, current: &Iteration) -> bool {
         && !current.gates.iter().any(GateResult::is_hard_failure)
 }
 
-/// Chooses the next gate, or nothing when all have spoken.
+/// Chooses the next gate, or nothing when all have a result.
 pub(super) fn check(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
     if current.judgement.is_some() {
         return None;
     }
     let recipe = &state.recipe;
-    // A compaction is about no work.
+    // A compaction changes no code.
     if current.role == Role::Compact {
         return None;
     }
-    // A review is about words; what it did to the tree is undone. Where the words are in the
-    // task list, they are read there.
+    // A review only gives a verdict; its changes to the tree are discarded. Where the
+    // agent owns the task list, the verdict is read from the list.
     if current.role == Role::Review && (current.observed.is_some() || !recipe.is_kept_by_agent()) {
         return None;
     }
@@ -64,8 +64,8 @@ pub(super) fn check(state: &RunState, current: &Iteration, moment: Moment) -> Op
     if let Some(step) = refuse(state, current, observation) {
         return Some(step);
     }
-    let has_spoken = |name| current.gates.iter().any(|result| result.gate == name);
-    if observation.is_some_and(|seen| !seen.meddling.is_empty()) && !has_spoken(MEDDLING) {
+    let has_result = |name| current.gates.iter().any(|result| result.gate == name);
+    if observation.is_some_and(|seen| !seen.meddling.is_empty()) && !has_result(MEDDLING) {
         return Some(Step::RefuseMeddling);
     }
     let is_committed = match recipe.landing.commit {
@@ -73,7 +73,7 @@ pub(super) fn check(state: &RunState, current: &Iteration, moment: Moment) -> Op
         CommitPolicy::Nobody => false,
     };
     let has_leaks = observation.is_some_and(|seen| !seen.leaks.is_empty());
-    if is_committed && has_leaks && !has_spoken(SECRETS) {
+    if is_committed && has_leaks && !has_result(SECRETS) {
         return Some(Step::RefuseLeaks);
     }
     let has_failed = current.gates.iter().any(GateResult::is_hard_failure);
@@ -87,14 +87,14 @@ pub(super) fn check(state: &RunState, current: &Iteration, moment: Moment) -> Op
         (Reuse::SameTree | Reuse::Never, Check::Command(_)) => Step::Check { gate, severity },
         (Reuse::SameTree | Reuse::Never, Check::Agent(_)) => match (&current.gate.end, severity) {
             (None, _) => ask(state, current, Purpose::Gate(spec.name.clone()), moment),
-            // Without the verdict of a hard gate nothing can be kept.
+            // Without the verdict of a hard gate the work cannot be kept.
             (Some(AskingEnd::Hopeless(failure)), Severity::Hard) => give_up(current, failure),
             (Some(_), _) => Step::Hear { gate, severity },
         },
     })
 }
 
-/// Returns the gates that are run after a role, with their place and severity.
+/// Returns the gates that run after a role, with their index and severity.
 fn due<'a>(
     recipe: &'a Recipe,
     role: Role,
@@ -107,7 +107,8 @@ fn due<'a>(
     })
 }
 
-/// Without knowing what changed, or if more changed than can be named, a gate is run.
+/// Returns whether a gate applies to the changed paths. True if the changes are unknown
+/// or more than can be listed.
 fn is_for_paths(gate: &Gate, observation: Option<&Observation>) -> bool {
     let Some(observation) = observation else { return true };
     gate.paths.is_empty()
@@ -118,7 +119,7 @@ fn is_for_paths(gate: &Gate, observation: Option<&Observation>) -> bool {
             .any(|file| gate.paths.iter().any(|pattern| pattern.matches(&file.path)))
 }
 
-/// Returns the gates that are run before any agent: the hard commands.
+/// Returns the gates of the baseline: the hard commands.
 pub(super) fn of_baseline(recipe: &Recipe) -> impl Iterator<Item = (usize, &Gate, Severity)> {
     recipe.gates.iter().enumerate().filter_map(|(place, gate)| {
         let severity = recipe.strategy.severity(gate)?;
@@ -130,8 +131,8 @@ pub(super) fn of_baseline(recipe: &Recipe) -> impl Iterator<Item = (usize, &Gate
     })
 }
 
-/// Returns whether an iteration has to look at the tree after the agent: for a gate that may be
-/// reused, to judge the work by its changes, or to notice iterations that change nothing.
+/// Returns whether the tree is observed after the agent: for a gate that may be reused,
+/// to judge the work by its changes, or to detect iterations that change nothing.
 fn is_observed(recipe: &Recipe, role: Role) -> bool {
     let may_reuse = due(recipe, role, None).any(|(_, gate, _)| gate.reuse == Reuse::SameTree);
     let is_task = match recipe.work {
@@ -144,8 +145,8 @@ fn is_observed(recipe: &Recipe, role: Role) -> bool {
     may_reuse || is_task || is_commit_looked_at || notices_idling || looks_at_changes(recipe)
 }
 
-/// Returns whether a recipe has rules about which paths change, or tells an agent which of them
-/// it left.
+/// Returns whether a recipe has rules about changed paths, or reports uncommitted ones to
+/// the agent.
 pub(super) fn looks_at_changes(recipe: &Recipe) -> bool {
     !recipe.protect.is_empty()
         || recipe.landing.uncommitted == Uncommitted::Told
@@ -153,7 +154,7 @@ pub(super) fn looks_at_changes(recipe: &Recipe) -> bool {
         || recipe.gates.iter().any(|gate| !gate.paths.is_empty())
 }
 
-/// Refuses work that changed what it may not change, unless its task speaks of it.
+/// Refuses work that changed forbidden paths, unless its task names them.
 fn refuse(
     state: &RunState,
     current: &Iteration,
@@ -166,7 +167,7 @@ fn refuse(
     (!paths.is_empty()).then_some(Step::Refuse { paths })
 }
 
-/// Returns which of the paths that changed may not change in this iteration.
+/// Returns the changed paths that this iteration may not change.
 pub(crate) fn forbidden(
     state: &RunState,
     current: &Iteration,
@@ -179,8 +180,8 @@ pub(crate) fn forbidden(
     unnamed(state, Some(current), paths.filter(|path| is_forbidden(path)))
 }
 
-/// Returns which of the paths that changed are protected. The task as the user gave it lifts what it
-/// names, but for what is locked.
+/// Returns the changed paths that are protected. A task written by the user permits the
+/// paths it names, except locked ones.
 pub(crate) fn protected(state: &RunState, changed: &[String]) -> Vec<String> {
     let is_protected = |path: &&str| state.recipe.protects(path);
     let paths = changed.iter().map(String::as_str).filter(is_protected);
@@ -194,10 +195,10 @@ fn unnamed<'a>(
 ) -> Vec<String> {
     let task = current
         .and_then(|current| current.task.as_ref())
-        .and_then(|id| state.board.as_ref().and_then(|board| board.list.task(id)));
-    // What an agent wrote into the list lifts nothing.
+        .and_then(|id| state.board.as_ref().and_then(|tasks| tasks.list.task(id)));
+    // A task that an agent wrote permits nothing.
     let is_given = |id: &TaskId| {
-        state.board.as_ref().is_some_and(|board| !board.written_by_agents.contains(id))
+        state.board.as_ref().is_some_and(|tasks| !tasks.written_by_agents.contains(id))
     };
     let task = task.filter(|task| is_given(&task.id));
     let is_named =
@@ -205,7 +206,7 @@ fn unnamed<'a>(
     paths.filter(|path| !is_named(path)).map(str::to_owned).collect()
 }
 
-/// Returns the result of a gate that is taken as passed.
+/// Returns the result of a gate that counts as passed.
 pub fn reused(gate: &Gate, severity: Severity) -> GateResult {
     GateResult {
         gate: gate.name.clone(),
@@ -222,7 +223,8 @@ pub fn reused(gate: &Gate, severity: Severity) -> GateResult {
     }
 }
 
-/// Returns a failure that no command found: it is told and remembered like that of a gate.
+/// Returns a failed gate result for one of ralph's own refusals, so that it is reported
+/// and remembered like a gate.
 pub fn not_a_gate(name: &str, output: String) -> GateResult {
     let mut hasher = ErrorHasher::new(name);
     hasher.feed(&output);

@@ -1,4 +1,4 @@
-//! The steps of a landing: what becomes of the work tree and of the task list once the
+//! The steps of a landing: what happens to the work tree and the task list once the
 //! iteration is judged.
 
 use super::{Step, ask, give_up};
@@ -23,8 +23,8 @@ pub(super) fn land(
     judgement: &Judgement,
     moment: Moment,
 ) -> Option<Step> {
-    // A reviewer's own changes are undone before anything else; nobody asked for them. Those of a
-    // compaction are undone, and that is all.
+    // A reviewer's own changes are discarded before anything else. A compaction lands
+    // only by discarding its changes.
     let is_undone = has(current, |it| matches!(it, Landed::RolledBack { .. }));
     if current.role == Role::Compact {
         return (!is_undone).then_some(Step::Rollback);
@@ -45,15 +45,15 @@ pub(super) fn land(
             if is_back { write(state, current) } else { Some(Step::Rollback) }
         }
         Landing::Shelve => {
-            let is_shelved = has(current, |it| matches!(it, Landed::Shelved { .. }));
-            if is_shelved { write(state, current) } else { Some(Step::Shelve) }
+            let is_saved = has(current, |it| matches!(it, Landed::Shelved { .. }));
+            if is_saved { write(state, current) } else { Some(Step::Shelve) }
         }
         Landing::Commit => commit(state, current, moment),
     }
 }
 
-/// Returns whether code of a gate's may have moved a history that is ralph's, and nobody has looked. What
-/// moves it later, between two iterations, is a person's doing.
+/// Returns whether a survey is needed because a gate may have moved a history that only
+/// ralph writes. What moves it later, between two iterations, is the user's doing.
 fn has_to_be_looked_behind(state: &RunState, current: &Iteration) -> bool {
     let is_run = |it: &GateResult| it.log.is_some();
     state.recipe.landing.is_history_ralphs()
@@ -62,7 +62,8 @@ fn has_to_be_looked_behind(state: &RunState, current: &Iteration) -> bool {
         && surveyed(current).is_none()
 }
 
-/// Returns whether a reviewer that keeps the task list changed nothing but that and its notes.
+/// Returns whether a reviewer that owns the task list changed nothing but the list and
+/// its notes.
 fn is_only_about_list(state: &RunState, current: &Iteration) -> bool {
     let (true, Some(work), Some(seen)) =
         (state.recipe.is_kept_by_agent(), state.recipe.task_work(), current.observation())
@@ -79,36 +80,37 @@ fn has(current: &Iteration, is_it: impl Fn(&Landed) -> bool) -> bool {
     current.landed.iter().any(is_it)
 }
 
-/// Chooses to write the task file, if it does not say yet what the iteration comes to.
+/// Chooses to write the task file, if it does not hold the iteration's result yet.
 fn write(state: &RunState, current: &Iteration) -> Option<Step> {
     let settled = settled(state, current)?;
     (settled.written == FileState::Behind).then_some(Step::WriteList)
 }
 
-/// Returns what the iteration comes to, as far as it has landed.
+/// Returns the result of the iteration, as far as it has landed.
 pub(crate) fn settled(state: &RunState, current: &Iteration) -> Option<Settled> {
-    let (board, work, task) =
+    let (tasks, work, task) =
         (state.board.as_ref()?, state.recipe.task_work()?, current.task.as_ref()?);
-    Some(settle::settle(work, board.log(task).failed, &board.list, current))
+    Some(settle::settle(work, tasks.log(task).failed, &tasks.list, current))
 }
 
 fn commit(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
-    // Whoever was asked for words may have done more than that, which is undone before they count.
+    // An agent that was asked for a message may have changed files, which are discarded
+    // before its answer is used.
     if current.unheard.is_some() && current.message.pending.is_none() {
         return Some(Step::HearMessage);
     }
-    // A commit that was refused is a failed attempt, and it may have been the last one.
+    // A refused commit is a failed attempt, and it may have been the last one.
     if has(current, |it| matches!(it, Landed::CommitRefused { .. })) {
         let gives_up = settled(state, current)
             .and_then(|settled| settled.attempt)
             .is_some_and(|attempt| attempt.gives_up.is_some());
-        let is_shelved = has(current, |it| matches!(it, Landed::Shelved { .. }));
-        if gives_up && !is_shelved {
+        let is_saved = has(current, |it| matches!(it, Landed::Shelved { .. }));
+        if gives_up && !is_saved {
             return Some(Step::Shelve);
         }
         return write(state, current);
     }
-    // What is committed says what it comes to.
+    // The commit includes the updated task list.
     if let Some(step) = write(state, current) {
         return Some(step);
     }
@@ -116,8 +118,8 @@ fn commit(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step>
     let done = current.landed.iter().filter(|it| is_of_commit(it)).count();
     match &state.recipe.landing.commit {
         CommitPolicy::Nobody => None,
-        // What the agent left uncommitted is not ralph's to commit; what ralph did to the list
-        // after it is.
+        // ralph does not commit what the agent left uncommitted, only its own changes of
+        // the list afterwards.
         CommitPolicy::Agent => {
             let is_committed = (current.observation())
                 .is_none_or(|observation| observation.changes == Changes::None);
@@ -139,27 +141,28 @@ fn commit(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step>
         },
         CommitPolicy::Scm(scm) => {
             let is_to_commit = changes == Changes::Some && scm.tasks.contains(&ScmTask::Commit);
-            // The words first, before any command has moved something.
+            // The message first, before any command has moved something.
             let message = match &current.message.end {
                 _ if !is_to_commit => String::new(),
                 None => return Some(ask(state, current, Purpose::Message, moment)),
                 Some(AskingEnd::Answered(reply)) => {
                     scm::commit_message(&reply.text).unwrap_or_else(|| own_subject(state, current))
                 }
-                // The work passed, and is not lost for want of words.
+                // The work passed, so it is committed even without a message from the
+                // agent.
                 Some(AskingEnd::FailedAttempt(_)) => own_subject(state, current),
                 Some(AskingEnd::Hopeless(failure)) => return Some(give_up(current, failure)),
             };
             let command = scm.command.clone();
             Some(match scm.tasks.get(done)? {
-                ScmTask::Run(words) => Step::Scm { command, words: words.clone() },
+                ScmTask::Run(args) => Step::Scm { command, words: args.clone() },
                 ScmTask::Commit => Step::Commit { message, command },
             })
         }
     }
 }
 
-/// Returns whether something is a step of the recipe's commit policy.
+/// Returns whether this is a step of the recipe's commit policy.
 fn is_of_commit(landed: &Landed) -> bool {
     match landed {
         Landed::Committed { .. }
@@ -181,7 +184,7 @@ fn surveyed(current: &Iteration) -> Option<Changes> {
     })
 }
 
-/// Returns the message of a commit that ralph words itself.
+/// Returns ralph's own commit message.
 pub(crate) fn own_subject(state: &RunState, current: &Iteration) -> String {
     let title = current
         .task
@@ -192,7 +195,7 @@ pub(crate) fn own_subject(state: &RunState, current: &Iteration) -> String {
         (Some(task), Some(title)) => format!("{task} — {title}"),
         (Some(task), None) => task.0.clone(),
         (None, _) => match told_by_gates(state, current) {
-            Some(told) => format!("{} — {told}", current.role),
+            Some(output) => format!("{} — {output}", current.role),
             None => current.role.name().to_owned(),
         },
     };
@@ -230,10 +233,11 @@ pub(crate) fn own_subject(state: &RunState, current: &Iteration) -> String {
     format!("{}[{}]: {what}{about}", landing.commit_prefix, current.number)
 }
 
-/// A subject with more than this is no line any more.
+/// A longer subject does not fit on one line.
 const LONGEST_SUBJECT: usize = 60;
 
-/// Returns what the last hard gate said of work that the gates complete: they know what it is.
+/// Returns the first output line of the last hard gate, where the gates decide
+/// completion: it describes the work.
 fn told_by_gates(state: &RunState, current: &Iteration) -> Option<String> {
     match state.recipe.completion {
         Completion::Signal => return None,

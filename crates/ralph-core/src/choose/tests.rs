@@ -1,4 +1,4 @@
-//! Single choices that whole runs seldom reach.
+//! Single choices that complete runs rarely reach.
 
 use super::*;
 use crate::event::{Checkpoint, Event, Recorded};
@@ -48,7 +48,7 @@ fn ended(iteration: u32) -> Event {
 }
 
 #[test]
-fn iterations_begin_end_and_keep_their_distance() {
+fn iterations_wait_for_the_delay_and_stop_at_the_limit() {
     let begin =
         |number| Step::Begin { iteration: IterationNumber(number), role: Role::Prompt, task: None };
     check(vec![], 1_000, StopWish::GoOn, &begin(1));
@@ -61,14 +61,14 @@ fn iterations_begin_end_and_keep_their_distance() {
 }
 
 #[test]
-fn a_wish_to_stop_comes_before_everything() {
+fn a_stop_request_comes_before_everything() {
     let interrupted = || Step::Finish(Outcome::Interrupted);
     check(vec![], 1_000, StopWish::Stop, &interrupted());
     check(vec![begun(1)], 1_000, StopWish::Stop, &interrupted());
 }
 
 #[test]
-fn a_call_that_was_begun_is_looked_for_before_it_is_repeated() {
+fn a_started_call_is_recovered_before_it_is_repeated() {
     let asked = Event::Asked {
         ask: AskNumber(1),
         role: Role::Prompt,

@@ -1,9 +1,8 @@
-//! Cutting sections down to the room there is.
+//! Cuts sections until they fit.
 //!
-//! A section is made of blocks, a block of pieces. All pieces that may go stand in one fixed
-//! order, and what is cut is always a beginning of that order: a smaller budget never brings back
-//! what a larger one left out. Whatever goes is named where it would have stood. Not here: what
-//! the pieces say.
+//! A section consists of blocks, a block of pieces. All pieces that may be cut have one fixed
+//! order, and the cut always takes a prefix of that order: a smaller budget never keeps what a
+//! larger one cut. Every cut is noted in place. Not here: the text of the pieces.
 
 use super::SectionName;
 use crate::text;
@@ -11,71 +10,66 @@ use crate::text;
 /// More names than these do not help an agent.
 const NAMED: usize = 5;
 
-/// A name is for recognizing, not for reading.
+/// A name only has to be recognizable.
 const NAME_CHARS: usize = 40;
 
-/// What a section costs beside its text: the empty lines around it.
+/// Characters around a section: the empty lines.
 const AROUND: usize = 2;
 
-/// What a block costs beside its text: the empty line before it, and a fence that is closed.
+/// Characters around a block: the empty line before it, and a fence that is closed.
 const AROUND_BLOCK: usize = 6;
 
-/// When a piece gives way, the first of these first.
+/// Order in which pieces are cut, the first of these first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
     /// A line about an earlier iteration.
     Earlier,
-    /// What was looked up about a library.
+    /// Documentation looked up for a library.
     LibraryDocs,
-    /// What a file is for.
     FileKnowledge,
     /// A skill beyond the first.
     OtherSkills,
-    /// Work that is done. From here on only to keep to a budget that all of the above exceeds.
+    /// Completed work. From here on pieces are cut only if cutting all of the above is not
+    /// enough.
     CompletedWork,
-    /// A decision.
     Decisions,
-    /// A detail of the iteration before.
+    /// A detail of the previous iteration.
     Previous,
     /// A line of the first skill.
     FirstSkill,
-    /// An issue that is open.
     OpenIssues,
-    /// A constraint: gives way only to the bound of its own section, never to the budget.
+    /// A constraint: cut only to keep the limit of its own section, never for the budget.
     Constraints,
-    /// Never.
     Never,
 }
 
-/// Which pieces of a block go first.
+/// Which pieces of a block are cut first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CutFrom {
-    /// The first ones.
     Start,
-    /// The last ones.
     End,
 }
 
-/// How what was cut of a block is named.
+/// How the cut pieces of a block are named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Label {
-    /// By its name and how much it is, such as `file knowledge (3 of 8)`.
+    /// By a name and a count, such as `file knowledge (3 of 8)`.
     Counted(String),
-    /// By the names of the pieces after its own, such as `library docs: serde, clap`.
+    /// By a name and the names of the pieces, such as `library docs: serde, clap`.
     Named(String),
 }
 
-/// Something that stays or goes as a whole.
+/// The smallest unit that is kept or cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Its name, where its block names its pieces.
+    /// Set if the block names its pieces.
     pub(crate) name: String,
-    /// Its text, without a line break at the end.
+    /// The text, without a line break at the end.
     pub(crate) text: String,
 }
 
 impl Piece {
-    /// Returns a piece that is only counted.
+    /// Returns a piece without a name.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self { name: String::new(), text: text.into() }
     }
@@ -84,49 +78,44 @@ impl Piece {
 /// Pieces of one kind under a heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// What stands above the pieces, if any of them stays; may be empty.
+    /// The line above the pieces, if any of them stays; may be empty.
     pub(crate) heading: String,
-    /// When they give way.
     pub(crate) step: Step,
-    /// Which go first.
     pub(crate) from: CutFrom,
-    /// How they are named when they are gone.
+    /// How cut pieces are named.
     pub(crate) label: Label,
-    /// They, in the order of the text.
+    /// In the order of the text.
     pub(crate) pieces: Vec<Piece>,
 }
 
 /// A section that may be cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Section {
-    /// Its name.
     pub(crate) name: SectionName,
-    /// What stands above its blocks; may be empty.
+    /// The line above its blocks; may be empty.
     pub(crate) title: String,
-    /// The characters that it may have by itself.
+    /// The section's own limit in characters.
     pub(crate) cap: usize,
-    /// How many of them are taken by text that is not in the blocks.
+    /// How many of these are taken by text outside the blocks.
     pub(crate) taken: usize,
-    /// How often the template has it.
+    /// How often the template includes the section.
     pub(crate) uses: usize,
-    /// Its blocks, in the order of the text.
+    /// In the order of the text.
     pub(crate) blocks: Vec<Block>,
 }
 
 /// A section that was cut to fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fitted {
-    /// The section.
     pub(crate) name: SectionName,
-    /// Its text; empty if it has nothing to say.
+    /// Empty if everything was cut.
     pub(crate) text: String,
-    /// What was left out.
     pub(crate) left_out: Vec<String>,
 }
 
-/// Cuts sections until each keeps to its own bound and all of them fit into `room` characters.
+/// Cuts sections until each keeps its own limit and all of them fit into `room` characters.
 ///
-/// If they do not even without everything that may go, that is what comes back.
+/// If they do not fit even without everything that may be cut, returns them cut to the minimum.
 pub(crate) fn fit(sections: Vec<Section>, room: usize) -> Vec<Fitted> {
     let mut cuts: Vec<SectionCut> = sections.into_iter().map(SectionCut::new).collect();
     for cut in &mut cuts {
@@ -141,7 +130,7 @@ pub(crate) fn fit(sections: Vec<Section>, room: usize) -> Vec<Fitted> {
         let cuttable = blocks.filter(|(_, block)| block.step < Step::Constraints);
         order.extend(cuttable.map(|(at, block)| (block.step, which, at)));
     }
-    // Of equals the last one goes first, as everywhere.
+    // Among equals the last one is cut first.
     order.sort_by_key(|&(step, which, at)| (step, which, std::cmp::Reverse(at)));
     let mut total: usize = cuts.iter().map(SectionCut::cost).sum();
     for (_, which, at) in order {
@@ -159,11 +148,11 @@ pub(crate) fn fit(sections: Vec<Section>, room: usize) -> Vec<Fitted> {
 /// A section while it is being cut.
 struct SectionCut {
     section: Section,
-    /// How many pieces of each block are gone.
+    /// How many pieces of each block are cut.
     gone: Vec<usize>,
     /// The characters of each piece, by block.
     chars: Vec<Vec<usize>>,
-    /// At most this many characters are left.
+    /// Upper bound of the characters that are left.
     size: usize,
 }
 
@@ -183,12 +172,12 @@ impl SectionCut {
         Self { gone: vec![0; section.blocks.len()], chars, size, section }
     }
 
-    /// Returns what it costs as often as the template has it.
+    /// Returns the characters of all the times the template includes the section.
     fn cost(&self) -> usize {
         self.size.saturating_mul(self.section.uses)
     }
 
-    /// Returns the blocks in the order in which the section's own bound cuts them.
+    /// Returns the blocks in the order in which the section's own limit cuts them.
     fn order(&self) -> Vec<usize> {
         let blocks = &self.section.blocks;
         let mut order: Vec<usize> =
@@ -197,7 +186,7 @@ impl SectionCut {
         order
     }
 
-    /// Takes the next piece of a block away. Returns whether there was one.
+    /// Cuts the next piece of a block. Returns whether there was one.
     fn drop_one(&mut self, at: usize) -> bool {
         let (block, gone) = (&self.section.blocks[at], self.gone[at]);
         let count = block.pieces.len();
@@ -219,7 +208,7 @@ impl SectionCut {
         true
     }
 
-    /// Returns the characters that the note about a block has at most, however much of it is gone.
+    /// Returns the most characters that the note about a block can have.
     fn longest_note_of(&self, at: usize) -> usize {
         let block = &self.section.blocks[at];
         let count = block.pieces.len();
@@ -230,7 +219,7 @@ impl SectionCut {
         longest.chars().count()
     }
 
-    /// Names the first `gone` pieces of a block that go.
+    /// Returns the note about the first `gone` cut pieces of a block.
     fn note_of(&self, at: usize, gone: usize) -> String {
         let block = &self.section.blocks[at];
         let count = block.pieces.len();
@@ -281,8 +270,8 @@ impl SectionCut {
     }
 }
 
-/// How the text says that something is gone.
-const NOTE: &str = "(left out for room: ";
+/// Introduces the note about cut pieces.
+const NOTE: &str = "(omitted for space: ";
 
 fn block_text(heading: &str, pieces: &[Piece]) -> String {
     let mut lines: Vec<&str> = pieces.iter().map(|piece| piece.text.as_str()).collect();
@@ -290,7 +279,7 @@ fn block_text(heading: &str, pieces: &[Piece]) -> String {
         lines.insert(0, heading);
     }
     let text = lines.join("\n");
-    // Half a listing would take the rest of the prompt with it.
+    // An unclosed code fence would swallow the rest of the prompt.
     let fences = text.lines().filter(|line| line.trim_start().starts_with("```")).count();
     if fences % 2 == 1 { format!("{text}\n```") } else { text }
 }

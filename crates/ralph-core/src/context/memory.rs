@@ -1,16 +1,17 @@
-//! Memory as a section of a prompt.
+//! The memory as a section of a prompt.
 //!
-//! What it knows comes from agents, so no item can pass for a heading or go on without end.
+//! Its contents come from agents, so each item is put on one line and limited: none can pass for
+//! a heading or grow without end.
 
 use super::{Block, CutFrom, Label, Piece, Section, SectionName, Step};
 use crate::memory::Memory;
 use crate::text;
 
-/// What one item may take. Compaction has bounds too; a file can be edited.
+/// Limits of one item. Compaction has limits too, but users can edit the file.
 const ITEM_CHARS: usize = 600;
 const DOCS_CHARS: usize = 1_500;
 
-/// Returns memory as a section, cut to nothing yet.
+/// Returns the memory as a section, uncut.
 pub(crate) fn memory_section(memory: &Memory, cap: usize) -> Section {
     let block = |heading: &str, step, from, label, pieces| Block {
         heading: format!("### {heading}"),
@@ -35,8 +36,8 @@ pub(crate) fn memory_section(memory: &Memory, cap: usize) -> Section {
     });
     let docs = memory.library_docs.iter().map(|docs| {
         let notes = docs.usage_notes.as_deref().unwrap_or_default();
-        let said = format!("**{}**: {}\n{notes}", docs.library.trim(), docs.key_apis.trim());
-        Piece { name: docs.library.clone(), text: format!("- {}", hanging(&said, DOCS_CHARS)) }
+        let entry = format!("**{}**: {}\n{notes}", docs.library.trim(), docs.key_apis.trim());
+        Piece { name: docs.library.clone(), text: format!("- {}", hanging(&entry, DOCS_CHARS)) }
     });
     let summary = text::excerpt_of(memory.project_summary.trim(), cap / 3);
     let summary: Vec<Piece> = Some(summary)
@@ -102,23 +103,23 @@ fn is_empty(memory: &Memory) -> bool {
     *memory == Memory::default()
 }
 
-/// Returns the mark of what ralph kept although the last compaction did not speak of it.
-fn carried(memory: &Memory, said: &str) -> &'static str {
-    if memory.is_carried_over(said) { " (carried over)" } else { "" }
+/// Returns the mark of an item that ralph kept although the last compaction did not mention it.
+fn carried(memory: &Memory, item: &str) -> &'static str {
+    if memory.is_carried_over(item) { " (carried over)" } else { "" }
 }
 
-fn item(said: &str) -> Option<Piece> {
-    let said = text::one_line(said, ITEM_CHARS);
-    (!said.is_empty()).then(|| Piece::new(format!("- {said}")))
+fn item(text: &str) -> Option<Piece> {
+    let text = text::one_line(text, ITEM_CHARS);
+    (!text.is_empty()).then(|| Piece::new(format!("- {text}")))
 }
 
-/// Returns lines that hang under the first one.
-fn hanging(said: &str, limit: usize) -> String {
-    let said = text::excerpt_of(said.trim(), limit);
-    said.lines().map(str::trim_end).collect::<Vec<_>>().join("\n  ")
+/// Returns the text with later lines indented under the first one.
+fn hanging(entry: &str, limit: usize) -> String {
+    let entry = text::excerpt_of(entry.trim(), limit);
+    entry.lines().map(str::trim_end).collect::<Vec<_>>().join("\n  ")
 }
 
-/// Returns a text whose lines are no headings.
-fn no_headings(said: &str) -> String {
-    said.lines().map(|line| line.trim_start_matches(['#', ' '])).collect::<Vec<_>>().join("\n")
+/// Returns the text without heading marks.
+fn no_headings(summary: &str) -> String {
+    summary.lines().map(|line| line.trim_start_matches(['#', ' '])).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! Sections within a budget: what goes, in which order, and that nothing goes unsaid.
+//! Sections within a budget: what is cut, in which order, and that every cut is noted.
 
 use proptest::prelude::*;
 
@@ -106,7 +106,7 @@ fn cut(sections: Vec<Section>, room: usize) -> (String, Vec<String>) {
 }
 
 #[test]
-fn memory_is_told_in_sections() {
+fn memory_is_shown_in_sections() {
     let (text, left_out) = cut(vec![memory_section(&memory(), 12_000)], usize::MAX);
     expect_test::expect![[r"
         ## Project memory
@@ -154,7 +154,7 @@ fn memory_keeps_summary_and_constraints() {
         - No network (from iteration 3)
         - Old git (carried over)
 
-        (left out for room: open issues (1); decisions (1); completed work (2); file knowledge (1); library docs: serde)"]]
+        (omitted for space: open issues (1); decisions (1); completed work (2); file knowledge (1); library docs: serde)"]]
     .assert_eq(&text);
     assert_eq!(left_out.len(), 5);
 }
@@ -183,7 +183,7 @@ fn a_listing_that_is_cut_is_closed() {
         assert_eq!(text.matches("```").count() % 2, 0, "{text}");
     }
     assert!(
-        found.iter().any(|text| text.contains("(left out for room: lines of skill x (2 of 4))"))
+        found.iter().any(|text| text.contains("(omitted for space: lines of skill x (2 of 4))"))
     );
 }
 
@@ -234,7 +234,7 @@ fn blocks() -> impl Strategy<Value = Vec<Section>> {
     prop::collection::vec(section, 0..5)
 }
 
-/// What the sections take in a prompt, with the empty lines around them.
+/// Characters of the sections in a prompt, with the empty lines around them.
 fn taken(sections: &[Section], fitted: &[Fitted]) -> usize {
     let chars = |it: &Fitted| match it.text.chars().count() {
         0 => 0,
@@ -243,22 +243,22 @@ fn taken(sections: &[Section], fitted: &[Fitted]) -> usize {
     sections.iter().zip(fitted).map(|(section, it)| chars(it) * section.uses).sum()
 }
 
-/// How many pieces the notes say are gone, and how many there are.
+/// How many pieces are cut according to the notes.
 fn gone(fitted: &[Fitted]) -> usize {
     let count = |note: &String| -> usize {
         if let Some((_, counted)) = note.rsplit_once(" (") {
             let count = counted.split([' ', ')']).next().and_then(|it| it.parse().ok());
             return count.expect("a number");
         }
-        let (_, told) = note.split_once(": ").expect("a label");
-        let (named, more) = told.rsplit_once(" and ").unwrap_or((told, "0 more"));
+        let (_, names) = note.split_once(": ").expect("a label");
+        let (named, more) = names.rsplit_once(" and ").unwrap_or((names, "0 more"));
         let more = more.strip_suffix(" more").and_then(|it| it.parse::<usize>().ok());
         named.split(", ").count() + more.expect("a number")
     };
     fitted.iter().flat_map(|it| &it.left_out).map(count).sum()
 }
 
-/// How many pieces are gone by count of lines: those are there that the text still holds.
+/// How many pieces are missing from the text.
 fn missing(sections: &[Section], fitted: &[Fitted]) -> usize {
     let mut missing = 0;
     for (section, it) in sections.iter().zip(fitted) {
@@ -273,8 +273,8 @@ fn missing(sections: &[Section], fitted: &[Fitted]) -> usize {
     missing
 }
 
-/// Makes every piece of text tell itself from all others.
-fn told_apart(mut sections: Vec<Section>) -> Vec<Section> {
+/// Makes every piece of text unique.
+fn with_unique_texts(mut sections: Vec<Section>) -> Vec<Section> {
     let pieces = sections.iter_mut().flat_map(|it| &mut it.blocks).flat_map(|it| &mut it.pieces);
     for (nth, piece) in pieces.enumerate() {
         piece.text = format!("{nth} {}", piece.text);
@@ -286,21 +286,21 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn what_is_cut_fits_and_is_named(sections in blocks().prop_map(told_apart), room in 0_usize..3_000) {
+    fn what_is_cut_fits_and_is_named(sections in blocks().prop_map(with_unique_texts), room in 0_usize..3_000) {
         let fitted = fit(sections.clone(), room);
         let least = fit(sections.clone(), 0);
-        // Never over the room, unless what may not go is.
+        // Never over the room, unless the protected pieces alone are.
         prop_assert!(taken(&sections, &fitted) <= room || fitted == least);
-        // Everything that is gone is named, and nothing else.
+        // Every cut is noted, and nothing else.
         prop_assert_eq!(gone(&fitted), missing(&sections, &fitted));
         for (section, it) in sections.iter().zip(&fitted) {
-            let note = format!("(left out for room: {})", it.left_out.join("; "));
+            let note = format!("(omitted for space: {})", it.left_out.join("; "));
             prop_assert!(it.left_out.is_empty() || it.text.ends_with(&note));
-            // What is protected stands there to the letter.
+            // Protected pieces are kept verbatim.
             for piece in section.blocks.iter().filter(|it| it.step == Step::Never).flat_map(|it| &it.pieces) {
                 prop_assert!(it.text.lines().any(|line| line == piece.text));
             }
-            // Its own bound holds, unless what may not go exceeds it.
+            // The section's own limit holds, unless the protected pieces alone exceed it.
             let own = it.text.chars().count() + section.taken;
             let is_bare = section.blocks.iter().filter(|it| it.step < Step::Never).flat_map(|it| &it.pieces)
                 .all(|piece| it.text.lines().all(|line| line != piece.text));
@@ -310,7 +310,7 @@ proptest! {
 
     #[test]
     fn less_room_never_brings_something_back(
-        sections in blocks().prop_map(told_apart), one in 0_usize..3_000, two in 0_usize..3_000,
+        sections in blocks().prop_map(with_unique_texts), one in 0_usize..3_000, two in 0_usize..3_000,
     ) {
         let (less, more) = (fit(sections.clone(), one.min(two)), fit(sections.clone(), one.max(two)));
         for ((section, less), more) in sections.iter().zip(&less).zip(&more) {

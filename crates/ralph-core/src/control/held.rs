@@ -1,6 +1,7 @@
-//! What was asked of a run and is not done yet: part of its state, changed by events alone.
+//! Control requests that are not done yet: part of the run's state, changed only by
+//! events.
 //!
-//! Not here: whether a wish is taken, which was decided before it was recorded.
+//! Not here: whether a request is accepted, which was decided before it was recorded.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,93 +9,85 @@ use super::{Asked, Wish, WishId};
 use crate::ids::{Role, TaskId};
 use crate::units::{Millis, Timestamp};
 
-/// A wish is removed from the inbox right after it is recorded, so only the last one can come
-/// again after a crash. The others are for those that could not be removed.
+/// How many request ids are remembered. A request is removed from the inbox right after
+/// it is recorded, so only the last one can come again after a crash. The others are for
+/// files that could not be removed.
 const MOST_HEARD: usize = 32;
 
-/// What was asked of a run and is not done yet.
+/// Control requests that are not done yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Control {
-    /// Whether it pauses.
     #[serde(default)]
     pub pause: Pause,
-    /// When somebody asked it to stop.
+    /// When the user asked to stop.
     #[serde(default)]
     pub stop: Option<Timestamp>,
-    /// The tasks that are to be left out.
+    /// The tasks to skip.
     #[serde(default)]
     pub skips: Vec<SkipAsked>,
-    /// What the next agent at work is told.
+    /// Notes for the next working agent.
     #[serde(default)]
     pub notes: Vec<Note>,
-    /// The wishes that were heard last.
-    #[serde(default)]
+    /// Ids of the last recorded requests.
+    #[serde(default, rename = "heard")]
     heard: Vec<WishId>,
 }
 
-/// Whether a run pauses.
+/// Whether a run is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Pause {
-    /// It does not.
     #[default]
     No,
-    /// It will, once the current step is done.
+    /// It will be, once the current step is done.
     Asked {
-        /// When somebody asked.
         at: Timestamp,
     },
-    /// It does.
     Since {
-        /// Since when.
         at: Timestamp,
     },
 }
 
-/// A task that is to be left out.
+/// A request to skip a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkipAsked {
-    /// The task.
     pub task: TaskId,
-    /// When somebody asked.
     pub at: Timestamp,
-    /// Who, where that is known.
+    /// Who asked, if known.
     pub by: Option<String>,
 }
 
-/// Something that an agent is told by a person.
+/// A note from the user to the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// When it was left.
     pub at: Timestamp,
-    /// By whom, where that is known.
+    /// The author, if known.
     pub by: Option<String>,
-    /// What it says.
     pub text: String,
 }
 
 impl Control {
-    /// Returns whether a wish was heard before.
+    /// Returns whether a request was recorded before.
     pub fn has_heard(&self, id: &WishId) -> bool {
         self.heard.contains(id)
     }
 
-    /// Returns who asked to skip a task, if somebody did.
+    /// Returns the request to skip a task, if there is one.
     pub(crate) fn skip_of(&self, task: &TaskId) -> Option<&SkipAsked> {
         self.skips.iter().find(|skip| skip.task == *task)
     }
 
-    /// Remembers that a wish was heard, whatever became of it.
+    /// Remembers the id of a request, whether accepted or refused.
     pub(crate) fn remember(&mut self, id: &WishId) {
         self.heard.push(id.clone());
         let surplus = self.heard.len().saturating_sub(MOST_HEARD);
         self.heard.drain(..surplus);
     }
 
-    /// Takes in a wish that was not refused. Returns how long the pause was that it ends.
+    /// Applies an accepted request. Returns the length of the pause that it ends.
     pub(crate) fn hear(&mut self, asked: &Asked, now: Timestamp) -> Millis {
-        let Asked { at, by, wish, id: _ } = asked;
-        match wish {
+        let Asked { at, by, wish: request, id: _ } = asked;
+        match request {
             Wish::Pause => self.pause = Pause::Asked { at: *at },
             Wish::GoOn => {
                 return match std::mem::take(&mut self.pause) {
@@ -113,16 +106,16 @@ impl Control {
         Millis::ZERO
     }
 
-    /// A run that goes on after its end goes on: what was asked of its former self is void, but
-    /// for what is about the work.
+    /// Drops pause and stop requests when the run is resumed. Requests about the work
+    /// stay.
     pub fn begin_anew(&mut self) {
         self.pause = Pause::No;
         self.stop = None;
     }
 }
 
-/// Returns whether an agent in a role is told what people noted. Those that change nothing are
-/// not: the note would be lost on them.
+/// Returns whether an agent in a role gets the user's notes. Roles that change no code do
+/// not: the note would be lost.
 pub fn takes_notes(role: Role) -> bool {
     match role {
         Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix => true,
@@ -131,19 +124,19 @@ pub fn takes_notes(role: Role) -> bool {
 }
 
 impl Note {
-    /// Returns the section of a prompt that it is.
+    /// Returns the note as a section of a prompt.
     fn section(&self) -> String {
         let by = self.by.as_deref().unwrap_or("the person who watches this run");
         format!("# A note from {by}\n\n{}", self.text.trim())
     }
 }
 
-/// Returns a prompt with notes after it. They are never cut.
+/// Returns a prompt with notes appended. They are never cut.
 pub fn with_notes(prompt: String, notes: &[Note]) -> String {
     notes.iter().fold(prompt, |prompt, note| format!("{}\n\n{}", prompt.trim_end(), note.section()))
 }
 
-/// Returns how many characters notes add to a prompt.
+/// Returns how many characters the notes add to a prompt.
 pub(crate) fn length(notes: &[Note]) -> usize {
     with_notes(String::new(), notes).chars().count()
 }

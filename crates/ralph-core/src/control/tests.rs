@@ -1,4 +1,5 @@
-//! Wishes folded into the state, against a small model; and the choice that follows.
+//! Folds control requests into the state and compares with a small model; then checks the
+//! chosen step.
 
 use proptest::prelude::*;
 
@@ -11,7 +12,7 @@ use crate::ports::{Moment, StopWish};
 use crate::recipe::{AgentChoice, AgentKind, PromptSource, Recipe};
 use crate::units::Millis;
 
-/// What is recorded, short of its number.
+/// An event to record.
 #[derive(Debug, Clone)]
 enum Happening {
     Asked(Wish),
@@ -21,7 +22,7 @@ enum Happening {
     Call,
 }
 
-fn wish() -> impl Strategy<Value = Wish> {
+fn request() -> impl Strategy<Value = Wish> {
     prop_oneof![
         Just(Wish::Pause),
         Just(Wish::GoOn),
@@ -33,7 +34,7 @@ fn wish() -> impl Strategy<Value = Wish> {
 
 fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
-        6 => wish().prop_map(Happening::Asked),
+        6 => request().prop_map(Happening::Asked),
         1 => Just(Happening::Paused),
         1 => Just(Happening::Resumed),
         1 => prop_oneof![Just(Role::Prompt), Just(Role::Review)].prop_map(Happening::Iteration),
@@ -62,10 +63,10 @@ fn after(state: &mut RunState, event: Event) {
     state.apply(&recorded).expect("it fits");
 }
 
-fn asked(state: &RunState, wish: Wish) -> Event {
-    let refused = refusal(state, &wish);
+fn asked(state: &RunState, request: Wish) -> Event {
+    let refused = refusal(state, &request);
     let (id, at) = (WishId(format!("{:015}-x", state.seq)), Timestamp(500));
-    Event::Wished { asked: Asked { id, at, by: None, wish }, refused }
+    Event::Wished { asked: Asked { id, at, by: None, wish: request }, refused }
 }
 
 fn called(number: u32) -> Event {
@@ -88,7 +89,7 @@ struct Model {
     pause: &'static str,
     stop: bool,
     waiting: Vec<String>,
-    told: Vec<String>,
+    delivered: Vec<String>,
     role: Option<Role>,
 }
 
@@ -105,9 +106,9 @@ impl Model {
             }
             Happening::Paused => self.pause = "since",
             Happening::Resumed => (self.pause, self.stop) = ("", false),
-            Happening::Iteration(role) => (self.role, self.told) = (Some(*role), Vec::new()),
+            Happening::Iteration(role) => (self.role, self.delivered) = (Some(*role), Vec::new()),
             Happening::Call if self.role == Some(Role::Prompt) => {
-                self.told.append(&mut self.waiting);
+                self.delivered.append(&mut self.waiting);
             }
             Happening::Asked(_) | Happening::Call => {}
         }
@@ -123,7 +124,7 @@ impl Model {
             },
             stop: state.control.stop.is_some(),
             waiting: texts(&state.control.notes),
-            told: state.current.as_ref().map(|it| texts(&it.notes)).unwrap_or_default(),
+            delivered: state.current.as_ref().map(|it| texts(&it.notes)).unwrap_or_default(),
             role: state.current.as_ref().map(|it| it.role),
         }
     }
@@ -136,7 +137,7 @@ proptest! {
         let (mut state, mut model, mut iterations, mut calls) = (begun(), Model::default(), 0, 0);
         for happening in &happenings {
             let event = match happening {
-                Happening::Asked(wish) => asked(&state, wish.clone()),
+                Happening::Asked(request) => asked(&state, request.clone()),
                 Happening::Paused => Event::Paused,
                 Happening::Resumed => Event::RunResumed { version: "0".into(), recipe: None, meanwhile: None },
                 Happening::Iteration(role) => {
@@ -172,12 +173,17 @@ proptest! {
 }
 
 #[test]
-fn what_waits_in_an_inbox_is_expected_in_order() {
+fn waiting_requests_are_applied_in_order() {
     let state = begun();
-    let wishes = [Wish::Pause, Wish::Pause, Wish::GoOn, Wish::Stop];
+    let requests = [Wish::Pause, Wish::Pause, Wish::GoOn, Wish::Stop];
     let waiting: Vec<Asked> = (0..)
-        .zip(wishes)
-        .map(|(at, wish)| Asked { id: WishId(format!("{at}")), at: Timestamp(at), by: None, wish })
+        .zip(requests)
+        .map(|(at, request)| Asked {
+            id: WishId(format!("{at}")),
+            at: Timestamp(at),
+            by: None,
+            wish: request,
+        })
         .collect();
     let pauses: Vec<Pause> =
         (0..=4).map(|count| expected(&state, &waiting[..count]).control.pause).collect();
@@ -187,7 +193,7 @@ fn what_waits_in_an_inbox_is_expected_in_order() {
 }
 
 #[test]
-fn notes_stand_at_the_end_of_a_prompt_each_with_its_author() {
+fn notes_are_appended_to_a_prompt_with_their_authors() {
     let note = |by: Option<&str>, text: &str| Note {
         at: Timestamp(0),
         by: by.map(str::to_owned),

@@ -1,4 +1,5 @@
-//! Asking agents: the prompt, the call, and the reply to a call that a crash cut off.
+//! Agent calls: builds the prompt, makes the call, and recovers the reply of a call that
+//! a crash cut off.
 
 use super::{Engine, Trouble};
 use crate::active::Active;
@@ -33,7 +34,7 @@ use crate::text;
 use crate::units::Millis;
 
 impl Engine<'_> {
-    /// Asks an agent, and records the call before and the reply after it.
+    /// Calls an agent, and records the call before and the reply after it.
     pub(super) fn ask(
         &mut self,
         ask: AskNumber,
@@ -43,13 +44,14 @@ impl Engine<'_> {
     ) -> Result<(), Trouble> {
         if purpose == Purpose::Work {
             self.plan_is_there()?;
-            // Whoever was asked before did not hand in what it made of the list.
+            // The agent of the previous call did not finish, so its edits of the list are
+            // discarded.
             let is_again = self.current(|current| current.asks > 0) == Some(true);
             if is_again && self.state.recipe.is_kept_by_agent() {
                 self.leave_list_right()?;
             }
         }
-        // What joins every prompt of this agent takes some of the room.
+        // Instructions that every prompt of this agent carries take some of the room.
         let token = self.make_token(ask, moment);
         let bare = self.request(ask, purpose.clone(), String::new(), Some(&token), moment);
         let notes = self.notes(&purpose);
@@ -83,8 +85,8 @@ impl Engine<'_> {
         self.replied(ask, reply)
     }
 
-    /// Returns what people want the agent to know: what an earlier call of the iteration was told,
-    /// and what has come since.
+    /// Returns the user's notes for the agent: those that an earlier call of the
+    /// iteration got, and those that have arrived since.
     fn notes(&self, purpose: &Purpose) -> Vec<Note> {
         let Some(current) = self.state.current.as_ref().filter(|_| *purpose == Purpose::Work)
         else {
@@ -97,7 +99,7 @@ impl Engine<'_> {
         current.notes.iter().chain(new).cloned().collect()
     }
 
-    /// Records a reply, and what it warns of.
+    /// Records a reply and its warnings.
     fn replied(&mut self, ask: AskNumber, mut reply: Reply) -> Result<(), Trouble> {
         let mut warnings = std::mem::take(&mut reply.warnings);
         if reply.failure.as_ref().is_some_and(|it| it.class == FailureClass::SchemaRefused) {
@@ -114,8 +116,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Looks for the reply to a call that was begun before a crash, and asks again only if it
-    /// was not received completely.
+    /// Looks for the reply to a call that was started before a crash. Calls the agent
+    /// again only if the reply was not received completely.
     pub(super) fn recover(
         &mut self,
         ask: AskNumber,
@@ -131,7 +133,7 @@ impl Engine<'_> {
         self.ask(AskNumber(ask.0 + 1), purpose, size, moment)
     }
 
-    /// Returns a token that work which was done before this moment cannot hold.
+    /// Returns a token that cannot occur in work done before this moment.
     fn make_token(&self, ask: AskNumber, moment: Moment) -> String {
         let Moment { now, ran, .. } = moment;
         let (run, iteration) = (&self.state.run, self.state.iterations);
@@ -157,7 +159,7 @@ impl Engine<'_> {
             Some(gate) => (gate.soft_limit, gate.hard_limit),
             None => (limits.ask_soft, limits.ask_hard),
         };
-        // An agent may not run past the end of the run's time, nor past that of its task.
+        // An agent may not run past the time limit of the run or of its task.
         let left = [limits.budget.time_left(moment.ran), self.task_time_left()];
         let hard_limit = left.into_iter().flatten().fold(hard_limit, Ord::min).max(Millis(1));
         let mut agent = self.agent_for(role, gate);
@@ -168,7 +170,8 @@ impl Engine<'_> {
             Support::Yes => limits.budget.cost_left(self.state.totals.usage),
             Support::No => None,
         };
-        // A structured answer of its own comes apart from what an agent quotes.
+        // A structured answer arrives separately from text that the agent quotes, so it
+        // needs no token.
         let token = match agent.capabilities.schema {
             SchemaOutput::None => token,
             SchemaOutput::Unchecked | SchemaOutput::Enforced => None,
@@ -186,8 +189,8 @@ impl Engine<'_> {
             agent,
             prompt,
             schema: match (&purpose, role) {
-                // Where the agent keeps the list, its account is there and in its notes; a schema
-                // would end it before its hooks have spoken.
+                // An agent that owns the list reports in the list and in its notes. With
+                // a schema the agent would end before its hooks have run.
                 (Purpose::Work, Role::Compact) => Some(memory::schema()),
                 (Purpose::Work, _) if self.state.recipe.is_kept_by_agent() => None,
                 (Purpose::Gate(_), _) | (Purpose::Work, Role::Review) => Some(verdict()),
@@ -202,8 +205,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Puts standing instructions in front of the prompt of an agent that has no other place for
-    /// them.
+    /// Puts the system prompt file in front of the prompt for an agent that has no option
+    /// for it.
     fn with_instructions(&mut self, mut request: Request) -> Result<Request, Trouble> {
         match (&request.agent.system_prompt, request.agent.capabilities.system_prompt) {
             (Some(file), Support::No) => {
@@ -246,7 +249,7 @@ impl Engine<'_> {
         AgentChoice { max_turns: turns.or(agent.max_turns), ..agent.clone() }
     }
 
-    /// Returns how much time is left for the task that is being worked on.
+    /// Returns the time left for the current task.
     fn task_time_left(&self) -> Option<Millis> {
         let limit = self.state.recipe.task_work()?.hard_limit;
         self.task()?;
@@ -260,10 +263,10 @@ impl Engine<'_> {
         self.state.board.as_ref()?.list.task(id)
     }
 
-    /// Returns what is remembered of the task of the open iteration.
+    /// Returns the attempt log of the task of the open iteration.
     pub(super) fn log(&self) -> AttemptLog {
         match (&self.state.board, self.task()) {
-            (Some(board), Some(task)) => board.log(&task.id),
+            (Some(tasks), Some(task)) => tasks.log(&task.id),
             (_, _) => AttemptLog::default(),
         }
     }
@@ -314,7 +317,7 @@ impl Engine<'_> {
         Ok((prompt, budget))
     }
 
-    /// Returns the prompt that asks for what was missing in an answer.
+    /// Returns the prompt that asks for what an answer lacked.
     fn follow_up_prompt(&self, purpose: &Purpose, wrong: &WrongAnswer) -> String {
         let role = self.current(|current| current.role);
         let range = match purpose {
@@ -333,7 +336,7 @@ impl Engine<'_> {
         follow_up(&wrong.texts, &wrong.fault, wanted)
     }
 
-    /// Returns the trees before and after work that has not landed yet.
+    /// Returns the trees before and after the work that has not landed yet.
     fn range_under_check(&self) -> Option<(TreeId, TreeId)> {
         let tree = self.current(|current| current.observed_tree().cloned()).flatten();
         match (&self.state.base, tree) {
@@ -344,13 +347,13 @@ impl Engine<'_> {
         }
     }
 
-    /// Returns the trees before and after the work on a task that waits for its review.
+    /// Returns the trees before and after the work on a task that awaits review.
     fn range_of_task(&self) -> Option<(TreeId, TreeId)> {
-        let (task, board) = (self.task()?, self.state.board.as_ref()?);
-        board.work.get(&task.id).cloned()
+        let (task, tasks) = (self.task()?, self.state.board.as_ref()?);
+        tasks.work.get(&task.id).cloned()
     }
 
-    /// Returns the text of work that is a prompt; nothing where it is a task list.
+    /// Returns the base text of a prompt; empty for a task list.
     fn base_text(&mut self) -> Result<String, Trouble> {
         match &self.state.recipe.work {
             Work::Prompt(PromptSource::Text(text)) => Ok(text.clone()),
@@ -360,7 +363,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Reads a template anew and fills it in.
+    /// Reads a template again and fills it in.
     fn filled_in(&mut self, template: &Template) -> Result<String, Trouble> {
         let text = match &template.place {
             TemplatePlace::Named(prompt) => self.template_of(*prompt)?,
@@ -383,7 +386,7 @@ impl Engine<'_> {
     ) -> Result<(String, Vec<SectionCost>), Trouble> {
         let nothing = || Ok((String::new(), Vec::new()));
         let Some(task) = self.task().cloned() else { return nothing() };
-        let around = self.surroundings(prompt)?;
+        let inputs = self.surroundings(prompt)?;
         let log = self.log();
         let skills = self.skills(&task)?;
         let patch = if attempt_prompt::wants_patch(&log) {
@@ -393,7 +396,7 @@ impl Engine<'_> {
         };
         let files = if attempt_prompt::wants_files(&log) { self.context(&log) } else { Vec::new() };
         let gathered = Gathered { skills, patch, files, size, reserved };
-        let frame = self.frame(&around);
+        let frame = self.frame(&inputs);
         let rendered =
             attempt_prompt::prompt(&self.state, &task, prompt, &frame, &gathered, moment.now);
         let Some(mut rendered) = rendered else { return nothing() };
@@ -401,7 +404,8 @@ impl Engine<'_> {
         Ok((self.said(rendered)?, budget))
     }
 
-    /// Returns the change that keeps failing. A patch that cannot be had is no reason to stop.
+    /// Returns the patch of the last failed attempt. If git cannot produce it, returns an
+    /// empty string.
     fn patch_of_last_attempt(&mut self, log: &AttemptLog) -> String {
         let last = log.recent.last().and_then(|attempt| attempt.tree.clone());
         match (&self.state.base, last) {
@@ -435,7 +439,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Returns the prompt for the verdict of a gate on work that is not landed yet.
+    /// Returns the prompt for a review gate on work that has not landed yet.
     fn gate_prompt(&mut self, name: &str) -> Result<String, Trouble> {
         let asked = self.base_text()?;
         let gate = self.state.recipe.gates.iter().find(|gate| gate.name == name);
@@ -446,7 +450,7 @@ impl Engine<'_> {
             }
         };
         let hint = gate.and_then(|gate| gate.hint.clone());
-        let around = self.surroundings(prompt)?;
+        let inputs = self.surroundings(prompt)?;
         let range = self.range_under_check();
         let patch = self.reviewed(range.as_ref())?;
         let parts = ReviewParts {
@@ -460,20 +464,20 @@ impl Engine<'_> {
             hint: hint.as_deref(),
             keeping: None,
         };
-        // Not all of the commands have been run when a gate is asked for.
-        let frame = Frame { gates: &[], ..self.frame(&around) };
+        // Not all commands have run when an agent is asked for a gate's verdict.
+        let frame = Frame { gates: &[], ..self.frame(&inputs) };
         let rendered = task_prompt::review(&parts, &frame);
         Ok(self.said(rendered)?)
     }
 
-    /// Returns the prompt for the review of a task that waits for it.
+    /// Returns the prompt for the review of a task that awaits it.
     fn review_prompt(&mut self) -> Result<String, Trouble> {
         let task = self.task().cloned();
-        let around = self.surroundings(RolePrompt::Review)?;
+        let inputs = self.surroundings(RolePrompt::Review)?;
         let range = self.range_of_task();
         let patch = self.reviewed(range.as_ref())?;
-        let board = self.state.board.as_ref();
-        let wanted = task.as_ref().and_then(|task| board?.wanted.get(&task.id));
+        let tasks = self.state.board.as_ref();
+        let wanted = task.as_ref().and_then(|task| tasks?.wanted.get(&task.id));
         let wanted = wanted.cloned().unwrap_or_default();
         let account: Option<&Handoff> = self.state.handoffs.iter().rev().find(|handoff| {
             task.as_ref().is_some_and(|task| task.id == handoff.task_completed.task_id)
@@ -487,13 +491,13 @@ impl Engine<'_> {
             account,
             last_feedback: &wanted,
             hint: None,
-            keeping: self.keeping(&around),
+            keeping: self.keeping(&inputs),
         };
-        let rendered = task_prompt::review(&parts, &self.frame(&around));
+        let rendered = task_prompt::review(&parts, &self.frame(&inputs));
         Ok(self.said(rendered)?)
     }
 
-    /// Returns the change between two trees as a reviewer is shown it.
+    /// Returns the change between two trees as the reviewer sees it.
     fn reviewed(&mut self, range: Option<&(TreeId, TreeId)>) -> Result<String, Trouble> {
         let Some((from, to)) = range else { return Ok(String::new()) };
         let patch = self.ports.vcs.diff(from, to, task_prompt::REVIEWED_PATCH)?;

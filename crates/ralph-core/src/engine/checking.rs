@@ -1,5 +1,5 @@
-//! Checking what an agent left: looking at it, running gates on it, hearing the verdict of an
-//! agent about it.
+//! Checks the agent's work: observes the work tree, runs gates on it, and reads verdicts
+//! of review agents.
 
 use std::path::PathBuf;
 
@@ -25,8 +25,8 @@ use crate::stuck::ErrorHasher;
 use crate::units::Millis;
 
 impl Engine<'_> {
-    /// Looks at what the agent left. Where only ralph commits, commits of the agent's are taken
-    /// back into the work tree: they never passed a gate.
+    /// Observes the agent's changes. Where only ralph commits, commits made by the agent
+    /// are reset into the work tree, because they never passed a gate.
     pub(super) fn observe(&mut self) -> Result<(), Trouble> {
         let base = self.state.base.clone().unwrap_or(Checkpoint::None);
         let watched = self.watched();
@@ -41,74 +41,78 @@ impl Engine<'_> {
         if let Some(seen) = &observation
             && (self.is_out_of_order(seen.history) || kept.is_some())
         {
-            let said = match seen.history {
+            let agent_did = match seen.history {
                 History::Advanced { commits: 1 } => "the agent made a commit".to_owned(),
                 History::Advanced { commits } => format!("the agent made {commits} commits"),
                 History::Rewritten => {
                     "the agent rewrote the history or switched the branch".to_owned()
                 }
-                // It was put back before ralph died, which nobody wrote down.
+                // The history was reset before ralph died, which was not recorded.
                 History::Same => "the agent made commits or switched the branch".to_owned(),
             };
             let place = kept_on(kept.as_deref());
             self.record(Event::Warned {
-                text: format!("{said}, which it may not do here: the history was put back{place}"),
+                text: format!(
+                    "{agent_did}, which it may not do here: the history was restored{place}"
+                ),
             })?;
-            let meddling = seen.meddling.clone();
+            let tampering = seen.meddling.clone();
             observation = self.ports.vcs.observe(&base, &watched)?;
             if let Some(again) = &mut observation {
-                again.meddling.extend(meddling);
+                again.meddling.extend(tampering);
             }
         }
         self.record(Event::Observed { observation, kept })?;
         Ok(())
     }
 
-    /// Returns whether a history that is as it was may have been put back.
+    /// Returns whether an unchanged history may have been reset by an earlier process.
     fn may_be_back(&self, history: History) -> bool {
         history == History::Same && self.is_out_of_order(History::Rewritten)
     }
 
-    /// Returns whether something became of the history that the recipe does not leave to agents.
+    /// Returns whether the history changed in a way that the recipe does not allow to
+    /// agents.
     fn is_out_of_order(&self, history: History) -> bool {
         let landing = &self.state.recipe.landing;
         match (history, landing.uncommitted) {
             (History::Same, _) => false,
             (_, _) if landing.is_history_ralphs() => true,
-            // A prompt of the user's own may well ask for a branch.
+            // The user's own prompt may ask for a branch.
             (History::Rewritten, Uncommitted::Refused) => landing.commit == CommitPolicy::Agent,
             (History::Rewritten, Uncommitted::Told) | (History::Advanced { .. }, _) => false,
         }
     }
 
-    /// Returns what somebody made meanwhile of work that has not landed yet. It may have landed after
-    /// all, if the history went on. If git cannot tell, its trouble comes up again where it matters.
+    /// Returns what changed while the run was stopped in work that has not landed yet.
+    /// The work may have landed after all, if the history moved forward. If git fails
+    /// here, it fails again where it matters.
     pub(super) fn changed_meanwhile(&mut self) -> Option<Meanwhile> {
         let since = self.state.under_check()?;
         let now = self.ports.vcs.observe(&since, &self.watched()).ok()??;
-        let Observation { tree, changes, mut files, leaks, meddling, .. } = now;
+        let Observation { tree, changes, mut files, leaks, meddling: git_tampering, .. } = now;
         files.retain(|file| !self.is_document(&file.path));
         let is_same_tree =
             matches!(&since, Checkpoint::Git { tree: Some(seen), .. } if *seen == tree);
         let is_other = !is_same_tree && (!files.is_empty() || !self.is_judged());
-        (is_other || !meddling.is_empty()).then_some(Meanwhile {
+        (is_other || !git_tampering.is_empty()).then_some(Meanwhile {
             tree,
             changes,
             files,
             leaks,
-            meddling,
+            meddling: git_tampering,
         })
     }
 
-    /// Returns what whoever goes on with the run can compare with what is there then.
+    /// Returns the snapshot that a resumed run compares with.
     pub(super) fn left_behind(&mut self) -> Option<Box<Left>> {
         let repository = self.state_that_has_not_landed();
         let is_listed = self.is_listed();
         (repository.is_some() || is_listed).then(|| Box::new(Left { repository, is_listed }))
     }
 
-    /// Returns the state of the repository, if there is work that has not landed. If git cannot tell,
-    /// nobody can say later what came to it.
+    /// Returns the state of the repository if there is work that has not landed. Nothing
+    /// if git fails: a resumed run then cannot tell what changed.
     fn state_that_has_not_landed(&mut self) -> Option<Checkpoint> {
         match self.state.ground() {
             Some(Checkpoint::Git { .. }) => {
@@ -120,8 +124,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Makes sure that nobody has changed what is protected since the run ended, or a history that is
-    /// ralph's to keep. An agent cannot have done it, and would be blamed for it.
+    /// Fails if protected paths, or a history that only ralph writes, changed after the
+    /// run ended. An agent cannot have done it and must not be blamed for it.
     pub(super) fn everything_is_as_left(&mut self) -> Result<(), EngineError> {
         let left = self.state.left.as_ref().and_then(|left| left.repository.clone());
         let (Some(_), Some(left)) = (&self.state.outcome, left) else { return Ok(()) };
@@ -130,7 +134,7 @@ impl Engine<'_> {
         let now = match now {
             Ok(Some(now)) => now,
             Ok(None) => return Ok(()),
-            // The tree may have been cleaned away. What is checked out has not.
+            // `git gc` may have removed the tree, but not what is checked out.
             Err(_) => return self.history_is_as_left(CheckedOut { head, branch }),
         };
         let paths: Vec<String> = now.files.into_iter().map(|file| file.path).collect();
@@ -144,7 +148,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Makes sure that nobody has moved a history that is ralph's to keep, where no more can be told.
+    /// Fails if a history that only ralph writes has moved. Used where the tree cannot be
+    /// compared.
     fn history_is_as_left(&mut self, left: CheckedOut) -> Result<(), EngineError> {
         let survey = self.ports.vcs.survey().map_err(EngineError::Git)?;
         let is_ralphs = self.state.recipe.landing.is_history_ralphs();
@@ -154,7 +159,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Returns the paths that are named first, however much else was changed.
+    /// Returns the patterns whose matches are listed first, however many other files
+    /// changed.
     fn watched(&self) -> Vec<Pattern> {
         let Recipe { protect, scope, .. } = &self.state.recipe;
         protect.iter().chain(scope).cloned().collect()
@@ -169,7 +175,7 @@ impl Engine<'_> {
         self.current(|current| current.judgement.is_some()) == Some(true)
     }
 
-    /// Runs a gate on what the run starts from.
+    /// Runs a gate before the first agent call.
     pub(super) fn baseline(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
         let result = self.run_gate(gate, severity, IterationNumber(0))?;
         self.record(Event::BaselineChecked { result })?;
@@ -177,7 +183,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Runs a gate on what the agent left.
+    /// Runs a gate on the agent's work.
     pub(super) fn check(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
         let iteration = IterationNumber(self.state.iterations);
         let mut result = self.run_gate(gate, severity, iteration)?;
@@ -189,8 +195,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Fails a gate that passed if what may not change was changed while it ran. Gates run what
-    /// agents wrote; what that does to the tree has not been looked at.
+    /// Fails a gate that passed if protected paths changed while it ran. Gates run code
+    /// that agents wrote, and what that code does to the tree has not been observed.
     fn look_behind(&mut self, result: &mut GateResult) -> Result<(), Trouble> {
         let Recipe { protect, scope, .. } = &self.state.recipe;
         let (Some(since), false, true) =
@@ -202,32 +208,34 @@ impl Engine<'_> {
         let Some(now) = self.ports.vcs.observe(&since, &watched)? else { return Ok(()) };
         self.behind = Some(surveyed(&now));
         let changed = self.current(|current| choose::forbidden(&self.state, current, &now));
-        let mut said = Vec::new();
+        let mut reasons = Vec::new();
         if let Some(paths) = changed.filter(|paths| !paths.is_empty()) {
             let paths = paths.join(", ");
-            said.push(format!("protected paths were changed while it ran, put them back: {paths}"));
+            reasons
+                .push(format!("protected paths were changed while it ran, restore them: {paths}"));
         }
         if !now.meddling.is_empty() {
             let paths = now.meddling.join(", ");
-            said.push(format!("these files were changed while it ran, and put back: {paths}"));
+            reasons
+                .push(format!("these files were changed while it ran, and were restored: {paths}"));
         }
-        if !said.is_empty() {
-            let said = said.join("; ");
+        if !reasons.is_empty() {
+            let reason = reasons.join("; ");
             let mut hasher = ErrorHasher::new(&result.gate);
-            hasher.feed(&said);
+            hasher.feed(&reason);
             result.status = GateStatus::Failed;
             result.hash = Some(hasher.finish());
-            result.reason = Some(said);
+            result.reason = Some(reason);
         }
         Ok(())
     }
 
-    /// Notes the tree that passed. Where only ralph commits, what moved the branch since the agent
-    /// was looked at did so unseen, a gate most likely: it goes back.
+    /// Records the tree that passed. Where only ralph commits, a branch that moved after
+    /// the agent was observed (most likely by a gate) is reset.
     pub(super) fn survey(&mut self) -> Result<(), Trouble> {
-        let behind = self.behind.take();
+        let last_survey = self.behind.take();
         let documents = self.documents_alone();
-        let mut survey = match (&documents, self.seen_already().or(behind)) {
+        let mut survey = match (&documents, self.seen_already().or(last_survey)) {
             (Some(documents), _) => self.ports.vcs.survey_of(documents)?,
             (None, Some(survey)) => Some(survey),
             (None, None) => self.ports.vcs.survey()?,
@@ -237,7 +245,7 @@ impl Engine<'_> {
             let place = kept_on(kept.as_deref());
             self.record(Event::Warned {
                 text: format!(
-                    "the branch moved after the agent had ended, while gates ran: the history was put back{place}"
+                    "the branch moved after the agent had ended, while gates ran: the history was restored{place}"
                 ),
             })?;
             survey = match &documents {
@@ -245,7 +253,7 @@ impl Engine<'_> {
                 None => self.ports.vcs.survey()?,
             };
         }
-        // Without git's word on it there may well be something to commit.
+        // Without an answer from git there may be something to commit.
         let changes = survey.as_ref().map_or(Changes::Some, |survey| survey.changes);
         let (tree, checked_out) =
             survey.map_or((None, None), |survey| (Some(survey.tree), survey.checked_out));
@@ -253,9 +261,9 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Returns the documents that alone are committed: what a review says of the work is in them, and
-    /// no gate has looked at anything else that may lie there. Where the agent commits, nothing else is
-    /// ralph's to commit.
+    /// Returns the documents (task file and notes) if only those are committed. A review
+    /// writes its verdict there, and no gate has checked anything else in the work tree.
+    /// Where the agent commits, ralph commits nothing else.
     fn documents_alone(&self) -> Option<Vec<PathBuf>> {
         let is_review = self.current(|current| current.role == Role::Review) == Some(true);
         let is_alone = match self.state.recipe.landing.commit {
@@ -267,15 +275,15 @@ impl Engine<'_> {
         Some(work.documents().into())
     }
 
-    /// Returns what a survey would say, if nothing has happened to the work tree since it was
-    /// looked at after the agent's end: no gate has run, and ralph has written nothing.
+    /// Returns the survey from the last observation, if nothing has changed the work tree
+    /// since: no gate has run and ralph has written nothing.
     fn seen_already(&self) -> Option<Survey> {
         let current = self.state.current.as_ref()?;
         let is_untouched = current.gates.is_empty() && current.landed.is_empty();
         current.observation().filter(|_| is_untouched).map(surveyed)
     }
 
-    /// Returns where the history must go back to, if it has moved where it may not.
+    /// Returns the state to reset the history to, if it moved without permission.
     fn moved(&self, survey: Option<&Survey>) -> Option<Checkpoint> {
         let now = survey?.checked_out.as_ref()?;
         let current = self.state.current.as_ref()?;
@@ -312,7 +320,8 @@ impl Engine<'_> {
         // A gate runs what agents wrote.
         self.look = Look::Content;
         let result = self.ports.gates.check(&order, &mut tick);
-        // A gate that the user ended has not spoken: it is run again when the run goes on.
+        // A gate that the user interrupted has no result; it runs again when the run is
+        // resumed.
         if let Some(end) = &result.end
             && matches!(end.ending, Ending::Interrupted { .. })
         {
@@ -321,8 +330,8 @@ impl Engine<'_> {
         Ok(result)
     }
 
-    /// Notes what an agent said that was asked for the verdict of a gate. What it did to the
-    /// tree and to the history is undone first: a verdict is words.
+    /// Records the verdict of the agent that a gate asked. Discards its changes to the
+    /// tree and the history first: only its answer counts.
     pub(super) fn hear_verdict(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
         if let Some(as_seen) = self.state.as_seen() {
             let name = &self.state.recipe.gates[gate].name;
@@ -335,8 +344,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Undoes what an agent did that was asked for a commit message: nothing that comes after
-    /// the gates may join what they passed.
+    /// Discards the changes of an agent that was asked for a commit message: nothing may
+    /// be added to what the gates passed.
     pub(super) fn hear_message(&mut self) -> Result<(), Trouble> {
         let before = self.current(|current| current.unheard.clone()).flatten();
         let kept = match before {
@@ -347,7 +356,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Returns what is gone back to when somebody has spoken who is asked for words only.
+    /// Returns the state to restore after a read-only agent call.
     pub(super) fn to_go_back_to(&self, purpose: &Purpose) -> Option<Checkpoint> {
         let current = self.state.current.as_ref()?;
         match purpose {
@@ -357,8 +366,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Undoes what somebody did who was asked for words only. Returns the ref that keeps it.
-    fn undo_strays(&mut self, who: &str, before: &Checkpoint) -> Result<Option<String>, Trouble> {
+    /// Discards the changes of a read-only agent call. Returns the ref that keeps them.
+    fn undo_strays(&mut self, agent: &str, before: &Checkpoint) -> Result<Option<String>, Trouble> {
         let Checkpoint::Git { tree, .. } = before else { return Ok(None) };
         let Some(now) = self.ports.vcs.observe(before, &[])? else { return Ok(None) };
         let did = match now.history {
@@ -367,9 +376,10 @@ impl Engine<'_> {
             History::Advanced { .. } => Some("made commits"),
             History::Rewritten => Some("rewrote the history or switched the branch"),
         };
-        let mut said = Vec::new();
+        let mut warnings = Vec::new();
         let mut kept = None;
-        // An end in between puts the list back, and that was nobody else.
+        // If the run ended in between, ralph itself restored the list, so that is no
+        // change by the agent.
         let is_list_ours = self.current(Iteration::is_list_ours) == Some(true);
         let is_ralphs = is_list_ours
             && now.more_files == 0
@@ -378,21 +388,21 @@ impl Engine<'_> {
             kept = self.ports.vcs.rollback(&self.mark(), before)?;
             let place = kept_on(kept.as_deref());
             if !is_ralphs {
-                said.push(format!("{did}, which was undone{place}"));
+                warnings.push(format!("{did}, which was undone{place}"));
             }
         }
         if !now.meddling.is_empty() {
             let paths = now.meddling.join(", ");
-            said.push(format!("changed these files, which were put back: {paths}"));
+            warnings.push(format!("changed these files, which were restored: {paths}"));
         }
-        for said in said {
-            self.record(Event::Warned { text: format!("{who} {said}") })?;
+        for warning in warnings {
+            self.record(Event::Warned { text: format!("{agent} {warning}") })?;
         }
         Ok(kept)
     }
 
-    /// Refuses work that changed what it may not change. Where only some paths may change, the
-    /// others are put back at once: nobody can be asked to mend what is not his business.
+    /// Refuses work that changed protected or out-of-scope paths. Out-of-scope files are
+    /// restored at once, because the agent cannot fix them.
     pub(super) fn refuse(&mut self, paths: &[String]) -> Result<(), Trouble> {
         let list = |paths: Vec<&str>| format!("\n- {}", paths.join("\n- "));
         let changed = list(paths.iter().map(String::as_str).collect());
@@ -405,20 +415,20 @@ impl Engine<'_> {
                 format!("\nOnly the user can allow it: `\"protect\": [\"!{path}\"]` in the settings. If the task cannot be done otherwise, report that as a blocker.")
             });
             format!(
-                "These paths are protected and were changed. Put them back as they were, and do the task without touching them:{changed}{}",
+                "These paths are protected and were changed. Restore them, and do the task without touching them:{changed}{}",
                 remedy.unwrap_or_default()
             )
         } else {
             let base = self.state.base.clone().unwrap_or(Checkpoint::None);
             let kept = self.ports.vcs.confine(&self.mark(), &base, &scope)?;
             let place = kept_on(kept.as_deref());
-            let text = format!("the agent changed what it was not to touch; put back{place}");
+            let text = format!("the agent changed files outside its scope; restored{place}");
             self.record(Event::Warned { text })?;
-            // Patterns of single files begin at the project directory.
+            // Patterns of single files start with `/`, the project directory.
             let allowed = scope.iter().map(|it| it.as_str().trim_start_matches('/'));
             let allowed = list(allowed.collect());
             format!(
-                "Only these paths may be changed:{allowed}\nThese were changed too, and have been put back as they were. Do not touch them:{changed}"
+                "Only these paths may be changed:{allowed}\nThese were changed too, and have been restored. Do not touch them:{changed}"
             )
         };
         let result = choose::not_a_gate(choose::PROTECTED, output);
@@ -427,7 +437,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Refuses work that holds secrets: once committed they are hard to take back.
+    /// Refuses work that contains secrets: once committed they are hard to remove.
     pub(super) fn refuse_leaks(&mut self) -> Result<(), Trouble> {
         let leaks = self.current(|current| current.observation().map(|seen| seen.leaks.clone()));
         let output = leak::complaint(&leaks.flatten().unwrap_or_default());
@@ -436,7 +446,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Refuses work that came with changes to git's own files, which have been put back.
+    /// Refuses work that came with changes to git's own files. The files have been
+    /// restored.
     pub(super) fn refuse_meddling(&mut self) -> Result<(), Trouble> {
         let paths = self.current(|current| current.observation().map(|seen| seen.meddling.clone()));
         let output = meddled(&paths.flatten().unwrap_or_default());
@@ -445,7 +456,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Returns a warning if with this attempt a task has taken longer than it should.
+    /// Returns a warning if this attempt took the task past its soft time limit.
     fn overdue(&self, judgement: &judge::Judgement) -> Option<String> {
         let failed = judgement.failed.as_ref().filter(|failed| failed.gives_up.is_none())?;
         let work = self.state.recipe.task_work()?;
@@ -460,7 +471,7 @@ impl Engine<'_> {
         })
     }
 
-    /// Returns what a person should know of work that is taken as complete all the same.
+    /// Returns warnings about work that is accepted as complete.
     fn remarks(&self, judgement: &judge::Judgement) -> Vec<String> {
         let (Verdict::Complete, Some(current)) = (&judgement.verdict, &self.state.current) else {
             return Vec::new();
@@ -473,7 +484,7 @@ impl Engine<'_> {
         };
         let open = (open > 0).then(|| {
             let items = if open == 1 { "1 item".to_owned() } else { format!("{open} items") };
-            format!("the agent says twice that all is done; {items} of its plan left open")
+            format!("the agent reported twice that all is done; {items} of its plan left open")
         });
         let is_left = current.observation().is_some_and(|seen| seen.changes == Changes::Some);
         let landing = &self.state.recipe.landing;
@@ -483,13 +494,13 @@ impl Engine<'_> {
         open.into_iter().chain(left).collect()
     }
 
-    /// Returns what a person should know of a compaction.
+    /// Returns warnings about a compaction.
     fn remarks_of_compaction(&self, judgement: &judge::Judgement) -> Vec<String> {
         let is_compaction = self.current(|current| current.role == Role::Compact) == Some(true);
         match (&judgement.compacted, &judgement.verdict) {
             (Some(compacted), _) => compacted.remarks(),
             (None, Verdict::AttemptFailed { failure }) if is_compaction => vec![format!(
-                "compaction failed ({}): {}; the run goes on with the memory it has, and tries again later",
+                "compaction failed ({}): {}; the run continues with the memory it has, and tries again later",
                 failure.class.name(),
                 failure.words
             )],
@@ -524,18 +535,18 @@ impl Engine<'_> {
     }
 }
 
-/// Says where what was undone can be found, at the end of a sentence.
+/// Returns a clause that names the ref with the removed work.
 fn kept_on(name: Option<&str>) -> String {
     name.map(|name| format!("; kept on {name}")).unwrap_or_default()
 }
 
-/// Returns what a survey would have said instead of an observation.
+/// Converts an observation to a survey.
 fn surveyed(seen: &Observation) -> Survey {
     let Observation { tree, changes, checked_out, .. } = seen;
     Survey { tree: tree.clone(), changes: *changes, checked_out: checked_out.clone() }
 }
 
-/// Returns the result of a gate from what its agent said.
+/// Returns the result of a gate from its agent's answer.
 fn verdict(gate: &crate::gate::Gate, severity: Severity, asking: &Asking) -> GateResult {
     let (status, code, output) = match &asking.end {
         Some(AskingEnd::Answered(reply)) => match review::answer(reply, asking.token.as_deref()) {

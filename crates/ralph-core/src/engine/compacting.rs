@@ -1,4 +1,4 @@
-//! Asking for a memory: the prompt of a compaction, and the agent with the servers it gets.
+//! Compaction: the prompt, and the agent with its extra MCP servers.
 
 use super::{Engine, Trouble};
 use crate::ids::Role;
@@ -9,7 +9,8 @@ use crate::recipe::AgentChoice;
 use crate::run::PromptSize;
 
 impl Engine<'_> {
-    /// Returns the agent that compacts. One that is to look something up gets further servers.
+    /// Returns the agent for a compaction. One that looks up documentation gets further
+    /// MCP servers.
     pub(super) fn compacting_agent(&self) -> AgentChoice {
         let agent = self.state.recipe.agent_for(Role::Compact).clone();
         let policy = self.state.recipe.memory.as_ref();
@@ -23,14 +24,14 @@ impl Engine<'_> {
 
     /// Returns the prompt of a compaction.
     pub(super) fn compact_prompt(&mut self, size: PromptSize) -> Result<String, Trouble> {
-        let around = self.surroundings(RolePrompt::Compact)?;
+        let inputs = self.surroundings(RolePrompt::Compact)?;
         let parts = CompactParts::of(&self.state, size);
         if let (Lookup::Nowhere(why), Some(next)) = (parts.lookup, parts.next) {
             let text = format!("the libraries of {} cannot be looked up: {why}", next.id);
             self.warn_once(text)?;
         }
         let parts = CompactParts::of(&self.state, size);
-        let rendered = compact::compact(&parts, &self.frame(&around));
+        let rendered = compact::compact(&parts, &self.frame(&inputs));
         Ok(self.said(rendered)?)
     }
 }

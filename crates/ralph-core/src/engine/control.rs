@@ -1,8 +1,8 @@
-//! What people ask of a run: hearing it, pausing, and leaving out a task.
+//! Control requests: reads them, pauses the run, and skips a task.
 //!
-//! A wish is recorded before it is removed from where it lay, so a crash loses none, and it is
-//! known again by its id, so none is heard twice. Not here: when a wish is heeded, which `choose`
-//! decides.
+//! A request is recorded before it is removed from the inbox, so a crash loses none. It
+//! is recognized by its id, so none is applied twice. Not here: when a request takes
+//! effect, which `choose` decides.
 
 use super::{Engine, EngineError, Trouble, ViewKind};
 use crate::choose::LeftWork;
@@ -15,29 +15,32 @@ use crate::shelf;
 use crate::task::Task;
 use crate::units::Timestamp;
 
-/// What is said of a wish that was for a run which is over.
-const TOO_LATE: &str = "the run ended before, and was resumed since";
+/// Reason for refusing a request that arrived before the run was resumed.
+const TOO_LATE: &str = "the run ended and was resumed since";
 
 impl Engine<'_> {
-    /// Records what was asked since the last look.
+    /// Records the control requests that arrived since the last poll.
     pub(super) fn hear_wishes(&mut self) -> Result<(), EngineError> {
         self.hear(|_| None)
     }
 
-    /// Records what was asked before the run was resumed. Whoever resumes it wants it to go on.
+    /// Records requests that arrived before the run was resumed. Pause, resume and stop
+    /// are refused, because resuming overrides them.
     pub(super) fn hear_old_wishes(&mut self) -> Result<(), EngineError> {
-        self.hear(|wish| match wish {
+        self.hear(|request| match request {
             Wish::Pause | Wish::GoOn | Wish::Stop => Some(TOO_LATE.to_owned()),
             Wish::Skip { .. } | Wish::Note { .. } => None,
         })
     }
 
-    fn hear(&mut self, objection: impl Fn(&Wish) -> Option<String>) -> Result<(), EngineError> {
+    fn hear(&mut self, refuse: impl Fn(&Wish) -> Option<String>) -> Result<(), EngineError> {
         for found in self.ports.clock.wishes() {
             let asked = match found {
                 Found::Wish(asked) => asked,
                 Found::Junk { name, why } => {
-                    self.warn(format!("`{name}` in the run's inbox is no wish: {why}"))?;
+                    self.warn(format!(
+                        "`{name}` in the run's inbox is not a valid control request: {why}"
+                    ))?;
                     continue;
                 }
             };
@@ -47,7 +50,7 @@ impl Engine<'_> {
             let id = asked.id.clone();
             if !self.state.control.has_heard(&id) {
                 let refused =
-                    objection(&asked.wish).or_else(|| control::refusal(&self.state, &asked.wish));
+                    refuse(&asked.wish).or_else(|| control::refusal(&self.state, &asked.wish));
                 self.record(Event::Wished { asked, refused })?;
             }
             self.ports.clock.done_with(&id);
@@ -55,7 +58,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Which tasks there are is known once the list was read.
+    /// The tasks are known only after the list was read.
     fn is_too_early(&self, asked: &Asked) -> bool {
         match (&asked.wish, &self.state.recipe.work, &self.state.board) {
             (Wish::Skip { .. }, Work::Tasks(_), None) => true,
@@ -63,7 +66,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Waits until somebody says to go on, to stop, or something else.
+    /// Waits until a control request resumes or stops the run.
     pub(super) fn rest(&mut self) -> Result<(), Trouble> {
         let since = match self.state.control.pause {
             Pause::Since { at } => at,
@@ -78,26 +81,27 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Leaves a task out, after putting aside what attempts at it left.
+    /// Skips a task, after saving the work of its attempts to a failure branch.
     pub(super) fn skip(&mut self, skip: SkipAsked, left: LeftWork) -> Result<(), Trouble> {
         let SkipAsked { task, at, by } = skip;
-        let known = self.state.board.as_ref().and_then(|board| board.list.task(&task)).cloned();
-        let shelved = match (left, known) {
-            (LeftWork::Some, Some(known)) => {
+        let known_task =
+            self.state.board.as_ref().and_then(|tasks| tasks.list.task(&task)).cloned();
+        let saved = match (left, known_task) {
+            (LeftWork::Some, Some(known_task)) => {
                 let iteration = IterationNumber(self.state.iterations);
                 let mark =
                     Mark { run: self.state.run.clone(), iteration, task: Some(task.clone()) };
-                let order = self.shelving(mark, &known, by.as_deref(), at);
+                let order = self.shelving(mark, &known_task, by.as_deref(), at);
                 Some(self.ports.vcs.shelve(&order)?)
             }
             (LeftWork::Some | LeftWork::None, _) => None,
         };
-        let (branch, commit) = shelved.map(|it| (it.branch, it.commit)).unzip();
+        let (branch, commit) = saved.map(|it| (it.branch, it.commit)).unzip();
         self.record(Event::TaskSkipped { task, by, branch, commit })?;
         Ok(())
     }
 
-    /// Returns the order to put aside the work on a task that a person left out.
+    /// Returns the order to save the work on a skipped task to a failure branch.
     pub(super) fn shelving(
         &self,
         mark: Mark,

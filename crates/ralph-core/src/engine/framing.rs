@@ -1,8 +1,8 @@
-//! What a prompt is set in: the project's own templates and what lies beside the task file, read
-//! anew each time, because people mend them while a run is under way.
+//! Inputs of a prompt: the project's templates and the files next to the task file. They
+//! are read again for each prompt, because users edit them during a run.
 //!
-//! Whatever is wrong with them is said once and is no reason to stop. Also here: the entry of an
-//! iteration in the progress log.
+//! A problem with one of them is reported once and does not stop the run. Also here: the
+//! entry of an iteration in the progress log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,18 +19,18 @@ use crate::settle::Settled;
 use crate::skill;
 use crate::task::{Keeper, Task};
 
-/// What becomes of a file beside the task file that cannot be used.
-const LEFT_OUT: &str = "it is left out";
+/// What happens to an unusable file next to the task file.
+const LEFT_OUT: &str = "it is skipped";
 
-/// What was noticed about prompts since ralph was started. No part of the state: after a restart
-/// it may be said again.
+/// Warnings about prompts since ralph was started. Not part of the state: after a restart
+/// they may be repeated.
 #[derive(Debug, Default)]
 pub(super) struct Heed {
     said: BTreeSet<String>,
     templates: BTreeMap<&'static str, Option<String>>,
 }
 
-/// What a prompt is set in, as it was just read.
+/// The inputs of a prompt, as just read.
 pub(super) struct Surroundings {
     template: Option<String>,
     beside: Beside,
@@ -38,32 +38,33 @@ pub(super) struct Surroundings {
 }
 
 impl Engine<'_> {
-    /// Reads what a prompt is set in.
+    /// Reads the inputs of a prompt.
     pub(super) fn surroundings(&mut self, prompt: RolePrompt) -> Result<Surroundings, EngineError> {
         if !self.heed.templates.contains_key(RolePrompt::Implement.name()) {
-            // All of them, before the first agent could change one that is needed later.
+            // Read all templates before the first agent could change one that is needed
+            // later.
             for prompt in RolePrompt::ALL {
                 let template = self.ports.store.prompt_template(prompt.name());
                 self.heed.templates.insert(prompt.name(), template.unwrap_or_default());
             }
         }
         let template = self.ports.store.prompt_template(prompt.name());
-        let template = self.usable(template, "the template of ralph's own is used")?;
+        let template = self.usable(template, "ralph's own template is used")?;
         let before = self.heed.templates.insert(prompt.name(), template.clone());
         if before.is_some_and(|before| before != template) {
             self.template_was_changed(prompt.name())?;
         }
-        let beside = match self.state.recipe.task_work().cloned() {
+        let companion_files = match self.state.recipe.task_work().cloned() {
             Some(work) => self.beside(&work)?,
             None => Beside::default(),
         };
-        Ok(Surroundings { template, beside, gates: self.state.recipe.commands() })
+        Ok(Surroundings { template, beside: companion_files, gates: self.state.recipe.commands() })
     }
 
     /// Reads the template of a whole run: the project's own, or ralph's.
     pub(super) fn template_of(&mut self, prompt: RunPrompt) -> Result<String, EngineError> {
         let template = self.ports.store.prompt_template(prompt.name());
-        let template = self.usable(template, "the template of ralph's own is used")?;
+        let template = self.usable(template, "ralph's own template is used")?;
         let before = self.heed.templates.insert(prompt.name(), template.clone());
         if before.is_some_and(|before| before != template) {
             self.template_was_changed(prompt.name())?;
@@ -71,26 +72,27 @@ impl Engine<'_> {
         Ok(template.unwrap_or_else(|| prompt.template().to_owned()))
     }
 
-    /// A person may do that, and so may an agent that does not like its orders.
+    /// Warns about a changed template. The user may edit one, but so may an agent that
+    /// wants other instructions.
     fn template_was_changed(&mut self, name: &str) -> Result<(), EngineError> {
         self.warn_once(format!("the prompt template {name}.md was changed during the run"))
     }
 
-    /// Returns the frame of a prompt.
-    pub(super) fn frame<'a>(&'a self, around: &'a Surroundings) -> Frame<'a> {
+    /// Returns the values that fill in a prompt template.
+    pub(super) fn frame<'a>(&'a self, inputs: &'a Surroundings) -> Frame<'a> {
         Frame {
-            template: around.template.as_deref(),
+            template: inputs.template.as_deref(),
             iteration: IterationNumber(self.state.iterations),
             limit: self.state.last_iteration(),
             vars: &self.state.recipe.prompt.vars,
-            beside: &around.beside,
-            gates: &around.gates,
+            beside: &inputs.beside,
+            gates: &inputs.gates,
         }
     }
 
-    /// Returns who keeps the list, where there is one.
-    pub(super) fn keeping<'a>(&'a self, around: &'a Surroundings) -> Option<Keeping<'a>> {
-        Keeping::of(&self.state.recipe, &around.beside.tasks)
+    /// Returns the prompt parts about list ownership, if there is a task list.
+    pub(super) fn keeping<'a>(&'a self, inputs: &'a Surroundings) -> Option<Keeping<'a>> {
+        Keeping::of(&self.state.recipe, &inputs.beside.tasks)
     }
 
     /// Reads the skills that a task names: the project's own, or ralph's.
@@ -110,7 +112,7 @@ impl Engine<'_> {
         Ok(skills)
     }
 
-    /// Returns a prompt, and says what is wrong with its template.
+    /// Returns the text of a rendered prompt, and records its warnings.
     pub(super) fn said(&mut self, rendered: Rendered) -> Result<String, EngineError> {
         for warning in rendered.warnings {
             self.warn_once(warning)?;
@@ -118,8 +120,8 @@ impl Engine<'_> {
         Ok(rendered.text)
     }
 
-    /// Tells the progress log of an iteration that lands, if there is a log; or takes that back,
-    /// if the landing was refused after all.
+    /// Adds the entry of a landing iteration to the progress log, if there is a log.
+    /// Removes it again if the landing was refused.
     pub(super) fn note_progress(
         &mut self,
         work: &TaskWork,
@@ -137,15 +139,15 @@ impl Engine<'_> {
         let handoff = handoff.and_then(|judgement| judgement.handoff.clone());
         let log = self.ports.store.read_beside(&work.file, PROGRESS);
         let Some(log) = self.usable(log, LEFT_OUT)? else { return Ok(()) };
-        let told = match (&settled.attempt, handoff) {
+        let updated = match (&settled.attempt, handoff) {
             (Some(_), _) => progress::without_entry(&log, &entry),
             (None, handoff) => {
                 let log = handoff.map_or(log.clone(), |it| progress::with_patterns(&log, &it));
                 progress::with_entry(&log, &self.state.run, number, &entry)
             }
         };
-        if told != log {
-            let written = self.ports.store.write_beside(&work.file, PROGRESS, &told);
+        if updated != log {
+            let written = self.ports.store.write_beside(&work.file, PROGRESS, &updated);
             self.told(written)?;
         }
         Ok(())
@@ -154,14 +156,14 @@ impl Engine<'_> {
     fn beside(&mut self, work: &TaskWork) -> Result<Beside, EngineError> {
         let store = &mut *self.ports.store;
         let read = |name: &str| store.read_beside(&work.file, name);
-        let (beside, unusable) = Beside::gather(&work.file, &self.state.project, read);
+        let (companion_files, unusable) = Beside::gather(&work.file, &self.state.project, read);
         for PromptError { message } in unusable {
             self.warn_once(format!("{message}; {LEFT_OUT}"))?;
         }
-        Ok(beside)
+        Ok(companion_files)
     }
 
-    /// Returns what was read, or says once why it cannot be used.
+    /// Returns what was read, or warns once that it cannot be used.
     fn usable(
         &mut self,
         read: Result<Option<String>, PromptError>,
@@ -176,7 +178,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Records something that a person should know, unless it was said since ralph was started.
+    /// Records a warning, unless the same was recorded since ralph was started.
     pub(super) fn warn_once(&mut self, text: String) -> Result<(), EngineError> {
         if self.heed.said.insert(text.clone()) {
             self.record(Event::Warned { text })?;

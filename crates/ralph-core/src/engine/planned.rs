@@ -1,7 +1,7 @@
-//! Looking after the plan that an agent keeps: it is there before an agent is asked, and it is
-//! there again after one that lost it.
+//! The plan file that an agent maintains: ralph makes sure that it exists before an agent
+//! call, and restores it if the agent lost it.
 //!
-//! Not here: what a plan says, and what follows from that.
+//! Not here: the content of a plan, and what follows from it.
 
 use super::{Engine, EngineError, Trouble};
 use crate::event::Event;
@@ -10,7 +10,7 @@ use crate::plan::{PlanCopy, PlanLook};
 use crate::recipe::{PlanFile, PlanPart};
 
 impl Engine<'_> {
-    /// Sees to it that there is a plan before an agent is asked that goes by it.
+    /// Makes sure that a plan exists before an agent is called that follows it.
     pub(super) fn plan_is_there(&mut self) -> Result<(), Trouble> {
         let Some(plan) = self.state.recipe.plan.clone() else { return Ok(()) };
         let look = self.ports.store.look_at_plan(&plan.file);
@@ -25,27 +25,26 @@ impl Engine<'_> {
         }
     }
 
-    /// Looks at what the agent made of the plan.
+    /// Records the state of the plan after the agent.
     pub(super) fn see_plan(&mut self) -> Result<(), EngineError> {
         let Some(plan) = self.state.recipe.plan.clone() else { return Ok(()) };
         let look = self.ports.store.look_at_plan(&plan.file);
         self.record(Event::PlanSeen { look })
     }
 
-    /// Puts the plan back that the agent was seen to have lost. Done again after a crash it does
-    /// no harm.
+    /// Restores the plan if the agent lost it. Safe to repeat after a crash.
     pub(super) fn put_plan_back(&mut self) -> Result<(), Trouble> {
         let Some(plan) = self.state.recipe.plan.clone() else { return Ok(()) };
         let is_lost =
             self.current(|current| current.plan.as_ref().is_some_and(PlanLook::is_to_be_put_back));
         if is_lost == Some(true) {
-            let put_back = self.ports.store.put_plan_back(&plan.file);
-            self.told(put_back)?;
+            let restored = self.ports.store.put_plan_back(&plan.file);
+            self.told(restored)?;
         }
         Ok(())
     }
 
-    /// Leaves the plan as it was last there, however the run ends.
+    /// Restores the last good plan, however the run ends.
     pub(super) fn leave_plan_right(&mut self) -> Result<(), EngineError> {
         let Some(plan) = self.state.recipe.plan.clone() else { return Ok(()) };
         let look = self.ports.store.look_at_plan(&plan.file);
@@ -53,9 +52,9 @@ impl Engine<'_> {
     }
 
     fn restore(&mut self, plan: &PlanFile, look: &PlanLook) -> Result<(), EngineError> {
-        let Some(said) = look.put_back(&plan.file) else { return Ok(()) };
+        let Some(message) = look.put_back(&plan.file) else { return Ok(()) };
         match self.ports.store.put_plan_back(&plan.file) {
-            Ok(()) => self.warn(said),
+            Ok(()) => self.warn(message),
             Err(error) => self.warn(error.message),
         }
     }

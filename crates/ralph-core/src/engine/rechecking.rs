@@ -1,6 +1,7 @@
-//! Before an iteration is judged, and before an agent is asked about it: what the gates were run
-//! on must still be what is there. A gate may rewrite files (`eslint --fix`), and gates run code
-//! that agents wrote. The project's own commit hook is one more gate, and is tried before any work.
+//! Rechecks the work tree before an iteration is judged and before a review agent is
+//! called: it must still be what the gates ran on. A gate may rewrite files (`eslint
+//! --fix`), and gates run code that agents wrote. The project's own commit hook is one
+//! more gate, and is test-run before any work.
 
 use super::{Engine, Trouble, ViewKind};
 use crate::choose;
@@ -14,16 +15,15 @@ use crate::scm;
 use crate::settle::COMMIT_HOOK;
 use crate::text;
 
-/// How often all gates run again in an iteration. A formatter is done after one more round, and
-/// two that depend on each other after two.
+/// How often all gates run again in one iteration. A formatter needs one more round, and
+/// two that depend on each other need two.
 const MOST_ROUNDS: u32 = 2;
 
-/// Whether what was checked is what is there.
+/// Whether the work tree is still what the gates checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recheck {
-    /// It is.
     Same,
-    /// It is not: the gates have to run again, or the attempt has failed.
+    /// The tree changed: the gates have to run again, or the attempt has failed.
     Again,
 }
 
@@ -31,7 +31,8 @@ pub(super) enum Recheck {
 const GLANCE: usize = 200;
 
 impl Engine<'_> {
-    /// Makes sure that what is about to be judged is what passed, and that the commit hook agrees.
+    /// Checks that the tree to judge is the one that passed, and that the commit hook
+    /// accepts it.
     pub(super) fn recheck(&mut self) -> Result<Recheck, Trouble> {
         match self.recheck_tree()? {
             Recheck::Same => self.run_commit_hook(),
@@ -39,8 +40,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Runs the project's hook for work that ralph is going to commit. A hook that rewrites files
-    /// is asked again after the gates, which run on the result; its refusal fails the attempt.
+    /// Runs the project's pre-commit hook on work that ralph is going to commit. If the
+    /// hook rewrites files, the gates run on the result and then the hook again. Its
+    /// refusal fails the attempt.
     fn run_commit_hook(&mut self) -> Result<Recheck, Trouble> {
         let is_due = |current: &Iteration| {
             let is_changed = |changes| changes == Changes::Some;
@@ -71,9 +73,9 @@ impl Engine<'_> {
         Ok(Recheck::Again)
     }
 
-    /// Tries the commit hooks once, before an agent is paid: a protected branch or a format of
-    /// messages is nothing that an agent could do something about. Other complaints may be what
-    /// the work is about, so that they are a warning.
+    /// Test-runs the commit hooks once, before an agent call is paid for: an agent cannot
+    /// do anything about a protected branch or a required message format. Other
+    /// complaints may be what the work is about, so they are only a warning.
     pub(super) fn try_hooks(&mut self) -> Result<(), Trouble> {
         let is_tried = std::mem::replace(&mut self.are_hooks_tried, true);
         if is_tried || !self.state.recipe.landing.is_history_ralphs() {
@@ -129,13 +131,13 @@ impl Engine<'_> {
         }
     }
 
-    /// Looks at the work tree again after files were changed behind the agent, so that all gates
-    /// run on what is there now. Fails the attempt if that was done often enough. Changes of the
-    /// task list and its notes alone are not looked at by gates.
+    /// Observes the work tree again after files changed behind the agent, so that all
+    /// gates run on the current files. Fails the attempt after too many rounds. Changes
+    /// of only the task file and its notes are ignored.
     pub(super) fn start_gates_again(
         &mut self,
         seen: &Checkpoint,
-        who: &str,
+        changed_by: &str,
     ) -> Result<Recheck, Trouble> {
         let Some(now) = self.ports.vcs.changed_since(seen, &[])? else {
             return Ok(Recheck::Same);
@@ -158,19 +160,21 @@ impl Engine<'_> {
             self.publish(ViewKind::Gates)?;
             return Ok(Recheck::Again);
         }
-        let text = format!("{who} changed files, so all gates run again: {}", paths.join(", "));
+        let text =
+            format!("{changed_by} changed files, so all gates run again: {}", paths.join(", "));
         self.warn(text)?;
         self.observe()?;
         Ok(Recheck::Again)
     }
 }
 
-/// Returns the end of a run whose commit message a hook does not take. No agent can change that.
+/// Returns the error that ends a run whose commit message a hook refuses. No agent can
+/// change that.
 pub(super) fn message_refused(message: &str, output: &str) -> Trouble {
     let subject = message.lines().next().unwrap_or_default();
     let message = format!(
         "the commit-msg hook refuses the message `{subject}`:\n{output}\n\
-         hint: set `commitMessage`, such as \"${{TYPE}}: ${{SUBJECT}}\"; `ralph resume` then takes it"
+         hint: set `commitMessage`, such as \"${{TYPE}}: ${{SUBJECT}}\"; `ralph resume` then uses it"
     );
     Trouble::Outcome(Outcome::GitFailed { message })
 }

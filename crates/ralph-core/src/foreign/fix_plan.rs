@@ -1,31 +1,29 @@
-//! A plan in Markdown that an agent ticked off: each item at the top becomes a piece of work.
+//! A Markdown plan with check boxes: each top-level item becomes a task.
 //!
-//! Boxes within an item are what it must fulfill; other lines within it describe it. Not here:
-//! ids, and the file it becomes.
+//! Boxes within an item are its acceptance criteria; other lines within it are its description.
+//! Assigns no ids.
 
 use crate::checklist::Mark;
 use crate::text;
 
-/// A plan with more has another use.
+/// A longer list is not a plan.
 const MOST_ITEMS: usize = 500;
 
-/// A title is a line.
+/// A title is one line.
 const LONGEST_TITLE: usize = 200;
 
 /// One item of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// Its words.
     pub title: String,
-    /// The headings it stands below but the first of the document, then the lines within it.
+    /// The headings above it except the first of the document, then the lines within it.
     pub description: String,
     /// The boxes within it; never empty.
     pub criteria: Vec<String>,
-    /// Whether it is done.
     pub mark: Mark,
 }
 
-/// Reads a plan. Where nothing in it has a box, every bullet at the top is an open item.
+/// Parses a plan. If it has no boxes, every top-level bullet is an open item.
 pub fn read(plan: &str) -> Vec<Item> {
     let lines = lines(plan);
     let has_boxes = lines.iter().any(|line| matches!(line, Line::Bullet { mark: Some(_), .. }));
@@ -34,17 +32,17 @@ pub fn read(plan: &str) -> Vec<Item> {
     let mut top = None;
     for line in lines {
         match line {
-            Line::Heading(words) => {
-                heading = words;
+            Line::Heading(text) => {
+                heading = text;
                 top = None;
             }
-            Line::Bullet { indent, mark, words } => {
+            Line::Bullet { indent, mark, text } => {
                 let is_within = top.is_some_and(|top| indent > top);
                 let is_item = !is_within && (mark.is_some() || !has_boxes);
                 if is_item && items.len() < MOST_ITEMS {
                     top = Some(indent);
                     items.push(Item {
-                        title: text::one_line(&words, LONGEST_TITLE),
+                        title: text::one_line(&text, LONGEST_TITLE),
                         description: heading.clone(),
                         criteria: Vec::new(),
                         mark: mark.unwrap_or(Mark::Open),
@@ -52,14 +50,14 @@ pub fn read(plan: &str) -> Vec<Item> {
                     continue;
                 }
                 match items.last_mut().filter(|_| is_within) {
-                    Some(item) if mark.is_some() => item.criteria.push(words),
-                    Some(item) => add_line(&mut item.description, &words),
+                    Some(item) if mark.is_some() => item.criteria.push(text),
+                    Some(item) => add_line(&mut item.description, &text),
                     None => top = None,
                 }
             }
-            Line::Words { indent, words } => match items.last_mut() {
+            Line::Text { indent, text } => match items.last_mut() {
                 Some(item) if top.is_some_and(|top| indent > top) => {
-                    add_line(&mut item.description, &words);
+                    add_line(&mut item.description, &text);
                 }
                 Some(_) | None => top = None,
             },
@@ -83,11 +81,11 @@ fn add_line(text: &mut String, line: &str) {
     text.push_str(line);
 }
 
-/// A line of a plan that says something.
+/// A line of a plan with content.
 enum Line {
     Heading(String),
-    Bullet { indent: usize, mark: Option<Mark>, words: String },
-    Words { indent: usize, words: String },
+    Bullet { indent: usize, mark: Option<Mark>, text: String },
+    Text { indent: usize, text: String },
 }
 
 fn lines(plan: &str) -> Vec<Line> {
@@ -95,29 +93,29 @@ fn lines(plan: &str) -> Vec<Line> {
     let mut is_code = false;
     let mut is_first_heading = true;
     for line in plan.trim_start_matches('\u{feff}').lines() {
-        let words = line.trim_start();
-        let indent = line.len() - words.len();
-        let words = words.trim_end();
-        if words.starts_with("```") || words.starts_with("~~~") {
+        let text = line.trim_start();
+        let indent = line.len() - text.len();
+        let text = text.trim_end();
+        if text.starts_with("```") || text.starts_with("~~~") {
             is_code = !is_code;
-        } else if words.is_empty() || is_code {
-        } else if indent == 0 && words.starts_with('#') {
-            let heading = words.trim_start_matches('#').trim();
+        } else if text.is_empty() || is_code {
+        } else if indent == 0 && text.starts_with('#') {
+            let heading = text.trim_start_matches('#').trim();
             // The first one is the name of the document.
             let heading = if is_first_heading { "" } else { heading };
             is_first_heading = false;
             lines.push(Line::Heading(heading.to_owned()));
         } else {
-            lines.push(match bullet(words) {
-                Some((mark, words)) => Line::Bullet { indent, mark, words },
-                None => Line::Words { indent, words: words.to_owned() },
+            lines.push(match bullet(text) {
+                Some((mark, text)) => Line::Bullet { indent, mark, text },
+                None => Line::Text { indent, text: text.to_owned() },
             });
         }
     }
     lines
 }
 
-/// Returns the box and the words of a list item.
+/// Returns the box and the text of a list item.
 fn bullet(line: &str) -> Option<(Option<Mark>, String)> {
     let digits = line.len() - line.trim_start_matches(|it: char| it.is_ascii_digit()).len();
     let rest = match &line[digits..] {
@@ -127,16 +125,16 @@ fn bullet(line: &str) -> Option<(Option<Mark>, String)> {
     let rest = rest.trim_start();
     let boxed = [("[ ]", Mark::Open), ("[x]", Mark::Done), ("[X]", Mark::Done)];
     let found = boxed.iter().find_map(|(sign, mark)| Some((*mark, rest.strip_prefix(sign)?)));
-    let (mark, words) = found.map_or((None, rest), |(mark, words)| (Some(mark), words.trim()));
-    let words = plain(words);
-    // A task without a title is none; signs and controls alone are not one.
-    let is_said = words.chars().any(|it| !it.is_whitespace() && !it.is_control());
-    is_said.then_some((mark, words))
+    let (mark, text) = found.map_or((None, rest), |(mark, text)| (Some(mark), text.trim()));
+    let text = plain(text);
+    // A task needs a title; control characters alone are not one.
+    let has_text = text.chars().any(|it| !it.is_whitespace() && !it.is_control());
+    has_text.then_some((mark, text))
 }
 
-/// Returns the words of an item without the signs that make them bold.
-fn plain(words: &str) -> String {
-    words.replace("**", "")
+/// Returns the text of an item without bold markup.
+fn plain(text: &str) -> String {
+    text.replace("**", "")
 }
 
 #[cfg(test)]
@@ -154,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn items_stand_below_headings_and_hold_what_is_within() {
+    fn items_have_headings_criteria_and_descriptions() {
         let plan = "# Fix plan\n\n## High Priority\n- [ ] **Parse** dates\n  - [ ] ISO dates\n  - [x] Years\n  Not times.\n- [x] Set up\n\n## Notes\n- Remember this\n\n```\n- [ ] code\n```\n";
         check(
             plan,
@@ -171,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn bullets_count_where_nothing_has_a_box() {
+    fn bullets_count_if_there_are_no_boxes() {
         check(
             "- one\n  - detail\n1. two\n",
             &[

@@ -1,49 +1,48 @@
-//! A shell script that calls an agent again and again: which agent, with what, how often.
+//! A shell script that calls an agent in a loop: which agent, with which arguments, how often.
 //!
-//! It is read line by line and word by word, never run, and by far not understood as a shell
-//! would: whatever is not recognized is told with its line. Not here: which flags of an agent
-//! ralph sets itself.
+//! It is read line by line and word by word, never run, and only partly understood: every unknown
+//! line is reported.
 
 /// Programs that only start another one.
 const STARTERS: [&str; 9] =
     ["command", "env", "exec", "gtimeout", "nice", "nohup", "npx", "sudo", "timeout"];
 
-/// Words that belong to the loop itself or only tell people something.
+/// Keywords of the loop itself, and programs that only print something.
 const FRAME: [&str; 27] = [
     "{", "}", "break", "case", "cd", "continue", "date", "do", "done", "echo", "elif", "else",
     "esac", "exit", "fi", "for", "if", "local", "printf", "read", "return", "set", "then", "trap",
     "true", "until", "while",
 ];
 
-/// What a script says.
+/// What a script contains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoopScript {
     /// The agent's program and its arguments, without the prompt.
     pub agent: Option<Vec<String>>,
     /// The file with the prompt.
     pub prompt: Option<String>,
-    /// How many iterations it allows.
+    /// The most iterations.
     pub iterations: Option<u32>,
-    /// How many seconds it waits between them.
+    /// The seconds between iterations.
     pub delay: Option<u32>,
     /// Lines that were not understood, with their numbers.
     pub unknown: Vec<(usize, String)>,
 }
 
-/// Reads a script. `is_agent` tells the programs of agents.
+/// Parses a script. `is_agent` recognizes the programs of agents.
 pub fn read(script: &str, is_agent: impl Fn(&str) -> bool) -> LoopScript {
     let mut found = LoopScript::default();
     for (number, line) in logical_lines(script) {
         let is_known = found.take(&line, &is_agent);
-        let words = line.trim();
-        if !is_known && !words.is_empty() && !words.starts_with('#') {
-            found.unknown.push((number, words.to_owned()));
+        let text = line.trim();
+        if !is_known && !text.is_empty() && !text.starts_with('#') {
+            found.unknown.push((number, text.to_owned()));
         }
     }
     found
 }
 
-/// Returns whether a script is one that this room can say anything about.
+/// Returns whether a script calls an agent in a loop.
 pub fn is_loop(script: &str, is_agent: impl Fn(&str) -> bool) -> bool {
     let loops = ["while ", "until ", "for "];
     let has_loop =
@@ -52,7 +51,7 @@ pub fn is_loop(script: &str, is_agent: impl Fn(&str) -> bool) -> bool {
 }
 
 impl LoopScript {
-    /// Takes what a line says, and returns whether it was understood.
+    /// Processes a line, and returns whether it was understood.
     fn take(&mut self, line: &str, is_agent: &impl Fn(&str) -> bool) -> bool {
         if line.trim_start().starts_with("for ") {
             self.iterations = self.iterations.or_else(|| count(line));
@@ -115,7 +114,7 @@ impl LoopScript {
     fn take_assignment(&mut self, word: &str) {
         let Some((name, value)) = word.split_once('=') else { return };
         let is_limit = name.to_ascii_uppercase().contains("MAX");
-        // `${1:-10}` is ten unless somebody says otherwise.
+        // `${1:-10}` is ten unless the user passes another number.
         let value = value.rsplit(":-").next().unwrap_or(value);
         let number: String = value.chars().filter(char::is_ascii_digit).collect();
         if is_limit && self.iterations.is_none() {
@@ -143,7 +142,7 @@ impl LoopScript {
             let file = word.strip_prefix(['<', '@'])?;
             is_text(file).then_some(file)
         });
-        // A variable in front names the directory of the script, mostly.
+        // A variable in front usually names the script's directory.
         let file = behind.copied().or(attached).map(|file| match file.rsplit_once('/') {
             Some((above, name)) if above.contains('$') => name,
             Some(_) | None => file.trim_start_matches("./"),
@@ -152,7 +151,7 @@ impl LoopScript {
     }
 }
 
-/// Returns the lines of a script, those that go on joined.
+/// Returns the lines of a script, with continuation lines joined.
 fn logical_lines(script: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     let mut goes_on = false;
@@ -169,7 +168,7 @@ fn logical_lines(script: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Returns the commands of a line, those of substitutions included.
+/// Returns the commands of a line, including those of substitutions.
 fn commands(line: &str) -> Vec<String> {
     if line.trim_start().starts_with('#') {
         return Vec::new();
@@ -226,7 +225,7 @@ fn is_assignment(word: &str) -> bool {
     !name.is_empty() && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
 }
 
-/// Returns the arguments of an agent that hold in every iteration: no redirections, no prompt.
+/// Returns the arguments of an agent that apply to every iteration: no redirections, no prompt.
 fn without_prompt(arguments: &[String]) -> impl Iterator<Item = &String> {
     let mut is_target = false;
     arguments.iter().filter(move |word| {
@@ -234,13 +233,13 @@ fn without_prompt(arguments: &[String]) -> impl Iterator<Item = &String> {
         let word = word.trim_end_matches(')');
         let is_redirection = word.contains('>') || word.contains('<');
         is_target = is_redirection && word.ends_with(['>', '<']);
-        // Whole sentences and substitutions are what the agent was told.
+        // Whole sentences and substitutions are the prompt.
         let is_prompt = word.contains(['$', ' ', '\n', '@', '`']);
         !was_target && !is_redirection && !is_prompt && !word.is_empty()
     })
 }
 
-/// Returns how often a `for` goes around: `i in {1..10}`, `((i=1; i<=10; …`.
+/// Returns the number of iterations of a `for`: `i in {1..10}`, `((i=1; i<=10; …`.
 fn count(line: &str) -> Option<u32> {
     let number = |text: &str| -> Option<u32> {
         let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
@@ -310,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_loop_of_an_agent_is_told() {
+    fn lines_outside_an_agent_loop_are_reported() {
         for (script, expect) in [
             ("while :; do claude -p; done", true),
             ("claude -p", false),

@@ -1,20 +1,19 @@
-//! Keeps the part of a gate's output that prompts, reports and screens show.
-//!
-//! Not here: the whole output, which is in the log file, and the names of failing tests.
+//! Keeps the part of a gate's output that prompts, reports and screens show. The log file has the
+//! whole output.
 
 use crate::stuck::is_error_line;
 use crate::text::{Excerpt, Lines, TRUNCATED, Truncate};
 
-/// Longer lines are read in parts; no tool puts the reason behind that many bytes.
+/// Longer lines are read in parts; no tool prints the reason after that many bytes.
 const LONGEST_LINE: usize = 2048;
 
-/// What is kept of the first error where it lies between the two ends.
+/// The longest part that is kept of the first error between the two ends.
 const LONGEST_ERROR: usize = 300;
 
-/// Keeps a bounded part of an output that comes in pieces.
+/// Keeps a bounded part of a streamed output.
 ///
 /// [`Truncate::Head`] and [`Truncate::Tail`] cut at the character. [`Truncate::Both`] keeps whole
-/// lines of both ends and, where it would fall into the gap, the first line that reports an error.
+/// lines of both ends and, if it would be cut, the first line that reports an error.
 #[derive(Debug, Clone)]
 pub struct OutputExcerpt {
     part: Truncate,
@@ -34,7 +33,7 @@ impl OutputExcerpt {
         }
     }
 
-    /// Takes in the next piece of plain text, cut anywhere.
+    /// Processes the next chunk of plain text, cut anywhere.
     pub fn feed(&mut self, piece: &str) {
         self.ends.feed(piece);
         if self.part == Truncate::Both && self.first_error.is_none() {
@@ -43,7 +42,7 @@ impl OutputExcerpt {
         }
     }
 
-    /// Returns what was kept, with a mark where something is missing.
+    /// Returns the kept text, with a mark where something is missing.
     pub fn text(&self) -> String {
         match (self.part, self.ends.cut_ends()) {
             (Truncate::Both, Some((head, tail))) => self.join_ends(head, tail),
@@ -59,7 +58,7 @@ impl OutputExcerpt {
         match first_error.filter(|error| !is_shown(error)) {
             None => format!("{head}\n{TRUNCATED}\n{tail}"),
             Some(error) => {
-                // The error takes the room of the head's last lines.
+                // The error replaces the last lines of the head.
                 let room = head.chars().count().saturating_sub(error.chars().count());
                 let end = head.char_indices().nth(room).map_or(head.len(), |(at, _)| at);
                 let head = if end == head.len() { head } else { drop_last_part(&head[..end]) };
@@ -76,7 +75,7 @@ fn keep_error(first: &mut Option<String>, line: &str) {
     }
 }
 
-/// Returns the beginning of a text without a last line that was cut, unless that is most of it.
+/// Removes a last line that was cut, unless that is most of the text.
 fn drop_last_part(head: &str) -> &str {
     match head.rfind('\n') {
         Some(at) if at >= head.len() / 2 => head[..at].trim_end_matches('\r'),
@@ -84,7 +83,7 @@ fn drop_last_part(head: &str) -> &str {
     }
 }
 
-/// Returns the end of a text without a first line that was cut, unless that is most of it.
+/// Removes a first line that was cut, unless that is most of the text.
 fn drop_first_part(tail: &str) -> &str {
     match tail.find('\n') {
         Some(at) if at <= tail.len() / 2 => &tail[at + 1..],

@@ -1,4 +1,4 @@
-//! The rules of the graph, against a slow model that does what the words say.
+//! The rules of the graph, against a slow model that implements them literally.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -24,7 +24,7 @@ fn observations(name: &str, contents: &[&str]) -> Observations {
     Observations { entity_name: name.into(), contents }
 }
 
-/// A graph of two things that know each other.
+/// A graph of two entities that are related.
 fn pair() -> Graph {
     Graph {
         entities: vec![entity("Ada", &["writes", "counts"]), entity("Bob", &[])],
@@ -49,7 +49,7 @@ fn only_what_is_not_there_is_created() {
     });
     let known = Edit::CreateEntities(vec![entity("Ada", &[])]);
     check(known, &Edited::Entities(vec![]), Effect::Unchanged, |_| {});
-    let new = vec![relation("Ada", "nobody"), relation("Ada", "nobody")];
+    let new = vec![relation("Ada", "unknown"), relation("Ada", "unknown")];
     let asked = [vec![relation("Bob", "Ada")], new.clone()].concat();
     check(
         Edit::CreateRelations(asked),
@@ -86,20 +86,20 @@ fn a_change_is_made_whole_or_not_at_all() {
 
 #[test]
 fn what_is_deleted_takes_its_relations_along() {
-    let names = vec!["Bob".to_owned(), "nobody".to_owned()];
+    let names = vec!["Bob".to_owned(), "unknown".to_owned()];
     check(Edit::DeleteEntities(names), &Edited::Deleted, Effect::Changed, |graph| {
         graph.entities.pop();
         graph.relations.clear();
     });
-    let asked = vec![observations("Ada", &["counts", "sings"]), observations("nobody", &["x"])];
+    let asked = vec![observations("Ada", &["counts", "sings"]), observations("unknown", &["x"])];
     check(Edit::DeleteObservations(asked), &Edited::Deleted, Effect::Changed, |graph| {
         graph.entities[0].observations.pop();
     });
-    let asked = vec![relation("Ada", "Bob"), relation("Ada", "nobody")];
+    let asked = vec![relation("Ada", "Bob"), relation("Ada", "unknown")];
     check(Edit::DeleteRelations(asked), &Edited::Deleted, Effect::Changed, |graph| {
         graph.relations.remove(0);
     });
-    let nothing = Edit::DeleteEntities(vec!["nobody".to_owned()]);
+    let nothing = Edit::DeleteEntities(vec!["unknown".to_owned()]);
     check(nothing, &Edited::Deleted, Effect::Unchanged, |_| {});
 }
 
@@ -118,7 +118,7 @@ fn a_search_looks_everywhere_and_ignores_case() {
         (&[], &["Ada", "Bob"]),
         (&["thing", "count"], &["Ada"]),
         (&["bob", "count"], &[]),
-        // No text goes on in the next one.
+        // No text continues in the next one.
         (&["adathing"], &[]),
         (&["thingwrites"], &[]),
         (&["writescounts"], &[]),
@@ -129,7 +129,7 @@ fn a_search_looks_everywhere_and_ignores_case() {
         assert_eq!(names, expect, "{texts:?}");
         assert_eq!(found.relations.is_empty(), expect.is_empty(), "{texts:?}");
     }
-    let opened = graph.open(&["Bob", "nobody"]);
+    let opened = graph.open(&["Bob", "unknown"]);
     assert_eq!(opened.entities, [&graph.entities[1]]);
     assert_eq!(opened.relations.len(), 2);
 }
@@ -149,7 +149,7 @@ fn answers_name_nothing_but_what_the_protocol_knows() {
     );
 }
 
-/// A few names and texts, so that they meet.
+/// A few names and texts, so that they collide.
 fn word() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "BC", "ÉΣ"]).prop_map(str::to_owned)
 }
@@ -184,7 +184,7 @@ fn edit() -> impl Strategy<Value = Edit> {
     ]
 }
 
-/// What the edits mean, one thing at a time.
+/// What the edits mean, one item at a time.
 fn model(graph: &Graph, edit: &Edit) -> Graph {
     let mut after = graph.clone();
     match edit {

@@ -1,6 +1,4 @@
-//! What a command does to files: which paths it reads, writes, removes or runs.
-//!
-//! Not here: whether it may.
+//! Finds the paths that a command reads, writes, removes or runs. Judges nothing.
 
 mod programs;
 
@@ -12,31 +10,27 @@ use super::lower::{Command, RedirectMode, ShellWords, Word, is_shell, shell_code
 /// A path that a command touches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
-    /// The path as it is said.
+    /// The path as the command names it.
     pub path: Word,
-    /// What is done to it.
     pub mode: Mode,
 }
 
-/// What is done to a path.
+/// What a command does to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// It is named to a program of which nothing else is known.
+    /// Passed to a program that the guard knows nothing about.
     Use,
-    /// It is read.
     Read,
-    /// It is read with everything below it.
+    /// Read, including everything below it.
     ReadAll,
-    /// It is run.
     Execute,
-    /// It is written to.
     Write,
-    /// It goes, with everything in it.
+    /// Removed, including everything below it.
     Remove,
 }
 
 impl Mode {
-    /// Returns the word for it.
+    /// Returns the lower-case name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Use => "use",
@@ -48,7 +42,7 @@ impl Mode {
     }
 }
 
-/// Returns what a command does to files.
+/// Returns the accesses of a command.
 pub fn accesses(command: &Command) -> Vec<Access> {
     let mut found = Found::default();
     for redirect in &command.redirects {
@@ -79,7 +73,7 @@ pub fn accesses(command: &Command) -> Vec<Access> {
     found.accesses
 }
 
-/// The accesses that were found so far.
+/// Collects accesses.
 #[derive(Default)]
 pub(super) struct Found {
     accesses: Vec<Access>,
@@ -96,7 +90,7 @@ impl Found {
         self.add(&Word::of_raw(path), mode);
     }
 
-    /// Adds the paths that stand as texts in the code of another language.
+    /// Adds the paths in string literals of code in another language.
     fn code(&mut self, code: &str) {
         let mode = if interpreter::does(code, Deed::Removes) {
             Mode::Remove

@@ -2,7 +2,7 @@
 
 use super::lower::Word;
 
-/// Arguments, and which flags take the next word.
+/// The arguments of a command, with the flags that take the next word as value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arguments<'a> {
     words: &'a [Word],
@@ -35,7 +35,7 @@ impl<'a> Arguments<'a> {
         operands
     }
 
-    /// Returns whether one of some words is there.
+    /// Returns whether one of the given words is present, also as `--flag=value`.
     pub(super) fn has(&self, wanted: &[&str]) -> bool {
         self.words.iter().any(|word| {
             wanted.contains(&word.raw())
@@ -54,14 +54,14 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// Returns the value of the first of some flags that has one.
+    /// Returns the word after the first of the given flags.
     pub(super) fn value(&self, flags: &[&str]) -> Option<&'a Word> {
         let at = self.words.iter().position(|word| flags.contains(&word.raw()))?;
         self.words.get(at + 1)
     }
 
-    /// Returns the values of some flags as text: the next word, what follows `=`, or what follows
-    /// a short flag at once.
+    /// Returns the values of the given flags: the next word, the text after `=`, or the text
+    /// directly after a short flag.
     pub(super) fn texts(&self, flags: &[&str]) -> Vec<String> {
         let mut texts = Vec::new();
         for (at, word) in self.words.iter().enumerate() {

@@ -1,52 +1,48 @@
-//! What a rule belongs to.
+//! Categories of guard rules.
 
-/// One of the twenty categories.
+/// One of the twenty categories of guard rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Category {
-    /// Files and directories that go.
+    /// Removal of files and directories.
     Filesystem,
-    /// Disks, partitions, boot.
     Disk,
-    /// The machine is used up.
+    /// Exhausting memory, processes or disk.
     Exhaustion,
-    /// Data leaves the machine.
+    /// Sending data off the machine.
     Exfiltration,
-    /// Others get in.
+    /// Letting others into the machine.
     RemoteAccess,
-    /// Secrets are read.
+    /// Reading secrets.
     Credentials,
-    /// More rights than before.
+    /// Gaining more rights.
     Privilege,
-    /// Out of a container, or into the host.
+    /// Leaving a container, or reaching the host.
     Container,
-    /// Code of others, and code for others.
+    /// Running foreign code, and publishing code.
     SupplyChain,
-    /// History and work that git keeps.
+    /// Losing history or uncommitted work in git.
     Git,
-    /// How the system is set up.
     SystemConfiguration,
-    /// What is run is hidden.
+    /// Hiding what is run.
     Obfuscation,
     /// Variables that change what programs do.
     Environment,
     /// Processes and the machine's power.
     Process,
-    /// What is run later, by somebody else.
+    /// Code that is run later by another program.
     Persistence,
-    /// Databases.
     Database,
-    /// Clouds and clusters.
     Cloud,
-    /// Files outside the project.
+    /// Writing outside the project.
     SensitivePath,
-    /// The loop itself.
+    /// The files and processes of ralph's loop.
     LoopIntegrity,
-    /// Nobody can tell what would happen.
+    /// Commands whose effect cannot be determined.
     Unresolvable,
 }
 
 impl Category {
-    /// All of them, in order.
+    /// All categories, in order.
     pub const ALL: [Self; 20] = [
         Self::Filesystem,
         Self::Disk,
@@ -70,7 +66,7 @@ impl Category {
         Self::Unresolvable,
     ];
 
-    /// Returns the word that the ids of its rules begin with.
+    /// Returns the prefix of the rule ids in this category.
     pub fn prefix(self) -> &'static str {
         match self {
             Self::Filesystem => "fs",
@@ -96,7 +92,7 @@ impl Category {
         }
     }
 
-    /// Returns what it is called.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Filesystem => "destructive file system",

@@ -1,9 +1,9 @@
-//! A call of git: its global options, its verb and the rest.
+//! Parses a git command line: global options, subcommand and the rest.
 
 use super::arguments::Arguments;
 use super::lower::Word;
 
-/// Keys of git's configuration that run something, or make git trust somebody else.
+/// Keys of git's configuration that run something, or make git trust another party.
 const RUNNING_KEYS: [&str; 27] = [
     "core.hookspath",
     "core.sshcommand",
@@ -34,22 +34,22 @@ const RUNNING_KEYS: [&str; 27] = [
     "remote.origin.uploadpack",
 ];
 
-/// Programs that show or end something and do nothing else.
+/// Programs that only display or terminate.
 const HARMLESS: [&str; 10] =
     ["cat", "less", "true", ":", "", "vi", "vim", "nano", "less -FRX", "false"];
 
-/// A call of git.
+/// A parsed git command line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Git<'a> {
-    /// Where it works, if that is said.
+    /// The directory given with `-C`.
     pub(super) directory: Option<&'a Word>,
-    /// The words before the verb.
+    /// The words before the subcommand.
     pub(super) global: &'a [Word],
-    /// The verb; empty if there is none.
+    /// The subcommand; or empty.
     pub(super) verb: &'a str,
-    /// The words after the verb.
+    /// The words after the subcommand.
     pub(super) words: &'a [Word],
-    /// The same, taken apart.
+    /// The same words, split into flags and operands.
     pub(super) rest: Arguments<'a>,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Git<'a> {
         by_option || self.verb == "config" && self.configures()
     }
 
-    /// Returns the key and the value that `git config` sets.
+    /// Returns whether `git config` sets a key that runs something.
     fn configures(&self) -> bool {
         if self.only_asks() {
             return false;
@@ -108,7 +108,7 @@ impl<'a> Git<'a> {
         }
     }
 
-    /// Returns whether `git config` only shows something.
+    /// Returns whether `git config` only prints something.
     pub(super) fn only_asks(&self) -> bool {
         let operands = Arguments::new(self.words, &["-f", "--file", "--type"]).operands();
         let verb = operands.first().map(|word| word.raw()).unwrap_or_default();

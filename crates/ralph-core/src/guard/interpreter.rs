@@ -1,11 +1,11 @@
-//! Code in other languages that a command carries: a short look for a short list.
+//! Inline code in other languages: a search for a short list of calls.
 //!
-//! Only calls that start programs, remove, write or connect are looked for, together with the
-//! texts that stand in the code. Not here: understanding any of these languages.
+//! Searches for calls that start programs, remove, write or connect, and for string literals. Does
+//! not parse any of these languages.
 
 use super::lower::{Command, Word, base64, hex};
 
-/// Code that is longer is not looked at: it is a program, and out of the guard's reach.
+/// Longer code is not searched: it is a program, which the guard does not cover.
 const LONGEST: usize = 64 * 1024;
 
 /// Calls that start programs.
@@ -34,7 +34,7 @@ const STARTS: [&str; 22] = [
     "| getline",
 ];
 
-/// Calls that remove.
+/// Calls that remove files.
 const REMOVES: [&str; 19] = [
     "rmtree",
     "os.remove",
@@ -57,7 +57,7 @@ const REMOVES: [&str; 19] = [
     "send2trash",
 ];
 
-/// Calls that write.
+/// Calls that write files.
 const WRITES: [&str; 21] = [
     "'w'",
     "\"w\"",
@@ -82,7 +82,7 @@ const WRITES: [&str; 21] = [
     "copyFileSync",
 ];
 
-/// Calls that start another process and do not wait for it.
+/// Calls that start another process without waiting for it.
 const FORKS: [&str; 9] = [
     "fork",
     "spawn(",
@@ -95,7 +95,7 @@ const FORKS: [&str; 9] = [
     "proc_open",
 ];
 
-/// Loops without an end, without the spaces in them.
+/// Infinite loops, without spaces.
 const ENDLESS: [&str; 16] = [
     "while1",
     "while(1",
@@ -115,11 +115,11 @@ const ENDLESS: [&str; 16] = [
     "itertools.count",
 ];
 
-/// What makes a loop wait, or leaves it.
+/// Calls that make a loop wait, or leave it.
 const HELD_UP: [&str; 8] =
     ["wait", "sleep", "break", "exit", "join(", "communicate", "return", "last if"];
 
-/// A program that starts itself once more, and its loop, in a few words and without spaces.
+/// One-liners that start themselves again in a loop, without spaces.
 const BOMBS: [&str; 8] = [
     "forkwhilefork",
     "forkwhile1",
@@ -134,21 +134,18 @@ const BOMBS: [&str; 8] = [
 /// What code in another language does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Deed {
-    /// It starts programs.
     Starts,
-    /// It removes files.
     Removes,
-    /// It writes files.
     Writes,
-    /// It connects a shell to somebody.
+    /// Connects a shell to another machine.
     Connects,
-    /// It runs code that it decodes first.
+    /// Decodes code and runs it.
     Decodes,
-    /// It starts processes without an end.
+    /// Starts processes in an infinite loop.
     Multiplies,
 }
 
-/// Returns the code that a command gives to an interpreter, if it does.
+/// Returns the code that a command passes to an interpreter.
 pub(super) fn code(name: &str, command: &Command) -> Option<String> {
     let base = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.');
     let flags: &[&str] = match base {
@@ -206,7 +203,7 @@ pub(super) fn does(code: &str, deed: Deed) -> bool {
     }
 }
 
-/// Returns whether code starts processes in a loop that neither ends nor waits.
+/// Returns whether code starts processes in an infinite loop that does not wait.
 fn multiplies(code: &str) -> bool {
     let dense: String = code.chars().filter(|it| !it.is_whitespace()).collect();
     let small = dense.to_ascii_lowercase();
@@ -216,7 +213,7 @@ fn multiplies(code: &str) -> bool {
             && !HELD_UP.iter().any(|word| code.contains(word))
 }
 
-/// Returns the texts in code that may be commands for a shell, if the code starts programs.
+/// Returns the string literals in code that may be shell commands, if the code starts programs.
 pub(super) fn shell_texts(code: &str) -> Vec<String> {
     if !does(code, Deed::Starts) {
         return Vec::new();
@@ -233,7 +230,7 @@ pub(super) fn shell_texts(code: &str) -> Vec<String> {
     commands
 }
 
-/// Returns the texts that stand in code, between quotes of any kind.
+/// Returns the string literals in code, with quotes of any kind.
 pub(super) fn texts(code: &str) -> Vec<String> {
     let mut texts = Vec::new();
     let mut rest = code.chars();
@@ -261,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_is_told_by_its_calls() {
+    fn code_is_classified_by_its_calls() {
         let all = [
             Deed::Starts,
             Deed::Removes,

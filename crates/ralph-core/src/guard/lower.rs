@@ -1,8 +1,8 @@
-//! Lowering: a shell text becomes the plain list of the commands that it runs.
+//! Lowering: turns shell text into the list of simple commands that it runs.
 //!
-//! Words are resolved as far as the text itself tells what they are; wrappers such as `sudo` are
-//! peeled off; text that is handed to another shell is lowered in its turn. Not here: what a
-//! command does to files, and whether it may.
+//! Words are resolved as far as the text itself determines them; wrappers such as `sudo` are
+//! removed; text that is passed to another shell is lowered too. Does not look at the files that a
+//! command touches.
 
 mod braces;
 mod codec;
@@ -29,10 +29,10 @@ pub(super) use fold::{find_roots, found_name, name_of_found};
 pub(super) use within::{ShellWords, is_shell, shell_code};
 pub(super) use word::{GLOBS, STAR, UNKNOWN};
 
-/// Lowers a text.
+/// Lowers a shell text.
 ///
-/// Always ends, and never fails: what cannot be lowered is in [`Lowered::trouble`], beside
-/// everything that was found until then.
+/// Always terminates and never fails: if the text cannot be lowered completely, `error` says why,
+/// and the commands found so far are kept.
 pub fn lower(text: &str, start: &Start) -> Lowered {
     let mut walker = walk::Walker::new(start);
     walker.whole(text);

@@ -1,9 +1,9 @@
-//! Where a command connects to, and which files it sends there.
+//! Finds the addresses that a command connects to, and the files it sends there.
 
 use super::arguments::Arguments;
 use super::lower::{UNKNOWN, Word};
 
-/// Flags of `curl` that send data, and may name a file by `@`.
+/// Flags of `curl` that send data; the value may name a file with `@`.
 const DATA: [&str; 9] = [
     "-d",
     "--data",
@@ -40,21 +40,20 @@ pub(super) fn sent_files(words: &[Word]) -> Vec<(String, SentFrom)> {
     files
 }
 
-/// Returns what `curl` sends that stands in the command itself.
+/// Returns the data that `curl` sends from the command line itself.
 pub(super) fn sent_texts(words: &[Word]) -> Vec<String> {
     Arguments::new(words, &[]).texts(&DATA)
 }
 
-/// Where something comes from that is sent.
+/// The origin of sent data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SentFrom {
-    /// A file.
     File,
-    /// The input.
+    /// Standard input.
     Input,
 }
 
-/// Returns the addresses among the words of a program that fetches.
+/// Returns the addresses in the arguments of a download program.
 pub(super) fn addresses<'a>(name: &str, words: &'a [Word]) -> Vec<&'a str> {
     const VALUES: [&str; 38] = [
         "-d",
@@ -123,13 +122,13 @@ pub(super) fn is_local(host: &str) -> bool {
         || host.rsplit_once('.').is_some_and(|(_, last)| matches!(last, "localhost" | "local"))
 }
 
-/// Returns whether an address is known to be one of another machine.
+/// Returns whether an address is known to be on another machine.
 pub(super) fn is_elsewhere(address: &str) -> bool {
     let host = host(address);
     !host.contains(UNKNOWN) && !is_local(host)
 }
 
-/// Returns whether a host is a bare number.
+/// Returns whether a host consists of digits and dots only.
 pub(super) fn is_number(host: &str) -> bool {
     !host.is_empty() && host.chars().all(|it| it.is_ascii_digit() || it == '.')
 }

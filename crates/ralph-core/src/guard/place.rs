@@ -1,53 +1,46 @@
-//! Where paths are: absolute, with everything that is not known cut off.
+//! Resolves the paths of a command to absolute paths; unknown parts are cut off.
 //!
-//! Not here: following links, which takes a file system; whoever has one hands it in.
+//! Resolving symbolic links needs a file system: the caller passes a function for it.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::access::{Access, Mode};
 use super::lower::{GLOBS, STAR, Word};
 
-/// A path of a command, and where that is.
+/// A path that a command touches, with its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// As it is said.
+    /// The path as the command names it.
     pub said: Word,
-    /// What is done to it.
     pub mode: Mode,
-    /// Where it is.
     pub spot: Spot,
 }
 
-/// Where something is. Each place in every way it can be spelled: by the letter, and through
-/// links.
+/// A location. Each path is listed both as written and with links resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Spot {
-    /// Exactly here.
+    /// Exactly these paths.
     At(Vec<PathBuf>),
-    /// Some of what is in here.
+    /// Some entries of a directory.
     In {
-        /// The directory.
         directories: Vec<PathBuf>,
-        /// How the names begin.
+        /// The beginning of the entries' names.
         prefix: String,
-        /// How much of it.
         extent: Extent,
     },
-    /// Nobody knows.
     Unknown,
 }
 
-/// How much of a directory is meant.
+/// Which entries of a directory are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Everything in it.
     All,
-    /// Some names.
+    /// Entries with certain names.
     Some,
 }
 
 impl Placed {
-    /// Places what a command does to a path. `resolve` follows the links of an absolute path.
+    /// Locates an access. `resolve` resolves the links of an absolute path.
     pub(super) fn new(
         access: &Access,
         cwd: Option<&str>,
@@ -58,7 +51,7 @@ impl Placed {
         Self { said: access.path.clone(), mode: access.mode, spot }
     }
 
-    /// Returns the places, or the directories that they are in.
+    /// Returns the paths, or the directories that contain them.
     pub fn places(&self) -> &[PathBuf] {
         match &self.spot {
             Spot::At(places) | Spot::In { directories: places, .. } => places,
@@ -66,8 +59,8 @@ impl Placed {
         }
     }
 
-    /// Returns whether what is done here is done to a place, or to what lies in it. What is
-    /// removed takes everything in it along.
+    /// Returns whether the access affects `root` or something below it. Removing a directory, or
+    /// reading it recursively, affects everything in it.
     pub(super) fn hits(&self, root: &Path) -> bool {
         let takes_along = match self.mode {
             Mode::Remove | Mode::ReadAll => true,
@@ -95,7 +88,7 @@ impl Placed {
     }
 }
 
-/// Returns whether the next name below a directory begins with some letters.
+/// Returns whether the next path component below a directory begins with `prefix`.
 fn begins_with(root: &Path, directory: &Path, prefix: &str) -> bool {
     let below = root.strip_prefix(directory).ok().and_then(|below| below.components().next());
     let name = below.map(|it| it.as_os_str().to_string_lossy().into_owned()).unwrap_or_default();
@@ -130,8 +123,8 @@ fn spot(
     }
     let certain = word.certain();
     let raw = word.raw();
-    // Nothing is known of a path that begins with what is not known; a name that stands for
-    // others is one in the directory.
+    // A path that begins with an unknown part is unknown; one that begins with a glob is an entry
+    // of the current directory.
     if certain.is_empty() && !raw.starts_with(GLOBS) {
         return Spot::Unknown;
     }
@@ -150,7 +143,7 @@ fn spot(
     }
 }
 
-/// Returns the absolute path that is said, with `.` and `..` taken out by the letter.
+/// Removes `.` and `..` from a path without looking at the file system.
 pub fn lexical(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {

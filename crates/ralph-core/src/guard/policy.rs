@@ -1,4 +1,4 @@
-//! What the settings make of the guard's findings.
+//! Applies the guard's settings to its findings.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,50 +9,45 @@ use super::{Findings, Refusal};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policy {
-    /// What becomes of a call that a rule refuses.
     pub mode: GuardMode,
-    /// Rules and commands that are allowed all the same.
+    /// Rules and commands to allow in spite of a rule.
     pub allow: Vec<String>,
-    /// Rules and commands that are denied in any mode.
+    /// Rules and commands to deny in any mode.
     pub deny: Vec<String>,
 }
 
-/// What becomes of a call that a rule refuses.
+/// What happens to a call that a rule refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GuardMode {
-    /// It is not made.
     #[default]
     Deny,
-    /// It is made, and the agent hears of it.
+    /// Allows the call and warns the agent.
     Warn,
-    /// It is made.
     Off,
 }
 
-/// What becomes of a call.
+/// The decision on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Nobody minds.
     Pass,
-    /// It is made, and the agent is told.
+    /// Allow the call and warn the agent.
     Warn(Refusal),
-    /// It is not made.
     Deny(Refusal),
 }
 
 impl Policy {
     /// Decides on a call.
     ///
-    /// The rules of loop integrity hold whatever the settings say, as do those by which the hook
-    /// itself refuses.
+    /// The settings cannot switch off the rules of loop integrity, nor the hook's own rules.
     pub fn decide(&self, findings: &Findings) -> Decision {
         let firm = |refusal: &&Refusal| {
             refusal.category == Category::LoopIntegrity
                 || self.deny.iter().any(|entry| entry == refusal.rule)
         };
         if let Some(refusal) = findings.refusals.iter().find(firm) {
-            // Where everything would go, there are better words than that ralph's files would.
+            // For a command that removes the whole project, `fs.remove-project` is the clearer
+            // reason.
             let whole = findings.refusals.iter().find(|it| it.rule == "fs.remove-project");
             let whole = whole.filter(|refusal| !self.allows(refusal));
             return Decision::Deny(whole.unwrap_or(refusal).clone());
@@ -68,7 +63,7 @@ impl Policy {
         }
     }
 
-    /// Returns whether the rule of a refusal is allowed, or how its command begins.
+    /// Returns whether the settings allow the refusal's rule, or the beginning of its command.
     fn allows(&self, refusal: &Refusal) -> bool {
         self.allow.iter().any(|entry| entry == refusal.rule || begins(&refusal.argv, entry))
     }

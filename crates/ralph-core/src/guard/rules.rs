@@ -1,7 +1,7 @@
-//! The rules of the guard, as a table.
+//! The table of guard rules.
 //!
-//! A rule looks at one lowered command, or at one path that a command or tool touches; never at
-//! text. Not here: lowering, and what becomes of a call that a rule refuses.
+//! A rule checks one lowered command, or one path that a command or tool touches; never raw text.
+//! It does not decide what happens to a call that it refuses: the policy does.
 
 mod cloud;
 mod database;
@@ -25,35 +25,32 @@ use super::category::Category;
 use super::lower::{Command, Trouble, Word};
 use super::place::Placed;
 
-/// A rule.
+/// A guard rule.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
-    /// Its name, which does not change.
+    /// Its stable name.
     pub id: &'static str,
-    /// What it belongs to.
     pub category: Category,
     /// What is refused, as the end of a sentence.
     pub refused: &'static str,
-    /// What to do instead.
+    /// What the agent should do instead.
     pub instead: &'static str,
-    /// What it looks at.
     pub(super) check: Check,
 }
 
-/// What a rule looks at.
+/// What a rule checks.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Check {
-    /// A command.
     Command(fn(&Act<'_>) -> bool),
     /// A path that a command or a tool touches.
     Path(fn(&Touch<'_>) -> bool),
-    /// What keeps a text from being lowered.
+    /// An error of lowering.
     Trouble(Trouble),
-    /// Nothing: the hook itself refuses by it.
+    /// Nothing: the hook itself applies the rule.
     Hook,
 }
 
-/// Makes a rule that looks at commands.
+/// Builds a rule that checks commands.
 const fn command(
     id: &'static str,
     category: Category,
@@ -64,7 +61,7 @@ const fn command(
     Rule { id, category, refused, instead, check: Check::Command(check) }
 }
 
-/// Makes a rule that looks at paths.
+/// Builds a rule that checks paths.
 const fn path(
     id: &'static str,
     category: Category,
@@ -75,7 +72,7 @@ const fn path(
     Rule { id, category, refused, instead, check: Check::Path(check) }
 }
 
-/// Returns all rules, in the order in which they are asked.
+/// Returns all rules, in the order in which they are checked.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     [
         integrity::RULES,
@@ -96,34 +93,30 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     .flatten()
 }
 
-/// Returns the rule of an id.
+/// Finds a rule by its id.
 pub fn rule(id: &str) -> Option<&'static Rule> {
     rules().find(|rule| rule.id == id)
 }
 
-/// A path as a rule sees it.
+/// A path that a rule checks.
 #[derive(Clone, Copy)]
 pub(super) struct Touch<'a> {
-    /// The path.
     pub(super) placed: &'a Placed,
-    /// The command, if it is one.
+    /// The command that touches the path; `None` for a file tool.
     pub(super) act: Option<Act<'a>>,
-    /// Where all this happens.
     pub(super) around: &'a Surroundings<'a>,
 }
 
-/// A command as a rule sees it.
+/// A command that a rule checks.
 #[derive(Clone, Copy)]
 pub(super) struct Act<'a> {
-    /// The command.
     pub(super) command: &'a Command,
     /// All commands of the text.
     pub(super) all: &'a [Command],
-    /// Where all this happens.
     pub(super) around: &'a Surroundings<'a>,
 }
 
-/// So many pipes are followed upwards.
+/// The most pipes that are followed upstream.
 const FARTHEST: usize = 6;
 
 impl<'a> Act<'a> {
@@ -156,17 +149,17 @@ impl<'a> Act<'a> {
         self.arguments().operands().into_iter().map(Word::raw).collect()
     }
 
-    /// Returns an operand, or nothing as text.
+    /// Returns the operand at an index; empty if there are fewer.
     pub(super) fn operand(&self, at: usize) -> &'a str {
         self.operands().get(at).copied().unwrap_or_default()
     }
 
-    /// Returns whether it only asks what it could do.
+    /// Returns whether it only prints help or its version.
     pub(super) fn only_asks(&self) -> bool {
         self.has(&["--help", "--version", "help"])
     }
 
-    /// Returns the commands whose output it reads, through pipes and through substitutions.
+    /// Returns the commands whose output it reads, through pipes and substitutions.
     pub(super) fn sources(&self) -> Vec<&'a Command> {
         let mut found: Vec<&Command> = Vec::new();
         let mut known = vec![false; self.all.len()];
@@ -192,12 +185,12 @@ impl<'a> Act<'a> {
         found
     }
 
-    /// Returns whether one of some programs feeds it.
+    /// Returns whether it reads the output of one of the given programs.
     pub(super) fn is_fed_by(&self, names: &[&str]) -> bool {
         self.sources().iter().any(|command| names.contains(&command.name()))
     }
 
-    /// Returns the values of variables that it sets, by some names.
+    /// Returns the values that it assigns to the given variables.
     pub(super) fn set(&self, names: &[&str]) -> Vec<&'a Word> {
         let assigns = self.command.assigns.iter();
         assigns.filter(|(name, _)| names.contains(&name.as_str())).map(|(_, value)| value).collect()

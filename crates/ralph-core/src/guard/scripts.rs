@@ -1,8 +1,8 @@
-//! The files that a gate command runs, sources or reads as a script.
+//! Finds the files that a gate command runs, sources or reads as a script.
 //!
-//! The command is lowered like one of an agent's, and each plain command is asked for the files
-//! that it executes. A test file that is given to a test runner is not among them: it is what work
-//! changes. Not here: which of these files are there.
+//! The command is lowered like an agent's command, and each simple command is searched for the
+//! files that it executes. Test files passed to a test runner do not count: attempts change them.
+//! Does not check whether the files exist.
 
 use std::path::{Path, PathBuf};
 
@@ -18,21 +18,18 @@ use crate::glob::Pattern;
 /// Where scripts of a command are.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScriptPlace {
-    /// In this file, if it is there.
     File(PathBuf),
-    /// In the files below a directory whose paths from there match.
+    /// In the files below a directory whose relative paths match a pattern.
     Matching {
-        /// The directory.
         directory: PathBuf,
-        /// What the paths match.
         pattern: Pattern,
     },
 }
 
-/// Code within code is followed this far.
+/// The deepest nesting of code in code that is followed.
 const DEEPEST: usize = 4;
 
-/// An interpreter, and how its flags are read.
+/// An interpreter and its flags.
 struct Interpreter {
     /// Flags that take the next word.
     values: &'static [&'static str],
@@ -40,13 +37,14 @@ struct Interpreter {
     files: &'static [&'static str],
     /// Flags that name a file to run in place of an operand.
     programs: &'static [&'static str],
-    /// Flags that give code.
+    /// Flags that take code.
     code: &'static [&'static str],
-    /// What is appended to names of scripts.
+    /// Endings that the interpreter appends to script names.
     endings: &'static [&'static str],
 }
 
-/// Returns how a program runs scripts, if it is an interpreter. Versions in a name do not count.
+/// Returns how a program runs scripts, if it is an interpreter. Ignores version numbers in the
+/// name.
 #[rustfmt::skip]
 fn interpreter(name: &str) -> Option<Interpreter> {
     const NONE: &[&str] = &[];
@@ -78,46 +76,44 @@ fn interpreter(name: &str) -> Option<Interpreter> {
     Some(Interpreter { values, files, programs, code, endings })
 }
 
-/// Programs whose operands are their input and no scripts, unless a flag names one.
+/// Programs whose operands are input, not scripts, unless a flag names one.
 const ONLY_BY_FLAG: [&str; 9] =
     ["awk", "gawk", "mawk", "nawk", "sed", "gsed", "make", "gmake", "just"];
 
-/// Programs that run the first path among their words.
+/// Programs that run the first path in their arguments.
 const LAUNCHERS: [&str; 13] = [
     "setarch", "linux32", "linux64", "i386", "x86_64", "xvfb-run", "valgrind", "kcov", "rr", "gdb",
     "npx", "bunx", "entr",
 ];
 
-/// Words that come before a program that another program runs, as in `uv run` or `mise exec --`.
+/// Words before a program that another program runs, as in `uv run` or `mise exec --`.
 const BEFORE_PROGRAM: [&str; 4] = ["run", "exec", "--command", "--args"];
 
 /// Flags between these words and the program that take the next word.
 const BEFORE_VALUES: [&str; 6] =
     ["--python", "--with", "--extra", "--group", "--package", "--env-file"];
 
-/// Programs that run nothing of what they are given, though interpreters may be among the words.
+/// Programs that run none of their arguments, even if an interpreter is among them.
 const PLAIN: [&str; 19] = [
     "echo", "printf", "grep", "egrep", "rg", "git", "test", "which", "cat", "ls", "diff", "cmp",
     "cp", "mv", "rm", "mkdir", "touch", "export", "cd",
 ];
 
-/// Where an interpreter has its code from.
+/// Where an interpreter reads its code.
 enum Source {
-    /// Files.
     Files(Vec<Word>),
     /// A module by its dotted name.
     Module(Word),
     /// Text on the command line.
     Code,
-    /// Its input.
+    /// Standard input.
     Input,
-    /// Somewhere else.
     Elsewhere,
 }
 
 /// Returns the files that a command runs, sources or reads as a script.
 ///
-/// They need not be there. Of a command that cannot be read as a whole, every word counts.
+/// The files need not exist. If the command cannot be lowered completely, every word counts.
 pub fn find_scripts(command: &str, start: &Start) -> Vec<ScriptPlace> {
     let mut finder = Finder { start, directories: vec![start.cwd.clone()], places: Vec::new() };
     finder.read(command, start.cwd.clone(), 0);
@@ -151,7 +147,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Adds what a command itself runs.
+    /// Adds the scripts that a command itself runs.
     fn command(&mut self, command: &Command, depth: usize) {
         let cwd = command.cwd.as_deref();
         for (variable, value) in &command.assigns {
@@ -163,7 +159,7 @@ impl Finder<'_> {
         if program.raw().contains('/') {
             self.add(program, cwd, &[]);
         }
-        // What `find` hands over is looked at where `find` is.
+        // What `find` passes on is relative to the directory of `find`.
         if command.wrappers.last().is_some_and(|it| it == "find") {
             return;
         }
@@ -190,7 +186,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Adds the files whose content a command is given as code.
+    /// Adds the files whose content a command gets as code.
     fn fed(&mut self, command: &Command, all: &[Command]) {
         let name = command.name();
         let is_open = command.arguments().iter().any(|word| word.raw().starts_with(UNKNOWN));
@@ -211,14 +207,14 @@ impl Finder<'_> {
                     && command.redirects.is_empty()
                     && command.stdin.is_some()
                 {
-                    // The redirection of a group counts for everything in it.
+                    // A group's redirection applies to every command in it.
                     feeders.extend(all.iter().filter(|it| it.argv.is_empty()));
                 }
             }
             Source::Code | Source::Elsewhere
                 if is_open && (name == "eval" || endings(name).is_some()) =>
             {
-                // A substitution is its code, or a variable that may hold the output of one.
+                // A substitution is code itself, or a variable that may hold such output.
                 let is_code = |(at, it): &(usize, &Command)| {
                     let reader = it.feeds.as_deref().unwrap_or_default();
                     !command.fed_by.contains(at) && (reader == name || reader.starts_with(UNKNOWN))
@@ -239,7 +235,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Adds what a program runs that is known only to run others, or that says so in its words.
+    /// Adds the script that a launcher runs, or that a program names after a word such as `run`.
     fn launched(&mut self, command: &Command, depth: usize) {
         let arguments = command.arguments();
         let inner = arguments.iter().position(|word| {
@@ -279,7 +275,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Adds what `find` finds, where that is run.
+    /// Adds the files that `find` finds, if they are run.
     fn found(&mut self, command: &Command) {
         let arguments = command.arguments();
         let starts = |word: &Word| matches!(word.raw(), "-exec" | "-execdir" | "-ok" | "-okdir");
@@ -302,7 +298,7 @@ impl Finder<'_> {
         let cwd = command.cwd.clone().unwrap_or_else(|| self.start.cwd.clone());
         for root in find_roots(arguments).iter().filter_map(Word::known) {
             let root = lexical(&Path::new(&cwd).join(root));
-            // Whoever runs everything there is runs the work itself.
+            // A command that runs everything there runs the work itself.
             if name.is_some() || root != Path::new(&self.start.cwd) {
                 self.below(&root, name.as_deref().unwrap_or("*"));
             }
@@ -320,8 +316,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Adds what a word names. Where the directory is not known, every one that commands run in
-    /// is as good as another.
+    /// Adds the file that a word names. If the directory is unknown, adds it for every directory
+    /// that commands run in.
     fn add(&mut self, word: &Word, cwd: Option<&str>, endings: &[&str]) {
         let directories = match cwd {
             Some(cwd) => vec![cwd.to_owned()],
@@ -355,7 +351,7 @@ impl Finder<'_> {
                 "" if certain.starts_with('/') => PathBuf::from("/"),
                 front => lexical(&Path::new(&directory).join(front)),
             };
-            // `sh *` in the project directory runs whatever the work is.
+            // `sh *` in the project directory runs the work itself.
             if is_telling || directory != Path::new(&self.start.cwd) {
                 self.below(&directory, &format!("/{name}"));
             }
@@ -379,7 +375,7 @@ impl Finder<'_> {
     }
 }
 
-/// Returns what a program appends to names of scripts, if it runs any.
+/// Returns the endings that a program appends to script names, if it runs scripts.
 fn endings(name: &str) -> Option<&'static [&'static str]> {
     match interpreter(name) {
         Some(interpreter) => Some(interpreter.endings),
@@ -388,8 +384,8 @@ fn endings(name: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Returns whether an interpreter is told to read its file without running it, as in `bash -n` or
-/// `node --check`: that file is the work that is checked.
+/// Returns whether an interpreter only checks its file, as in `bash -n` or `node --check`: that
+/// file is the work that is checked.
 fn checks_syntax_only(command: &Command) -> bool {
     let name = command.name();
     let flags: &[&str] = match name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.') {
@@ -403,7 +399,7 @@ fn checks_syntax_only(command: &Command) -> bool {
     options.any(|word| flags.contains(&word.raw()))
 }
 
-/// Returns where a shell or an interpreter has its code from.
+/// Returns where a shell or an interpreter reads its code.
 fn source(command: &Command) -> Source {
     let name = command.name();
     let is_input = |word: &Word| {
@@ -472,7 +468,7 @@ fn source(command: &Command) -> Source {
     }
 }
 
-/// Returns whether a flag gives code, by itself or as the last letter of several.
+/// Returns whether a flag takes code, by itself or as the last of several letters.
 fn is_code(flag: &str, interpreter: &Interpreter) -> bool {
     let is_attached =
         interpreter.values.iter().chain(interpreter.files).any(|it| flag.starts_with(it));
@@ -482,7 +478,7 @@ fn is_code(flag: &str, interpreter: &Interpreter) -> bool {
         || !is_attached && last.is_some_and(|last| interpreter.code.contains(&last.as_str()))
 }
 
-/// Returns whether a search path of libraries holds a directory of tests: what is run is a test.
+/// Returns whether a library search path contains a directory of tests: then a test is run.
 fn holds_tests(path: &str) -> bool {
     path.split([':', '/']).any(|part| matches!(part, "test" | "tests" | "spec"))
 }

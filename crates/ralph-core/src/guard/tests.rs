@@ -1,11 +1,11 @@
-//! Tests of the guard: what is denied and what is not, as tables.
+//! Tests of the guard: tables of denied and allowed commands.
 
 use std::collections::BTreeSet;
 
 use super::*;
 
-/// Returns surroundings as the tables take them: a project in a home, and nothing on the disk.
-pub(super) fn around(keeper: Keeper, project: &str) -> Surroundings<'static> {
+/// Returns the context for the tables: a project in a home directory, and an empty disk.
+pub(super) fn guard_context(keeper: Keeper, project: &str) -> Surroundings<'static> {
     let variables = [
         ("USER", "dev"),
         ("CLAUDE_PROJECT_DIR", project),
@@ -31,23 +31,23 @@ pub(super) fn around(keeper: Keeper, project: &str) -> Surroundings<'static> {
     }
 }
 
-/// Returns the rule that a call is denied by, in a project at `/p`.
-fn denied(tool: &str, said: &str, keeper: Keeper) -> Option<&'static str> {
+/// Returns the rule that denies a call, in a project at `/p`.
+fn denied(tool: &str, text: &str, keeper: Keeper) -> Option<&'static str> {
     let field = if tool == "Bash" { "command" } else { "file_path" };
-    let call = ToolCall::new(tool, &serde_json::json!({ field: said }));
-    match Policy::default().decide(&look(&call, &around(keeper, "/p"))) {
+    let call = ToolCall::new(tool, &serde_json::json!({ field: text }));
+    match Policy::default().decide(&look(&call, &guard_context(keeper, "/p"))) {
         Decision::Pass => None,
         Decision::Deny(refusal) => {
             assert!(refusal.reason().contains(refusal.rule));
             Some(refusal.rule)
         }
-        Decision::Warn(refusal) => panic!("nobody is warned here: {refusal:?}"),
+        Decision::Warn(refusal) => panic!("unexpected warning: {refusal:?}"),
     }
 }
 
 #[track_caller]
-fn check(tool: &str, said: &str, expect: Option<&str>) {
-    assert_eq!(denied(tool, said, Keeper::Ralph), expect, "{tool} {said}");
+fn check(tool: &str, text: &str, expect: Option<&str>) {
+    assert_eq!(denied(tool, text, Keeper::Ralph), expect, "{tool} {text}");
 }
 
 /// Returns the lines of a table: category and command.
@@ -69,16 +69,16 @@ pub(super) const TABLES: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn settings_in_front_do_not_hide_a_program() {
-    for said in ["env -S 'A=1 rm -rf /'", "env -S '-i A=1 rm -rf /'", "A=1 env B=2 rm -rf /"] {
-        assert!(denied("Bash", said, Keeper::Ralph).is_some(), "{said}");
+fn assignments_in_front_do_not_hide_a_program() {
+    for text in ["env -S 'A=1 rm -rf /'", "env -S '-i A=1 rm -rf /'", "A=1 env B=2 rm -rf /"] {
+        assert!(denied("Bash", text, Keeper::Ralph).is_some(), "{text}");
     }
 }
 
 #[test]
 fn many_words_in_front_do_not_hide_a_program() {
     let many = format!("{}rm -rf /", "env ".repeat(20));
-    for said in [
+    for text in [
         many.as_str(),
         "echo / | xargs env rm -rf",
         "echo / | xargs xargs rm -rf",
@@ -91,17 +91,17 @@ fn many_words_in_front_do_not_hide_a_program() {
         &format!("python3 -c 'import os; {} os.system(\"rm -rf /\")'", "\"a\";".repeat(70)),
         "x=/; [ 1 ] || x=a; [ 1 ] || x=b; [ 1 ] || x=c; [ 1 ] || x=d; rm -rf $x",
     ] {
-        assert!(denied("Bash", said, Keeper::Ralph).is_some(), "{said}");
+        assert!(denied("Bash", text, Keeper::Ralph).is_some(), "{text}");
     }
 }
 
 #[test]
-fn the_tables_of_commands_are_judged_as_they_say() {
+fn commands_are_judged_as_the_tables_expect() {
     let mut wrong = Vec::new();
     for (expect, text) in TABLES {
         for (category, command) in table(text) {
             let call = ToolCall::Shell(command.clone());
-            let findings = look(&call, &around(Keeper::Ralph, "/home/dev/proj"));
+            let findings = look(&call, &guard_context(Keeper::Ralph, "/home/dev/proj"));
             let found = match Policy::default().decide(&findings) {
                 Decision::Pass => None,
                 Decision::Warn(refusal) | Decision::Deny(refusal) => Some(refusal.rule),
@@ -116,7 +116,7 @@ fn the_tables_of_commands_are_judged_as_they_say() {
 
 #[test]
 fn files_of_ralphs_are_not_written_by_tools() {
-    for (said, expect) in [
+    for (text, expect) in [
         ("/p/.ralph/settings.json", Some("loop.settings")),
         (".ralph/settings.local.json", Some("loop.settings")),
         ("src/../.ralph/settings.json", Some("loop.settings")),
@@ -148,19 +148,19 @@ fn files_of_ralphs_are_not_written_by_tools() {
         ("/p/.github/workflows/ci.yml", None),
     ] {
         for tool in ["Write", "Edit", "MultiEdit", "mcp__files__write_file"] {
-            check(tool, said, expect);
+            check(tool, text, expect);
         }
-        let reads_secret = said.contains(".ssh").then_some("cred.secret-files");
-        check("Read", said, reads_secret);
-        check("mcp__files__read_file", said, reads_secret);
+        let reads_secret = text.contains(".ssh").then_some("cred.secret-files");
+        check("Read", text, reads_secret);
+        check("mcp__files__read_file", text, reads_secret);
     }
     assert_eq!(denied("Edit", "/p/ralph/tasks.json", Keeper::Agent), None);
     assert_eq!(denied("Edit", "/p/ralph/prd.md", Keeper::Agent), Some("loop.requirements"));
 }
 
 #[test]
-fn commands_that_write_them_by_name_are_denied() {
-    for said in [
+fn commands_that_write_files_of_ralph_are_denied() {
+    for text in [
         "echo '{}' > .ralph/settings.json",
         "echo x >>.ralph/settings.json",
         "echo x 2> .ralph/settings.json",
@@ -194,9 +194,9 @@ fn commands_that_write_them_by_name_are_denied() {
         "python3 -c \"open('.ralph/settings.json','w').write('{}')\"",
         "ln -s .ralph r && rm r/settings.json",
     ] {
-        check("Bash", said, Some("loop.settings"));
+        check("Bash", text, Some("loop.settings"));
     }
-    for (said, expect) in [
+    for (text, expect) in [
         ("rm -rf .ralph", "loop.own-files"),
         ("mv .ralph elsewhere", "loop.own-files"),
         ("mv -t /tmp .ralph", "loop.own-files"),
@@ -212,13 +212,13 @@ fn commands_that_write_them_by_name_are_denied() {
         ("echo x > ralph/prd.md", "loop.requirements"),
         ("echo x > ci/run", "loop.protected-path"),
     ] {
-        check("Bash", said, Some(expect));
+        check("Bash", text, Some(expect));
     }
 }
 
 #[test]
-fn commands_that_only_mention_them_pass() {
-    for said in [
+fn commands_that_only_mention_files_of_ralph_pass() {
+    for text in [
         "cat .ralph/settings.json",
         "cp .ralph/settings.json /tmp/copy",
         "grep -r x .ralph > /tmp/found",
@@ -238,24 +238,24 @@ fn commands_that_only_mention_them_pass() {
         "rm -rf target && cargo build",
         "",
     ] {
-        check("Bash", said, None);
+        check("Bash", text, None);
     }
-    for said in ["'", "<<", ">", "if", "echo $("] {
-        check("Bash", said, Some("unresolvable.syntax"));
+    for text in ["'", "<<", ">", "if", "echo $("] {
+        check("Bash", text, Some("unresolvable.syntax"));
     }
 }
 
 #[test]
-fn a_run_is_not_meddled_with_from_inside() {
-    let meddling = Some("loop.meddling");
-    for (said, expect) in [
-        ("ralph stop", meddling),
-        ("ralph tasks set-status US-1 done", meddling),
-        ("ralph tasks add x", meddling),
-        ("cd x && ralph run -p y", meddling),
-        ("\"$RALPH_EXE\" resume", meddling),
-        ("ralph hook stop", meddling),
-        ("ralph -C x stop", meddling),
+fn an_agent_cannot_interfere_with_its_run() {
+    let refused = Some("loop.meddling");
+    for (text, expect) in [
+        ("ralph stop", refused),
+        ("ralph tasks set-status US-1 done", refused),
+        ("ralph tasks add x", refused),
+        ("cd x && ralph run -p y", refused),
+        ("\"$RALPH_EXE\" resume", refused),
+        ("ralph hook stop", refused),
+        ("ralph -C x stop", refused),
         ("ralph -C x status", None),
         ("ralph status --json", None),
         ("ralph tasks", None),
@@ -266,27 +266,27 @@ fn a_run_is_not_meddled_with_from_inside() {
         ("./target/debug/ralph run -p x", None),
         ("echo ralph stop", None),
     ] {
-        check("Bash", said, expect);
+        check("Bash", text, expect);
     }
 }
 
 #[test]
-fn settings_lift_and_tighten_rules_but_for_the_loops_own() {
+fn settings_can_change_all_rules_but_loop_integrity() {
     let policy = |mode, allow: &[&str], deny: &[&str]| Policy {
         mode,
         allow: allow.iter().map(|it| (*it).to_owned()).collect(),
         deny: deny.iter().map(|it| (*it).to_owned()).collect(),
     };
-    let verdict = |policy: &Policy, said: &str| {
-        let call = ToolCall::Shell(said.to_owned());
-        match policy.decide(&look(&call, &around(Keeper::Ralph, "/p"))) {
+    let verdict = |policy: &Policy, text: &str| {
+        let call = ToolCall::Shell(text.to_owned());
+        match policy.decide(&look(&call, &guard_context(Keeper::Ralph, "/p"))) {
             Decision::Pass => "pass".to_owned(),
             Decision::Warn(refusal) => format!("warn {}", refusal.rule),
             Decision::Deny(refusal) => format!("deny {}", refusal.rule),
         }
     };
     let (deny, warn, off) = (GuardMode::Deny, GuardMode::Warn, GuardMode::Off);
-    for (policy, said, expect) in [
+    for (policy, text, expect) in [
         (policy(deny, &[], &[]), "git clean -fd", "deny git.clean"),
         (policy(deny, &["git.clean"], &[]), "git clean -fd", "pass"),
         (policy(deny, &["git clean"], &[]), "git clean -fd", "pass"),
@@ -305,18 +305,18 @@ fn settings_lift_and_tighten_rules_but_for_the_loops_own() {
             "deny loop.settings",
         ),
     ] {
-        assert_eq!(verdict(&policy, said), expect, "{policy:?} {said}");
+        assert_eq!(verdict(&policy, text), expect, "{policy:?} {text}");
     }
 }
 
-fn bounded(said: &str) {
-    let _ = denied("Bash", said, Keeper::Ralph);
+fn check_terminates(text: &str) {
+    let _ = denied("Bash", text, Keeper::Ralph);
 }
 
 proptest::proptest! {
     #[test]
-    fn no_command_is_too_odd(said in "[-a-z0-9 .>|&;<'\"`$(){}\\\\\n#=/*?!:,@~%]{0,80}") {
-        bounded(&said);
+    fn no_command_makes_the_guard_fail(text in "[-a-z0-9 .>|&;<'\"`$(){}\\\\\n#=/*?!:,@~%]{0,80}") {
+        check_terminates(&text);
     }
 
     #[test]
@@ -329,14 +329,14 @@ proptest::proptest! {
         let part = |at: usize, cut: usize| {
             lines[at % lines.len()].chars().take(cut).collect::<String>()
         };
-        bounded(&format!("{}{odd}{}", part(first, cut), part(second, more)));
+        check_terminates(&format!("{}{odd}{}", part(first, cut), part(second, more)));
     }
 }
 
 #[test]
 fn numbers_that_no_shell_takes_are_refused() {
     let huge = "88888888888888888888";
-    for (said, expect) in [
+    for (text, expect) in [
         (format!("echo {huge} > x"), None),
         (format!("echo {huge}"), None),
         (format!("rm {huge}>x"), Some("unresolvable.syntax")),
@@ -347,14 +347,14 @@ fn numbers_that_no_shell_takes_are_refused() {
         (format!("x=~{huge}; ls $x"), Some("unresolvable.syntax")),
         (format!("echo {{1..{huge}}}"), None),
     ] {
-        assert_eq!(denied("Bash", &said, Keeper::Ralph), expect, "{said}");
+        assert_eq!(denied("Bash", &text, Keeper::Ralph), expect, "{text}");
     }
 }
 
 #[test]
 fn huge_inputs_end() {
     let long = 1_000_000;
-    for said in [
+    for text in [
         "a ".repeat(long / 2),
         "(".repeat(long),
         "$(".repeat(long / 2),
@@ -376,12 +376,12 @@ fn huge_inputs_end() {
         "eval ".repeat(10_000),
         "[[ a && ".repeat(5000) + "b ]]",
     ] {
-        bounded(&said);
+        check_terminates(&text);
     }
 }
 
 #[test]
-fn every_rule_has_an_id_of_its_category_and_words() {
+fn every_rule_has_an_id_of_its_category_and_messages() {
     let mut seen = BTreeSet::new();
     for rule in rules() {
         let prefix = rule.id.split('.').next();

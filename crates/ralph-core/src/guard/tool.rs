@@ -1,22 +1,21 @@
-//! What a tool is called for, as far as the guard has a say in it.
+//! Reads an agent's tool call into the parts that the guard checks.
 
 use serde_json::Value;
 
 use super::access::{Access, Mode};
 use super::lower::Word;
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolCall {
-    /// A shell command.
     Shell(String),
-    /// Files that are read or written.
+    /// Reads or writes of files.
     Files(Vec<Access>),
-    /// Something else.
+    /// A call that the guard does not check.
     Other,
 }
 
-/// The names of arguments that hold a path.
+/// Names of arguments that contain a path.
 const PATHS: [&str; 14] = [
     "file_path",
     "notebook_path",
@@ -34,14 +33,14 @@ const PATHS: [&str; 14] = [
     "uri",
 ];
 
-/// Words in the name of a tool that changes files.
+/// Parts of the names of tools that change files.
 const CHANGES: [&str; 15] = [
     "write", "edit", "create", "delete", "remove", "move", "rename", "append", "replace", "insert",
     "patch", "save", "update", "mkdir", "copy",
 ];
 
 impl ToolCall {
-    /// Reads a call.
+    /// Reads a call from the tool's name and its input.
     pub fn new(tool: &str, input: &Value) -> Self {
         let text = |name: &str| input.get(name).and_then(Value::as_str);
         match tool {

@@ -1,10 +1,9 @@
-//! A handoff at three lengths: a line (L1), the decisions (L2), and the whole of it (L3), which is
-//! the file.
+//! A handoff at three lengths: a line (L1), the decisions (L2), and all of it (L3), which is the
+//! file.
 //!
-//! The iteration before joins a prompt as its decisions, the three before that as a line each;
-//! older ones only through memory. What agents wrote is set on one line and bounded, so that
-//! nothing in it passes for a heading of the prompt. Not here: what gives way when there is no
-//! room.
+//! A prompt includes the previous iteration as its decisions, the three before that as a line
+//! each, and older ones only through the memory. Text by agents is put on one line and limited,
+//! so that it cannot pass for a heading of the prompt. Not here: what is cut if it does not fit.
 
 use std::fmt::Write as _;
 
@@ -12,39 +11,39 @@ use super::{Handoff, Priority};
 use crate::context::{Block, CutFrom, Label, Piece, Section, SectionName, Step};
 use crate::text;
 
-/// How many iterations join a prompt as a line each, beside the last one.
+/// How many iterations a prompt includes as a line each, besides the last one.
 const LINES: usize = 3;
 
-/// A first sentence that goes on longer is none.
+/// A longer first sentence is cut.
 const SENTENCE_CHARS: usize = 240;
 
-/// An entry of the decisions: a few sentences.
+/// Limit of an entry of the decisions: a few sentences.
 const ENTRY_CHARS: usize = 600;
 
 impl Handoff {
-    /// Returns the account in one line.
+    /// Returns the handoff in one line.
     pub fn line(&self) -> String {
         let done = &self.task_completed;
         let summary = done.summary.trim();
         let first = summary.split(". ").next().unwrap_or_default();
         let first = first.lines().next().unwrap_or_default();
         let first = text::one_line(first.trim_end_matches(['.', ' ']), SENTENCE_CHARS);
-        let said = if first.is_empty() { String::new() } else { format!(" {first}.") };
+        let summary_text = if first.is_empty() { String::new() } else { format!(" {first}.") };
         let outcome = self
             .outcome
             .as_ref()
             .map(|outcome| format!(" {}.", text::one_line(&outcome.describe(), SENTENCE_CHARS)));
         // An author who calls work finished may be wrong, one who calls it unfinished is not.
         let is_unfinished = self.is_accepted() && !self.derived && !done.fully_complete;
-        let unfinished = if is_unfinished { " Its author says something is left." } else { "" };
+        let unfinished = if is_unfinished { " Its author reports unfinished work." } else { "" };
         let files = self.files_touched.len();
         let plural = if files == 1 { "" } else { "s" };
         let outcome = outcome.unwrap_or_default();
-        format!("[{}]{said}{outcome}{unfinished} {files} file{plural}.", done.task_id)
+        format!("[{}]{summary_text}{outcome}{unfinished} {files} file{plural}.", done.task_id)
     }
 
-    /// Returns what later work needs to know of it: decisions, deviations, constraints, what is
-    /// broken and what is left.
+    /// Returns what later work needs to know: decisions, deviations, constraints, open bugs and
+    /// unfinished work.
     pub fn decisions(&self) -> String {
         let mut text = self.line();
         for (title, entries) in self.details().into_iter().filter(|(_, it)| !it.is_empty()) {
@@ -90,7 +89,7 @@ impl Handoff {
     }
 }
 
-/// Returns the iteration before as a section: its decisions.
+/// Returns the previous iteration as a section: its decisions.
 pub(crate) fn previous_section(handoffs: &[Handoff]) -> Section {
     let mut blocks = Vec::new();
     if let Some(last) = handoffs.last() {
@@ -101,16 +100,16 @@ pub(crate) fn previous_section(handoffs: &[Handoff]) -> Section {
             label: Label::Counted(label.to_owned()),
             pieces,
         };
-        blocks.push(block(String::new(), "the iteration before", vec![Piece::new(last.line())]));
+        blocks.push(block(String::new(), "the previous iteration", vec![Piece::new(last.line())]));
         for (title, entries) in last.details() {
             let pieces = entries.iter().map(|entry| Piece::new(format!("- {entry}"))).collect();
             blocks.push(block(format!("{title}:"), &title.to_lowercase(), pieces));
         }
     }
-    section(SectionName::Previous, "The iteration before", blocks)
+    section(SectionName::Previous, "The previous iteration", blocks)
 }
 
-/// Returns the iterations before that one as a section: a line each, the last one first.
+/// Returns the iterations before the previous one as a section: a line each, the latest first.
 pub(crate) fn earlier_section(handoffs: &[Handoff]) -> Section {
     let lines = handoffs.iter().rev().skip(1).take(LINES);
     let pieces: Vec<Piece> = lines.map(|handoff| Piece::new(handoff.line())).collect();
@@ -146,7 +145,7 @@ mod tests {
     use crate::ids::TaskId;
 
     #[test]
-    fn levels_say_less_and_less() {
+    fn levels_get_shorter() {
         let value = json!({
             "task_completed": {"task_id": "T", "summary": "Wrote it. And more.", "fully_complete": true},
             "deviations": [{"planned": "tags", "actual": "hashes", "reason": "simpler"}],
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_tells_what_became_of_the_work() {
+    fn a_line_reports_the_outcome_of_the_work() {
         #[track_caller]
         fn check(is_complete: bool, outcome: Option<WorkOutcome>, expect: &str) {
             let value = json!({
@@ -190,7 +189,7 @@ mod tests {
         }
         let at = || "make test".to_owned();
         check(true, None, "[T] Wrote it. 0 files.");
-        check(false, None, "[T] Wrote it. Its author says something is left. 0 files.");
+        check(false, None, "[T] Wrote it. Its author reports unfinished work. 0 files.");
         let passed = WorkOutcome::Passed { is_committed: true };
         check(true, Some(passed), "[T] Wrote it. Passed the checks, committed. 0 files.");
         let failed = WorkOutcome::Failed { at: at() };

@@ -1,6 +1,6 @@
-//! Finding the handoff in an answer, tolerantly: agents leave out fields, misname priorities
-//! and misremember files. What cannot be read of it is left out; where there is nothing to
-//! read, ralph derives an account from git and the agent's last words.
+//! Finds the handoff in an answer, tolerantly: agents omit fields, misname priorities and
+//! misremember files. Unreadable entries are skipped; if there is no handoff, ralph derives one
+//! from git and the agent's final answer.
 
 use std::sync::LazyLock;
 
@@ -12,22 +12,22 @@ use crate::answer::{self, Schema};
 use crate::ids::TaskId;
 use crate::text;
 
-/// A derived summary is the beginning of the last words.
+/// Length of a derived summary, which is the beginning of the final answer.
 const SUMMARY_CHARS: usize = 500;
 
-/// How much of an amendment that cannot be read is kept: enough to see what was meant.
+/// How much of an unreadable amendment is kept: enough to see what was meant.
 const AMENDMENT_CHARS: usize = 200;
 
-/// Returns the account of an iteration: the first candidate that is one, else a derived one.
-/// The files are always git's.
+/// Returns the handoff of an iteration: the first candidate that is one, otherwise a derived one.
+/// The files always come from git.
 pub fn read(
     candidates: impl IntoIterator<Item = Value>,
-    words: &str,
+    final_answer: &str,
     task: &TaskId,
     files: &[FileTouched],
 ) -> Handoff {
     let found = candidates.into_iter().find_map(|value| from_value(&value, task));
-    let handoff = found.unwrap_or_else(|| derived(words, task));
+    let handoff = found.unwrap_or_else(|| derived(final_answer, task));
     Handoff { files_touched: files.to_vec(), ..handoff }
 }
 
@@ -59,13 +59,13 @@ fn from_value(value: &Value, task: &TaskId) -> Option<Handoff> {
     })
 }
 
-/// Returns the entries of a list that can be read.
+/// Returns the readable entries of a list.
 fn all<T: DeserializeOwned>(value: &Value, key: &str) -> Vec<T> {
     let entries = value.get(key).and_then(Value::as_array).into_iter().flatten();
     entries.filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect()
 }
 
-/// Returns the amendments. One that cannot be read is kept as text, so that it does not vanish.
+/// Returns the amendments. An unreadable one is kept as text, so that it is reported.
 fn amendments(value: &Value) -> Vec<Amendment> {
     let entries = value.get("plan_amendments").and_then(Value::as_array).into_iter().flatten();
     let read = |entry: &Value| {
@@ -91,11 +91,11 @@ fn amendments(value: &Value) -> Vec<Amendment> {
     entries.map(|entry| read(entry).unwrap_or_else(|| unreadable(entry))).collect()
 }
 
-fn derived(words: &str, task: &TaskId) -> Handoff {
+fn derived(final_answer: &str, task: &TaskId) -> Handoff {
     Handoff {
         task_completed: TaskCompleted {
             task_id: task.clone(),
-            summary: text::glance(words, SUMMARY_CHARS),
+            summary: text::glance(final_answer, SUMMARY_CHARS),
             fully_complete: false,
         },
         deviations: Vec::new(),
@@ -113,12 +113,12 @@ fn derived(words: &str, task: &TaskId) -> Handoff {
     }
 }
 
-/// Returns the JSON Schema that agents are held to.
+/// Returns the JSON Schema that agents must follow.
 pub fn schema() -> Schema {
     SCHEMA.clone()
 }
 
-/// The schema: to make it takes a hundred small maps.
+/// Cached: building it takes a hundred small maps.
 static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     let text = || json!({"type": "string"});
     let texts = || json!({"type": "array", "items": {"type": "string"}});
@@ -129,7 +129,7 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
         "needs_docs": {"type": "boolean"}, "libraries": texts(),
         "acceptance_criteria": texts(), "depends_on": texts(),
     });
-    // A free object would do for agents, but not for every API.
+    // Agents would accept a free-form object, but not every API does.
     let changes = object(fields.clone(), &[]);
     fields["id"] = text();
     let task = object(fields, &[]);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_amendment_that_cannot_be_read_does_not_vanish() {
+    fn an_unreadable_amendment_is_kept() {
         let value = json!({
             "task_completed": {"summary": "Did it."},
             "plan_amendments": [
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_account_one_is_derived() {
+    fn a_missing_handoff_is_derived() {
         let handoff = read([], "I changed\nthings.", &task(), &[]);
         assert!(handoff.derived);
         assert_eq!(handoff.task_completed.summary, text::glance("I changed\nthings.", 500));

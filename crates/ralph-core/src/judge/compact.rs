@@ -1,7 +1,7 @@
-//! Judging a compaction: the memory that follows from an answer, or none.
+//! Judges a compaction: the memory from its answer, or none.
 //!
-//! A compaction that fails is no reason to stop: the loop goes on with what it has. The tree goes
-//! back to what it was, whatever the agent did to it.
+//! A failed compaction does not stop the run: the loop continues with the memory it has.
+//! The tree is always restored, whatever the agent did to it.
 
 use super::{Judgement, Landing, Verdict};
 use crate::failure::{Failure, FailureClass};

@@ -1,7 +1,8 @@
-//! Whether an agent handed its work in as it must: committed where it commits, and in the task
-//! list where it keeps that.
+//! Checks that an agent handed in its work correctly: committed where the agent commits,
+//! and marked in the task list where the agent owns the list.
 //!
-//! Not here: which changes of the list a role may make; a claim holds only those.
+//! Not here: which changes of the list a role may make; the agent's list diff holds only
+//! allowed ones.
 
 use serde_json::json;
 
@@ -15,25 +16,25 @@ use crate::recipe::{CommitPolicy, OnFailure};
 use crate::review::{ReviewPolicy, ReviewStatus};
 use crate::task::{Keeper, ListForm, Task, TaskChange, TaskStatus};
 
-/// Returns what is wrong with the way work was handed in.
+/// Returns what is wrong with the hand-in.
 pub(super) fn shortcomings(attempt: &Try<'_>) -> Vec<String> {
-    let mut said = match attempt.work.keeper {
+    let mut reasons = match attempt.work.keeper {
         Keeper::Ralph => Vec::new(),
         Keeper::Agent => not_in_list(attempt),
     };
     let is_left = (attempt.current.observation()).is_some_and(|it| it.changes == Changes::Some);
     if is_left && attempt.state.recipe.landing.commit == CommitPolicy::Agent {
-        said.push(UNCOMMITTED.to_owned());
+        reasons.push(UNCOMMITTED.to_owned());
     }
-    said
+    reasons
 }
 
-/// What an agent is told that left something uncommitted.
+/// Feedback for an agent that left changes uncommitted.
 const UNCOMMITTED: &str = "There are uncommitted changes in the work tree. Look at `git status`, and commit everything that belongs to the work, the task list and the notes included.";
 
 fn not_in_list(attempt: &Try<'_>) -> Vec<String> {
-    let Some(claim) = &attempt.current.claim else { return Vec::new() };
-    let Some(task) = claim.task(&attempt.board.list, attempt.task) else { return Vec::new() };
+    let Some(diff) = &attempt.current.claim else { return Vec::new() };
+    let Some(task) = diff.task(&attempt.board.list, attempt.task) else { return Vec::new() };
     let is_in = match attempt.work.review {
         ReviewPolicy::Fresh { .. } => task.review.status == ReviewStatus::NeedsReview,
         ReviewPolicy::Skip => task.status == TaskStatus::Done,
@@ -46,7 +47,7 @@ fn not_in_list(attempt: &Try<'_>) -> Vec<String> {
     reasons
 }
 
-/// Returns what an attempt has to do that only hands in what earlier ones did.
+/// Returns instructions for an attempt that only has to hand in earlier work.
 fn left_to_do(attempt: &Try<'_>) -> String {
     let (id, work) = (attempt.task, attempt.work);
     let (done, review) = match work.form {
@@ -73,9 +74,9 @@ fn left_to_do(attempt: &Try<'_>) -> String {
     )
 }
 
-/// Returns which edits of the list were reverted; nothing if none were.
+/// Returns the reverted edits of the list as text; nothing if there are none.
 fn reverted(attempt: &Try<'_>) -> Option<String> {
-    let refused = attempt.current.claim.iter().flat_map(|claim| &claim.refused);
+    let refused = attempt.current.claim.iter().flat_map(|diff| &diff.refused);
     let lines: Vec<String> = refused.map(|it| format!("- {}", it.fault())).collect();
     (!lines.is_empty()).then(|| {
         format!(
@@ -85,17 +86,18 @@ fn reverted(attempt: &Try<'_>) -> Option<String> {
     })
 }
 
-/// Returns what the next iteration reads about edits of the list that were reverted.
+/// Returns feedback about edits of the list that were reverted.
 pub(super) fn told(attempt: &Try<'_>) -> Vec<Feedback> {
     let text = reverted(attempt).map(|text| format!("About the previous iteration. {text}"));
     text.map(Feedback::after).into_iter().collect()
 }
 
-/// Judges work that was handed in in the task list.
+/// Judges work that was handed in through the task list.
 pub(super) fn accept(attempt: &Try<'_>, handoff: &Handoff) -> Judgement {
     let mut feedback = told(attempt);
-    let claimed = attempt.current.claim.as_ref().map(|claim| claim.changes.clone());
-    let (changes, amended) = within_limit(claimed.unwrap_or_default(), attempt.work.amendments);
+    let list_changes = attempt.current.claim.as_ref().map(|diff| diff.changes.clone());
+    let (changes, amended) =
+        within_limit(list_changes.unwrap_or_default(), attempt.work.amendments);
     feedback.extend(surplus(attempt, &amended));
     let changes = noted(attempt, changes, &handoff.task_completed.summary);
     Judgement {
@@ -109,11 +111,11 @@ pub(super) fn accept(attempt: &Try<'_>, handoff: &Handoff) -> Judgement {
     }
 }
 
-/// Returns what an agent changed in the list beside moving its task along, and the tasks that it
-/// added with what became of each.
+/// Returns the agent's changes of the list other than moving its task along, and the
+/// result for each task it added.
 pub(super) fn beside(attempt: &Try<'_>) -> (Vec<TaskChange>, Vec<Amended>) {
-    let claim = attempt.current.claim.as_ref();
-    let changes = claim.map(|claim| claim.changes_beside(attempt.task)).unwrap_or_default();
+    let diff = attempt.current.claim.as_ref();
+    let changes = diff.map(|diff| diff.changes_beside(attempt.task)).unwrap_or_default();
     within_limit(changes, attempt.work.amendments)
 }
 
@@ -147,7 +149,7 @@ fn within_limit(changes: Vec<TaskChange>, limit: u32) -> (Vec<TaskChange>, Vec<A
     (kept, amended)
 }
 
-/// Returns a task that an agent wrote into the list as the amendment that would have added it.
+/// Converts a task that an agent wrote into the list to the amendment that would add it.
 fn addition(task: &Task, after: Option<TaskId>) -> Amendment {
     let description =
         if task.description.trim().is_empty() { &task.title } else { &task.description };
@@ -162,7 +164,7 @@ fn addition(task: &Task, after: Option<TaskId>) -> Amendment {
     Amendment::Add { task: fields, after, reason: "added in the task file".to_owned() }
 }
 
-/// Returns what the next iteration reads about tasks that were added beyond the limit.
+/// Returns feedback about tasks that were added beyond the limit.
 pub(super) fn surplus(attempt: &Try<'_>, amended: &[Amended]) -> Option<Feedback> {
     let proposed = amended.iter().filter(|it| it.proposed.is_some() || it.refusal.is_some());
     let lines: Vec<String> = proposed.map(|it| format!("- {}", it.proposal)).collect();
@@ -170,13 +172,13 @@ pub(super) fn surplus(attempt: &Try<'_>, amended: &[Amended]) -> Option<Feedback
         return None;
     }
     Some(Feedback::after(format!(
-        "The previous iteration added more than {} tasks to the list. These were taken out again and wait for the user; do not add them:\n{}",
+        "The previous iteration added more than {} tasks to the list. These were removed again and wait for the user to decide; do not add them:\n{}",
         attempt.work.amendments,
         lines.join("\n")
     )))
 }
 
-/// Adds a note to a task that has none: a task that passes says what was done.
+/// Adds a default note to a task that has none: every passed task says what was done.
 pub(super) fn noted(
     attempt: &Try<'_>,
     mut changes: Vec<TaskChange>,

@@ -1,4 +1,4 @@
-//! Judging an iteration on a prompt: complete, to go on with, or not handed in as it must be.
+//! Judges an iteration on a prompt: complete, passed, or not handed in correctly.
 
 use super::{Feedback, Judgement, Verdict, gates_failed, landing_of_success};
 use crate::completion;
@@ -9,25 +9,29 @@ use crate::reading::Reply;
 use crate::recipe::{CommitPolicy, Completion, PlanFile, PlanPart, Uncommitted};
 use crate::run::{Iteration, RunState};
 
-/// Judges an iteration on a prompt that was answered.
+/// Judges an iteration on a prompt whose agent answered.
 pub(super) fn judge(state: &RunState, current: &Iteration, reply: &Reply) -> Judgement {
     let recipe = &state.recipe;
-    let told = told(state, current);
+    let extra_feedback = told(state, current);
     if let Some(mut failed) = gates_failed(state, &current.gates) {
-        failed.feedback.extend(told);
+        failed.feedback.extend(extra_feedback);
         return failed;
     }
     let claim = claim(state, reply);
-    let Shortcomings { reasons, doubted } = shortcomings(state, current, claim);
+    let Shortcomings { reasons, doubted: rejected_open_items } =
+        shortcomings(state, current, claim);
     let landing = landing_of_success(recipe);
     if !reasons.is_empty() {
         let text = format!(
-            "The previous iteration did not hand its work in as it must:\n{}",
+            "The previous iteration did not hand in its work correctly:\n{}",
             reasons.join("\n")
         );
         let feedback = vec![Feedback::after(text)];
         let verdict = Verdict::NotHandedIn { reasons };
-        return Judgement { doubted, ..Judgement::new(verdict, landing, feedback) };
+        return Judgement {
+            doubted: rejected_open_items,
+            ..Judgement::new(verdict, landing, feedback)
+        };
     }
     let verdict = match claim {
         Claim::Complete => Verdict::Complete,
@@ -35,10 +39,10 @@ pub(super) fn judge(state: &RunState, current: &Iteration, reply: &Reply) -> Jud
     };
     let is_passed = matches!(verdict, Verdict::Passed { .. });
     let idle = if is_passed { idle(state, current) } else { None };
-    Judgement::new(verdict, landing, told.into_iter().chain(idle).collect())
+    Judgement::new(verdict, landing, extra_feedback.into_iter().chain(idle).collect())
 }
 
-/// Returns what the next iteration reads after one that passed and changed nothing.
+/// Returns feedback after an iteration that passed and changed nothing.
 fn idle(state: &RunState, current: &Iteration) -> Option<Feedback> {
     let is_limited = state.recipe.limits.unchanged.is_some();
     (is_limited && state.has_changed_nothing(current)).then(|| {
@@ -49,7 +53,8 @@ fn idle(state: &RunState, current: &Iteration) -> Option<Feedback> {
     })
 }
 
-/// Whether the work is said to be complete, by whoever has to say it.
+/// Whether the work is reported as complete: by the gates or by the agent, as the recipe
+/// says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Claim {
     Complete,
@@ -66,7 +71,7 @@ fn claim(state: &RunState, reply: &Reply) -> Claim {
     }
 }
 
-/// What is wrong with the way work was handed in.
+/// What is wrong with the hand-in.
 #[derive(Default)]
 struct Shortcomings {
     reasons: Vec<String>,
@@ -85,7 +90,7 @@ fn shortcomings(state: &RunState, current: &Iteration, claim: Claim) -> Shortcom
     found
 }
 
-/// Returns what an agent is told whose commits were taken back, where it is its work to commit.
+/// Returns feedback about commits that were reset, where committing is the agent's job.
 fn called_back(state: &RunState, current: &Iteration) -> Option<String> {
     let kept = current.observed.as_ref()?.kept.as_ref()?;
     let is_agents = state.recipe.landing.commit == CommitPolicy::Agent;
@@ -104,8 +109,8 @@ fn of_plan(
     claim: Claim,
 ) {
     let file = plan.file.display();
-    if let Some(said) = look.put_back(&plan.file) {
-        found.reasons.push(format!("{said}. Keep the plan: mark items as done in it."));
+    if let Some(restored) = look.put_back(&plan.file) {
+        found.reasons.push(format!("{restored}. Keep the plan: mark items as done in it."));
         return;
     }
     match (plan.part, look, claim) {
@@ -123,8 +128,9 @@ fn of_plan(
                 "`{file}` has no items. Write each as a line with a check box: `- [ ] what is to be done`."
             ));
         }
-        // The plan is the agent's own, and it may know better. So its word is doubted once, and
-        // not again as long as it is given, whatever else keeps the work open.
+        // The agent maintains the plan and may know better. So its completion signal is
+        // rejected once for open items, and not again while the agent repeats it,
+        // whatever else keeps the work open.
         (PlanPart::Follows, PlanLook::There { counts, next }, Claim::Complete)
             if counts.open > 0 =>
         {
@@ -141,7 +147,7 @@ fn of_plan(
     }
 }
 
-/// Returns what an agent is told that left something uncommitted, where it is its work to commit.
+/// Returns feedback about uncommitted changes, where committing is the agent's job.
 fn uncommitted(state: &RunState, current: &Iteration) -> Option<String> {
     let seen = current.observation()?;
     match (&state.recipe.landing.commit, seen.changes) {
@@ -149,7 +155,7 @@ fn uncommitted(state: &RunState, current: &Iteration) -> Option<String> {
         (_, Changes::Some | Changes::None) => return None,
     }
     let policy = state.recipe.landing.uncommitted;
-    // What lies outside the scope is the user's own business, and so is what was there before
+    // Files outside the scope are the user's, and so are files that were dirty before,
     // where the tree need not have been clean.
     let is_its = |path: &&String| {
         glob::is_in_scope(&state.recipe.scope, path)
@@ -163,7 +169,7 @@ fn uncommitted(state: &RunState, current: &Iteration) -> Option<String> {
     if paths.is_empty() {
         return None;
     }
-    let said = match policy {
+    let text = match policy {
         Uncommitted::Refused => {
             "There are uncommitted changes in the work tree. Commit everything that belongs to the work, and leave nothing behind"
         }
@@ -173,15 +179,15 @@ fn uncommitted(state: &RunState, current: &Iteration) -> Option<String> {
     };
     let more =
         if paths.len() == UNCOMMITTED_FILES { "\n  ...; `git status` shows all" } else { "" };
-    Some(format!("{said}:\n{}{more}", paths.join("\n")))
+    Some(format!("{text}:\n{}{more}", paths.join("\n")))
 }
 
-/// Returns what the next iteration is told beside everything else.
+/// Returns feedback that is given whatever the verdict is.
 fn told(state: &RunState, current: &Iteration) -> Vec<Feedback> {
     let lost = match (&state.recipe.plan, &current.plan) {
         (Some(plan), Some(look)) => look.put_back(&plan.file),
         (_, _) => None,
     };
-    let lost = lost.map(|said| format!("In the previous iteration {said}."));
+    let lost = lost.map(|restored| format!("In the previous iteration {restored}."));
     lost.into_iter().chain(uncommitted(state, current)).map(Feedback::after).collect()
 }

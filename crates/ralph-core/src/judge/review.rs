@@ -1,4 +1,4 @@
-//! Judging a review: what a fresh agent's verdict makes of a task.
+//! Judges a review: applies a fresh agent's verdict to the task.
 
 use super::task::{Try, named_cause};
 use super::{Feedback, Judgement, Landing, Verdict, cut_off, hand_in};
@@ -15,10 +15,11 @@ use crate::review::{
 use crate::run::{AskingEnd, Iteration, RunState};
 use crate::task::{Keeper, TaskChange, TaskStatus};
 
-/// Judges a review. The tree goes back to what was reviewed, whatever the reviewer did to it.
+/// Judges a review. The tree is restored to what was reviewed, whatever the reviewer did
+/// to it.
 pub(super) fn judge(
     state: &RunState,
-    board: &Board,
+    tasks: &Board,
     work: &TaskWork,
     task: &TaskId,
     current: &Iteration,
@@ -27,7 +28,7 @@ pub(super) fn judge(
     let reply = match end {
         AskingEnd::Answered(reply) => reply,
         AskingEnd::FailedAttempt(failure) if current.work.wrong.is_some() => {
-            return unusable(&Try { state, board, work, task, current }, failure);
+            return unusable(&Try { state, board: tasks, work, task, current }, failure);
         }
         AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure) => {
             return Judgement {
@@ -37,7 +38,7 @@ pub(super) fn judge(
             };
         }
     };
-    let review = Try { state, board, work, task, current };
+    let review = Try { state, board: tasks, work, task, current };
     let answer = match work.keeper {
         Keeper::Ralph => review::answer(reply, current.work.token.as_deref()),
         Keeper::Agent => claimed(&review),
@@ -48,17 +49,17 @@ pub(super) fn judge(
     }
 }
 
-/// Returns what a verdict makes of the task.
+/// Returns the judgement for a verdict.
 fn decided(review: &Try<'_>, answer: &ReviewAnswer) -> Judgement {
-    let Try { board, work, task, .. } = review;
-    let before = board.list.task(task).map_or(0, |task| task.review.count);
+    let Try { board: tasks, work, task, .. } = review;
+    let before = tasks.list.task(task).map_or(0, |task| task.review.count);
     let count = before.saturating_add(1);
     let cap = match work.review {
         ReviewPolicy::Skip => u32::MAX,
         ReviewPolicy::Fresh { cap } => cap,
     };
     let (status, feedback) = match answer.verdict {
-        // A reviewer that keeps the list may say itself that it is the last one.
+        // A reviewer that owns the list may mark its own verdict as the last one.
         ReviewVerdict::Approved if answer.feedback.starts_with(AT_CAP) && count >= cap => {
             (ReviewStatus::Approved, answer.feedback.clone())
         }
@@ -73,11 +74,11 @@ fn decided(review: &Try<'_>, answer: &ReviewAnswer) -> Judgement {
     let complaint = match answer.verdict {
         ReviewVerdict::Approved => None,
         ReviewVerdict::ChangesRequested => {
-            let tree = board.work.get(*task).map(|(_, to)| to.clone());
+            let tree = tasks.work.get(*task).map(|(_, to)| to.clone());
             Some(Complaint::new(count, &answer.feedback, &answer.criteria, tree))
         }
     };
-    let earlier = board.complaints.get(*task).map_or(&[][..], Vec::as_slice);
+    let earlier = tasks.complaints.get(*task).map_or(&[][..], Vec::as_slice);
     let divergence = complaint.as_ref().and_then(|new| convergence::assess(earlier, new));
     let id = || (*task).clone();
     let mut changes = Vec::new();
@@ -88,16 +89,16 @@ fn decided(review: &Try<'_>, answer: &ReviewAnswer) -> Judgement {
         task: id(),
         review: ReviewState { status, count, feedback: feedback.clone() },
     });
-    let came_to = match status {
+    let verdict = match status {
         ReviewStatus::Approved => ReviewVerdict::Approved,
         ReviewStatus::None | ReviewStatus::NeedsReview | ReviewStatus::ChangesRequested => {
             ReviewVerdict::ChangesRequested
         }
     };
-    let mut told = hand_in::told(review);
-    let (beside, amended) = hand_in::beside(review);
-    told.extend(hand_in::surplus(review, &amended));
-    changes.extend(beside);
+    let mut review_feedback = hand_in::told(review);
+    let (other_changes, amended) = hand_in::beside(review);
+    review_feedback.extend(hand_in::surplus(review, &amended));
+    changes.extend(other_changes);
     if work.keeper == Keeper::Agent && status == ReviewStatus::Approved {
         changes = hand_in::noted(review, changes, "");
     }
@@ -106,25 +107,25 @@ fn decided(review: &Try<'_>, answer: &ReviewAnswer) -> Judgement {
         amended,
         complaint,
         divergence,
-        ..Judgement::new(Verdict::Reviewed { verdict: came_to, feedback }, Landing::Commit, told)
+        ..Judgement::new(Verdict::Reviewed { verdict, feedback }, Landing::Commit, review_feedback)
     }
 }
 
-/// Judges a review whose answer could not be used, however often it was asked for. It counts as a
-/// failed attempt, so that a task whose reviewers never answer is given up in the end.
+/// Judges a review without a usable answer after all follow-ups. Counts as a failed
+/// attempt, so that a task whose reviewers never answer is given up eventually.
 fn unusable(review: &Try<'_>, failure: &Failure) -> Judgement {
     let judgement =
         Judgement { landing: Landing::Rollback, feedback: Vec::new(), ..cut_off(failure) };
-    let said = format!("The review gave no usable verdict: {}", failure.words);
-    let handoff = read::read(None, &said, review.task, &[]);
-    review.failed(judgement, &handoff, named_cause("review", &said))
+    let message = format!("The review gave no usable verdict: {}", failure.words);
+    let handoff = read::read(None, &message, review.task, &[]);
+    review.failed(judgement, &handoff, named_cause("review", &message))
 }
 
-/// Returns the verdict that a reviewer gave in the task list.
+/// Returns the verdict that a reviewer wrote into the task list.
 fn claimed(review: &Try<'_>) -> Option<ReviewAnswer> {
     let known = &review.board.list;
-    let (claim, before) = (review.current.claim.as_ref()?, known.task(review.task)?);
-    let after = claim.task(known, review.task)?;
+    let (diff, before) = (review.current.claim.as_ref()?, known.task(review.task)?);
+    let after = diff.task(known, review.task)?;
     if after.review.count == before.review.count {
         return None;
     }
@@ -136,8 +137,9 @@ fn claimed(review: &Try<'_>) -> Option<ReviewAnswer> {
     Some(ReviewAnswer { verdict, feedback: after.review.feedback, criteria: Vec::new() })
 }
 
-/// Judges a review without a verdict. In an answer it was asked for again, so it does not come
-/// this far; in the list it is asked for in the next iteration, as often as work is tried.
+/// Judges a review without a verdict. Where the verdict is part of the answer, follow-ups
+/// asked for it already; where it is in the list, the next iteration is asked for it, up
+/// to the attempt limit.
 fn undecided(review: &Try<'_>, reply: &Reply) -> Judgement {
     let verdict = Verdict::Passed { signal: None };
     match review.work.keeper {
@@ -147,22 +149,22 @@ fn undecided(review: &Try<'_>, reply: &Reply) -> Judgement {
             vec![Feedback::after("The review gave no verdict.")],
         ),
         Keeper::Agent => {
-            let told = hand_in::told(review);
-            let mut reasons: Vec<String> = told.iter().map(|told| told.text.clone()).collect();
+            let notes = hand_in::told(review);
+            let mut reasons: Vec<String> = notes.iter().map(|note| note.text.clone()).collect();
             if reasons.is_empty() {
                 reasons.push(format!(
-                    "The review of `{}` left no verdict in the task list. Add one to its review count, and set its review status to \"approved\" (and mark it as done) or to \"changes_requested\" with feedback that says exactly what to mend.",
+                    "The review of `{}` left no verdict in the task list. Add one to its review count, and set its review status to \"approved\" (and mark it as done) or to \"changes_requested\" with feedback that says exactly what to fix.",
                     review.task
                 ));
             }
-            let said = reasons.join("\n");
+            let text = reasons.join("\n");
             let judgement = Judgement::new(
                 Verdict::NotHandedIn { reasons },
                 Landing::Commit,
-                vec![Feedback::after(said.clone())],
+                vec![Feedback::after(text.clone())],
             );
             let handoff = review.handoff(reply);
-            review.failed(judgement, &handoff, named_cause("review", &said))
+            review.failed(judgement, &handoff, named_cause("review", &text))
         }
     }
 }

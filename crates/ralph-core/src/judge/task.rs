@@ -1,4 +1,4 @@
-//! Judging an attempt at a task: done, to be tried again, or given up.
+//! Judges an attempt at a task: done, to be tried again, or given up.
 
 use super::{Judgement, Landing, Verdict, cut_off, gates_failed, hand_in, landing_of_failure};
 use crate::amend;
@@ -22,12 +22,12 @@ use crate::task::{Keeper, TaskChange, TaskStatus};
 /// Judges an attempt at a task.
 pub(super) fn judge(
     state: &RunState,
-    board: &Board,
+    tasks: &Board,
     work: &TaskWork,
     task: &TaskId,
     current: &Iteration,
 ) -> Judgement {
-    let attempt = Try { state, board, work, task, current };
+    let attempt = Try { state, board: tasks, work, task, current };
     match &current.work.end {
         Some(AskingEnd::Answered(reply)) => attempt.answered(reply),
         Some(AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure)) => {
@@ -37,7 +37,7 @@ pub(super) fn judge(
     }
 }
 
-/// An attempt and everything it is judged by.
+/// An attempt and everything needed to judge it.
 pub(super) struct Try<'a> {
     pub(super) state: &'a RunState,
     pub(super) board: &'a Board,
@@ -46,7 +46,7 @@ pub(super) struct Try<'a> {
     pub(super) current: &'a Iteration,
 }
 
-/// What an attempt failed at.
+/// Why an attempt failed.
 pub(super) struct Cause {
     gate: String,
     exit_code: i32,
@@ -86,7 +86,8 @@ impl Try<'_> {
         read::read(reply.structured.clone().or_else(found), &reply.text, self.task, &files)
     }
 
-    /// Without a repository nobody can tell.
+    /// Returns whether the attempt changed nothing. Without a repository that is unknown,
+    /// so false.
     fn changed_nothing(&self) -> bool {
         let is_work = |path: &str| match self.work.keeper {
             Keeper::Ralph => true,
@@ -97,20 +98,25 @@ impl Try<'_> {
         })
     }
 
-    /// Judges work that passed the gates and was not handed in as it must.
+    /// Judges work that passed the gates and was not handed in correctly.
     pub(super) fn kept(&self, reasons: Vec<String>, handoff: &Handoff) -> Judgement {
-        let said = reasons.join("\n");
-        let told = format!("The previous iteration did not hand its work in as it must:\n{said}");
-        // What the agent committed stays; what ralph puts right in the list after it is committed.
+        let text = reasons.join("\n");
+        let feedback =
+            format!("The previous iteration did not hand in its work correctly:\n{text}");
+        // The agent's commits stay; ralph's corrections of the list are committed after
+        // them.
         let landing = match self.state.recipe.landing.commit {
             CommitPolicy::Agent => landing_of_success(&self.state.recipe),
             CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::Nobody => {
                 landing_of_failure(&self.state.recipe)
             }
         };
-        let verdict =
-            Judgement::new(Verdict::NotHandedIn { reasons }, landing, vec![Feedback::after(told)]);
-        let mut judgement = self.failed(verdict, handoff, named_cause("hand-in", &said));
+        let verdict = Judgement::new(
+            Verdict::NotHandedIn { reasons },
+            landing,
+            vec![Feedback::after(feedback)],
+        );
+        let mut judgement = self.failed(verdict, handoff, named_cause("hand-in", &text));
         if !judgement.gives_up() {
             (judgement.changes, judgement.amended) = hand_in::beside(self);
             judgement.feedback.extend(hand_in::surplus(self, &judgement.amended));
@@ -173,13 +179,14 @@ impl Try<'_> {
         }
     }
 
-    /// An agent that says it is blocked is asked once more; then a person has to help.
+    /// Judges an attempt whose agent reports that it is blocked. It is asked once more;
+    /// then the user has to help.
     fn blocked(&self, handoff: &Handoff, blocked: crate::handoff::Blocked) -> Judgement {
         let verdict = Judgement::new(
             Verdict::Blocked { blocked: blocked.clone() },
             landing_of_failure(&self.state.recipe),
             vec![Feedback::after(format!(
-                "The previous attempt said it is blocked: it needs {} ({}). Look again whether that is so. \
+                "The previous attempt reported that it is blocked: it needs {} ({}). Check again whether that is true. \
                  If there is a way around it, take it; if not, say `blocked` again in your handoff.",
                 blocked.needs, blocked.why
             ))],
@@ -205,8 +212,8 @@ impl Try<'_> {
         self.failed(cut_off(failure), &handoff, cause)
     }
 
-    /// Adds to a judgement of failed work what is remembered of the attempt, and whether the
-    /// task is given up.
+    /// Adds the attempt record to a judgement of failed work, and whether the task is
+    /// given up.
     pub(super) fn failed(
         &self,
         judgement: Judgement,
@@ -284,11 +291,12 @@ impl Try<'_> {
         Cause { gate, exit_code, hash, failing, outputs }
     }
 
-    /// The work of a task that is given up is put aside, and nothing of it concerns the next
-    /// task. Without a repository it stays where it is.
+    /// Saves the work of a given-up task to a failure branch and drops its feedback,
+    /// which does not apply to the next task. Without a repository the work stays where
+    /// it is.
     fn give_up(&self, judgement: &mut Judgement) {
         judgement.landing = match self.state.base {
-            // What is reviewed is committed already.
+            // Reviewed work is committed already.
             Some(Checkpoint::Git { .. }) if self.current.role == Role::Review => Landing::Commit,
             Some(Checkpoint::Git { .. }) => Landing::Shelve,
             Some(Checkpoint::None) | None => Landing::Keep,
@@ -305,12 +313,12 @@ impl Try<'_> {
     }
 }
 
-/// What an attempt is told that left the tree as it was.
+/// Feedback for an attempt that changed nothing.
 const NOTHING_CHANGED: &str = "The previous attempt changed nothing in the work tree, so there was nothing to check or to keep. Do the task, or say in your handoff what blocks you.";
 
-pub(super) fn named_cause(gate: &str, words: &str) -> Cause {
+pub(super) fn named_cause(gate: &str, output: &str) -> Cause {
     let mut hasher = ErrorHasher::new(gate);
-    hasher.feed(words);
+    hasher.feed(output);
     Cause {
         gate: gate.to_owned(),
         exit_code: 1,
@@ -318,7 +326,7 @@ pub(super) fn named_cause(gate: &str, words: &str) -> Cause {
         failing: Vec::new(),
         outputs: vec![FailedOutput {
             title: format!("{} (verbatim)", capitalized(gate)),
-            text: verbatim(words),
+            text: verbatim(output),
         }],
     }
 }
@@ -353,7 +361,7 @@ fn refused_amendments(log: &[amend::Amended]) -> Vec<Feedback> {
         return Vec::new();
     }
     vec![Feedback::after(format!(
-        "The previous iteration asked for these changes of the task list, and they were refused. Ignore this unless your own task needs them:\n{}",
+        "The previous iteration requested these changes of the task list, and they were refused. Ignore this unless your own task needs them:\n{}",
         refused.join("\n")
     ))]
 }

@@ -1,7 +1,7 @@
-//! What must not get lost between two memories: constraints that hold and issues that are open.
+//! Keeps active constraints and open issues from getting lost between two memories.
 //!
-//! A compaction that does not speak of them has forgotten them, not resolved them. They are kept
-//! until somebody names them. Not here: what the agent is asked.
+//! If a compaction does not mention one, it was forgotten, not resolved. It is kept until an
+//! agent lists it as resolved. Not here: the prompt of the agent.
 
 use std::collections::BTreeSet;
 
@@ -11,37 +11,36 @@ use super::read::{Answer, Resolved};
 use super::same::Sentence;
 use super::{Memory, Since};
 
-/// How many constraints a memory holds, and how many issues. A project with more of them needs a
-/// person.
+/// How many constraints a memory holds, and how many issues. A project with more needs a person.
 pub const MOST_ITEMS: usize = 100;
 
-/// How long each of them may be.
+/// How many characters each of them may have.
 pub(crate) const ITEM_CHARS: usize = 400;
 
-/// How many items that were left out are named one by one.
+/// How many dropped items are named one by one.
 const NAMED: usize = 50;
 
-/// What a compaction comes to.
+/// The result of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compacted {
-    /// The memory.
     pub memory: Memory,
-    /// What the agent says no longer holds.
+    /// Items that the agent lists as resolved.
     pub resolved: Vec<Resolved>,
-    /// What had no room in the memory, whole.
+    /// Items that did not fit into the memory, unshortened.
     pub left_out: Vec<String>,
 }
 
-/// Returns the memory that follows from an answer: all it says and, marked, all that holds and
-/// that it does not speak of, in the memory before it and in what has gathered since.
+/// Returns the memory that follows from an answer: everything in it and, marked as carried over,
+/// every item of the former memory and of the handoffs since that holds and that it does not
+/// mention.
 pub fn carry_over(former: Option<&Memory>, answer: Answer, since: &Since) -> Compacted {
     let Answer { memory: new, resolved } = answer;
     let named = resolved.iter().map(|resolved| &resolved.item).chain(&since.mended);
     let named: Vec<Sentence> = named.map(|text| Sentence::new(text)).collect();
     let is_over = |sentence: &Sentence| named.iter().any(|named| named.says(sentence));
     let mut constraints = Kept::new(&new.carried_over);
-    for said in new.active_constraints {
-        constraints.say(said.constraint, said.source_iteration);
+    for entry in new.active_constraints {
+        constraints.say(entry.constraint, entry.source_iteration);
     }
     for known in former.iter().flat_map(|memory| &memory.active_constraints) {
         let constraint = Known::new(&known.constraint);
@@ -52,14 +51,14 @@ pub fn carry_over(former: Option<&Memory>, answer: Answer, since: &Since) -> Com
     for found in &since.found {
         let (alone, whole) =
             (Sentence::new(&found.constraint), Known::new(&found.entry.constraint));
-        let is_said = constraints.speaks_of(&alone);
-        if !is_said && !is_over(&alone) && !is_over(&whole.sentence) {
+        let is_mentioned = constraints.speaks_of(&alone);
+        if !is_mentioned && !is_over(&alone) && !is_over(&whole.sentence) {
             constraints.keep(whole, found.entry.source_iteration.as_ref());
         }
     }
     let mut issues = Kept::new(&new.carried_over);
-    for said in new.unresolved_issues {
-        issues.say(said, None);
+    for issue in new.unresolved_issues {
+        issues.say(issue, None);
     }
     let known = former.iter().flat_map(|memory| &memory.unresolved_issues);
     for issue in known.chain(since.open.iter().map(|open| &open.issue)) {
@@ -93,7 +92,7 @@ pub fn carry_over(former: Option<&Memory>, answer: Answer, since: &Since) -> Com
     Compacted { memory, resolved, left_out }
 }
 
-/// Returns what a run leaves to the next: its memory, and what was found since.
+/// Returns the memory that a run leaves to the next one, including what was found since.
 pub fn left(memory: Option<&Memory>, since: &Since) -> Option<Memory> {
     if memory.is_none() && since.found.is_empty() && since.open.is_empty() {
         return None;
@@ -102,14 +101,14 @@ pub fn left(memory: Option<&Memory>, since: &Since) -> Option<Memory> {
     Some(carry_over(None, answer, since).memory)
 }
 
-/// One list of a memory that is being made. No two of its items say the same.
+/// One list of a memory under construction. No two of its items mean the same.
 struct Kept<'a> {
     marks: &'a [String],
     items: Vec<Item>,
     left_out: Vec<String>,
 }
 
-/// Something that was known before.
+/// An item that was known before.
 struct Known {
     text: String,
     sentence: Sentence,
@@ -126,7 +125,7 @@ struct Item {
     text: String,
     sentence: Sentence,
     source: Option<String>,
-    /// Whether ralph kept it, and not the agent.
+    /// Whether ralph kept the item, not the agent.
     is_kept: bool,
 }
 
@@ -139,7 +138,7 @@ impl<'a> Kept<'a> {
         self.items.iter().any(|item| item.sentence.says(sentence))
     }
 
-    /// Takes in what the answer says.
+    /// Adds an item of the answer.
     fn say(&mut self, text: String, source: Option<String>) {
         let clipped = clip(&text);
         let sentence = Sentence::new(&clipped);
@@ -153,7 +152,7 @@ impl<'a> Kept<'a> {
         self.add(Item { text: clipped, sentence, source, is_kept });
     }
 
-    /// Takes in what was known before, unless the answer says it.
+    /// Adds an item that was known before, unless the answer contains it.
     fn keep(&mut self, known: Known, source: Option<&String>) {
         let Known { text, sentence } = known;
         if let Some(item) = self.items.iter_mut().find(|item| item.sentence.says(&sentence)) {
@@ -172,7 +171,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// Returns a text that is no longer than an item may be.
+/// Returns the text, shortened to the limit of an item.
 pub(super) fn clip(text: &str) -> String {
     let text = text.trim();
     if text.chars().count() <= ITEM_CHARS {
@@ -183,7 +182,7 @@ pub(super) fn clip(text: &str) -> String {
 }
 
 impl Compacted {
-    /// Returns what a person should know of it.
+    /// Returns warnings about items that did not fit.
     pub fn remarks(&self) -> Vec<String> {
         if self.left_out.is_empty() {
             return Vec::new();
@@ -191,7 +190,7 @@ impl Compacted {
         let count = self.left_out.len();
         let items = if count == 1 { "1 item".to_owned() } else { format!("{count} items") };
         vec![format!(
-            "the memory has no room for {items}, the first being: {}; .ralph/context/compacted-latest.json keeps them as `left_out`",
+            "{items} did not fit into the memory, the first is: {}; .ralph/context/compacted-latest.json keeps them as `left_out`",
             crate::text::glance(&self.left_out[0], 80)
         )]
     }

@@ -1,4 +1,4 @@
-//! When handoffs are compacted: a pure rule, asked before every coding iteration.
+//! Decides when handoffs are compacted: a pure rule, evaluated before every coding iteration.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::task::Task;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
-    /// The next task wants something to be looked up.
+    /// The next task needs documentation.
     Documentation,
     /// The handoffs have grown too large.
     Size,
@@ -18,23 +18,23 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// Returns the reason in words.
+    /// Returns the reason as text.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Documentation => "the next task wants documentation",
+            Self::Documentation => "the next task needs documentation",
             Self::Size => "the handoffs have grown large",
-            Self::Periodic => "it is time",
+            Self::Periodic => "it is due",
         }
     }
 }
 
-/// Returns why handoffs are to be compacted before a task is worked on, if they are.
+/// Returns why handoffs must be compacted before the next task, or `None`.
 pub fn due(policy: &MemoryPolicy, since: &Since, next: &Task) -> Option<Trigger> {
-    let wants_docs = next.needs_docs || !next.libraries.is_empty();
-    if wants_docs && !since.documented.contains(&next.id) {
+    let needs_docs = next.needs_docs || !next.libraries.is_empty();
+    if needs_docs && !since.documented.contains(&next.id) {
         return Some(Trigger::Documentation);
     }
-    // Without an account there is nothing to compact.
+    // Without handoffs there is nothing to compact.
     if since.accounts.is_empty() {
         return None;
     }
@@ -50,7 +50,7 @@ mod tests {
     use crate::ids::{IterationNumber, TaskId};
     use crate::memory::since::Account;
 
-    /// What the next task wants.
+    /// What the next task needs.
     enum Wants {
         Nothing,
         Docs,
@@ -71,11 +71,11 @@ mod tests {
             Wants::Docs => next.needs_docs = true,
             Wants::Libraries => next.libraries = vec!["serde".into()],
         }
-        let account = Account { iteration: IterationNumber(1), line: "l".into(), handoff: None };
+        let entry = Account { iteration: IterationNumber(1), line: "l".into(), handoff: None };
         let since = Since {
             coding_iterations: iterations,
             handoff_bytes: bytes,
-            accounts: if iterations > 0 { vec![account] } else { Vec::new() },
+            accounts: if iterations > 0 { vec![entry] } else { Vec::new() },
             documented: [TaskId(documented.into())].into(),
             ..Since::default()
         };
@@ -104,9 +104,9 @@ mod tests {
     }
 
     #[test]
-    fn a_count_of_nothing_is_one() {
-        let account = Account { iteration: IterationNumber(1), line: "l".into(), handoff: None };
-        let since = Since { coding_iterations: 1, accounts: vec![account], ..Since::default() };
+    fn zero_iterations_count_as_one() {
+        let entry = Account { iteration: IterationNumber(1), line: "l".into(), handoff: None };
+        let since = Since { coding_iterations: 1, accounts: vec![entry], ..Since::default() };
         let policy = MemoryPolicy { every_iterations: 0, ..Default::default() };
         assert_eq!(due(&policy, &since, &Task::new("T", "T")), Some(Trigger::Periodic));
         let since = Since { coding_iterations: 0, ..since };

@@ -1,6 +1,6 @@
-//! Reading the answer of a compacting agent, tolerantly: entries that cannot be read are left out,
-//! and what is missed by that is carried over. An answer that is no memory, or is too large to be
-//! one, is none.
+//! Reads the answer of a compacting agent tolerantly: unreadable entries are skipped, and what
+//! gets lost that way is carried over. An answer without a memory, or with one that is too large,
+//! is an error.
 
 use std::sync::LazyLock;
 
@@ -11,25 +11,21 @@ use super::{ActiveConstraint, FileKnowledge, LibraryDocs, Memory};
 use crate::answer::{self, AnswerFault, Schema};
 use crate::reading::Reply;
 
-/// How large an answer may be. A prompt has room for a third of it; an answer beyond it has
-/// repeated what it was to condense.
+/// The largest answer in bytes. A prompt has space for a third of it; a larger answer repeats
+/// what it was supposed to condense.
 pub const MOST_BYTES: usize = 32_000;
 
-/// What a compacting agent answers.
+/// The answer of a compacting agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The new memory.
     pub memory: Memory,
-    /// What no longer holds.
     pub resolved: Vec<Resolved>,
 }
 
 /// A constraint or an issue that no longer holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolved {
-    /// It.
     pub item: String,
-    /// Why.
     pub reason: String,
 }
 
@@ -67,25 +63,25 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     }))
 });
 
-/// Reads the memory in an answer. The error says what is wrong with it.
+/// Reads the memory in an answer. The error describes what is wrong with it.
 pub fn answer(reply: &Reply) -> Result<Answer, String> {
     match &reply.structured {
         Some(value) => from_value(value),
         None => match answer::find(&reply.text, &schema()) {
             Ok(value) => from_value(&value),
-            // An object of another kind says what is missing.
+            // An object of another kind yields a more precise error.
             Err(AnswerFault::Missing) => match answer::find(&reply.text, &Value::Null) {
                 Ok(value) => from_value(&value),
-                Err(_) => Err("the answer holds no memory".to_owned()),
+                Err(_) => Err("the answer contains no memory".to_owned()),
             },
-            Err(fault) => Err(format!("the answer holds no memory: {fault}")),
+            Err(fault) => Err(format!("the answer contains no memory: {fault}")),
         },
     }
 }
 
 fn from_value(value: &Value) -> Result<Answer, String> {
     let Some(summary) = value.get("project_summary").and_then(Value::as_str) else {
-        return Err("the answer holds no memory: it has no `project_summary`".to_owned());
+        return Err("the answer contains no memory: it has no `project_summary`".to_owned());
     };
     if summary.trim().is_empty() {
         return Err("the memory in the answer is empty".to_owned());
@@ -113,7 +109,7 @@ fn from_value(value: &Value) -> Result<Answer, String> {
         carried_over: Vec::new(),
     };
     let resolved = each(value, "resolved", |entry| {
-        // Without a reason it is only left out.
+        // Without a reason the item counts as forgotten.
         Some(Resolved { item: text(entry, "item")?, reason: text(entry, "reason")? })
     });
     Ok(Answer { memory, resolved })
@@ -138,7 +134,7 @@ fn texts(value: &Value, key: &str) -> Vec<String> {
     })
 }
 
-/// Returns a text that says something.
+/// Returns a text that is not empty.
 fn text(value: &Value, key: &str) -> Option<String> {
     let text = value.get(key)?.as_str()?.trim();
     (!text.is_empty()).then(|| text.to_owned())
@@ -149,17 +145,17 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn refused(value: &Value, expect: &str) {
+    fn check_error(value: &Value, expect: &str) {
         let error = from_value(value).expect_err("it is no memory");
         assert!(error.contains(expect), "{error}");
     }
 
     #[test]
-    fn what_is_no_memory_is_refused() {
-        refused(&json!({}), "`project_summary`");
-        refused(&json!({"project_summary": 7}), "`project_summary`");
-        refused(&json!({"project_summary": " "}), "empty");
-        refused(&json!({"project_summary": "x".repeat(MOST_BYTES)}), "more than 32000");
+    fn an_answer_without_a_memory_is_rejected() {
+        check_error(&json!({}), "`project_summary`");
+        check_error(&json!({"project_summary": 7}), "`project_summary`");
+        check_error(&json!({"project_summary": " "}), "empty");
+        check_error(&json!({"project_summary": "x".repeat(MOST_BYTES)}), "more than 32000");
     }
 
     #[test]

@@ -1,45 +1,46 @@
-//! Whether one sentence says what another says, for sentences about constraints and faults.
+//! Decides whether one sentence states the same as another, for sentences about constraints and
+//! bugs.
 //!
-//! A false yes makes ralph forget something, a false no keeps it twice. So a sentence with a word
-//! in place of another, a negation more or less, or another number says something else; only
-//! form, order, and words that are added or few that are left out do not matter. Not here:
-//! meaning. An agent that finds new words for an old thing is asked to name it instead.
+//! A false positive makes ralph forget something, a false negative keeps it twice. So a sentence
+//! with a replaced word, another number of negations or another number states something else;
+//! only form, order, added words and a few missing words do not matter. Not here: meaning. An
+//! agent that rephrases an old item is asked to name it instead.
 
-/// Words that say nothing by themselves, in order.
+/// Words without meaning of their own, sorted.
 const FILLERS: [&str; 32] = [
     "a", "an", "and", "are", "as", "at", "be", "been", "by", "for", "from", "has", "have", "in",
     "is", "it", "its", "of", "on", "or", "so", "that", "the", "then", "there", "this", "to", "was",
     "we", "were", "which", "with",
 ];
 
-/// Words that turn a sentence into its opposite, in order.
+/// Words that negate a sentence, sorted.
 const NEGATIONS: [&str; 16] = [
     "cannot", "cant", "doesnt", "dont", "isnt", "mustnt", "never", "no", "none", "nor", "not",
     "nothing", "shouldnt", "unless", "without", "wont",
 ];
 
-/// With fewer words than this two sentences share some by chance.
+/// With fewer words than this, two sentences share some by chance.
 const FEWEST: usize = 3;
 
-/// Returns whether `sentence` says what `other` says.
+/// Returns whether `sentence` states what `other` states.
 pub fn says(sentence: &str, other: &str) -> bool {
     Sentence::new(sentence).says(&Sentence::new(other))
 }
 
-/// A sentence as it is compared. Taking it apart is what takes time.
+/// A sentence, prepared for comparison. Preparing is the expensive part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sentence {
-    /// The words that count, sorted, each once; all of them where none counts, and the text itself
-    /// where there are none.
+    /// The significant words, sorted and unique; all words if none is significant, and the text
+    /// itself if there are none.
     words: Vec<String>,
     negations: usize,
-    /// A bit for each word. What has a bit that another has not is no part of it, which tells most
-    /// sentences apart at once.
+    /// A bit for each word. A sentence with a bit that the other lacks is not a part of it, which
+    /// rules out most pairs at once.
     bits: u64,
 }
 
 impl Sentence {
-    /// Takes a sentence apart.
+    /// Splits a sentence into its words.
     pub fn new(text: &str) -> Self {
         let all = words(text);
         let counts = |word: &&String| FILLERS.binary_search(&word.as_str()).is_err();
@@ -57,7 +58,7 @@ impl Sentence {
         Self { words, negations, bits }
     }
 
-    /// Returns whether it says what another says.
+    /// Returns whether this sentence states what another one states.
     pub fn says(&self, other: &Self) -> bool {
         if self.bits == other.bits && self.words == other.words {
             return true;
@@ -69,11 +70,11 @@ impl Sentence {
         if self.negations != other.negations || ours.min(theirs) < FEWEST {
             return false;
         }
-        // All of the other, and no more than as much again.
+        // All words of the other, and at most as many again.
         if theirs <= ours && ours <= theirs * 2 {
             return other.is_part_of(self);
         }
-        // The other, but for a few words, none of which counts something or names code.
+        // The other without a few words, none of which is a number or a name in code.
         let is_plain = |word: &String| word.chars().all(char::is_alphabetic);
         ours < theirs
             && ours * 5 >= theirs * 4
@@ -99,7 +100,7 @@ fn bit(word: &str) -> u64 {
 fn words(text: &str) -> Vec<String> {
     // `don't` is one word.
     let text = text.to_lowercase().replace(['\'', '’'], "");
-    // Dots and the like hold a name together, and end a sentence.
+    // Dots and the like join a name, but also end a sentence.
     let is_part = |letter: char| letter.is_alphanumeric() || "_-./:".contains(letter);
     text.split(|letter| !is_part(letter))
         .map(|word| word.trim_matches(|letter: char| !letter.is_alphanumeric()))
@@ -108,7 +109,7 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns a word without the ending that grammar gives it. Names of code stay as they are.
+/// Returns a word without its grammatical ending. Names in code stay as they are.
 fn stem(word: &str) -> String {
     let is_plain = word.chars().all(|letter| letter.is_ascii_lowercase());
     if !is_plain || is_negation(word) {

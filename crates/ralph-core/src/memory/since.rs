@@ -1,8 +1,8 @@
-//! What has gathered since the last compaction: accounts of iterations, what they found and what
-//! they mended, and the counters that say when to compact again.
+//! What accumulated since the last compaction: handoffs of iterations, the constraints and fixed
+//! bugs in them, and the counters that decide when to compact again.
 //!
-//! Part of the state, so it changes only by events, and it stays small however long a run goes
-//! without a compaction. Not here: when to compact.
+//! It is part of the run state, so only events change it, and it stays small however long a run
+//! has no compaction. Not here: when to compact.
 
 use std::collections::BTreeSet;
 
@@ -15,23 +15,23 @@ use crate::handoff::{Handoff, Priority};
 use crate::ids::{IterationNumber, TaskId};
 use crate::text;
 
-/// How many accounts are held whole. Compaction comes every five iterations; this leaves room for
+/// How many handoffs are kept in full. Compaction runs every five iterations; this allows for
 /// some that fail.
 const WHOLE: usize = 16;
 
-/// How many bytes those may have together. It bounds the prompt of a compaction.
+/// How many bytes these may have together. This limits the prompt of a compaction.
 const WHOLE_BYTES: u64 = 64_000;
 
-/// How many accounts are held at all, the older ones as a line.
+/// How many handoffs are kept at all, the older ones as a line.
 const MOST_ACCOUNTS: usize = 100;
 
-/// How long such a line may be.
+/// Maximum length of such a line.
 const LINE_CHARS: usize = 200;
 
-/// How many findings are held. More of them in so few iterations are a flood.
+/// How many findings are kept. More of them in so few iterations are noise.
 const MOST_FOUND: usize = 100;
 
-/// What has gathered since the last compaction.
+/// What accumulated since the last compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Since {
     /// The last iteration whose compaction succeeded.
@@ -42,63 +42,58 @@ pub struct Since {
     pub coding_iterations: u32,
     /// Bytes of handoffs since the counter was last reset.
     pub handoff_bytes: u64,
-    /// The accounts that no compaction has taken in yet, oldest first.
+    /// Handoffs that no compaction has processed yet, oldest first.
+    #[serde(rename = "accounts")]
     pub accounts: Vec<Account>,
-    /// How many more there were before these.
+    /// How many older ones were dropped.
+    #[serde(rename = "more_accounts")]
     pub more_accounts: u32,
-    /// Constraints that they found.
     pub found: Vec<Found>,
-    /// How many more they found, and how many more issues they left.
+    /// How many more constraints and issues there were than fit.
     pub more_found: u32,
-    /// Issues that they left open.
     #[serde(default)]
     pub open: Vec<Open>,
-    /// Faults that they mended.
+    #[serde(rename = "mended")]
     pub mended: Vec<String>,
-    /// The tasks whose documentation was looked up, or was to be.
+    /// The tasks whose documentation was looked up, or should have been.
     pub documented: BTreeSet<TaskId>,
 }
 
-/// The account of an iteration that no compaction has taken in yet.
+/// The handoff of an iteration that no compaction has processed yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// The iteration.
     pub iteration: IterationNumber,
-    /// It in one line.
     pub line: String,
-    /// It; none where there was no room for it.
+    /// `None` if it did not fit.
     pub handoff: Option<Box<Handoff>>,
 }
 
 /// A constraint that an iteration found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// It alone.
     pub constraint: String,
-    /// It with what follows from it, as a memory holds it.
+    /// The constraint with its consequence, as the memory stores it.
     pub entry: ActiveConstraint,
 }
 
 /// An issue that an iteration left open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
-    /// It.
     pub issue: String,
-    /// The task that it is unfinished business of; none for a fault, which is nobody's.
+    /// The task that left it unfinished; `None` for a bug.
     pub business_of: Option<TaskId>,
 }
 
-/// What became of an attempt at a task.
+/// The outcome of an attempt at a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attempted {
-    /// It passed every check.
     Passed,
-    /// It did not, or nobody has checked it.
+    /// It failed, or it was not checked.
     Otherwise,
 }
 
 impl Since {
-    /// Takes in a coding iteration, with its account where it left one.
+    /// Adds a coding iteration, with its handoff if it left one.
     pub(crate) fn coded(
         &mut self,
         iteration: IterationNumber,
@@ -108,7 +103,7 @@ impl Since {
         self.coding_iterations += 1;
         let Some(handoff) = handoff else { return };
         self.handoff_bytes = self.handoff_bytes.saturating_add(size(handoff));
-        // What work found and fixed that is not accepted may be gone with it.
+        // The findings and fixes of work that is not accepted may be gone with it.
         if attempted == Attempted::Passed {
             self.find(iteration, handoff);
         }
@@ -121,23 +116,23 @@ impl Since {
         self.make_room();
     }
 
-    /// Notes what an iteration mended and found. What is found after it was mended is back.
+    /// Records what an iteration fixed and found. A fixed bug that is found again is open again.
     fn find(&mut self, iteration: IterationNumber, handoff: &Handoff) {
-        let mended = handoff.bugs_encountered.iter().filter(|bug| bug.resolved);
-        for bug in mended.filter(|bug| !bug.description.trim().is_empty()) {
+        let fixed = handoff.bugs_encountered.iter().filter(|bug| bug.resolved);
+        for bug in fixed.filter(|bug| !bug.description.trim().is_empty()) {
             if self.mended.len() >= MOST_FOUND {
                 self.mended.remove(0);
             }
-            let mended = clip(&bug.description);
-            self.open.retain(|open| !says(&mended, &open.issue));
-            self.mended.push(mended);
+            let fixed = clip(&bug.description);
+            self.open.retain(|open| !says(&fixed, &open.issue));
+            self.mended.push(fixed);
         }
         for found in &handoff.constraints_discovered {
             let constraint = clip(&found.constraint);
             if constraint.is_empty() {
                 continue;
             }
-            self.mended.retain(|mended| !says(mended, &constraint));
+            self.mended.retain(|fixed| !says(fixed, &constraint));
             if self.found.iter().any(|known| says(&known.constraint, &constraint)) {
                 continue;
             }
@@ -156,11 +151,11 @@ impl Since {
         }
     }
 
-    /// Notes what an iteration left open: faults that are not mended, and urgent business.
+    /// Records what an iteration left open: bugs that are not fixed, and urgent unfinished work.
     fn leave_open(&mut self, handoff: &Handoff, attempted: Attempted) {
         let done = &handoff.task_completed;
         if attempted == Attempted::Passed && done.fully_complete {
-            // What it has not done it says again below.
+            // What is still unfinished is in this handoff again and added below.
             self.open.retain(|open| open.business_of.as_ref() != Some(&done.task_id));
         }
         let faults = handoff.bugs_encountered.iter().filter(|bug| !bug.resolved);
@@ -172,7 +167,7 @@ impl Since {
             if issue.is_empty() {
                 continue;
             }
-            self.mended.retain(|mended| !says(mended, &issue));
+            self.mended.retain(|fixed| !says(fixed, &issue));
             if self.open.iter().any(|known| says(&known.issue, &issue)) {
                 continue;
             }
@@ -184,15 +179,15 @@ impl Since {
         }
     }
 
-    /// Makes lines of the oldest accounts, until the rest is small enough to be held.
+    /// Reduces the oldest handoffs to lines until the rest is small enough.
     fn make_room(&mut self) {
         let mut left = WHOLE_BYTES;
-        for (place, account) in self.accounts.iter_mut().rev().enumerate() {
-            let size = account.handoff.as_deref().map_or(0, size);
+        for (nth, entry) in self.accounts.iter_mut().rev().enumerate() {
+            let size = entry.handoff.as_deref().map_or(0, size);
             match left.checked_sub(size) {
-                Some(rest) if place < WHOLE => left = rest,
-                // What is older than one that does not fit is not held either.
-                Some(_) | None => (left, account.handoff) = (0, None),
+                Some(rest) if nth < WHOLE => left = rest,
+                // Everything older than one that does not fit is dropped too.
+                Some(_) | None => (left, entry.handoff) = (0, None),
             }
         }
         let surplus = self.accounts.len().saturating_sub(MOST_ACCOUNTS);
@@ -201,7 +196,7 @@ impl Since {
             self.more_accounts.saturating_add(u32::try_from(surplus).unwrap_or(u32::MAX));
     }
 
-    /// Takes in a compaction that succeeded: what it took in is in the memory now.
+    /// Records a successful compaction: everything accumulated is in the memory now.
     pub(crate) fn compacted(&mut self, iteration: IterationNumber, next: Option<&TaskId>) {
         let mut documented = std::mem::take(&mut self.documented);
         documented.extend(next.cloned());
@@ -213,8 +208,8 @@ impl Since {
         };
     }
 
-    /// Takes in a compaction that failed: it is tried again when it is due anew, with all that has
-    /// gathered by then.
+    /// Records a failed compaction: it is tried again when it is due the next time, with
+    /// everything that accumulated by then.
     pub(crate) fn failed(&mut self, trigger: Trigger, next: Option<&TaskId>) {
         self.compactions += 1;
         match trigger {
@@ -225,7 +220,7 @@ impl Since {
     }
 }
 
-/// Returns how large the file of a handoff is.
+/// Returns the size of a handoff's file.
 fn size(handoff: &Handoff) -> u64 {
     serde_json::to_vec_pretty(handoff).map_or(0, |text| text.len() as u64 + 1)
 }
@@ -255,18 +250,18 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_kept_as_a_line() {
+    fn what_does_not_fit_is_kept_as_a_line() {
         let mut since = Since::default();
         for iteration in 1..=200 {
             code(&mut since, iteration, &handoff(&json!({})));
         }
         assert_eq!((since.accounts.len(), since.more_accounts), (MOST_ACCOUNTS, 100));
-        let whole = since.accounts.iter().filter(|account| account.handoff.is_some()).count();
+        let whole = since.accounts.iter().filter(|entry| entry.handoff.is_some()).count();
         assert_eq!(whole, WHOLE);
         assert!(since.accounts[0].handoff.is_none(), "the oldest give way");
         assert_eq!(since.accounts[0].line, "[T] Did it. 0 files.");
         assert_eq!(since.coding_iterations, 200);
-        // One enormous account pushes out itself and what is older, not what is younger.
+        // One very large handoff pushes out itself and older ones, not younger ones.
         let huge = handoff(&json!({"recommendations": ["x".repeat(70_000)]}));
         code(&mut since, 201, &huge);
         code(&mut since, 202, &handoff(&json!({})));
@@ -281,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_outlive_the_accounts_they_came_in() {
+    fn findings_outlive_the_handoffs_they_came_in() {
         let mut since = Since::default();
         code(&mut since, 3, &handoff(&found("SQLite has one writer")));
         for iteration in 4..=200 {
@@ -314,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_after_it_was_mended_is_back() {
+    fn what_is_found_after_it_was_fixed_is_back() {
         let bug = json!({"bugs_encountered": [
             {"description": "the cache is stale", "resolution": "x", "resolved": true},
             {"description": "open", "resolution": "", "resolved": false}]});
@@ -326,7 +321,7 @@ mod tests {
         assert_eq!(since.mended, [] as [&str; 0]);
     }
 
-    /// An account of work on a task that leaves a fault and some business.
+    /// A handoff of work on a task that leaves a bug and some unfinished work.
     fn leaving(task: &str, is_complete: bool, fault: &str, business: &str) -> Handoff {
         let entry = |text: &str, priority: &str| json!({"item": text, "reason": "no time", "priority": priority});
         let mut handoff = handoff(&json!({
@@ -342,27 +337,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_open_stays_until_it_is_mended_or_its_task_is_done() {
+    fn what_is_left_open_stays_until_it_is_fixed_or_its_task_is_done() {
         let mut since = Since::default();
         code(&mut since, 1, &leaving("A", false, "the login test is flaky", "write the manual"));
         code(&mut since, 2, &leaving("A", false, "The login test is FLAKY.", "write the manual"));
         assert_eq!(open(&since), ["the login test is flaky", "write the manual"]);
-        // Neither another task nor a claim that no check confirms settles business.
+        // Neither another task nor an unchecked attempt closes unfinished work.
         let nothing = [("B", Attempted::Passed), ("A", Attempted::Otherwise)];
         for (task, attempted) in nothing {
             let done = leaving(task, true, "", "");
             since.coded(IterationNumber(3), Some(&done), attempted);
             assert_eq!(open(&since), ["the login test is flaky", "write the manual"]);
         }
-        // What it still leaves it says again.
+        // It reports again what it still leaves.
         let done = leaving("A", true, "", "print the manual");
         since.coded(IterationNumber(4), Some(&done), Attempted::Passed);
         assert_eq!(open(&since), ["the login test is flaky", "print the manual"]);
-        let mended = json!({"bugs_encountered": [
+        let fixed = json!({"bugs_encountered": [
             {"description": "login test is flaky", "resolution": "x", "resolved": true}]});
-        code(&mut since, 5, &handoff(&mended));
+        code(&mut since, 5, &handoff(&fixed));
         assert_eq!(open(&since), ["print the manual"]);
-        // What is met again is back.
+        // A bug that is found again is open again.
         code(&mut since, 6, &leaving("C", true, "the login test is flaky", ""));
         assert_eq!(open(&since), ["print the manual", "the login test is flaky"]);
         assert_eq!(since.mended, [] as [&str; 0]);
@@ -382,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_compaction_that_succeeds_takes_the_accounts() {
+    fn only_a_compaction_that_succeeds_consumes_the_handoffs() {
         let next = TaskId("N".into());
         let mut since = Since::default();
         since.coded(IterationNumber(1), None, Attempted::Otherwise);

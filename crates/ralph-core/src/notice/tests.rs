@@ -1,4 +1,4 @@
-//! Which events are worth a notice, as a table.
+//! Which events are worth a notification, as a table.
 
 use super::*;
 use crate::attempt::Attempt;
@@ -65,7 +65,7 @@ fn notice_of(last: Event, on: &[Occasion]) -> Option<Notice> {
     notice(&policy(on), events.last().expect("there is one"), &state)
 }
 
-/// Checks id, occasion and title; an empty expectation is no notice.
+/// Checks id, occasion and title; an empty expectation means no notification.
 #[track_caller]
 fn check(last: Event, expect: &str) {
     let found = notice_of(last, &EVERYTHING);
@@ -99,7 +99,7 @@ fn attempt(next: Escalation, gives_up: Option<GiveUp>) -> Event {
     judged_as(Some(failed), None)
 }
 
-/// The last attempt of a task, whose agent says that it needs something.
+/// The last attempt at a task, whose agent needs something.
 fn asking_for(needs: &str) -> Event {
     let Event::Judged { judgement } =
         attempt(Escalation::None, Some(GiveUp::AttemptsUsed { limit: 1 }))
@@ -134,7 +134,7 @@ fn wait(minutes: u64, reason: WaitReason) -> Event {
 }
 
 #[test]
-fn the_end_of_a_run_is_told_by_what_it_came_to() {
+fn the_end_of_a_run_is_reported_by_its_outcome() {
     let exhausted = Exhausted::Cost { used: UsdMicros(2), limit: UsdMicros(1) };
     let lost = || Outcome::GitFailed { message: "no".into() };
     for (outcome, expect) in [
@@ -157,7 +157,7 @@ fn the_end_of_a_run_is_told_by_what_it_came_to() {
 }
 
 #[test]
-fn a_task_that_does_not_go_well_is_told_once_for_each_reason() {
+fn a_failing_task_is_reported_once_for_each_reason() {
     let blocked = GiveUp::Blocked(Blocked { needs: "a key".into(), why: "none".into() });
     for (event, expect) in [
         (attempt(Escalation::None, None), ""),
@@ -191,10 +191,10 @@ fn a_task_that_does_not_go_well_is_told_once_for_each_reason() {
 }
 
 #[test]
-fn only_long_waits_for_a_limit_are_told() {
-    let told = "waiting-1 waiting ralph: shop: waiting for a usage limit";
+fn only_long_waits_for_a_limit_are_reported() {
+    let expected = "waiting-1 waiting ralph: shop: waiting for a usage limit";
     check(wait(9, WaitReason::UsageLimit), "");
-    check(wait(10, WaitReason::UsageLimit), told);
+    check(wait(10, WaitReason::UsageLimit), expected);
     check(wait(90, WaitReason::Retry), "");
     check(wait(90, WaitReason::Delay), "");
 }
@@ -205,7 +205,7 @@ fn a_pause_waits_for_a_person() {
 }
 
 #[test]
-fn what_is_not_asked_for_is_not_told() {
+fn disabled_occasions_are_not_reported() {
     for occasion in EVERYTHING {
         let others: Vec<Occasion> = EVERYTHING.into_iter().filter(|it| *it != occasion).collect();
         let event = match occasion {
@@ -226,7 +226,7 @@ fn what_is_not_asked_for_is_not_told() {
 }
 
 #[test]
-fn a_notice_says_what_it_is_about_and_how_far_the_run_is() {
+fn a_notification_has_its_subject_and_the_progress() {
     let blocked = GiveUp::Blocked(Blocked { needs: "a key\n".into(), why: "none".into() });
     let notice = notice_of(attempt(Escalation::None, Some(blocked)), &EVERYTHING);
     let text = serde_json::to_string_pretty(&notice).expect("plain data");
@@ -265,7 +265,7 @@ fn a_notice_says_what_it_is_about_and_how_far_the_run_is() {
         }"#]]
     .assert_eq(&text);
     let end = notice_of(ended_by(Outcome::IterationsUsedUp { limit: 1 }), &EVERYTHING);
-    let end = end.expect("it is told");
+    let end = end.expect("it is reported");
     assert_eq!(
         end.message,
         "not complete after 1 iteration. 0 of 2 tasks done, 1 iteration, 1m 5s"

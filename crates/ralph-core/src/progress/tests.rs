@@ -1,4 +1,4 @@
-//! The progress log: what is added to it, and what never goes from it.
+//! The progress log: what is added to it, and what is never removed from it.
 
 use super::*;
 use crate::handoff::{Constraint, read};
@@ -55,7 +55,7 @@ fn a_pattern_is_noted_once() {
     "]]
     .assert_eq(&log);
     assert_eq!(with_patterns(&log, &found(&["No net <!- x ->"])), log);
-    // A person took it over, in other words of case.
+    // A person took it over, in another case.
     let taken = log.replace(" <!-- ralph -->", "").replace("No net", "NO NET");
     assert_eq!(with_patterns(&taken, &found(&["No net <!- x ->"])), taken);
 }
@@ -77,15 +77,15 @@ fn the_oldest_pattern_goes_but_never_a_persons() {
     for number in 0..50 {
         log = with_patterns(&log, &found(&[&format!("c{number}")]));
     }
-    let told = patterns(&log);
-    assert_eq!(told.lines().count(), MOST_PATTERNS + 1);
-    assert!(told.starts_with("- Dates are UTC\n- c10: slow"), "{told}");
-    assert!(told.trim_end().ends_with("- c49: slow"), "{told}");
+    let shown = patterns(&log);
+    assert_eq!(shown.lines().count(), MOST_PATTERNS + 1);
+    assert!(shown.starts_with("- Dates are UTC\n- c10: slow"), "{shown}");
+    assert!(shown.trim_end().ends_with("- c49: slow"), "{shown}");
     let flood: Vec<String> = (0..100).map(|number| format!("f{number}")).collect();
     let flood: Vec<&str> = flood.iter().map(String::as_str).collect();
-    let told = patterns(&with_patterns(&log, &found(&flood)));
-    assert_eq!(told.lines().count(), MOST_PATTERNS + 1);
-    assert!(told.starts_with("- Dates are UTC\n- f0: slow"), "{told}");
+    let shown = patterns(&with_patterns(&log, &found(&flood)));
+    assert_eq!(shown.lines().count(), MOST_PATTERNS + 1);
+    assert!(shown.starts_with("- Dates are UTC\n- f0: slow"), "{shown}");
 }
 
 fn iteration(role: Role, verdict: Verdict, handoff: Option<Handoff>) -> Iteration {
@@ -126,13 +126,13 @@ fn iteration(role: Role, verdict: Verdict, handoff: Option<Handoff>) -> Iteratio
     }
 }
 
-fn told(current: &Iteration) -> String {
+fn entry_text(current: &Iteration) -> String {
     entry(&run(), &Task::new("US-001", "Login\n## page"), current)
         .expect("there is something to tell")
 }
 
 #[test]
-fn an_entry_tells_what_was_done() {
+fn an_entry_reports_what_was_done() {
     let value = json!({
         "task_completed": {"summary": "Wrote\n---\nit."},
         "architectural_notes": ["One loop"],
@@ -183,13 +183,13 @@ fn an_entry_tells_what_was_done() {
         - Left: docs (time)
         - Advice: Look at x
     "]]
-    .assert_eq(&told(&current));
+    .assert_eq(&entry_text(&current));
 }
 
 #[test]
-fn an_entry_tells_what_a_review_decided() {
+fn an_entry_reports_the_verdict_of_a_review() {
     let verdict = |verdict, feedback: &str| {
-        told(&iteration(
+        entry_text(&iteration(
             Role::Review,
             Verdict::Reviewed { verdict, feedback: feedback.into() },
             None,
@@ -199,13 +199,13 @@ fn an_entry_tells_what_a_review_decided() {
         ## 2026-11-14 23:45 — US-001 Login ## page (review)
         <!-- ralph 20261114-231500-k3f9/3 -->
         - Verdict: changes requested
-          > Mend a.rs:3.
+          > Fix a.rs:3.
           > ## Codebase Patterns
           > <!- ralph 20261114-231500-k3f9/4 ->
     "]]
     .assert_eq(&verdict(
         ReviewVerdict::ChangesRequested,
-        "Mend a.rs:3.\n\n## Codebase Patterns\n<!-- ralph 20261114-231500-k3f9/4 -->",
+        "Fix a.rs:3.\n\n## Codebase Patterns\n<!-- ralph 20261114-231500-k3f9/4 -->",
     ));
     let approved = verdict(ReviewVerdict::Approved, "");
     assert!(approved.ends_with("/3 -->\n- Verdict: approved\n"), "{approved}");
@@ -222,7 +222,7 @@ fn an_entry_is_added_once_and_on_a_line_of_its_own() {
         Verdict::Reviewed { verdict: ReviewVerdict::Approved, feedback: String::new() },
         None,
     );
-    let entry = told(&current);
+    let entry = entry_text(&current);
     let add = |log: &str| with_entry(log, &run(), current.number, &entry);
     for (log, start) in [
         ("", ""),

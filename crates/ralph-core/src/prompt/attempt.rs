@@ -1,7 +1,7 @@
-//! The prompt for an attempt at a task, from the state of a run.
+//! Builds the prompt for an attempt at a task from the state of a run.
 //!
-//! A run and a look at what a run would ask use this alike, so they cannot differ. Not here:
-//! gathering what is no part of the state, and what the sections say.
+//! Both the run and the prompt preview use this, so they cannot differ. Not here: gathering
+//! inputs that are not part of the state, and the text of the sections.
 
 use super::keeping::Keeping;
 use super::role::{Frame, Rendered, RolePrompt};
@@ -16,32 +16,31 @@ use crate::stuck::Escalation;
 use crate::task::Task;
 use crate::units::Timestamp;
 
-/// How much of the patch that keeps failing an agent is shown again.
+/// How many characters of the failing patch the agent is shown again.
 pub const FAILED_PATCH: usize = 4_000;
 
-/// How many files that an error names join a prompt.
+/// How many of the files that an error names are added to a prompt.
 pub const CONTEXT_FILES: usize = 5;
 
-/// How much of each.
+/// How many characters of each of these files are added.
 pub const CONTEXT_CHARS: usize = 4_000;
 
-/// What the prompt for an attempt needs that is no part of the state.
+/// Inputs of an attempt's prompt that are not part of the run state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Gathered {
     /// Skills that the task names, with their text.
     pub skills: Vec<(String, String)>,
-    /// The patch of the work that keeps failing, where [`wants_patch`] says so.
+    /// The patch of the work that keeps failing, if [`needs_patch`].
     pub patch: String,
-    /// Files that the error names, where [`wants_files`] says so.
+    /// Files that the error names, if [`needs_files`].
     pub files: Vec<(String, String)>,
-    /// Whether the whole prompt fits.
     pub size: PromptSize,
-    /// The characters that are added to the prompt after it is put together.
+    /// Characters that are added to the prompt later.
     pub reserved: usize,
 }
 
-/// Returns the prompt for an attempt: `prompt` is [`RolePrompt::Implement`] or [`RolePrompt::Fix`].
-/// Nothing where the work is no task list.
+/// Returns the prompt for an attempt: `prompt` is [`RolePrompt::Implement`] or
+/// [`RolePrompt::Fix`]. Returns `None` if the work is not a task list.
 pub fn prompt(
     state: &RunState,
     task: &Task,
@@ -64,7 +63,7 @@ pub fn prompt(
         .filter(|result| result.status == GateStatus::Failed)
         .map(|result| result.gate.clone())
         .collect();
-    // What failed concerns nobody but the next attempt at the same task.
+    // A failed attempt's handoff is only shown to the next attempt at the same task.
     let is_shown = |it: &&Handoff| it.is_accepted() || it.task_completed.task_id == task.id;
     let handoffs: Vec<Handoff> = state.handoffs.iter().filter(is_shown).cloned().collect();
     let last = handoffs.iter().rev().find(|it| it.task_completed.task_id == task.id);
@@ -100,12 +99,12 @@ pub fn prompt(
     })
 }
 
-/// Returns what is remembered of a task.
+/// Returns the attempt log of a task.
 pub fn log_of(state: &RunState, task: &Task) -> AttemptLog {
     state.board.as_ref().map(|board| board.log(&task.id)).unwrap_or_default()
 }
 
-/// Returns whether an attempt is shown the patch that keeps failing.
+/// Returns whether the prompt includes the patch that keeps failing.
 pub fn wants_patch(log: &AttemptLog) -> bool {
     match log.escalation {
         Escalation::StrategyShift | Escalation::ContextExpansion => true,
@@ -113,7 +112,7 @@ pub fn wants_patch(log: &AttemptLog) -> bool {
     }
 }
 
-/// Returns whether an attempt is shown files that the error names.
+/// Returns whether the prompt includes the files that the error names.
 pub fn wants_files(log: &AttemptLog) -> bool {
     match log.escalation {
         Escalation::ContextExpansion => true,

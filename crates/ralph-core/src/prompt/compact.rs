@@ -1,7 +1,7 @@
-//! The prompt of a compaction: the former memory, what was handed over since, and what is to be
-//! looked up.
+//! The prompt of a compaction: the former memory, the handoffs since, and the libraries to look
+//! up.
 //!
-//! What each section says. Not here: in which order they stand, which is the template's.
+//! This file writes each section. Not here: their order, which the template decides.
 
 use super::keeping::CHANGE_NOTHING;
 use super::role::{Frame, Rendered, RolePrompt, Values, render, section};
@@ -10,23 +10,19 @@ use crate::memory::{Documentation, Memory, Since, Trigger};
 use crate::run::{PromptSize, RunState};
 use crate::task::Task;
 
-/// What the prompt of a compaction is put together from.
+/// The inputs of a compaction prompt.
 #[derive(Debug, Clone, Copy)]
 pub struct CompactParts<'a> {
-    /// The former memory.
     pub former: Option<&'a Memory>,
-    /// What has gathered since.
     pub since: &'a Since,
-    /// The task that wants something to be looked up.
+    /// The task that needs documentation to be looked up.
     pub next: Option<&'a Task>,
-    /// How that can be done.
     pub lookup: Lookup<'a>,
-    /// Whether the whole prompt fits.
     pub size: PromptSize,
 }
 
 impl<'a> CompactParts<'a> {
-    /// Returns what the next compaction of a run is put together from.
+    /// Collects the inputs for the next compaction of a run.
     pub fn of(state: &'a RunState, size: PromptSize) -> Self {
         let next = match state.trigger() {
             Trigger::Documentation => state.next_coding(),
@@ -40,7 +36,7 @@ impl<'a> CompactParts<'a> {
         Self { former: state.memory.as_deref(), since: &state.since, next, lookup, size }
     }
 
-    /// Returns the sections that are different each time, under the names that people are told.
+    /// Returns the sections that differ in each compaction, under the names shown to the user.
     pub fn sections(&self) -> [(&'static str, String); 3] {
         [
             ("memory", former(self.former)),
@@ -50,14 +46,14 @@ impl<'a> CompactParts<'a> {
     }
 }
 
-/// How a compaction looks something up.
+/// How a compaction looks up documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup<'a> {
-    /// With servers that are there for it.
+    /// With documentation servers that are configured for it.
     Servers,
     /// With whatever tools the agent has.
     Perhaps,
-    /// Not at all, for this reason.
+    /// Not possible, for this reason.
     Nowhere(&'a str),
 }
 
@@ -74,15 +70,15 @@ pub fn compact(parts: &CompactParts<'_>, frame: &Frame<'_>) -> Rendered {
     render(RolePrompt::Compact, frame, values)
 }
 
-/// What is said of a memory in which ralph has kept something.
-const CARRIED: &str = "\n\nWhat stands under `carried_over` was not spoken of in the last compaction. Say it, or name it as resolved.";
+/// Added when the memory contains entries that ralph carried over.
+const CARRIED: &str = "\n\nThe last compaction did not mention the entries under `carried_over`. Include each of them, or list it under `resolved`.";
 
-/// What stands above an account of work that failed.
+/// Introduces the handoff of work that failed.
 const NOT_ACCEPTED: &str = " this work was NOT accepted (see `outcome`), and its author did not know that. Nothing of it is completed work, a decision or a constraint; take from it only facts about the project itself.";
 
 fn former(former: Option<&Memory>) -> String {
     let text = match former {
-        None => "There is none yet.".to_owned(),
+        None => "There is no memory yet.".to_owned(),
         Some(memory) => {
             let json = serde_json::to_string_pretty(memory).unwrap_or_default();
             let carried = if memory.carried_over.is_empty() { "" } else { CARRIED };
@@ -95,25 +91,25 @@ fn former(former: Option<&Memory>) -> String {
 fn handoffs(since: &Since, size: PromptSize) -> String {
     let mut pieces = Vec::new();
     if since.more_accounts > 0 {
-        pieces.push(format!("({} more before these are not shown.)", since.more_accounts));
+        pieces.push(format!("({} earlier ones are not shown.)", since.more_accounts));
     }
-    for account in &since.accounts {
-        let iteration = account.iteration;
-        pieces.push(match (&account.handoff, size) {
+    for entry in &since.accounts {
+        let iteration = entry.iteration;
+        pieces.push(match (&entry.handoff, size) {
             (Some(handoff), PromptSize::Full) => {
                 let json = serde_json::to_string_pretty(handoff).unwrap_or_default();
                 let refused = if handoff.is_accepted() { "" } else { NOT_ACCEPTED };
                 format!("Iteration {iteration}:{refused}\n```json\n{json}\n```")
             }
             (Some(_), PromptSize::Smallest) | (None, _) => {
-                format!("Iteration {iteration}: {}", account.line)
+                format!("Iteration {iteration}: {}", entry.line)
             }
         });
     }
     if pieces.is_empty() {
         pieces.push("Nothing.".to_owned());
     }
-    section("What was handed over since", &pieces.join("\n\n"))
+    section("Handoffs since then", &pieces.join("\n\n"))
 }
 
 fn libraries(parts: &CompactParts<'_>) -> String {
@@ -130,7 +126,7 @@ fn libraries(parts: &CompactParts<'_>) -> String {
             "Look them up with the tools you have, in the versions that the project uses. If you have none for it, write down only what you are sure of.".to_owned()
         }
         Lookup::Nowhere(why) => format!(
-            "They cannot be looked up here: {why}. Read what the project itself holds of them, write down only what you are sure of, and say what is not looked up."
+            "They cannot be looked up here: {why}. Read what the project itself contains about them, write down only what you are sure of, and state what you could not look up."
         ),
     };
     let text = format!(
@@ -138,7 +134,7 @@ fn libraries(parts: &CompactParts<'_>) -> String {
         next.id,
         next.title.trim()
     );
-    section("What is to be looked up", &text)
+    section("Documentation to look up", &text)
 }
 
 fn answer() -> String {
@@ -146,7 +142,7 @@ fn answer() -> String {
     section(
         "Your answer",
         &format!(
-            "Answer with the new memory: `project_summary`, `completed_work`, `active_constraints` (each with `constraint` and the `source_iteration` it came from), `architectural_decisions`, `unresolved_issues`, `file_knowledge` (each with `path` and `purpose`), `library_docs`, and `resolved` (each with `item` and `reason`). Stay below {most} KB; one that is twice as large is refused."
+            "Answer with the new memory: `project_summary`, `completed_work`, `active_constraints` (each with `constraint` and the `source_iteration` it came from), `architectural_decisions`, `unresolved_issues`, `file_knowledge` (each with `path` and `purpose`), `library_docs`, and `resolved` (each with `item` and `reason`). Stay below {most} KB; a memory twice as large is rejected."
         ),
     )
 }
@@ -184,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn it_shows_what_there_is_and_says_what_cannot_be_done() {
+    fn shows_inputs_and_states_what_cannot_be_looked_up() {
         let since = since();
         let next = Task { libraries: vec!["serde".into()], ..Task::new("N", "Parse it") };
         let memory = Memory {
@@ -206,8 +202,8 @@ mod tests {
         for expect in [
             "## The memory so far\n```json\n{",
             "\"constraint\": \"old git\"",
-            "What stands under `carried_over` was not spoken of",
-            "(2 more before these are not shown.)",
+            "The last compaction did not mention the entries under `carried_over`.",
+            "(2 earlier ones are not shown.)",
             "Iteration 5:\n```json\n{\n  \"task_completed\": {",
             "The next task, N (Parse it), needs documentation of: serde. They cannot be looked up here: `npx` is not on the PATH.",
         ] {
@@ -218,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn without_anything_it_says_so() {
+    fn states_that_inputs_are_empty() {
         let parts = CompactParts {
             former: None,
             since: &Since::default(),
@@ -228,15 +224,15 @@ mod tests {
         };
         expect_test::expect![[r"
             ## The memory so far
-            There is none yet.
+            There is no memory yet.
 
-            ## What was handed over since
+            ## Handoffs since then
             Nothing."]]
         .assert_eq(&filled(&parts));
     }
 
     #[test]
-    fn every_trait_of_an_answer_is_asked_for() {
+    fn asks_for_every_field_of_the_answer() {
         let schema = crate::memory::schema();
         for name in schema["properties"].as_object().expect("an object").keys() {
             assert!(answer().contains(&format!("`{name}`")), "{name}");

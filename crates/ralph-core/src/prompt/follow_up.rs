@@ -1,8 +1,9 @@
 //! The short prompt after an answer in the wrong form: what was missing, the answer itself, and
 //! what to fill in.
 //!
-//! A fresh process reads it, so it names the task as far as the answer is about it. Not here:
-//! whether an answer is in the right form, and the JSON Schema, which joins as with every prompt.
+//! A fresh agent process reads it, so it includes as much of the task as the answer needs. Not
+//! here: validating the form of an answer, and the JSON Schema, which is added as with every
+//! prompt.
 
 use std::fmt::Write as _;
 
@@ -10,26 +11,23 @@ use crate::event::TreeId;
 use crate::task::Task;
 use crate::text;
 
-/// What of an answer is quoted: enough for the findings of a review.
+/// How many characters of an answer are quoted: enough for the findings of a review.
 const QUOTED_CHARS: usize = 6_000;
 
-/// What an answer was to hold.
+/// The kind of answer that was requested.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WantedAnswer<'a> {
-    /// The verdict of a review.
     Verdict {
         /// The task that is reviewed, where there is one.
         task: Option<&'a Task>,
         /// The trees before and after the change, where git knows them.
         range: Option<(&'a TreeId, &'a TreeId)>,
     },
-    /// The handoff of an attempt.
     Handoff,
-    /// A commit message.
     Message,
 }
 
-/// Returns the prompt that asks for what was missing in answers.
+/// Returns the prompt that requests what was missing in the answers.
 pub(crate) fn follow_up(answers: &[String], fault: &str, wanted: WantedAnswer<'_>) -> String {
     let mut text = format!("Your last answer could not be used: {fault}.\n");
     for answer in answers {
@@ -75,7 +73,7 @@ mod tests {
         let answers = ["Looks good.\nApproved!".to_owned()];
         let wanted = WantedAnswer::Verdict { task: None, range: None };
         expect_test::expect![[r#"
-            Your last answer could not be used: it holds no JSON object of the form that was asked for.
+            Your last answer could not be used: it contains no JSON object of the requested form.
 
             This is what you answered:
 
@@ -88,7 +86,7 @@ mod tests {
 
                 {"verdict": "approved, or changes_requested", "feedback": "what to fix and where; empty if approved", "criteria": [{"criterion": "…", "met": true, "evidence": "…"}]}
         "#]]
-        .assert_eq(&follow_up(&answers, "it holds no JSON object of the form that was asked for", wanted));
+        .assert_eq(&follow_up(&answers, "it contains no JSON object of the requested form", wanted));
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! What a prompt says of the task list, the progress log and commits: who keeps them, what
-//! exactly an agent writes that keeps them itself, and how it answers.
+//! What a prompt says about the task list, the progress log and commits: who owns them, what an
+//! agent that owns them must write, and how it answers.
 //!
-//! The words follow the table of what a role may change. Not here: enforcing it.
+//! The text follows the table of what each role may change. Not here: enforcing it.
 
 use crate::amend::AmendmentPolicy;
 use crate::ids::Role;
@@ -9,24 +9,20 @@ use crate::recipe::{CommitPolicy, Recipe};
 use crate::review::{AT_CAP, ReviewPolicy};
 use crate::task::{Keeper, ListForm, Task};
 
-/// Who keeps the task list, and how.
+/// Who owns the task list, and the rules for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Keeping<'a> {
-    /// Who writes it.
     pub keeper: Keeper,
-    /// Who commits.
     pub commits: Commits,
-    /// The file, as agents find it.
+    /// The file, as a path that agents can open.
     pub file: &'a str,
-    /// How it is written.
     pub form: ListForm,
-    /// Whether finished tasks are reviewed.
     pub review: ReviewPolicy,
     /// How many tasks an attempt may add.
     pub amendments: u32,
     /// Which changes to the list are applied without asking the user.
     pub amendment_policy: AmendmentPolicy,
-    /// The words that say everything is done.
+    /// The text of the completion tag.
     pub completion: &'a str,
 }
 
@@ -35,35 +31,30 @@ pub struct Keeping<'a> {
 pub enum Commits {
     /// ralph, after the gates passed.
     Ralph,
-    /// The agent.
     Agent,
 }
 
-/// What a reviewer is told whose verdict is only heard.
+/// Rules for a reviewer that reports its verdict in its answer.
 pub(super) const CHANGE_NOTHING: &str = "## What you may change\nNothing. Do not edit, create or delete files, and do not commit. Whatever you change is undone.";
 
-/// How a reviewer answers whose verdict is only heard.
-pub(super) const ANSWER_WITH_VERDICT: &str = "## Your answer\nAnswer with `verdict` (`approved` or `changes_requested`), `feedback` (what to mend; empty if approved) and `criteria` (one entry for each criterion, with `met` and the `evidence` you found; an approval without evidence for each does not count).";
+/// Answer format for a reviewer that reports its verdict in its answer.
+pub(super) const ANSWER_WITH_VERDICT: &str = "## Your answer\nAnswer with `verdict` (`approved` or `changes_requested`), `feedback` (what to fix; empty if approved) and `criteria` (one entry for each criterion, with `met` and the `evidence` you found; an approval without evidence for each does not count).";
 
-/// What the file calls the fields that an agent writes.
+/// The names of the fields that an agent writes in the task file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldNames {
-    /// What says that a task is done, and how.
+    /// Field and value that mark a task as done.
     pub done: (&'static str, &'static str),
-    /// How it says that it is not.
+    /// The value that marks it as not done.
     pub undone: &'static str,
-    /// Where its review stands.
     pub review_status: &'static str,
-    /// How many there were.
     pub review_count: &'static str,
-    /// What the last one wanted.
     pub review_feedback: &'static str,
-    /// What was noted.
     pub notes: &'static str,
 }
 
 impl ListForm {
-    /// Returns what the file calls the fields that an agent writes.
+    /// Returns the names of the fields that an agent writes in a file of this form.
     pub fn names(self) -> FieldNames {
         match self {
             Self::Plan => FieldNames {
@@ -87,7 +78,8 @@ impl ListForm {
 }
 
 impl<'a> Keeping<'a> {
-    /// Returns who keeps the list of a recipe, where there is one; `file` is where agents find it.
+    /// Returns the list rules of a recipe, or `None` if it has no list; `file` is the path that
+    /// agents open.
     pub fn of(recipe: &'a Recipe, file: &'a str) -> Option<Self> {
         let work = recipe.task_work()?;
         Some(Self {
@@ -105,7 +97,7 @@ impl<'a> Keeping<'a> {
         })
     }
 
-    /// Returns what a first attempt at a task is told.
+    /// Writes the rules for a first attempt at a task.
     pub(super) fn of_implement(&self, task: &Task, progress: Option<&str>) -> String {
         match self.keeper {
             Keeper::Ralph => self.kept_by_ralph(progress),
@@ -113,7 +105,7 @@ impl<'a> Keeping<'a> {
         }
     }
 
-    /// Returns what an attempt to mend a task is told.
+    /// Writes the rules for an attempt that fixes review findings.
     pub(super) fn of_fix(&self, task: &Task, progress: Option<&str>) -> String {
         match self.keeper {
             Keeper::Ralph => self.kept_by_ralph(progress),
@@ -121,7 +113,7 @@ impl<'a> Keeping<'a> {
         }
     }
 
-    /// Returns what a review of a task is told.
+    /// Writes the rules for a review of a task.
     pub(super) fn of_review(&self, task: &Task, progress: Option<&str>) -> String {
         match self.keeper {
             Keeper::Ralph => CHANGE_NOTHING.to_owned(),
@@ -129,25 +121,25 @@ impl<'a> Keeping<'a> {
         }
     }
 
-    /// Returns how an attempt is answered.
+    /// Returns the answer format of an attempt.
     pub(super) fn attempt_answer(&self) -> &'static str {
         match self.keeper {
             Keeper::Ralph => {
-                "## Your answer\nEnd with a handoff: what you did, where you left the plan and why, bugs, decisions, constraints, tests added, and what is left. Be exact; the next iteration knows nothing but this."
+                "## Your answer\nEnd with a handoff: what you did, where you deviated from the plan and why, bugs, decisions, constraints, tests added, and what is left. Be exact; the next iteration knows nothing but this."
             }
-            // Nothing is asked for under a schema, which would end the agent too early.
+            // No schema is requested here: with one, the agent ends its turn too early.
             Keeper::Agent => {
-                "## Your answer\nEnd with a short account: what you did, where you left the plan and why, decisions, constraints, and what is left. Be exact; the next iteration reads it.\n\nOnly if you cannot go on without a person, end with this, filled in:\n\n```json\n{\"task_completed\": {\"summary\": \"…\", \"fully_complete\": false}, \"blocked\": {\"needs\": \"…\", \"why\": \"…\"}}\n```"
+                "## Your answer\nEnd with a short report: what you did, where you deviated from the plan and why, decisions, constraints, and what is left. Be exact; the next iteration reads it.\n\nOnly if you cannot continue without a person, end with this, filled in:\n\n```json\n{\"task_completed\": {\"summary\": \"…\", \"fully_complete\": false}, \"blocked\": {\"needs\": \"…\", \"why\": \"…\"}}\n```"
             }
         }
     }
 
-    /// Returns how a review is answered.
+    /// Returns the answer format of a review.
     pub(super) fn review_answer(&self) -> &'static str {
         match self.keeper {
             Keeper::Ralph => ANSWER_WITH_VERDICT,
             Keeper::Agent => {
-                "## Your answer\nThe list holds your verdict. End with it in words too: each criterion, whether it is met, and the evidence you found."
+                "## Your answer\nThe list contains your verdict. Repeat it in your final answer: each criterion, whether it is met, and the evidence you found."
             }
         }
     }
@@ -168,7 +160,7 @@ impl<'a> Keeping<'a> {
             &[
                 commit,
                 self.amendment_rule(),
-                "A blocker: say in `blocked` what you need of a person, and why.".to_owned(),
+                "A blocker: state in `blocked` what you need from a person, and why.".to_owned(),
             ],
         )
     }
@@ -218,7 +210,7 @@ impl<'a> Keeping<'a> {
         Attempted {
             role: Role::Fix,
             own: format!(
-                "Once every point is mended and the checks pass, set `{status}` of {id} from \"changes_requested\" back to \"needs_review\", clear `{feedback}` to \"\", and add to `{notes}` what was mended. Never set `{done}` to {yes}, never approve, and leave every `{count}` as it is: only a review does that."
+                "Once every point is fixed and the checks pass, set `{status}` of {id} from \"changes_requested\" back to \"needs_review\", clear `{feedback}` to \"\", and add to `{notes}` what was fixed. Never set `{done}` to {yes}, never approve, and leave every `{count}` as it is: only a review does that."
             ),
             subject: format!("fix: [{id}] - address review feedback"),
         }
@@ -280,18 +272,18 @@ impl<'a> Keeping<'a> {
         );
         let mut rules = vec![
             format!(
-                "Change nothing but {id}, and in it nothing but what is named here: no code, no tests, no other task. Do not mend what you find."
+                "Change nothing but {id}, and in it nothing but what is named here: no code, no tests, no other task. Do not fix what you find."
             ),
             format!("Raise `{count}` by one, from {before} to {number}."),
             format!("If every criterion is met: {approve}."),
         ];
         rules.push(if number >= cap {
             format!(
-                "This is review {number} of at most {cap}, so the task is approved in any case. If something is still to be mended: approve it all the same, and begin `{feedback}` with `{AT_CAP}`, then what is left and where. A person will look at it."
+                "This is review {number} of at most {cap}, so the task is approved in any case. If something still needs fixing: approve it anyway, and begin `{feedback}` with `{AT_CAP}`, then what is left and where. A person will look at it."
             )
         } else {
             format!(
-                "If not: set `{status}` to \"changes_requested\", leave `{done}` as it is, and write into `{feedback}` exactly what to mend and where. It must not be empty."
+                "If not: set `{status}` to \"changes_requested\", leave `{done}` as it is, and write into `{feedback}` exactly what to fix and where. It must not be empty."
             )
         });
         rules.extend(log_rule(task, Role::Review, progress));
@@ -308,7 +300,7 @@ impl<'a> Keeping<'a> {
 
     fn opening(&self) -> String {
         format!(
-            "You keep the task list yourself, in `{}`. After you it is compared with what it was, and whatever your role may not change is put back.",
+            "You maintain the task list yourself, in `{}`. After your turn ralph compares it with the earlier version and reverts every change that your role may not make.",
             self.file
         )
     }
@@ -337,7 +329,7 @@ impl<'a> Keeping<'a> {
     }
 }
 
-/// What an attempt does to the list and to the history.
+/// What an agent that owns the list writes into the list and the history.
 struct Attempted {
     role: Role,
     own: String,
@@ -347,7 +339,7 @@ struct Attempted {
 fn log_rule(task: &Task, role: Role, progress: Option<&str>) -> Option<String> {
     let path = progress?;
     let what = match role {
-        Role::Review => "the verdict, the evidence, what is to be mended",
+        Role::Review => "the verdict, the evidence, what needs fixing",
         Role::Implement
         | Role::Fix
         | Role::Prompt
@@ -357,7 +349,7 @@ fn log_rule(task: &Task, role: Role, progress: Option<&str>) -> Option<String> {
         | Role::Message => "what was done, files changed, results of the checks, what was learned",
     };
     Some(format!(
-        "Append an entry to the end of `{path}`, under `## <date> <time> — {} {} ({role})`: {what}. Never change earlier entries. What later tasks can use goes as a line under `## Codebase Patterns` at its top; mend or remove lines there that are no longer true.",
+        "Append an entry to the end of `{path}`, under `## <date> <time> — {} {} ({role})`: {what}. Never change earlier entries. What later tasks can use goes as a line under `## Codebase Patterns` at its top; correct or remove lines there that are no longer true.",
         task.id,
         first_line(&task.title)
     ))

@@ -1,7 +1,8 @@
-//! The templates of the roles: the ones that ship with ralph, the variables they may use, and
-//! filling them in.
+//! The templates of the roles: the built-in ones, the variables they may use, and filling them
+//! in.
 //!
-//! A project may replace a template. Not here: where its own lies, and what the sections say.
+//! A project may replace a template. Not here: where the project's template is, and the text of
+//! the sections.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,22 +21,21 @@ use crate::text;
 pub enum RolePrompt {
     /// For a first attempt at a task.
     Implement,
-    /// For mending what a review found.
+    /// For fixing what a review found.
     Fix,
-    /// For judging whether work does what was asked.
+    /// For judging whether the work meets the task.
     Review,
-    /// For judging whether work is good.
+    /// For judging the quality of the work.
     Quality,
-    /// For making a memory of handoffs.
+    /// For compacting handoffs into the memory.
     Compact,
 }
 
 impl RolePrompt {
-    /// All of them.
     pub const ALL: [Self; 5] =
         [Self::Implement, Self::Fix, Self::Review, Self::Quality, Self::Compact];
 
-    /// Returns its name; a project's own template is in a file of this name with `.md`.
+    /// Returns the name; a project's own template is the file of this name with `.md`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Implement => "implement",
@@ -46,7 +46,7 @@ impl RolePrompt {
         }
     }
 
-    /// Returns the template that ships with ralph.
+    /// Returns the built-in template.
     pub fn template(self) -> &'static str {
         match self {
             Self::Implement => include_str!("../../prompts/implement.md"),
@@ -57,7 +57,7 @@ impl RolePrompt {
         }
     }
 
-    /// Returns the role of the agent that gets it.
+    /// Returns the role of the agent that gets this prompt.
     pub fn role(self) -> Role {
         match self {
             Self::Implement => Role::Implement,
@@ -67,7 +67,7 @@ impl RolePrompt {
         }
     }
 
-    /// Returns what a template of the project's own cannot leave out: it is added at the end.
+    /// Returns the variables that are appended if a project's own template does not use them.
     fn never_lost(self) -> [&'static str; 4] {
         match self {
             Self::Implement | Self::Fix | Self::Review | Self::Quality => {
@@ -78,8 +78,8 @@ impl RolePrompt {
     }
 }
 
-/// Every variable of ralph's own, with its meaning. Those from `TASK` on are sections: they
-/// bring their heading, and are nothing at all where there is nothing to say.
+/// Every built-in variable, with its meaning. Those from `TASK` on are sections: they include
+/// their heading, and are empty if there is nothing to show.
 pub(crate) const VARIABLES: [(&str, &str); 25] = [
     ("ROLE", "`implement`, `fix`, `review` or `compact`"),
     ("MODE", "the same as `ROLE`"),
@@ -91,21 +91,21 @@ pub(crate) const VARIABLES: [(&str, &str); 25] = [
     ("TASK_TITLE", "its title"),
     ("TASK_FILE", "the task file, as seen from the project directory"),
     ("TASK", "the task with its criteria; in `ralph run`, the prompt"),
-    ("FEEDBACK", "what the last review wants to be mended"),
+    ("FEEDBACK", "what the last review wants fixed"),
     (
         "FAILURE",
-        "earlier attempts and what they failed at; when stuck, the call for another approach",
+        "earlier attempts and what they failed at; when stuck, the request for another approach",
     ),
     ("BROKEN", "the gates that failed before any work began"),
     ("HINT", "the `hint` of a gate that asks an agent"),
-    ("MEMORY", "what compaction has made of older handoffs"),
+    ("MEMORY", "the memory compacted from older handoffs"),
     (
         "HANDOFFS",
-        "what the iterations before handed over; in a review, what the author says; in a compaction, all that no memory holds yet",
+        "handoffs of earlier iterations; in a review, the author's handoff; in a compaction, all that are not in the memory yet",
     ),
-    ("LIBRARIES", "what a compaction is to look up for the next task"),
+    ("LIBRARIES", "the documentation that a compaction looks up for the next task"),
     ("SKILLS", "the skills that the task names"),
-    ("PRD", "where `prd.md` is, and that it is only to be read"),
+    ("PRD", "the path of `prd.md`, which is read-only"),
     ("PROJECT_PROMPT", "the text of `prompt.md`"),
     ("PATTERNS", "the `## Codebase Patterns` of `progress.txt`"),
     ("DIFF", "the change that is reviewed, and how to see it in git"),
@@ -114,57 +114,52 @@ pub(crate) const VARIABLES: [(&str, &str); 25] = [
     ("ANSWER", "how to answer"),
 ];
 
-/// The project's standing orders, beside the task file.
+/// The project's standing instructions, a file next to the task file.
 pub const PROJECT_PROMPT: &str = "prompt.md";
 
-/// The requirements, beside the task file.
+/// The requirements, a file next to the task file.
 pub const PRD: &str = "prd.md";
 
-/// How much of the patterns joins a prompt.
+/// How many characters of the patterns are added to a prompt.
 const PATTERNS_CHARS: usize = 4_000;
 
-/// What every prompt of a role is set in.
+/// The inputs that the prompts of all roles share.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
     /// The project's own template, where it has one.
     pub template: Option<&'a str>,
-    /// The iteration.
     pub iteration: IterationNumber,
-    /// The limit of iterations.
     pub limit: u32,
-    /// Variables of the user's.
     pub vars: &'a BTreeMap<String, String>,
-    /// What lies beside the task file.
+    /// Files next to the task file.
     pub beside: &'a Beside,
     /// The commands that are run after the agent, or were run before a review.
     pub gates: &'a [String],
 }
 
-/// What lies beside a task file and joins the prompts.
+/// Files next to the task file that are added to prompts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Beside {
-    /// The task file, as agents find it; empty where the work is no list.
+    /// The task file, as a path that agents can open; empty if the work is not a list.
     pub tasks: String,
-    /// The text of `prompt.md`.
     pub prompt: String,
     /// Where `prd.md` is, if it is there.
     pub prd: Option<String>,
     /// Where `progress.txt` is, if it is there.
     pub progress: Option<String>,
-    /// Its text.
     pub log: String,
 }
 
 impl Beside {
-    /// Gathers what lies beside a task file, and what is wrong with it.
+    /// Reads the files next to a task file; also returns the errors of the unreadable ones.
     pub fn gather(
         tasks: &Path,
         project: &Path,
         mut read: impl FnMut(&str) -> Result<Option<String>, PromptError>,
     ) -> (Self, Vec<PromptError>) {
-        let shown =
+        let relative =
             |path: &Path| path.strip_prefix(project).unwrap_or(path).to_string_lossy().into_owned();
-        let place = |name: &str| shown(&tasks.with_file_name(name));
+        let path_of = |name: &str| relative(&tasks.with_file_name(name));
         let mut unusable = Vec::new();
         let mut text = |name: &str| {
             read(name).unwrap_or_else(|error| {
@@ -173,32 +168,30 @@ impl Beside {
             })
         };
         let (prompt, log) = (text(PROJECT_PROMPT), text(PROGRESS));
-        // Agents read the requirements themselves, whatever form they are in.
+        // Agents read the requirements themselves, so an unreadable `prd.md` counts as present.
         let has_prd = !matches!(read(PRD), Ok(None));
         let beside = Self {
-            tasks: shown(tasks),
+            tasks: relative(tasks),
             prompt: prompt.unwrap_or_default(),
-            prd: has_prd.then(|| place(PRD)),
-            progress: log.is_some().then(|| place(PROGRESS)),
+            prd: has_prd.then(|| path_of(PRD)),
+            progress: log.is_some().then(|| path_of(PROGRESS)),
             log: log.unwrap_or_default(),
         };
         (beside, unusable)
     }
 }
 
-/// A prompt, and what a person should know about its template.
+/// A prompt, and warnings about its template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
-    /// The prompt.
     pub text: String,
-    /// The warnings.
     pub warnings: Vec<String>,
-    /// What its sections cost, where they are counted.
+    /// Cost of each section, if counted.
     pub budget: Vec<SectionCost>,
 }
 
 impl Rendered {
-    /// Returns a text that was made from no template.
+    /// Wraps a text that was not made from a template.
     pub fn plain(text: impl Into<String>) -> Self {
         Self { text: text.into(), warnings: Vec::new(), budget: Vec::new() }
     }
@@ -224,7 +217,7 @@ pub(super) fn render(prompt: RolePrompt, frame: &Frame<'_>, mut values: Values) 
     Rendered { text, warnings, budget: Vec::new() }
 }
 
-/// Returns how often the prompt of a role says what a variable holds.
+/// Returns how often the prompt of a role includes a variable.
 pub(super) fn uses(prompt: RolePrompt, frame: &Frame<'_>, variable: &str) -> usize {
     let count = |template: &str, sought: &str| {
         template::names(template).filter(|name| *name == sought).count()
@@ -260,7 +253,7 @@ pub(super) fn complete(
     values.insert("PROJECT_PROMPT", section("Project instructions", &instructions));
 }
 
-/// Returns a section, or nothing where there is nothing to say.
+/// Returns a section with its heading, or an empty string if the text is empty.
 pub(super) fn section(title: &str, text: &str) -> String {
     match text.trim_end() {
         "" => String::new(),
@@ -271,7 +264,7 @@ pub(super) fn section(title: &str, text: &str) -> String {
 fn prd(beside: &Beside) -> String {
     let path = beside.prd.as_ref();
     path.map(|path| {
-        let what = "It says what the whole is for, what it is not, and what always holds. It is only to be read: never change it.";
+        let what = "It states the purpose of the project, its non-goals and its invariants. It is read-only: never change it.";
         section("Requirements", &format!("Read `{path}` before you begin. {what}"))
     })
     .unwrap_or_default()
@@ -287,7 +280,7 @@ fn patterns(beside: &Beside) -> String {
     section("Codebase patterns", &text)
 }
 
-/// Fills in a template, and warns of variables that nobody knows.
+/// Fills in a template and warns about unknown variables.
 fn fill(
     template: &str,
     file: &str,
@@ -307,7 +300,7 @@ fn fill(
         let meant = nearest(name, names)
             .map(|meant| format!("; did you mean `${{{meant}}}`?"))
             .unwrap_or_default();
-        warnings.push(format!("nobody knows the variable `${{{name}}}` in {file}{meant}"));
+        warnings.push(format!("unknown variable `${{{name}}}` in {file}{meant}"));
     }
     if expanded.is_cut {
         warnings.push(format!("{file} is too long with its variables filled in; some are not"));

@@ -1,8 +1,8 @@
-//! The templates of whole runs: prompts that are the same for every iteration, but for their
+//! The templates of whole runs: the prompt is the same for every iteration, except for its
 //! variables.
 //!
-//! A project may have another in the place of one that ships with ralph, or bring a file of its
-//! own. Not here: reading files, and the templates for work on tasks.
+//! A project may replace a built-in template or use its own file. Not here: reading files, and
+//! the templates for work on tasks.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +16,22 @@ use crate::nearest::nearest;
 use crate::recipe::{CommitPolicy, Completion, Recipe, Template, TemplatePlace};
 use crate::template;
 
-/// A template that ships with ralph.
+/// A built-in template of a whole run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunPrompt {
-    /// For making a task list out of a requirements document.
+    /// For making a task list from a requirements document.
     PlanTasks,
-    /// For making a plan out of specifications.
+    /// For making a plan from specifications.
     PlanSpecs,
-    /// For doing what such a plan says.
+    /// For working on such a plan.
     Build,
 }
 
 impl RunPrompt {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::PlanTasks, Self::PlanSpecs, Self::Build];
 
-    /// Returns its name; a project's own template is in a file of this name with `.md`.
+    /// Returns the name; a project's own template is the file of this name with `.md`.
     pub fn name(self) -> &'static str {
         match self {
             Self::PlanTasks | Self::PlanSpecs => "plan",
@@ -40,7 +39,7 @@ impl RunPrompt {
         }
     }
 
-    /// Returns the name of that file.
+    /// Returns the name of the template file.
     fn file(self) -> &'static str {
         match self {
             Self::PlanTasks | Self::PlanSpecs => "plan.md",
@@ -48,7 +47,7 @@ impl RunPrompt {
         }
     }
 
-    /// Returns the template that ships with ralph.
+    /// Returns the built-in template.
     pub fn template(self) -> &'static str {
         match self {
             Self::PlanTasks => include_str!("../../prompts/plan-tasks.md"),
@@ -57,7 +56,7 @@ impl RunPrompt {
         }
     }
 
-    /// Returns what it says about commits, given the file that it is about.
+    /// Returns the instruction about commits; `file` is the file that the run maintains.
     pub fn committing(self, commit: &CommitPolicy, file: &str) -> String {
         match (commit, self) {
             (CommitPolicy::Agent, Self::PlanTasks | Self::PlanSpecs) => {
@@ -75,7 +74,7 @@ impl RunPrompt {
     }
 }
 
-/// Every variable of ralph's own in the templates of whole runs, with its meaning.
+/// Every built-in variable in the templates of whole runs, with its meaning.
 pub const RUN_VARIABLES: [(&str, &str); 13] = [
     ("MODE", "`plan`, `build` or `prompt`"),
     ("ITERATION", "the number of the iteration"),
@@ -88,30 +87,24 @@ pub const RUN_VARIABLES: [(&str, &str); 13] = [
     ("COMMITTING", "who commits, and what"),
     ("GATES", "the commands that are run after the agent, with a heading"),
     ("PRD_FILE", "the requirements document; only where a task list is planned"),
-    ("TASKS_FILE", "the task file; only there"),
-    ("FOUND", "the commands that were found for checking the project; only there"),
+    ("TASKS_FILE", "the task file; only where a task list is planned"),
+    ("FOUND", "the check commands found in the project; only where a task list is planned"),
 ];
 
-/// What a template of a whole run is filled in with.
+/// The inputs that fill in a template of a whole run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunFrame<'a> {
-    /// The text.
     pub template: &'a str,
-    /// What it is called, for warnings.
+    /// The template's name, for warnings.
     pub name: &'a str,
-    /// The role that is asked.
     pub role: Role,
-    /// The iteration.
     pub iteration: IterationNumber,
-    /// The limit of iterations.
     pub limit: u32,
-    /// Variables of the user's.
     pub vars: &'a BTreeMap<String, String>,
-    /// Variables of ralph's own that hold for the whole run.
+    /// Built-in variables with a fixed value for the whole run.
     pub values: &'a BTreeMap<String, String>,
     /// The commands that are run after the agent.
     pub gates: &'a [String],
-    /// What completes the work.
     pub signal: Signal<'a>,
 }
 
@@ -145,14 +138,13 @@ impl<'a> RunFrame<'a> {
     }
 }
 
-/// What is made of a prompt that does not name the completion signal.
+/// What to do if a prompt does not name the completion signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal<'a> {
-    /// Nobody needs it.
     NotNeeded,
-    /// It is added: without it the agent cannot end the run.
+    /// Append it: without it the agent cannot end the run.
     Added(&'a str),
-    /// It is warned of: the text is all the user's.
+    /// Warn: the text is the user's own.
     Missed(&'a str),
 }
 
@@ -167,7 +159,7 @@ pub fn fill(frame: &RunFrame<'_>) -> Rendered {
         let meant = nearest(name, names)
             .map(|meant| format!("; did you mean `${{{meant}}}`?"))
             .unwrap_or_default();
-        warnings.push(format!("nobody knows the variable `${{{name}}}` in {}{meant}", frame.name));
+        warnings.push(format!("unknown variable `${{{name}}}` in {}{meant}", frame.name));
     }
     if expanded.is_cut {
         let name = frame.name;
@@ -189,7 +181,7 @@ pub fn fill(frame: &RunFrame<'_>) -> Rendered {
 
 fn values(frame: &RunFrame<'_>) -> BTreeMap<String, String> {
     let mut values = frame.values.clone();
-    // A plan that nothing checks needs no checks.
+    // A plan run without gates gets no section about checks.
     let gates = match (frame.role, frame.gates) {
         (Role::Plan, []) => String::new(),
         (_, gates) => task::gates(gates),
@@ -269,7 +261,7 @@ mod tests {
         assert_eq!(rendered.text, "build ${MODE} and $$ $3/50 ${TOPICS} ${TOPICS} $X $(x)");
         assert_eq!(
             rendered.warnings,
-            ["nobody knows the variable `${TOPICS}` in x.md; did you mean `${TOPIC}`?"]
+            ["unknown variable `${TOPICS}` in x.md; did you mean `${TOPIC}`?"]
         );
     }
 

@@ -1,7 +1,7 @@
-//! The prompts for work on a task: implementing it, mending what a review found, and reviewing.
+//! The prompts for work on a task: implementing it, fixing what a review found, and reviewing.
 //!
-//! What each section says. Not here: in which order they stand, which is the template's, and
-//! where their contents come from.
+//! This file writes each section. Not here: their order, which the template decides, and where
+//! their contents come from.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,48 +17,46 @@ use crate::memory::Memory;
 use crate::stuck::Escalation;
 use crate::task::Task;
 
-/// How much of a patch a reviewer is shown. The rest is in the work tree.
+/// How many characters of a patch a reviewer is shown. The rest is in the work tree.
 pub const REVIEWED_PATCH: usize = 30_000;
 
-/// What the prompt for an attempt at a task is put together from.
+/// The inputs of the prompt for an attempt at a task.
 #[derive(Debug, Clone, Copy)]
 pub struct TaskParts<'a> {
-    /// The task.
     pub task: &'a Task,
-    /// What a review wants to be mended; empty for a first implementation.
+    /// What a review wants fixed; empty for a first implementation.
     pub review_feedback: &'a str,
-    /// The record of the failed attempts, without what their gates said.
+    /// The record of the failed attempts, without the output of their gates.
     pub record: Option<&'a str>,
-    /// What the gates said to the last one.
+    /// Output of the gates that failed in the last attempt.
     pub outputs: &'a [FailedOutput],
-    /// What became of the work of the last one, where that is known.
+    /// Outcome of the last attempt's work, if known.
     pub last_outcome: Option<&'a WorkOutcome>,
-    /// The last attempts.
     pub attempts: &'a [Attempt],
-    /// What is asked beyond the task.
+    /// How far the prompt escalates beyond the task.
     pub escalation: Escalation,
     /// The patch of the work that keeps failing.
     pub patch: &'a str,
     /// Files that the error names, with their contents.
     pub context: &'a [(String, String)],
-    /// The accounts of the iterations before, oldest first. The last few join.
+    /// Handoffs of earlier iterations, oldest first. The last few are included.
     pub handoffs: &'a [Handoff],
-    /// What is remembered of all of them.
+    /// The memory compacted from all earlier handoffs.
     pub memory: Option<&'a Memory>,
     /// Skills that the task names, with their text.
     pub skills: &'a [(String, String)],
-    /// Gates that were red before the run began.
+    /// Gates that failed before the run began.
     pub broken_before: &'a [String],
-    /// What an attempt may not change.
+    /// Protected paths.
     pub protected: &'a [String],
-    /// Who keeps the list and who commits.
+    /// Who owns the list and who commits.
     pub keeping: Keeping<'a>,
-    /// How much there is room for.
+    /// The space available in the prompt.
     pub room: Room,
 }
 
 impl<'a> TaskParts<'a> {
-    /// Returns what a first attempt at a task is told if nothing else is known.
+    /// Returns the inputs of a first attempt about which nothing else is known.
     pub fn first(task: &'a Task, keeping: Keeping<'a>) -> Self {
         Self {
             task,
@@ -87,7 +85,7 @@ pub fn implement(parts: &TaskParts<'_>, frame: &Frame<'_>) -> Rendered {
     attempt(RolePrompt::Implement, parts, frame, keeping)
 }
 
-/// Returns the prompt for mending what a review found.
+/// Returns the prompt for fixing what a review found.
 pub fn fix(parts: &TaskParts<'_>, frame: &Frame<'_>) -> Rendered {
     let keeping = parts.keeping.of_fix(parts.task, frame.beside.progress.as_deref());
     attempt(RolePrompt::Fix, parts, frame, keeping)
@@ -102,7 +100,7 @@ fn attempt(
     let feedback = match parts.review_feedback.trim() {
         "" => String::new(),
         feedback => format!(
-            "A reviewer looked at this task and wants the following mended, all of it:\n\n{feedback}"
+            "A reviewer found problems in this task. Fix all of the following:\n\n{feedback}"
         ),
     };
     let mut values = task_values(parts.task);
@@ -144,7 +142,7 @@ fn failure(parts: &TaskParts<'_>) -> Failure {
     Failure { record: text, output }
 }
 
-/// Returns where the changes of the last attempt are.
+/// Describes where the changes of the last attempt are.
 fn whereabouts(outcome: Option<&WorkOutcome>) -> String {
     match outcome {
         Some(WorkOutcome::RolledBack { kept: Some(kept), .. }) => format!(
@@ -172,7 +170,7 @@ fn broken(gates: &[String]) -> String {
         return String::new();
     }
     format!(
-        "## Broken before\nThese checks failed before any work began. They must pass all the same before this task counts as done:\n{}",
+        "## Broken before\nThese checks failed before any work began. They must still pass before this task counts as done:\n{}",
         commands(gates)
     )
 }
@@ -189,7 +187,7 @@ pub(super) fn gates(gates: &[String]) -> String {
     section("Checks", &text)
 }
 
-/// So many protected paths are named; a longer list would be skipped over.
+/// How many protected paths are listed; agents skip a longer list.
 const MOST_PROTECTED: usize = 20;
 
 fn protected(paths: &[String]) -> String {
@@ -203,7 +201,7 @@ fn protected(paths: &[String]) -> String {
         more => format!(" and {more} more"),
     };
     format!(
-        "\nProtected, an attempt that changes one of these fails: {}{more}, and the settings of ralph.",
+        "\nProtected (an attempt that changes one of these fails): {}{more}, and the settings of ralph.",
         named.join(", ")
     )
 }
@@ -261,7 +259,7 @@ fn escalation_section(text: &mut String, parts: &TaskParts<'_>) {
         let _ = write!(text, "\nThe change that keeps failing:\n\n{}\n", indented(parts.patch));
     }
     if parts.escalation == Escalation::ContextExpansion && !parts.context.is_empty() {
-        text.push_str("\nThe failure speaks of something that is missing. These files may help:\n");
+        text.push_str("\nThe failure mentions something that is missing. These files may help:\n");
         for (path, content) in parts.context {
             let _ = write!(text, "\n### {path}\n{}\n", indented(content));
         }
@@ -272,12 +270,12 @@ fn indented(text: &str) -> String {
     text.trim_end().lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns a patch without what it says of one file. The list is ralph's own, so what became of
-/// it is no part of the work.
+/// Returns a patch without the changes to one file. Used for the task list: ralph writes it, so
+/// its changes are not part of the work.
 pub fn without_file(patch: &str, file: &Path) -> String {
     let mut is_shown = true;
     let lines = patch.split_inclusive('\n').filter(|line| {
-        // Lines of content begin with a space or a sign.
+        // Content lines begin with a space or a sign, so only headers match.
         if let Some(names) = line.strip_prefix("diff --git ") {
             let name = names.trim_end().rsplit_once(" b/").map_or("", |(_, name)| name);
             is_shown = name.is_empty() || !file.ends_with(name);
@@ -287,31 +285,28 @@ pub fn without_file(patch: &str, file: &Path) -> String {
     lines.collect()
 }
 
-/// What the prompt for a review is put together from.
+/// The inputs of the prompt for a review.
 #[derive(Debug, Clone, Copy)]
 pub struct ReviewParts<'a> {
-    /// The task; none where the work is a prompt.
+    /// `None` if the work is a prompt.
     pub task: Option<&'a Task>,
-    /// What the work was asked for in, where there is no task.
+    /// The user's prompt, if there is no task.
     pub asked: &'a str,
-    /// What is to be judged.
     pub focus: Focus,
-    /// The change, as a patch.
     pub patch: &'a str,
-    /// The trees before and after it, where git knows them.
+    /// The trees before and after the change, if git knows them.
     pub range: Option<(&'a TreeId, &'a TreeId)>,
-    /// What the one who did the work says about it.
+    /// The handoff of the agent that did the work.
     pub account: Option<&'a Handoff>,
-    /// What the last review wanted to be mended.
+    /// What the last review wanted fixed.
     pub last_feedback: &'a str,
-    /// Guidance of the user's.
     pub hint: Option<&'a str>,
-    /// Who keeps the list; none for the verdict of a gate, which no list knows of.
+    /// Who owns the list; `None` for the verdict of a gate, which no list records.
     pub keeping: Option<Keeping<'a>>,
 }
 
 impl<'a> ReviewParts<'a> {
-    /// Returns what a review is told if nothing else is known.
+    /// Returns the inputs of a review about which nothing else is known.
     pub fn of(task: Option<&'a Task>) -> Self {
         Self {
             task,
@@ -327,12 +322,11 @@ impl<'a> ReviewParts<'a> {
     }
 }
 
-/// What a review looks at.
+/// What a review judges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Focus {
-    /// Whether the work does what was asked, criterion by criterion.
+    /// Whether the work meets each acceptance criterion.
     Criteria,
-    /// Whether the work is good.
     Quality,
 }
 
@@ -352,15 +346,18 @@ fn review_values(parts: &ReviewParts<'_>, frame: &Frame<'_>) -> Values {
     };
     let feedback = match parts.last_feedback.trim() {
         "" => String::new(),
-        feedback => format!("{feedback}\n\nCheck first whether this is mended, all of it."),
+        feedback => format!("{feedback}\n\nCheck first whether all of this is fixed."),
     };
-    let account = parts
-        .account
-        .map(|account| format!("This is a claim, not a fact. Check it.\n{}", account.decisions()));
+    let handoff = parts.account.map(|handoff| {
+        format!(
+            "These are the author's statements, not facts. Verify them.\n{}",
+            handoff.decisions()
+        )
+    });
     let checks = match frame.gates {
         [] => String::new(),
         gates => format!(
-            "These were run on this work. Run them again where in doubt:\n{}",
+            "These were run on this work. Run them again if you are not sure:\n{}",
             commands(gates)
         ),
     };
@@ -374,7 +371,7 @@ fn review_values(parts: &ReviewParts<'_>, frame: &Frame<'_>) -> Values {
     values.extend([
         ("HINT", section("Look out for", parts.hint.unwrap_or_default())),
         ("FEEDBACK", section("What the last review wanted", &feedback)),
-        ("HANDOFFS", section("What the author says", &account.unwrap_or_default())),
+        ("HANDOFFS", section("What the author says", &handoff.unwrap_or_default())),
         ("DIFF", diff(parts)),
         ("GATES", section("Checks", &checks)),
         ("KEEPING", keeping),
@@ -385,7 +382,9 @@ fn review_values(parts: &ReviewParts<'_>, frame: &Frame<'_>) -> Values {
 
 fn diff(parts: &ReviewParts<'_>) -> String {
     let range = parts.range.filter(|(from, to)| from != to).map(|(TreeId(from), TreeId(to))| {
-        format!("`git diff {from} {to}` shows the whole of it, also where it is cut here.\n\n")
+        format!(
+            "`git diff {from} {to}` shows the complete change, even if it is shortened here.\n\n"
+        )
     });
     let patch = indented(parts.patch);
     section("The change", &format!("{}{patch}", range.unwrap_or_default()))

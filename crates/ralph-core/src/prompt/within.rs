@@ -1,7 +1,7 @@
-//! A prompt for work on a task, cut to its budget.
+//! Cuts a prompt for work on a task to its budget.
 //!
-//! What may never go is counted first; skills, handoffs and memory get the room that is left.
-//! Not here: in which order they give way, which is `context`'s.
+//! Protected parts are counted first; skills, handoffs and memory get the remaining space. Not
+//! here: in which order sections are cut, which `context` decides.
 
 use super::role::{Frame, Rendered, RolePrompt, Values, complete, render, uses};
 use super::task::TaskParts;
@@ -12,7 +12,7 @@ use crate::handoff::levels;
 use crate::run::PromptSize;
 use crate::units::Tokens;
 
-/// Every row of the table is rounded up to whole tokens; together no more than this.
+/// Each row of the cost table is rounded up to whole tokens; this is the most that adds up to.
 const ROUNDING: u64 = 8;
 
 /// The sections that may be cut, with the variables that hold them.
@@ -23,15 +23,15 @@ const CUTTABLE: [(SectionName, &str); 4] = [
     (SectionName::Earlier, "HANDOFFS"),
 ];
 
-/// What there is to say about failed attempts.
+/// Text about failed attempts.
 pub(super) struct Failure {
-    /// ralph's own record of them, which counts.
+    /// ralph's own record of the attempts, which counts against the budget.
     pub(super) record: String,
-    /// What the checks said, word for word, and what goes with it. This does not count.
+    /// The output of the checks, verbatim, and what belongs to it. Does not count.
     pub(super) output: String,
 }
 
-/// Fills in the template of an attempt with as much as there is room for.
+/// Fills in the template of an attempt with as much as fits.
 pub(super) fn render_within(
     prompt: RolePrompt,
     parts: &TaskParts<'_>,
@@ -39,8 +39,8 @@ pub(super) fn render_within(
     mut values: Values,
     failure: &Failure,
 ) -> Rendered {
-    let said = [&failure.record, &failure.output].map(String::as_str);
-    values.insert("FAILURE", joined(said.into_iter()));
+    let texts = [&failure.record, &failure.output].map(String::as_str);
+    values.insert("FAILURE", joined(texts.into_iter()));
     let base = render(prompt, frame, values.clone());
     let mut counted = values.clone();
     complete(prompt, frame, &mut counted, &mut Vec::new());
@@ -82,7 +82,7 @@ pub(super) fn render_within(
     rendered
 }
 
-/// Returns the sections that may be cut and that the template has.
+/// Returns the sections that may be cut and that the template uses.
 fn sections(
     prompt: RolePrompt,
     parts: &TaskParts<'_>,
@@ -125,7 +125,8 @@ fn costs(
         .collect()
 }
 
-/// Returns the skills as a section. Of the first one lines may go; the others go whole.
+/// Returns the skills as a section. The first skill is cut line by line; the others are dropped
+/// whole.
 fn skills(skills: &[(String, String)]) -> Section {
     let mut blocks = Vec::new();
     for (at, (name, text)) in skills.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Readings of whole answers.
+//! Folds of complete agent outputs.
 
 use super::*;
 use crate::child::{Ending, Leftovers, SoftLimit};
@@ -64,7 +64,7 @@ fn check(events: &[AgentEvent], words: &str, signal: Option<&str>) {
 const TAG: &str = "<response>DONE</response>";
 
 #[test]
-fn only_the_agents_own_last_words_count() {
+fn only_the_agents_own_final_answer_counts() {
     check(&[], "", None);
     check(&[message(TAG)], TAG, Some("DONE"));
     check(&[message(TAG), message("Not yet.")], "Not yet.", None);
@@ -91,7 +91,7 @@ fn a_tag_may_come_in_pieces() {
 }
 
 #[test]
-fn the_text_of_a_result_counts_where_nothing_else_was_said() {
+fn the_text_of_a_result_counts_if_there_is_no_other() {
     check(&[success(Some(TAG))], TAG, Some("DONE"));
     check(&[message("Words."), success(Some(TAG))], "Words.", None);
     check(&[message("  "), success(Some(TAG))], TAG, Some("DONE"));
@@ -121,7 +121,7 @@ fn the_last_result_counts() {
 }
 
 #[test]
-fn silence_is_no_words_and_no_answer() {
+fn no_text_and_no_answer_is_silence() {
     assert!(read(&[]).is_silent());
     assert!(read(&[message(" \n"), success(Some(" "))]).is_silent());
     assert!(!read(&[message("x")]).is_silent());
@@ -148,7 +148,7 @@ fn totals_replace_and_steps_add() {
 }
 
 #[test]
-fn what_came_before_is_kept_where_nothing_newer_is_said() {
+fn earlier_values_are_kept_unless_replaced() {
     let session = |id: Option<&str>, model: Option<&str>| AgentEvent::Session {
         id: id.map(str::to_owned),
         model: model.map(str::to_owned),
@@ -168,7 +168,7 @@ fn counts_are_kept() {
 }
 
 #[test]
-fn endless_words_are_bounded_and_still_searched() {
+fn endless_text_is_bounded_and_still_searched() {
     let mut events = vec![message("begin ")];
     events.extend((0..100).map(|_| delta(&"x".repeat(1_000))));
     events.push(delta(TAG));
@@ -206,7 +206,7 @@ proptest! {
 fn a_structured_answer_is_looked_for_only_where_one_is_wanted() {
     let schema = serde_json::json!({ "type": "object" });
     let answer = serde_json::json!({ "done": true });
-    let said = message("So:\n```json\n{\"done\": true}\n```");
+    let spoken = message("So:\n```json\n{\"done\": true}\n```");
     let reply = |wanted: Option<&serde_json::Value>, events: &[AgentEvent]| {
         let mut reading = Reading::wanting(wanted);
         for event in events {
@@ -215,27 +215,27 @@ fn a_structured_answer_is_looked_for_only_where_one_is_wanted() {
         reading.into_reply(end(), None)
     };
     assert_eq!(
-        reply(Some(&schema), &[said.clone(), success(None)]).structured,
+        reply(Some(&schema), &[spoken.clone(), success(None)]).structured,
         Some(answer.clone())
     );
-    assert_eq!(reply(None, &[said.clone(), success(None)]).structured, None);
+    assert_eq!(reply(None, &[spoken.clone(), success(None)]).structured, None);
     let own = AgentEvent::Result {
         status: ResultStatus::Success,
         text: None,
         structured: Some(serde_json::json!({ "own": 1 })),
     };
-    let found = reply(Some(&schema), &[said.clone(), own]).structured;
+    let found = reply(Some(&schema), &[spoken.clone(), own]).structured;
     assert_eq!(found, Some(serde_json::json!({ "own": 1 })), "the agent's own counts");
-    // Words before a tool call, and those of a failed call, hold no answer.
-    assert_eq!(reply(Some(&schema), &[said.clone(), tool(Speaker::Agent)]).structured, None);
+    // Text before a tool call, and text of a failed call, contains no answer.
+    assert_eq!(reply(Some(&schema), &[spoken.clone(), tool(Speaker::Agent)]).structured, None);
     let mut reading = Reading::wanting(Some(&schema));
-    reading.hear(&said);
+    reading.hear(&spoken);
     let failure = Failure::new(FailureClass::Crashed, "no");
     assert_eq!(reading.into_reply(end(), Some(failure)).structured, None);
 }
 
 #[test]
-fn a_long_structured_answer_is_whole_and_its_text_is_not() {
+fn a_long_structured_answer_is_complete_and_its_text_is_cut() {
     let schema = serde_json::json!({});
     let answer = serde_json::json!({ "notes": "x".repeat(3 * REPLY_TEXT_CHARS) });
     let mut reading = Reading::wanting(Some(&schema));

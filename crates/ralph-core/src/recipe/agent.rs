@@ -1,6 +1,6 @@
 //! An agent in a recipe: which CLI it is and how it is called.
 //!
-//! Not here: what its flags are; that is known to its adapter alone.
+//! Not here: its flags, which only its adapter knows.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,50 +14,49 @@ use crate::version::Version;
 /// An agent CLI and how to call it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentChoice {
-    /// The adapter that knows this agent.
     pub kind: AgentKind,
-    /// The program, or for the scripted agent its scenario file.
+    /// The program, or the scenario file of the scripted agent.
     pub command: String,
     /// Further arguments.
     pub flags: Vec<String>,
-    /// The model, where the agent's own default is not wanted.
+    /// The model, if not the agent's default.
     pub model: Option<String>,
-    /// The model to fall back to when the first is overloaded.
+    /// The model to use when the first is overloaded.
     pub fallback_model: Option<String>,
     /// Variables added to its environment.
     pub env: BTreeMap<String, String>,
     /// Patterns of variables removed from its environment.
     pub env_deny: Vec<String>,
-    /// Whether it may act without asking.
+    /// Whether it may act without asking for permission.
     pub permissions: Permissions,
-    /// Whether it is asked for events or for plain text.
+    /// Whether it prints events or plain text.
     pub output: AgentOutput,
     /// The limit of turns, for agents that have one.
     pub max_turns: Option<u32>,
     /// A file that names MCP servers.
     #[serde(default)]
     pub mcp_config: Option<PathBuf>,
-    /// A file with instructions that stand beside the prompt, or in front of it where the agent
-    /// has no other place for them.
+    /// A file with instructions for the system prompt, or for the start of the prompt
+    /// where the agent has no option for it.
     #[serde(default)]
     pub system_prompt: Option<PathBuf>,
-    /// Directories that it is to write and that its own sandbox may keep from it: the history,
-    /// where it commits.
+    /// Directories that it must be able to write although its own sandbox may forbid it:
+    /// the git directory, where it commits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<PathBuf>,
-    /// The version that is installed; where it is not known, the newest is assumed.
+    /// The installed version; if unknown, the newest is assumed.
     #[serde(default)]
     pub version: Option<Version>,
     /// What that version can do.
     #[serde(default)]
     pub capabilities: Capabilities,
-    /// What its lines mean; for the kind `custom`, and for no other.
+    /// How its output lines are read; only for the kind `custom`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selectors: Option<Box<Selectors>>,
 }
 
 impl AgentChoice {
-    /// Returns a command with nothing further said about it.
+    /// Returns an agent with default options.
     pub fn new(kind: AgentKind, command: impl Into<String>) -> Self {
         Self {
             kind,
@@ -80,25 +79,26 @@ impl AgentChoice {
     }
 }
 
-/// What the lines of an agent mean that no adapter knows: filters, each over one line of JSON.
+/// How the output of an agent without an adapter is read: filters, each over one line of
+/// JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selectors {
     /// Selects whole messages of the agent; the last one is its answer.
     pub response: Option<String>,
-    /// Selects pieces of a message that is being said.
+    /// Selects pieces of a message that is being streamed.
     pub delta: Option<String>,
-    /// Selects what is shown in place of messages and pieces.
+    /// Selects what is shown instead of messages and pieces.
     pub display: Option<String>,
-    /// Selects the agent's id of its session.
+    /// Selects the agent's session id.
     pub session: Option<String>,
-    /// Select figures of use.
+    /// Select usage figures.
     pub usage: UsageSelectors,
 }
 
-/// Filters for figures of use.
+/// Filters for usage figures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageSelectors {
-    /// Tokens read afresh.
+    /// Uncached input tokens.
     pub input: Option<String>,
     /// Tokens written.
     pub output: Option<String>,
@@ -145,7 +145,7 @@ pub enum AgentKind {
 }
 
 impl AgentKind {
-    /// Returns the word used in settings and messages.
+    /// Returns the name used in settings and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -185,9 +185,9 @@ impl AgentKind {
 /// Where the program of an agent comes from, and so what is known about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A CLI that ralph knows: its flags, its login, how it tells its version.
+    /// A CLI that ralph knows: its flags, its login, its version output.
     Product,
-    /// Any command of the user's; it may do anything when it is called.
+    /// Any command of the user; calling it may have any effect.
     Command,
     /// Part of ralph.
     BuiltIn,
@@ -197,9 +197,9 @@ pub enum Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Permissions {
-    /// It acts; nobody is there to be asked.
+    /// It acts without asking, because no user is there to answer.
     Skip,
-    /// Its own rules hold.
+    /// Its own permission rules apply.
     Ask,
 }
 

@@ -1,6 +1,6 @@
-//! What a prompt is made from, and the plan that it may be about.
+//! The sources of a prompt, and the plan file.
 //!
-//! Not here: putting it together.
+//! Not here: assembling the prompt.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,20 +14,18 @@ use crate::prompt::run::RunPrompt;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptSource {
-    /// A text given once.
     Text(String),
-    /// A file that is read anew for each iteration.
+    /// A file that is read again for each iteration.
     File(PathBuf),
-    /// A template that is read anew and filled in for each iteration.
+    /// A template that is read again and filled in for each iteration.
     Template(Template),
 }
 
-/// A template of a whole run.
+/// The template of a run's prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Template {
-    /// Where it is.
     pub place: TemplatePlace,
-    /// Variables of ralph's own whose values hold for the whole run.
+    /// ralph's own variables, with values for the whole run.
     pub values: BTreeMap<String, String>,
 }
 
@@ -35,57 +33,55 @@ pub struct Template {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TemplatePlace {
-    /// The project's own of this name or, where it has none, the one that ships with ralph.
+    /// The project's own template of this name or else the one that ships
+    /// with ralph.
     Named(RunPrompt),
-    /// A file.
     File(PathBuf),
 }
 
-/// A plan that the agent keeps: a text with check boxes.
+/// The plan that the agent maintains: a Markdown checklist.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanFile {
     /// The file, from the project directory.
     pub file: PathBuf,
-    /// What the run has to do with it.
     pub part: PlanPart,
 }
 
-/// What a run has to do with a plan.
+/// What a run does with a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanPart {
-    /// It makes the plan, or makes it anew.
+    /// It writes or rewrites the plan.
     Makes,
-    /// It does what the plan says.
+    /// It follows the plan.
     Follows,
 }
 
-/// How prompts are put together.
+/// How prompts are assembled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptPlan {
-    /// Whether `Iteration X of Y, Z remaining.` stands on top.
+    /// Whether the prompt begins with `Iteration X of Y, Z remaining.`
     pub iteration_count: IterationCount,
-    /// How much output of a failed gate joins the next prompt.
+    /// Characters of a failed gate's output in the next prompt.
     pub output_chars: usize,
     /// Variables for the templates of the roles.
     #[serde(default)]
     pub vars: BTreeMap<String, String>,
-    /// How much a prompt for work on a task may hold.
+    /// Size limits of a prompt for work on a task.
     #[serde(default)]
     pub context: ContextPlan,
-    /// Whether ralph adds to the user's text how to finish.
     #[serde(default)]
     pub finish: FinishNote,
 }
 
-/// Whether ralph adds to the user's text how to finish.
+/// Whether ralph appends instructions for finishing to the user's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishNote {
-    /// It does not: the text says so itself, or is complete by the gates.
+    /// Not appended: the text has its own, or the gates decide completion.
     #[default]
     Omitted,
-    /// It does where the text names no completion tag.
+    /// Appended if the text names no completion tag.
     Added,
 }
 
@@ -93,8 +89,6 @@ pub enum FinishNote {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IterationCount {
-    /// It does.
     Shown,
-    /// It does not.
     Hidden,
 }

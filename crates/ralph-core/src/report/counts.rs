@@ -1,5 +1,5 @@
 //! What is counted: time, calls, tokens and money; runs of gates; waits; and lists that keep
-//! their end.
+//! their latest items.
 
 use serde::Serialize;
 
@@ -8,22 +8,18 @@ use crate::gate::{GateResult, GateStatus, Severity};
 use crate::reading::Usage;
 use crate::units::{Millis, Tokens, UsdMicros};
 
-/// What something took.
+/// Resources that a task, a role or a run used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spent {
-    /// Iterations.
     pub iterations: u32,
-    /// Calls to agents.
     pub asks: u32,
     /// Running time, without waits and pauses.
     #[serde(rename = "ranMs")]
     pub ran: Millis,
-    /// The cost that the agents report, in millionths of a US dollar; none where they report
-    /// none.
+    /// The cost that the agents report, in millionths of a US dollar; `None` if they report none.
     #[serde(rename = "costUsdMicros")]
     pub cost: Option<UsdMicros>,
-    /// Tokens.
     pub tokens: TokenCount,
 }
 
@@ -31,13 +27,10 @@ pub struct Spent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenCount {
-    /// Read afresh.
+    /// Without those read from the cache.
     pub input: Tokens,
-    /// Read from the cache.
     pub cache_read: Tokens,
-    /// Written to the cache.
     pub cache_write: Tokens,
-    /// Written.
     pub output: Tokens,
 }
 
@@ -66,22 +59,18 @@ impl Spent {
     }
 }
 
-/// What came of a gate over a run.
+/// The figures of a gate over a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GateCount {
-    /// How severe a failure is.
     pub severity: Severity,
     /// How often it was run on work.
     pub runs: u32,
-    /// How often it passed.
     pub passed: u32,
-    /// How often it was not run, because it had passed on the same tree.
+    /// How often it was skipped because it had passed on the same tree.
     pub cached: u32,
-    /// How long the runs took.
     pub ran: Millis,
-    /// What it said before any work, if it was asked.
+    /// Its result before any work, if it was run then.
     pub before: Option<GateStatus>,
-    /// What it said last.
     pub last: Option<GateStatus>,
 }
 
@@ -106,14 +95,12 @@ impl GateCount {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitCount {
-    /// For usage limits.
+    /// Waits for usage limits.
     pub usage_limits: u32,
-    /// How long those took.
     #[serde(rename = "usageLimitsMs")]
     pub waited: Millis,
     /// Before a failed call was repeated.
     pub retries: u32,
-    /// Between iterations.
     pub delays: u32,
 }
 
@@ -127,12 +114,12 @@ impl WaitCount {
     }
 }
 
-/// The end of a list that may be long, and how long it is.
+/// The latest items of a list that may be long, and its full length.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Latest<T> {
-    /// How many there were in all.
+    /// How many there were in total.
     pub count: u32,
-    /// The last of them, oldest first.
+    /// Oldest first.
     pub latest: Vec<T>,
 }
 
@@ -143,7 +130,7 @@ impl<T> Default for Latest<T> {
 }
 
 impl<T> Latest<T> {
-    /// A list of tasks for a night has fewer commits; a reader has no patience for more.
+    /// A task list for a night has fewer commits, and a reader wants no more.
     const KEPT: usize = 200;
 
     pub(super) fn push(&mut self, item: T) {
@@ -154,7 +141,7 @@ impl<T> Latest<T> {
         self.latest.push(item);
     }
 
-    /// Returns how many earlier ones are not at hand.
+    /// Returns how many earlier items were dropped.
     pub fn left_out(&self) -> usize {
         (self.count as usize).saturating_sub(self.latest.len())
     }

@@ -1,6 +1,6 @@
-//! What the account of a run comes to, ready for people and programs.
+//! The summary of a run's report, ready for people and programs.
 //!
-//! Fields are added, never renamed. Not here: counting, and the words of a page.
+//! Fields are added, never renamed. Not here: counting, and the layout of a page.
 
 use std::collections::BTreeMap;
 
@@ -23,58 +23,48 @@ use crate::settle::{self, BLOCKED};
 use crate::task::{Progress, Task, TaskList, TaskStatus};
 use crate::units::{Millis, Timestamp};
 
-/// The version of the summary's form.
+/// The version of the summary's format.
 const VERSION: u32 = 1;
 
-/// What a run came to.
+/// The summary of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// The version of this form.
     pub version: u32,
-    /// The run.
     pub run: RunId,
     /// When it began, in milliseconds since the Unix epoch.
     pub started: Timestamp,
     /// When the last event was recorded.
     pub last: Timestamp,
-    /// How often it was resumed.
     pub resumed: u32,
-    /// How it ended; none while it runs, and after a crash.
+    /// How it ended; `None` while it runs, and after a crash.
     pub outcome: Option<Outcome>,
-    /// The same in words.
     pub ending: Option<String>,
-    /// How many tasks are how far; none where the work is no task list.
+    /// Task counts by status; `None` if the work is not a task list.
     pub progress: Option<Progress>,
-    /// What a person has to answer.
+    /// Questions that the user has to answer.
     pub questions: Vec<Question>,
-    /// Tasks that failed.
     pub failed: Vec<FailedTask>,
-    /// Tasks that wait for those, or for ones that were left out.
+    /// Tasks that wait for failed or skipped ones.
     pub waiting: Vec<Waits>,
     /// Tasks that were approved only because no further review was allowed.
     pub auto_approved: Vec<AutoApproved>,
-    /// Tasks whose reviews did not get anywhere.
+    /// Tasks whose reviews made no progress.
     pub diverging: Vec<Diverging>,
-    /// What the numbers of reviews say, where there were reviews.
+    /// Review statistics, if there were reviews.
     pub reviews: Option<Reviews>,
     /// Every task, in the order of the list.
     pub tasks: Vec<TaskSummary>,
-    /// The iteration that is open, if one is.
+    /// The open iteration, if there is one.
     pub current: Option<OpenIteration>,
-    /// What each role took.
     pub roles: Vec<RoleSummary>,
-    /// What everything took.
     pub total: Spent,
-    /// How many iterations were allowed.
     pub maximum_iterations: u32,
-    /// What isolates agents and gates, where that is settled.
+    /// What isolates agents and gates, once it is decided.
     pub sandbox: Option<Backend>,
-    /// The gates.
     pub gates: Vec<GateSummary>,
     /// Calls that were repeated because of a failure.
     pub retries: u32,
-    /// Waits.
     pub waits: WaitCount,
     /// Processes that had to be ended after their parent was gone.
     pub leftovers: u32,
@@ -84,38 +74,35 @@ pub struct Summary {
     pub amendments_refused: u32,
     /// How many of them were kept as proposals for the user.
     pub amendments_proposed: u32,
-    /// How far the plan was when it was last seen, where an agent keeps one.
+    /// How far the plan was when ralph last read it, if an agent maintains one.
     pub plan: Option<Counts>,
-    /// What was found of edits by hand.
+    /// Edits by hand that ralph found.
     pub edits: Latest<String>,
-    /// Commits of ralph's.
     pub commits: Latest<CommitNote>,
-    /// How many commits agents made whose work it is to commit.
+    /// Commits by agents that commit their own work.
     pub agent_commits: u32,
-    /// Branches with the work of tasks that failed.
+    /// Branches with the work of failed tasks.
+    #[serde(rename = "shelved")]
     pub shelved: Latest<ShelvedNote>,
-    /// What people asked of the run.
+    /// Control requests that the run received.
+    #[serde(rename = "wishes")]
     pub wishes: Latest<WishNote>,
-    /// Refs with what was removed from the work tree.
+    /// Refs with work that was removed from the work tree.
     pub kept: Latest<String>,
-    /// Warnings.
     pub warnings: Latest<String>,
     /// Connections that the sandbox refused; they are among the warnings as well.
     pub refused: Latest<String>,
-    /// What was changed that acts by itself later on.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Changes to autorun files.
+    #[serde(rename = "planted", skip_serializing_if = "Vec::is_empty")]
     pub planted: Vec<Planted>,
 }
 
-/// What a person has to answer before a task can go on.
+/// A question that the user has to answer before a task can continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Question {
-    /// The task.
     pub task: TaskId,
-    /// Its title.
     pub title: String,
-    /// What it needs, and why.
     pub needs: String,
 }
 
@@ -123,25 +110,19 @@ pub struct Question {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailedTask {
-    /// The task.
     pub id: TaskId,
-    /// Its title.
     pub title: String,
-    /// Why it was given up.
     pub reason: String,
-    /// How many attempts failed.
     pub attempts: u32,
-    /// How many it had.
     pub attempts_allowed: u32,
-    /// What the last one failed at; none if that was before this run.
+    /// What the last attempt failed at; `None` if that was before this run.
     pub last_gate: Option<String>,
-    /// The line that says most of its output.
+    /// The most telling line of its output.
     pub error: Option<String>,
-    /// The checks that failed, where the output names them.
+    /// The failed checks, if the output names them.
     pub failing: Vec<String>,
-    /// Whether it was stuck; none if it failed before this run.
+    /// Whether it was stuck; `None` if it failed before this run.
     pub stuck: Option<Stuck>,
-    /// The branch with its work.
     pub branch: Option<String>,
     /// The branch that the run was on.
     pub onto: Option<String>,
@@ -149,15 +130,14 @@ pub struct FailedTask {
     pub quality_warnings: u32,
 }
 
-/// Whether the last failures of a task were the same one.
+/// Whether the last failures of a task were the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stuck {
-    /// Whether they were, often enough.
     pub is_stuck: bool,
-    /// How often in a row the same failure came.
+    /// How often in a row the same failure occurred.
     pub alike: u32,
-    /// How often another strategy was demanded.
+    /// How often another strategy was requested.
     pub strategy_shifts: u32,
 }
 
@@ -165,31 +145,25 @@ pub struct Stuck {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AutoApproved {
-    /// The task.
     pub id: TaskId,
-    /// Its title.
     pub title: String,
-    /// How many reviews there were.
     pub reviews: u32,
-    /// What the last one still wanted, behind the mark.
+    /// What the last review still wanted, after the prefix.
     pub feedback: String,
 }
 
-/// A task whose reviews did not get anywhere.
+/// A task whose reviews made no progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Diverging {
-    /// The task.
     pub id: TaskId,
-    /// Its title.
     pub title: String,
-    /// How many reviews there were.
     pub reviews: u32,
-    /// How they do not get anywhere.
+    /// Why they made no progress.
     pub divergence: Divergence,
 }
 
-/// What the reviews of a run come to.
+/// Review statistics of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reviews {
@@ -197,11 +171,10 @@ pub struct Reviews {
     pub tasks_by_count: BTreeMap<u32, u32>,
     /// How many tasks were approved at the cap.
     pub at_cap: u32,
-    /// What that says.
     pub reading: ReviewReading,
 }
 
-/// What the numbers of reviews say.
+/// Interpretation of the review statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewReading {
@@ -209,47 +182,35 @@ pub enum ReviewReading {
     Cheap,
     /// Many tasks took three reviews or more.
     CatchFaults,
-    /// Neither.
     Mixed,
 }
 
-/// One task.
+/// The figures of one task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskSummary {
-    /// The task.
     pub id: TaskId,
-    /// Its title.
     pub title: String,
-    /// How far it is.
     pub status: TaskStatus,
-    /// Where its review stands.
     pub review: ReviewStatus,
-    /// How many reviews it had.
     pub reviews: u32,
-    /// How many attempts failed.
     pub failed_attempts: u32,
-    /// How many it has.
     pub attempts_allowed: u32,
-    /// What it took in this run.
+    /// Resources used in this run.
     pub spent: Spent,
-    /// Commits in this run.
     pub commits: u32,
     /// Failures of soft gates in this run, by gate.
     pub quality_warnings: BTreeMap<String, u32>,
 }
 
-/// The iteration that is open.
+/// The open iteration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenIteration {
-    /// Its number.
     pub iteration: IterationNumber,
-    /// What it is for.
     pub role: Role,
-    /// The task it works on.
     pub task: Option<TaskId>,
-    /// Which attempt at the task it is, for work on one.
+    /// The number of the attempt, for work on a task.
     pub attempt: Option<u32>,
     /// How many attempts the task has.
     pub attempts_allowed: Option<u32>,
@@ -257,40 +218,33 @@ pub struct OpenIteration {
     pub asks: u32,
 }
 
-/// What a role took.
+/// Resources that a role used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoleSummary {
-    /// The role.
     pub role: Role,
-    /// What it took.
     pub spent: Spent,
 }
 
-/// What came of a gate.
+/// The figures of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GateSummary {
-    /// Its name.
     pub name: String,
-    /// How severe a failure is.
     pub severity: Severity,
     /// How often it was run on work.
     pub runs: u32,
-    /// How often it passed.
     pub passed: u32,
-    /// How often it failed.
     pub failed: u32,
-    /// How often it was not run, because it had passed on the same tree.
+    /// How often it was skipped because it had passed on the same tree.
     pub cached: u32,
-    /// How long the runs took.
     #[serde(rename = "ranMs")]
     pub ran: Millis,
-    /// Whether it was red before any work; none if nobody looked.
+    /// Whether it failed before any work; `None` if it was not run then.
     pub broken_before: Option<bool>,
-    /// How often work broke it that was green before; none if nobody looked.
+    /// How often work broke it that had passed before; `None` if it was not run then.
     pub regressions: Option<u32>,
-    /// What it said in the last iteration, if it was asked there.
+    /// Its result in the last iteration, if it was run there.
     pub last: Option<GateStatus>,
 }
 
@@ -298,15 +252,12 @@ pub struct GateSummary {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AmendmentNote {
-    /// The iteration.
     pub iteration: IterationNumber,
-    /// What was proposed.
     pub proposal: String,
-    /// Why.
     pub reason: String,
-    /// Why it was refused; none if it was applied or proposed.
+    /// Why it was refused; `None` if it was applied or proposed.
     pub refusal: Option<String>,
-    /// The id of the proposal that it was kept as; none if it was applied or refused.
+    /// The id of the proposal that it was saved as; `None` if it was applied or refused.
     pub proposed: Option<String>,
 }
 
@@ -314,42 +265,35 @@ pub struct AmendmentNote {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitNote {
-    /// Its id.
     pub id: String,
-    /// Its subject line.
     pub subject: String,
-    /// The task it belongs to.
     pub task: Option<TaskId>,
 }
 
-/// A branch with the work of a task that failed.
+/// A failure branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShelvedNote {
-    /// The task.
     pub task: Option<TaskId>,
-    /// The branch.
     pub branch: String,
-    /// Its commit.
     pub commit: String,
 }
 
-/// Something that a person asked of the run.
+/// A control request that the run received.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WishNote {
-    /// When.
     pub at: Timestamp,
-    /// Who, where that is known.
+    /// The user, if known.
     pub by: Option<String>,
-    /// What.
+    #[serde(rename = "wish")]
     pub wish: Wish,
-    /// Why nothing came of it, if nothing did.
+    /// Why it had no effect, if so.
     pub refused: Option<String>,
 }
 
 impl Report {
-    /// Returns what the run came to so far; nothing before its first event.
+    /// Returns the summary of the run so far; `None` before its first event.
     pub fn summary(&self) -> Option<Summary> {
         let state = self.state()?;
         let board = state.board.as_ref();
@@ -446,7 +390,7 @@ impl Report {
     }
 }
 
-/// Returns what a person has to answer, also what an earlier run left open.
+/// Returns the questions that the user has to answer, including those left by an earlier run.
 pub fn questions(board: &Board) -> Vec<Question> {
     let question = |task: &Task| {
         let given_up = board.given_up.get(&task.id);
@@ -485,7 +429,7 @@ fn failed(board: &Board, tasks: &[TaskSummary]) -> Vec<FailedTask> {
 }
 
 impl AutoApproved {
-    /// Returns those of a list.
+    /// Returns the auto-approved tasks of a list.
     pub fn of(list: &TaskList) -> Vec<Self> {
         let approved = list.tasks.iter().filter(|task| task.review.is_approved_at_cap());
         approved
@@ -514,7 +458,7 @@ fn diverging(board: &Board) -> Vec<Diverging> {
 }
 
 impl Reviews {
-    /// Returns what the reviews of a list come to, if there were any.
+    /// Returns the review statistics of a list, if there were reviews.
     pub fn of(list: &TaskList) -> Option<Self> {
         let mut tasks_by_count: BTreeMap<u32, u32> = BTreeMap::new();
         for task in list.tasks.iter().filter(|task| task.review.count > 0) {
@@ -527,7 +471,7 @@ impl Reviews {
         let at_cap = list.tasks.iter().filter(|task| task.review.is_approved_at_cap()).count();
         let once = tasks_by_count.get(&1).copied().unwrap_or_default();
         let often: u32 = tasks_by_count.range(3..).map(|(_, tasks)| tasks).sum();
-        // A third of the tasks is many, and more than half of them is most.
+        // A third of the tasks counts as many, more than half as most.
         let reading = if once * 2 > reviewed {
             ReviewReading::Cheap
         } else if often * 3 >= reviewed {

@@ -1,7 +1,7 @@
-//! The iterations of a run, one after the other: a series for charts, which thins itself out, and
-//! the last of them with all that is worth reading.
+//! The iterations of a run in order: a series for charts, which thins itself out, and the latest
+//! iterations with details.
 //!
-//! Bounded however long a run is. Not here: sums over the run, and how it is drawn.
+//! Its size is bounded however long a run is. Not here: totals over the run, and how it is drawn.
 
 use std::collections::BTreeMap;
 
@@ -16,46 +16,41 @@ use crate::review::ReviewResult;
 use crate::run::{Iteration, RunState};
 use crate::units::{Millis, Timestamp, Tokens, UsdMicros};
 
-/// A chart has no more columns on a telephone; when there are more, neighbors are joined.
+/// A chart has no more columns on a phone; if there are more, neighbors are merged.
 const MOST_SPANS: usize = 120;
 
-/// What an agent or a gate said of one iteration; the rest is in the logs.
+/// Limit for the output of an agent or a gate in one iteration; the rest is in the logs.
 const LONGEST_WORDS: usize = 4_000;
 
-/// How many failed gates of an iteration are told of.
+/// How many failed gates of an iteration are listed.
 const MOST_GATES: usize = 8;
 
 /// The iterations of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Timeline {
-    /// All of them, in spans of equal length but for the last.
+    /// All of them, in spans of equal length except for the last.
     pub spans: Vec<Span>,
-    /// How many iterations a whole span has.
+    /// How many iterations a full span has.
     pub stride: u32,
-    /// What there was to do before the first.
+    /// What was left to do before the first.
     pub at_first: Option<u32>,
-    /// The last ones, oldest first.
+    /// The latest ones, oldest first.
     pub iterations: Latest<IterationNote>,
-    /// What the open one has used so far.
+    /// Usage of the open iteration so far.
     used: Usage,
 }
 
-/// Iterations that follow each other.
+/// Consecutive iterations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// The first.
     pub first: IterationNumber,
-    /// The last.
     pub last: IterationNumber,
-    /// How many there are.
     pub count: u32,
-    /// How many of them had which role and came to what.
+    /// How many of them had which role and which result.
     pub came_to: BTreeMap<(Role, CameTo), u32>,
-    /// How long they ran.
     pub ran: Millis,
-    /// What they cost, where the agents say so.
+    /// The cost, if the agents report it.
     pub cost: Option<UsdMicros>,
-    /// The tokens they took.
     pub tokens: Tokens,
     /// What was left to do after them: tasks, or items of the plan.
     pub left: Option<u32>,
@@ -64,93 +59,69 @@ pub struct Span {
 /// One iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IterationNote {
-    /// Its number.
     pub iteration: IterationNumber,
-    /// What it was for.
     pub role: Role,
-    /// The task it was about.
     pub task: Option<TaskId>,
-    /// When it began.
     pub started: Timestamp,
-    /// How long it ran.
     pub ran: Millis,
-    /// How many calls it took.
     pub asks: u32,
-    /// What they cost, where the agent says so.
+    /// The cost, if the agent reports it.
     pub cost: Option<UsdMicros>,
-    /// The tokens they took.
     pub tokens: Tokens,
-    /// What it came to.
     pub came_to: CameTo,
-    /// The same in the words of whoever decided; empty where there is nothing to add.
+    /// Details of the result; may be empty.
     pub words: String,
-    /// The gates that failed.
     pub failed: Vec<FailedGate>,
-    /// The state before and after it, where both are known.
+    /// The trees before and after it, if both are known.
     pub change: Option<(TreeId, TreeId)>,
-    /// The commit that came of it.
+    /// The commit it produced.
     pub commit: Option<String>,
 }
 
 /// A gate that failed in an iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedGate {
-    /// Its name.
     pub name: String,
-    /// The exit code.
     pub exit_code: i32,
-    /// How long it ran.
     pub ran: Millis,
-    /// What it said, as the next prompt has it.
+    /// The output, as in the next prompt.
     pub output: String,
-    /// The file with all of it, from the project directory.
+    /// The file with the full output, relative to the project directory.
     pub log: Option<String>,
 }
 
-/// What an iteration came to.
+/// The result of an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CameTo {
-    /// All is done.
     Complete,
-    /// The gates passed.
     Passed,
-    /// A review approved.
     Approved,
-    /// Handoffs were compacted.
     Compacted,
-    /// A review wants changes.
     ChangesRequested,
-    /// A hard gate failed.
     GatesFailed,
-    /// There was nothing to keep.
     NothingChanged,
-    /// The work was not handed in as it must be.
+    /// The work did not meet the rules for handing it in.
     NotHandedIn,
-    /// A hook refused the commit.
     CommitRefused,
-    /// The agent needs a person.
     Blocked,
-    /// The agent brought no answer.
     NoAnswer,
-    /// A person wished that the task be left out.
+    /// The user asked to skip the task.
     Skipped,
-    /// It ended before anything was decided.
+    /// It ended before there was a verdict.
     Undecided,
 }
 
-/// Whether that is good news.
+/// Whether a result is good news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tone {
-    /// It is.
     Good,
-    /// It is part of the way.
+    /// A normal intermediate result.
     Middling,
-    /// It is not.
     Bad,
 }
 
 impl CameTo {
-    /// Returns it in words.
+    /// Returns the result as text.
     pub fn words(self) -> &'static str {
         match self {
             Self::Complete => "complete",
@@ -169,7 +140,7 @@ impl CameTo {
         }
     }
 
-    /// Returns whether that is good news.
+    /// Returns whether the result is good news.
     pub fn tone(self) -> Tone {
         match self {
             Self::Complete | Self::Passed | Self::Approved | Self::Compacted => Tone::Good,
@@ -196,7 +167,7 @@ impl Timeline {
         self.used = self.used.plus(usage);
     }
 
-    /// Takes in an iteration that is over, given what is left to do after it.
+    /// Adds a finished iteration, given what is left to do after it.
     pub(super) fn end(&mut self, open: &Iteration, recorded: &Recorded, left: Option<u32>) {
         let note = note(open, recorded, self.used);
         self.add(Span {
@@ -212,7 +183,7 @@ impl Timeline {
         self.iterations.push(note);
     }
 
-    /// Adds one iteration to the series. Where it would grow too long, neighbors are joined.
+    /// Adds one iteration to the series. Merges neighbors if it grows too long.
     fn add(&mut self, one: Span) {
         self.stride = self.stride.max(1);
         match self.spans.last_mut() {
@@ -233,7 +204,7 @@ impl Timeline {
 }
 
 impl Span {
-    /// Joins the span that follows.
+    /// Merges the span that follows into this one.
     fn join(&mut self, next: Self) {
         self.last = next.last;
         self.count = self.count.saturating_add(next.count);
@@ -250,7 +221,7 @@ impl Span {
     }
 }
 
-/// Returns what is left to do: tasks that are neither done nor left out, or else open items of the
+/// Returns what is left to do: tasks that are neither done nor skipped, or else open items of the
 /// plan.
 pub(super) fn left(state: &RunState, open_items: Option<u32>) -> Option<u32> {
     let tasks = state.board.as_ref().map(|board| {
@@ -323,8 +294,8 @@ fn failed_gate(result: &GateResult) -> FailedGate {
     }
 }
 
-/// Returns the trees before and after an iteration that may change something. Without a tree of
-/// the checkpoint its commit stands for it.
+/// Returns the trees before and after an iteration that may change files. If the checkpoint has
+/// no tree, its commit is used.
 fn change(open: &Iteration) -> Option<(TreeId, TreeId)> {
     match open.role {
         Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix => {}
@@ -396,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn long_words_are_cut_between_characters() {
+    fn long_text_is_cut_between_characters() {
         assert_eq!(bounded("short"), "short");
         let cut = bounded(&"ä".repeat(LONGEST_WORDS + 1));
         assert_eq!(cut.chars().count(), LONGEST_WORDS + 1);

@@ -1,7 +1,8 @@
-//! Whether the reviews of a task get anywhere, or ask for the same thing again and again.
+//! Detects reviews of a task that make no progress, because they ask for the same thing again and
+//! again.
 //!
-//! It decides nothing: the cap ends every cycle. It tells a person which tasks need one. Not
-//! here: what a single review decides.
+//! It decides nothing: the cap ends every cycle. It reports to the user which tasks need a
+//! person. Not here: the decision of a single review.
 
 use std::collections::BTreeSet;
 
@@ -11,32 +12,28 @@ use super::CriterionCheck;
 use crate::event::TreeId;
 use crate::text;
 
-/// So many reviews with one and the same complaint do not get anywhere.
+/// This many reviews in a row with the same complaint count as no progress.
 const ALIKE: usize = 3;
 
-/// How many complaints are remembered for a task.
+/// How many complaints are kept for a task.
 const REMEMBERED: usize = 8;
 
-/// How much of a complaint is remembered.
+/// How many characters of a complaint are kept.
 const CHARS: usize = 2_000;
 
 /// A review that asked for changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Complaint {
-    /// The number of the review.
     pub review: u32,
-    /// What it wanted to be mended.
+    /// What it wanted fixed.
     pub feedback: String,
-    /// The criteria it called met.
     pub met: Vec<String>,
-    /// The criteria it called unmet.
     pub unmet: Vec<String>,
-    /// What it looked at.
     pub tree: Option<TreeId>,
 }
 
 impl Complaint {
-    /// Returns what is remembered of a review.
+    /// Returns the record of a review.
     pub fn new(
         review: u32,
         feedback: &str,
@@ -51,8 +48,8 @@ impl Complaint {
         Self { review, feedback, met: with(true), unmet: with(false), tree }
     }
 
-    /// Two complaints are alike if they call the same criteria unmet, or say nearly the same in
-    /// nearly the same words. Numbers do not count: the same fault moves from line to line.
+    /// Two complaints are alike if they call the same criteria unmet, or use nearly the same
+    /// words. Numbers do not count: the same bug moves from line to line.
     fn is_like(&self, other: &Self) -> bool {
         let unmet = |complaint: &Self| complaint.unmet.iter().cloned().collect::<BTreeSet<_>>();
         if !self.unmet.is_empty() || !other.unmet.is_empty() {
@@ -72,7 +69,7 @@ fn words(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// How the reviews of a task fail to get anywhere.
+/// Why the reviews of a task make no progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "as")]
 pub enum Divergence {
@@ -81,36 +78,32 @@ pub enum Divergence {
         /// How often in a row.
         times: u32,
     },
-    /// A review calls unmet what the one before it called met.
-    Contradiction {
-        /// The criterion.
-        criterion: String,
-    },
-    /// The work is once more what an earlier review refused.
-    BackAgain {
-        /// The number of that review.
-        review: u32,
-    },
+    /// A review calls unmet what the previous one called met.
+    Contradiction { criterion: String },
+    /// The work is again in a state that an earlier review rejected.
+    BackAgain { review: u32 },
 }
 
 impl Divergence {
-    /// Returns it in words.
+    /// Returns the divergence as text.
     pub fn words(&self) -> String {
         match self {
             Self::SameComplaint { times } => {
                 format!("{times} reviews in a row ask for the same thing")
             }
             Self::Contradiction { criterion } => {
-                format!("the last review calls unmet what the one before called met: {criterion}")
+                format!(
+                    "the last review calls a criterion unmet that the previous one called met: {criterion}"
+                )
             }
             Self::BackAgain { review } => {
-                format!("the work is once more what review {review} refused")
+                format!("the work is again in the state that review {review} rejected")
             }
         }
     }
 }
 
-/// Returns how a new complaint shows that the reviews do not get anywhere, if it does.
+/// Returns the divergence that a new complaint reveals, if any.
 pub(crate) fn assess(earlier: &[Complaint], new: &Complaint) -> Option<Divergence> {
     let alike = earlier.iter().rev().take_while(|complaint| complaint.is_like(new)).count() + 1;
     if alike >= ALIKE {
@@ -125,7 +118,7 @@ pub(crate) fn assess(earlier: &[Complaint], new: &Complaint) -> Option<Divergenc
     Some(Divergence::Contradiction { criterion: flipped.clone() })
 }
 
-/// Remembers a complaint.
+/// Adds a complaint and drops the oldest ones beyond the limit.
 pub fn remember(complaints: &mut Vec<Complaint>, new: Complaint) {
     complaints.push(new);
     let surplus = complaints.len().saturating_sub(REMEMBERED);
@@ -136,7 +129,7 @@ pub fn remember(complaints: &mut Vec<Complaint>, new: Complaint) {
 mod tests {
     use super::*;
 
-    fn said(review: u32, feedback: &str) -> Complaint {
+    fn complaint(review: u32, feedback: &str) -> Complaint {
         Complaint::new(review, feedback, &[], Some(TreeId(format!("t{review}"))))
     }
 
@@ -161,15 +154,18 @@ mod tests {
     #[test]
     fn the_same_complaint_three_times_is_no_progress() {
         let again = |review, line| {
-            said(review, &format!("src/a.rs:{line}: the empty input is not handled, and panics"))
+            complaint(
+                review,
+                &format!("src/a.rs:{line}: the empty input is not handled, and panics"),
+            )
         };
         check(&[again(1, 7), again(2, 12)], None);
         check(
             &[again(1, 7), again(2, 12), again(3, 9)],
             Some("3 reviews in a row ask for the same thing"),
         );
-        // Something else in between begins the count anew.
-        check(&[again(1, 7), again(2, 8), said(3, "name the constant"), again(4, 9)], None);
+        // Another complaint in between restarts the count.
+        check(&[again(1, 7), again(2, 8), complaint(3, "name the constant"), again(4, 9)], None);
         check(
             &[
                 checked(1, &[("a", false)]),
@@ -189,28 +185,28 @@ mod tests {
     }
 
     #[test]
-    fn a_review_that_takes_back_what_the_last_one_granted_is_shown() {
+    fn a_review_that_contradicts_the_previous_one_is_reported() {
         check(
             &[checked(1, &[("a", true), ("b", false)]), checked(2, &[("a", false), ("b", true)])],
-            Some("the last review calls unmet what the one before called met: a"),
+            Some("the last review calls a criterion unmet that the previous one called met: a"),
         );
         check(&[checked(1, &[("a", false)]), checked(2, &[("a", true), ("b", false)])], None);
     }
 
     #[test]
-    fn work_that_comes_back_to_a_refused_state_is_shown() {
-        let mut third = said(3, "something new");
+    fn work_that_returns_to_a_rejected_state_is_reported() {
+        let mut third = complaint(3, "something new");
         third.tree = Some(TreeId("t1".into()));
         check(
-            &[said(1, "use a list"), said(2, "use a map"), third],
-            Some("the work is once more what review 1 refused"),
+            &[complaint(1, "use a list"), complaint(2, "use a map"), third],
+            Some("the work is again in the state that review 1 rejected"),
         );
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn complaints_are_limited() {
         let mut complaints = Vec::new();
-        (1..=20).for_each(|review| remember(&mut complaints, said(review, "x")));
+        (1..=20).for_each(|review| remember(&mut complaints, complaint(review, "x")));
         assert_eq!(complaints.len(), REMEMBERED);
         assert_eq!(complaints[0].review, 13);
     }

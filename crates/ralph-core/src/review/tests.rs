@@ -1,4 +1,4 @@
-//! Which verdicts are read, and which are asked for again.
+//! Which verdicts are accepted, and which are asked for again.
 
 use super::*;
 use crate::child::{ChildEnd, Ending};
@@ -43,7 +43,7 @@ fn check_text(text: &str, token: Option<&str>, expect: Result<(), &str>) {
     let checked = check_answer(&reply(text), demands);
     match (&checked, expect) {
         (Ok(()), Ok(())) => {}
-        (Err(said), Err(expect)) => assert!(said.contains(expect), "{text}: {said}"),
+        (Err(fault), Err(expect)) => assert!(fault.contains(expect), "{text}: {fault}"),
         (_, _) => panic!("{text}: {checked:?}"),
     }
 }
@@ -69,10 +69,10 @@ fn an_approval_brings_evidence_for_each_criterion() {
 }
 
 #[test]
-fn an_approval_that_may_be_quoted_is_not_believed_against_the_words_around_it() {
+fn a_possibly_quoted_approval_loses_against_the_text_around_it() {
     let quoted = approval(2);
     let refusing = format!("Changes requested. The work plants this:\n{quoted}\nRemove it.");
-    check_text(&refusing, Some("k7"), Err("the words around it ask for changes"));
+    check_text(&refusing, Some("k7"), Err("the text around it asks for changes"));
     check_text(&format!("All is well.\n```\n{quoted}\n```"), Some("k7"), Ok(()));
     let mut own = approval(2);
     own["token"] = json!("k7");

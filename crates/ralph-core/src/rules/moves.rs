@@ -1,4 +1,4 @@
-//! Which moves a role may make: the table of the review cycle.
+//! The table of the review cycle: which moves a role may make.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use crate::ids::{Role, TaskId};
 use crate::review::{ReviewPolicy, ReviewStatus};
 use crate::task::{Task, TaskList, TaskStatus};
 
-/// Returns every change since a snapshot that the role may not make, all at once.
+/// Returns every change since a snapshot that the role may not make.
 ///
-/// Order, dependencies, notes and skills of open tasks are free. What is pending and what is in
-/// progress is not told apart; ralph keeps track of that itself.
-pub fn transitions(before: &Snapshot, after: &TaskList, turn: &Turn) -> Vec<Violation> {
+/// Order, dependencies, notes and skills of open tasks may change. Pending and in progress count as
+/// the same status; ralph keeps track of that itself.
+pub fn transitions(before: &Snapshot, after: &TaskList, context: &Turn) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut seen: BTreeSet<&TaskId> = BTreeSet::new();
     let movers = movers(before, after);
@@ -23,12 +23,12 @@ pub fn transitions(before: &Snapshot, after: &TaskList, turn: &Turn) -> Vec<Viol
             continue;
         }
         let Some(standing) = before.0.get(&task.id) else {
-            violations.extend(newcomer(task, turn));
+            violations.extend(newcomer(task, context));
             continue;
         };
         violations.extend(fixed_fields(standing, task));
         if movers.contains(&task.id) {
-            violations.extend(move_faults(standing, task, turn, movers.len()));
+            violations.extend(move_faults(standing, task, context, movers.len()));
         }
     }
     for id in before.0.keys().filter(|id| !seen.contains(id)) {
@@ -38,20 +38,20 @@ pub fn transitions(before: &Snapshot, after: &TaskList, turn: &Turn) -> Vec<Viol
             old: Some(quoted(&id.0)),
             new: None,
             why: "no iteration removes stories".to_owned(),
-            remedy: "Put it back as it was".to_owned(),
+            remedy: "Restore it as it was".to_owned(),
         });
     }
     violations
 }
 
-/// Returns what the role should have done and has not. That is no illegal change, so
-/// [`transitions`] says nothing of it: a review that gives no verdict.
-pub fn omissions(before: &Snapshot, after: &TaskList, turn: &Turn) -> Vec<Violation> {
-    let is_review = turn.role == Role::Review && turn.review != ReviewPolicy::Skip;
+/// Returns what the role should have done but has not, such as a review without a verdict. These
+/// are not illegal changes, so [`find_illegal_changes`] does not report them.
+pub fn omissions(before: &Snapshot, after: &TaskList, context: &Turn) -> Vec<Violation> {
+    let is_review = context.role == Role::Review && context.review != ReviewPolicy::Skip;
     if !is_review || !movers(before, after).is_empty() {
         return Vec::new();
     }
-    let waits = |task: &&Task| match &turn.task {
+    let waits = |task: &&Task| match &context.task {
         Some(given) => task.id == *given,
         None => task.review.status == ReviewStatus::NeedsReview,
     };
@@ -66,14 +66,14 @@ pub fn omissions(before: &Snapshot, after: &TaskList, turn: &Turn) -> Vec<Violat
     )]
 }
 
-/// Returns what is wrong with the move of a task, being one of so many movers.
+/// Returns what is wrong with the move of a task, given the number of tasks that moved.
 pub(super) fn move_faults(
     standing: &Standing,
     task: &Task,
-    turn: &Turn,
+    context: &Turn,
     movers: usize,
 ) -> Vec<Violation> {
-    match &turn.task {
+    match &context.task {
         Some(given) if *given != task.id => {
             let why = format!("this iteration is about {given} alone");
             every_change(standing, task, &why)
@@ -82,7 +82,7 @@ pub(super) fn move_faults(
             let why = "an iteration moves one story, and this one moved several";
             every_change(standing, task, why)
         }
-        Some(_) | None => step(standing, task, turn),
+        Some(_) | None => step(standing, task, context),
     }
 }
 
@@ -98,7 +98,7 @@ pub(super) fn movers<'a>(before: &Snapshot, after: &'a TaskList) -> BTreeSet<&'a
     firsts.filter(moved).map(|task| &task.id).collect()
 }
 
-/// Returns whether a status says something else, pending and in progress being the same.
+/// Returns whether a status changed; pending and in progress count as the same.
 pub(super) fn has_new_status(old: TaskStatus, new: TaskStatus) -> bool {
     old != new && !(is_open(old) && is_open(new))
 }
@@ -113,21 +113,21 @@ pub(super) fn may_add(role: Role) -> bool {
     }
 }
 
-/// Returns what is wrong with a task that was not there before.
-fn newcomer(task: &Task, turn: &Turn) -> Vec<Violation> {
-    if !may_add(turn.role) {
-        let why = format!("{} iterations add no stories", turn.role);
+/// Returns what is wrong with a new task.
+fn newcomer(task: &Task, context: &Turn) -> Vec<Violation> {
+    if !may_add(context.role) {
+        let why = format!("{} iterations add no stories", context.role);
         let remedy = "Remove it; say in the feedback or the notes what is missing";
         return vec![found(task, "id", "new", &why, remedy)];
     }
     let mut violations = Vec::new();
     let mut add = |field: &str, value: &str, remedy: &str| {
-        violations.push(found(task, field, value, "a new story begins untouched", remedy));
+        violations.push(found(task, field, value, "a new story starts without progress", remedy));
     };
     if task.status.is_done() {
         add("passes", "true", "Set it to false");
     } else if !is_open(task.status) {
-        add("status", &quoted(task.status.name()), "Leave `status` out");
+        add("status", &quoted(task.status.name()), "Remove `status`");
     }
     if task.review.status != ReviewStatus::None {
         add("reviewStatus", &status_word(task.review.status), "Set it to null");
@@ -139,13 +139,13 @@ fn newcomer(task: &Task, turn: &Turn) -> Vec<Violation> {
         add("reviewFeedback", &quoted(&task.review.feedback), "Leave it empty");
     }
     if task.attempts != 0 {
-        add("retryCount", &task.attempts.to_string(), "Leave it out");
+        add("retryCount", &task.attempts.to_string(), "Remove it");
     }
     violations
 }
 
-/// Returns the changes of what no role may change: what a task asks for, ralph's own counts and
-/// limits, and anything in a task that is over.
+/// Returns changes that no role may make: to the requirements of a task, ralph's own counts and
+/// limits, and anything in a closed task.
 fn fixed_fields(standing: &Standing, task: &Task) -> Vec<Violation> {
     let now = Standing::of(task);
     let mut violations = Vec::new();
@@ -156,11 +156,11 @@ fn fixed_fields(standing: &Standing, task: &Task) -> Vec<Violation> {
             old,
             new,
             why: why.to_owned(),
-            remedy: "Put it back as it was; `git diff` shows the change".to_owned(),
+            remedy: "Restore it as it was; `git diff` shows the change".to_owned(),
         });
     };
     if standing.asks != now.asks {
-        let why = "what a story asks for is for people to change";
+        let why = "only users change what a story asks for";
         changed("title, description or acceptanceCriteria", None, None, why);
     }
     if standing.attempts != now.attempts {
@@ -173,30 +173,32 @@ fn fixed_fields(standing: &Standing, task: &Task) -> Vec<Violation> {
     ] {
         let word = |limit: Option<u32>| limit.map_or("none".to_owned(), |limit| limit.to_string());
         if old != new {
-            changed(field, Some(word(old)), Some(word(new)), "limits are for people to change");
+            changed(field, Some(word(old)), Some(word(new)), "only users change limits");
         }
     }
     if !standing.is_open() && standing.rest != now.rest {
-        let why = format!("the story is {}, and such a story changes no more", standing.status);
+        let why =
+            format!("the story is {}, and such a story can no longer change", standing.status);
         changed("notes, priority, dependsOn, skills or libraries", None, None, &why);
     }
     violations
 }
 
 /// Returns what is wrong with the move of a task that may move.
-fn step(standing: &Standing, task: &Task, turn: &Turn) -> Vec<Violation> {
+fn step(standing: &Standing, task: &Task, context: &Turn) -> Vec<Violation> {
     if !standing.is_open() {
-        let why = format!("the story is {}, and such a story changes no more", standing.status);
+        let why =
+            format!("the story is {}, and such a story can no longer change", standing.status);
         return every_change(standing, task, &why);
     }
-    match (turn.role, turn.review) {
+    match (context.role, context.review) {
         (Role::Implement, ReviewPolicy::Fresh { .. }) => implement(standing, task),
         (Role::Review, ReviewPolicy::Fresh { .. }) => review(standing, task),
         (Role::Fix, ReviewPolicy::Fresh { .. }) => fix(standing, task),
         (Role::Implement | Role::Fix, ReviewPolicy::Skip) => unreviewed(standing, task),
         (Role::Review, ReviewPolicy::Skip)
         | (Role::Prompt | Role::Plan | Role::Build | Role::Compact | Role::Message, _) => {
-            let why = format!("{} iterations do not move stories", turn.role);
+            let why = format!("{} iterations do not move stories", context.role);
             every_change(standing, task, &why)
         }
     }
@@ -231,7 +233,8 @@ fn review(standing: &Standing, task: &Task) -> Vec<Violation> {
         ReviewStatus::None | ReviewStatus::NeedsReview => false,
     };
     if old != ReviewStatus::NeedsReview {
-        let why = format!("the story waits for no review; it stood at {}", status_word(old));
+        let why =
+            format!("the story is not waiting for a review; its status was {}", status_word(old));
         return every_change(standing, task, &why);
     }
     if !is_verdict {
@@ -268,7 +271,7 @@ fn review(standing: &Standing, task: &Task) -> Vec<Violation> {
     }
     if new == ReviewStatus::ChangesRequested && task.review.feedback.trim().is_empty() {
         let why = "a review that requests changes says which";
-        let remedy = "Write down exactly what to mend and where";
+        let remedy = "Write down exactly what to fix and where";
         violations.push(found(task, "reviewFeedback", "empty", why, remedy));
     }
     violations
@@ -295,7 +298,7 @@ fn fix(standing: &Standing, task: &Task) -> Vec<Violation> {
     violations
 }
 
-/// The move of a list whose work nobody reviews.
+/// Returns what is wrong with a move in a run without reviews.
 fn unreviewed(standing: &Standing, task: &Task) -> Vec<Violation> {
     let mut violations = Vec::new();
     if !task.status.is_done() {
@@ -330,7 +333,7 @@ fn status_change(standing: &Standing, task: &Task, why: &str) -> Option<Violatio
         if is_about_passing {
             change(task, "passes", passes(old), passes(new), why)
         } else {
-            let why = "only ralph and people leave stories out or give them up";
+            let why = "only ralph and users skip stories or give them up";
             change(task, "status", quoted(old.name()), quoted(new.name()), why)
         }
     })
@@ -351,7 +354,7 @@ fn feedback_change(standing: &Standing, task: &Task, why: &str) -> Option<Violat
     (old != new).then(|| change(task, "reviewFeedback", quoted(old), quoted(new), why))
 }
 
-/// Returns a change that is to be undone.
+/// Returns the violation for a change that must be reverted.
 fn change(task: &Task, field: &str, old: String, new: String, why: &str) -> Violation {
     let remedy = format!("Set it back to {old}");
     Violation {
@@ -364,7 +367,7 @@ fn change(task: &Task, field: &str, old: String, new: String, why: &str) -> Viol
     }
 }
 
-/// Returns something that is there and may not be.
+/// Returns the violation for an illegal value.
 fn found(task: &Task, field: &str, new: &str, why: &str, remedy: &str) -> Violation {
     Violation {
         task: Some(task.id.clone()),

@@ -1,4 +1,4 @@
-//! The list that follows from an edit: every legal change of it, and no illegal one.
+//! Builds the list that results from an edit: every legal change of it, and no illegal one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,25 +8,25 @@ use crate::ids::{Role, TaskId};
 use crate::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use crate::task::{Task, TaskField, TaskList, TaskProblem, TaskStatus};
 
-/// What an edit comes to.
+/// The result of reconciling an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reconciled {
-    /// The list to go on with.
+    /// The list to continue with.
     pub list: TaskList,
-    /// What was put back, and why.
+    /// The changes that were reverted, with reasons.
     pub violations: Vec<Violation>,
 }
 
-/// Takes over every legal change of an edit and puts every illegal one back.
+/// Takes over every legal change of an edit and reverts every illegal one.
 ///
-/// What a task asks for always comes from the known list. A fix that forgot to clear the
-/// feedback is not lost for it: the feedback is cleared. Where the result would have more
-/// mistakes than the known list, only the move of the task whose turn it is survives.
-pub fn reconcile(known: &TaskList, edited: &TaskList, turn: &Turn) -> Reconciled {
+/// The requirements of a task always come from the known list. A fix that forgot to clear the
+/// feedback still counts: the feedback is cleared. If the result would have more errors than the
+/// known list, only the move of the given task survives.
+pub fn reconcile(known: &TaskList, edited: &TaskList, context: &Turn) -> Reconciled {
     let before = Snapshot::of(known);
-    let mut violations = transitions(&before, edited, turn);
+    let mut violations = transitions(&before, edited, context);
     violations.extend(list_changes(known, edited));
-    let moved = legal_moves(&before, edited, turn);
+    let moved = legal_moves(&before, edited, context);
     let places: BTreeMap<&TaskId, &Task> =
         known.tasks.iter().rev().map(|task| (&task.id, task)).collect();
     let mut seen: BTreeSet<&TaskId> = BTreeSet::new();
@@ -34,7 +34,7 @@ pub fn reconcile(known: &TaskList, edited: &TaskList, turn: &Turn) -> Reconciled
     for task in edited.tasks.iter().filter(|task| seen.insert(&task.id)) {
         match places.get(&task.id) {
             Some(ours) => tasks.push(taken_over(ours, task, moved.get(&task.id))),
-            None if may_add(turn.role) => tasks.push(untouched(task)),
+            None if may_add(context.role) => tasks.push(untouched(task)),
             None => {}
         }
     }
@@ -56,14 +56,14 @@ pub fn reconcile(known: &TaskList, edited: &TaskList, turn: &Turn) -> Reconciled
     Reconciled { list: TaskList { tasks: tasks.collect(), ..known.clone() }, violations }
 }
 
-/// Where a task has moved.
+/// The new status and review of a task.
 type Moved = (TaskStatus, ReviewState);
 
-/// Returns the moves that survive.
+/// Returns the legal moves.
 fn legal_moves<'a>(
     before: &Snapshot,
     edited: &'a TaskList,
-    turn: &Turn,
+    context: &Turn,
 ) -> BTreeMap<&'a TaskId, Moved> {
     let movers = movers(before, edited);
     let mut legal = BTreeMap::new();
@@ -72,8 +72,8 @@ fn legal_moves<'a>(
         let Some(standing) = before.0.get(&task.id).filter(|_| movers.contains(&task.id)) else {
             continue;
         };
-        let task_as_meant = cleared(standing, task, turn);
-        if move_faults(standing, &task_as_meant, turn, movers.len()).is_empty() {
+        let task_as_meant = cleared(standing, task, context);
+        if move_faults(standing, &task_as_meant, context, movers.len()).is_empty() {
             let status = if has_new_status(standing.status, task.status) {
                 task.status
             } else {
@@ -85,23 +85,23 @@ fn legal_moves<'a>(
     legal
 }
 
-/// Returns a task that a fix sends back to review, without the feedback that was mended; and one
-/// that is done in a run without reviews, without the review that was open.
-fn cleared(standing: &Standing, task: &Task, turn: &Turn) -> Task {
+/// Returns a task as the agent meant it: a fix that sends it back to review clears the fixed
+/// feedback, and a task that is done in a run without reviews drops its open review.
+fn cleared(standing: &Standing, task: &Task, context: &Turn) -> Task {
     let mut task = task.clone();
     let is_back = (standing.review.status, task.review.status)
         == (ReviewStatus::ChangesRequested, ReviewStatus::NeedsReview);
-    if turn.role == Role::Fix && is_back {
+    if context.role == Role::Fix && is_back {
         task.review.feedback.clear();
     }
     let is_by = task.status.is_done() && task.review.status.is_open();
-    if turn.review == ReviewPolicy::Skip && is_by && task.review == standing.review {
+    if context.review == ReviewPolicy::Skip && is_by && task.review == standing.review {
         task.review = task.review.put_by();
     }
     task
 }
 
-/// Returns our task with what may be taken over of the one in the edit.
+/// Returns the known task with the legal changes of the edited one.
 fn taken_over(ours: &Task, edited: &Task, moved: Option<&Moved>) -> Task {
     if !Standing::of(ours).is_open() {
         return ours.clone();
@@ -120,13 +120,13 @@ fn taken_over(ours: &Task, edited: &Task, moved: Option<&Moved>) -> Task {
     }
 }
 
-/// Returns a new task as one begins.
+/// Returns a new task in its initial state.
 fn untouched(task: &Task) -> Task {
     let fresh = Task::new(task.id.0.clone(), task.title.clone());
     Task { status: fresh.status, review: fresh.review, attempts: 0, ..task.clone() }
 }
 
-/// Returns the changes of what the list itself says.
+/// Returns the changes to the settings of the list.
 fn list_changes(known: &TaskList, edited: &TaskList) -> Vec<Violation> {
     let word = |text: Option<String>| text.map_or_else(|| "none".to_owned(), |it| quoted(&it));
     let number = |number: Option<u32>| word(number.map(|it| it.to_string()));
@@ -156,12 +156,12 @@ fn list_changes(known: &TaskList, edited: &TaskList) -> Vec<Violation> {
             remedy: format!("Set it back to {old}"),
             old: Some(old),
             new: Some(new),
-            why: "what the list says of itself is for people to change".to_owned(),
+            why: "only users change the settings of the list".to_owned(),
         })
         .collect()
 }
 
-/// Returns a mistake that the edit would bring into the list.
+/// Returns the violation for an error that the edit would bring into the list.
 fn mistake(problem: &TaskProblem) -> Violation {
     let field = match problem.fault.field() {
         TaskField::Id => "id",
@@ -185,7 +185,7 @@ fn mistake(problem: &TaskProblem) -> Violation {
         field: field.to_owned(),
         old: None,
         new: None,
-        why: format!("the story {}, so the whole edit was put back", problem.fault),
+        why: format!("the story {}, so the whole edit was reverted", problem.fault),
         remedy: format!("{first}{}", letters.as_str()),
     }
 }

@@ -1,4 +1,4 @@
-//! How the tasks of a list stand: what a later state of the list is compared with.
+//! Snapshots of a task list, to compare a later state of the list with.
 
 use std::collections::BTreeMap;
 
@@ -9,41 +9,39 @@ use crate::ids::TaskId;
 use crate::review::{ReviewState, ReviewStatus};
 use crate::task::{Task, TaskList, TaskStatus};
 
-/// How every task stands; the first of them, where an id is not unique.
+/// The state of every task; of the first one, if an id is not unique.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Snapshot(pub BTreeMap<TaskId, Standing>);
 
 impl Snapshot {
-    /// Returns how the tasks of a list stand.
+    /// Takes a snapshot of a list.
     pub fn of(list: &TaskList) -> Self {
         let tasks = list.tasks.iter().rev();
         Self(tasks.map(|task| (task.id.clone(), Standing::of(task))).collect())
     }
 }
 
-/// How a task stands.
+/// The state of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Wire", into = "Wire")]
 pub struct Standing {
-    /// How far it is.
     pub status: TaskStatus,
-    /// What the reviews say.
     pub review: ReviewState,
-    /// Attempts that failed so far.
+    /// The number of failed attempts so far.
     pub attempts: u32,
-    /// How many turns an agent gets for it.
+    /// The most turns of an agent for it.
     pub max_turns: Option<u32>,
-    /// How often it may be tried again.
+    /// The most retries.
     pub max_retries: Option<u32>,
-    /// What it asks for: title, description and criteria.
+    /// The fingerprint of its requirements: title, description and criteria.
     pub asks: Fingerprint,
-    /// Everything else it says.
+    /// The fingerprint of its other fields.
     pub rest: Fingerprint,
 }
 
 impl Standing {
-    /// Returns how a task stands.
+    /// Takes a snapshot of a task.
     pub fn of(task: &Task) -> Self {
         Self {
             status: task.status,
@@ -56,13 +54,13 @@ impl Standing {
         }
     }
 
-    /// Returns whether the task is still to be done. The others change no more.
+    /// Returns whether the task is still to be done. Closed tasks can no longer change.
     pub fn is_open(&self) -> bool {
         is_open(self.status)
     }
 }
 
-/// Returns whether a task of a status is still to be done.
+/// Returns whether a task with a status is still to be done.
 pub(super) fn is_open(status: TaskStatus) -> bool {
     match status {
         TaskStatus::Pending | TaskStatus::InProgress => true,
@@ -78,7 +76,7 @@ fn asks(task: &Task) -> Fingerprint {
 fn rest(task: &Task) -> Fingerprint {
     let order = task.order.map(|order| order.to_string()).unwrap_or_default();
     let needs_docs = if task.needs_docs { "docs" } else { "" };
-    // The numbers tell where one list ends and the next begins.
+    // The lengths separate one list from the next.
     let lengths = format!("{} {}", task.depends_on.len(), task.skills.len());
     let texts = [order.as_str(), needs_docs, lengths.as_str(), task.notes.as_str()];
     let depends_on = task.depends_on.iter().map(|id| id.0.as_str());
@@ -86,7 +84,7 @@ fn rest(task: &Task) -> Fingerprint {
     Fingerprint::of(texts.into_iter().chain(depends_on).chain(names))
 }
 
-/// A standing as it is written down: in the words of `ralph/tasks.json`.
+/// The file format of a task's state, with the field names of `ralph/tasks.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {

@@ -30,7 +30,7 @@ fn task(name: &str, status: TaskStatus, review: ReviewState) -> Task {
     }
 }
 
-/// A list with a task in every state that there is.
+/// A list with a task in every state.
 fn known() -> TaskList {
     use ReviewStatus::{Approved, ChangesRequested, NeedsReview, None};
     use TaskStatus::{Done, Failed, InProgress, Pending, Skipped};
@@ -39,7 +39,7 @@ fn known() -> TaskList {
         task("begun", InProgress, review(None, 0, "")),
         task("waits", InProgress, review(NeedsReview, 1, "")),
         task("waits-too", InProgress, review(NeedsReview, 0, "")),
-        task("back", InProgress, review(ChangesRequested, 1, "mend it")),
+        task("back", InProgress, review(ChangesRequested, 1, "fix it")),
         task("done", Done, review(Approved, 1, "")),
         task("failed", Failed, review(None, 0, "")),
         task("skipped", Skipped, review(None, 0, "")),
@@ -53,15 +53,15 @@ fn edited(change: impl FnOnce(&mut TaskList)) -> TaskList {
     list
 }
 
-fn of<'a>(list: &'a mut TaskList, name: &str) -> &'a mut Task {
+fn task_mut<'a>(list: &'a mut TaskList, name: &str) -> &'a mut Task {
     list.tasks.iter_mut().find(|task| task.id.0 == name).expect("it is there")
 }
 
-fn turn(role: Role, task: Option<&str>) -> Turn {
+fn context(role: Role, task: Option<&str>) -> Turn {
     Turn { role, task: task.map(id), review: FRESH }
 }
 
-fn told(violations: &[Violation]) -> String {
+fn join_lines(violations: &[Violation]) -> String {
     let mut text = String::new();
     for violation in violations {
         text.push_str(&format!("{violation}\n"));
@@ -74,19 +74,19 @@ fn told(violations: &[Violation]) -> String {
 fn check(role: Role, name: &str, change: impl Fn(&mut TaskList), expect: &Expect) {
     let after = edited(&change);
     let before = Snapshot::of(&known());
-    let found = transitions(&before, &after, &turn(role, Some(name)));
-    expect.assert_eq(&told(&found));
-    let anyone = transitions(&before, &after, &turn(role, None));
+    let found = transitions(&before, &after, &context(role, Some(name)));
+    expect.assert_eq(&join_lines(&found));
+    let anyone = transitions(&before, &after, &context(role, None));
     assert_eq!(anyone.is_empty(), found.is_empty(), "{anyone:?}");
-    let reconciled = reconcile(&known(), &after, &turn(role, Some(name)));
+    let reconciled = reconcile(&known(), &after, &context(role, Some(name)));
     assert_eq!(reconciled.violations, found);
-    assert_eq!(transitions(&before, &reconciled.list, &turn(role, Some(name))), []);
+    assert_eq!(transitions(&before, &reconciled.list, &context(role, Some(name))), []);
 }
 
 #[track_caller]
 fn passes(role: Role, name: &str, change: impl Fn(&mut TaskList)) {
     check(role, name, &change, &expect![""]);
-    let reconciled = reconcile(&known(), &edited(&change), &turn(role, Some(name)));
+    let reconciled = reconcile(&known(), &edited(&change), &context(role, Some(name)));
     assert_eq!(reconciled.list, edited(change));
 }
 
@@ -94,11 +94,13 @@ fn passes(role: Role, name: &str, change: impl Fn(&mut TaskList)) {
 fn implementing_asks_for_a_review_and_nothing_else() {
     use Role::Implement;
     passes(Implement, "new", |_| ());
-    passes(Implement, "new", |list| of(list, "new").review.status = ReviewStatus::NeedsReview);
+    passes(Implement, "new", |list| {
+        task_mut(list, "new").review.status = ReviewStatus::NeedsReview
+    });
     check(
         Implement,
         "new",
-        |list| of(list, "new").status = TaskStatus::Done,
+        |list| task_mut(list, "new").status = TaskStatus::Done,
         &expect![[r"
             Story `new`: `passes` went from false to true, but implement iterations cannot approve; only a review may. Set it back to false.
         "]],
@@ -106,7 +108,7 @@ fn implementing_asks_for_a_review_and_nothing_else() {
     check(
         Implement,
         "new",
-        |list| of(list, "new").review.status = ReviewStatus::Approved,
+        |list| task_mut(list, "new").review.status = ReviewStatus::Approved,
         &expect![[r#"
             Story `new`: `reviewStatus` went from null to "approved", but implement iterations cannot approve; only a review may. Set it back to null.
         "#]],
@@ -114,7 +116,7 @@ fn implementing_asks_for_a_review_and_nothing_else() {
     check(
         Implement,
         "new",
-        |list| of(list, "new").review.status = ReviewStatus::ChangesRequested,
+        |list| task_mut(list, "new").review.status = ReviewStatus::ChangesRequested,
         &expect![[r#"
             Story `new`: `reviewStatus` went from null to "changes_requested", but an implement iteration only goes from null to "needs_review". Set it back to null.
         "#]],
@@ -122,17 +124,17 @@ fn implementing_asks_for_a_review_and_nothing_else() {
     check(
         Implement,
         "new",
-        |list| of(list, "new").review.count = 1,
+        |list| task_mut(list, "new").review.count = 1,
         &expect![[r"
             Story `new`: `reviewCount` went from 0 to 1, but implement iterations leave the count alone. Set it back to 0.
         "]],
     );
-    // The cheat that leaves a list without a contradiction; all of it is told at once.
+    // The cheat that leaves a list without a contradiction; everything is reported at once.
     check(
         Implement,
         "new",
         |list| {
-            let task = of(list, "new");
+            let task = task_mut(list, "new");
             task.status = TaskStatus::Done;
             task.review = review(ReviewStatus::Approved, 1, "fine");
         },
@@ -158,10 +160,10 @@ fn implementing_may_add_stories_that_are_untouched() {
         "new",
         |list| add(list, TaskStatus::Done, review(ReviewStatus::Approved, 2, "x")),
         &expect![[r#"
-            Story `add`: `passes` is true, but a new story begins untouched. Set it to false.
-            Story `add`: `reviewStatus` is "approved", but a new story begins untouched. Set it to null.
-            Story `add`: `reviewCount` is 2, but a new story begins untouched. Set it to 0.
-            Story `add`: `reviewFeedback` is "x", but a new story begins untouched. Leave it empty.
+            Story `add`: `passes` is true, but a new story starts without progress. Set it to false.
+            Story `add`: `reviewStatus` is "approved", but a new story starts without progress. Set it to null.
+            Story `add`: `reviewCount` is 2, but a new story starts without progress. Set it to 0.
+            Story `add`: `reviewFeedback` is "x", but a new story starts without progress. Leave it empty.
         "#]],
     );
     check(
@@ -169,7 +171,7 @@ fn implementing_may_add_stories_that_are_untouched() {
         "new",
         |list| add(list, TaskStatus::Skipped, none()),
         &expect![[r#"
-            Story `add`: `status` is "skipped", but a new story begins untouched. Leave `status` out.
+            Story `add`: `status` is "skipped", but a new story starts without progress. Remove `status`.
         "#]],
     );
     check(
@@ -177,7 +179,7 @@ fn implementing_may_add_stories_that_are_untouched() {
         "waits",
         |list| {
             add(list, TaskStatus::Pending, none());
-            let task = of(list, "waits");
+            let task = task_mut(list, "waits");
             (task.status, task.review) = (TaskStatus::Done, review(ReviewStatus::Approved, 2, ""));
         },
         &expect![[r"
@@ -191,14 +193,14 @@ fn a_review_counts_itself_and_gives_a_verdict() {
     use ReviewStatus::{Approved, ChangesRequested, NeedsReview};
     let verdict = |status, verdict, count, feedback: &'static str| {
         move |list: &mut TaskList| {
-            let task = of(list, "waits");
+            let task = task_mut(list, "waits");
             (task.status, task.review) = (status, review(verdict, count, feedback));
         }
     };
     let open = TaskStatus::InProgress;
     passes(Role::Review, "waits", verdict(TaskStatus::Done, Approved, 2, ""));
     passes(Role::Review, "waits", verdict(TaskStatus::Done, Approved, 2, AT_CAP));
-    passes(Role::Review, "waits", verdict(open, ChangesRequested, 2, "mend that"));
+    passes(Role::Review, "waits", verdict(open, ChangesRequested, 2, "fix that"));
     for (change, expect) in [
         (
             verdict(TaskStatus::Done, Approved, 1, ""),
@@ -207,7 +209,7 @@ fn a_review_counts_itself_and_gives_a_verdict() {
             "]],
         ),
         (
-            verdict(open, ChangesRequested, 3, "mend that"),
+            verdict(open, ChangesRequested, 3, "fix that"),
             expect![[r"
                 Story `waits`: `reviewCount` went from 1 to 3, but a review adds exactly 1 to it. Set it to 2.
             "]],
@@ -222,7 +224,7 @@ fn a_review_counts_itself_and_gives_a_verdict() {
             verdict(TaskStatus::Done, ChangesRequested, 2, " "),
             expect![[r"
                 Story `waits`: `passes` went from false to true, but the review does not approve. Set it back to false.
-                Story `waits`: `reviewFeedback` is empty, but a review that requests changes says which. Write down exactly what to mend and where.
+                Story `waits`: `reviewFeedback` is empty, but a review that requests changes says which. Write down exactly what to fix and where.
             "]],
         ),
         (
@@ -238,29 +240,29 @@ fn a_review_counts_itself_and_gives_a_verdict() {
         Role::Review,
         "new",
         |list| {
-            let task = of(list, "new");
+            let task = task_mut(list, "new");
             (task.status, task.review) = (TaskStatus::Done, review(Approved, 1, ""));
         },
         &expect![[r#"
-            Story `new`: `passes` went from false to true, but the story waits for no review; it stood at null. Set it back to false.
-            Story `new`: `reviewStatus` went from null to "approved", but the story waits for no review; it stood at null. Set it back to null.
-            Story `new`: `reviewCount` went from 0 to 1, but the story waits for no review; it stood at null. Set it back to 0.
+            Story `new`: `passes` went from false to true, but the story is not waiting for a review; its status was null. Set it back to false.
+            Story `new`: `reviewStatus` went from null to "approved", but the story is not waiting for a review; its status was null. Set it back to null.
+            Story `new`: `reviewCount` went from 0 to 1, but the story is not waiting for a review; its status was null. Set it back to 0.
         "#]],
     );
 }
 
 #[test]
-fn a_review_that_says_nothing_is_an_omission_and_no_change() {
+fn a_review_without_a_verdict_is_an_omission_not_a_change() {
     let before = Snapshot::of(&known());
-    let asked = turn(Role::Review, Some("waits"));
+    let asked = context(Role::Review, Some("waits"));
     assert_eq!(transitions(&before, &known(), &asked), []);
     expect![[r#"
         Story `waits`: `reviewCount` is still 1, but a review adds 1 to it and gives a verdict. Add 1, and set `reviewStatus` to "approved" with `passes` true, or to "changes_requested" with feedback.
     "#]]
-    .assert_eq(&told(&omissions(&before, &known(), &asked)));
-    let said = edited(|list| of(list, "waits").review.count = 2);
-    assert_eq!(omissions(&before, &said, &asked), []);
-    assert_eq!(omissions(&before, &known(), &turn(Role::Implement, None)), []);
+    .assert_eq(&join_lines(&omissions(&before, &known(), &asked)));
+    let counted = edited(|list| task_mut(list, "waits").review.count = 2);
+    assert_eq!(omissions(&before, &counted, &asked), []);
+    assert_eq!(omissions(&before, &known(), &context(Role::Implement, None)), []);
     let skip = Turn { review: ReviewPolicy::Skip, ..asked };
     assert_eq!(omissions(&before, &known(), &skip), []);
 }
@@ -269,7 +271,7 @@ fn a_review_that_says_nothing_is_an_omission_and_no_change() {
 fn a_fix_goes_back_to_review_with_the_feedback_cleared() {
     use Role::Fix;
     let back = |list: &mut TaskList| {
-        of(list, "back").review = review(ReviewStatus::NeedsReview, 1, "");
+        task_mut(list, "back").review = review(ReviewStatus::NeedsReview, 1, "");
     };
     passes(Fix, "back", back);
     passes(Fix, "back", |_| ());
@@ -278,7 +280,7 @@ fn a_fix_goes_back_to_review_with_the_feedback_cleared() {
         "back",
         |list| {
             back(list);
-            of(list, "back").status = TaskStatus::Done;
+            task_mut(list, "back").status = TaskStatus::Done;
         },
         &expect![[r#"
             Story `back`: `passes` went from false to true, but fix iterations cannot approve; the story goes back to "needs_review". Set it back to false.
@@ -287,7 +289,7 @@ fn a_fix_goes_back_to_review_with_the_feedback_cleared() {
     check(
         Fix,
         "back",
-        |list| of(list, "back").review = review(ReviewStatus::Approved, 2, "mend it"),
+        |list| task_mut(list, "back").review = review(ReviewStatus::Approved, 2, "fix it"),
         &expect![[r#"
             Story `back`: `reviewStatus` went from "changes_requested" to "approved", but fix iterations cannot approve; the story goes back to "needs_review". Set it back to "changes_requested".
             Story `back`: `reviewCount` went from 1 to 2, but fix iterations leave the count alone. Set it back to 1.
@@ -296,29 +298,29 @@ fn a_fix_goes_back_to_review_with_the_feedback_cleared() {
     check(
         Fix,
         "back",
-        |list| of(list, "back").review.feedback.clear(),
+        |list| task_mut(list, "back").review.feedback.clear(),
         &expect![[r#"
-            Story `back`: `reviewFeedback` went from "mend it" to empty, but only reviews write feedback, and a fix clears it when the story goes back. Set it back to "mend it".
+            Story `back`: `reviewFeedback` went from "fix it" to empty, but only reviews write feedback, and a fix clears it when the story goes back. Set it back to "fix it".
         "#]],
     );
     let forgotten =
-        |list: &mut TaskList| of(list, "back").review.status = ReviewStatus::NeedsReview;
+        |list: &mut TaskList| task_mut(list, "back").review.status = ReviewStatus::NeedsReview;
     check(
         Fix,
         "back",
         forgotten,
         &expect![[r#"
-            Story `back`: `reviewFeedback` is "mend it", but a story that goes back to review has none. Set it to "".
+            Story `back`: `reviewFeedback` is "fix it", but a story that goes back to review has none. Set it to "".
         "#]],
     );
-    let reconciled = reconcile(&known(), &edited(forgotten), &turn(Fix, Some("back")));
-    assert_eq!(reconciled.list, edited(back), "the fix is not lost for it");
+    let reconciled = reconcile(&known(), &edited(forgotten), &context(Fix, Some("back")));
+    assert_eq!(reconciled.list, edited(back), "the fix still counts");
 }
 
 #[test]
 fn one_story_moves_and_only_the_given_one() {
     let approve = |list: &mut TaskList, name: &str| {
-        let task = of(list, name);
+        let task = task_mut(list, name);
         task.status = TaskStatus::Done;
         task.review = review(ReviewStatus::Approved, task.review.count + 1, "");
     };
@@ -333,63 +335,63 @@ fn one_story_moves_and_only_the_given_one() {
         ids.dedup();
         ids
     };
-    let given = turn(Role::Review, Some("waits"));
+    let given = context(Role::Review, Some("waits"));
     assert_eq!(offending(&transitions(&before, &both, &given)), ["waits-too"]);
-    let anyone = turn(Role::Review, None);
+    let anyone = context(Role::Review, None);
     assert_eq!(offending(&transitions(&before, &both, &anyone)), ["waits", "waits-too"]);
-    // The legal move survives what was illegal beside it.
+    // The legal move survives next to an illegal one.
     let expect = edited(|list| approve(list, "waits"));
     assert_eq!(reconcile(&known(), &both, &given).list, expect);
     assert_eq!(reconcile(&known(), &both, &anyone).list, known());
-    let other = edited(|list| of(list, "begun").review.status = ReviewStatus::NeedsReview);
-    let found = transitions(&before, &other, &turn(Role::Implement, Some("new")));
+    let other = edited(|list| task_mut(list, "begun").review.status = ReviewStatus::NeedsReview);
+    let found = transitions(&before, &other, &context(Role::Implement, Some("new")));
     expect![[r#"
         Story `begun`: `reviewStatus` went from null to "needs_review", but this iteration is about new alone. Set it back to null.
     "#]]
-    .assert_eq(&told(&found));
+    .assert_eq(&join_lines(&found));
 }
 
 /// A name, and a change that no role may make.
 type Forbidden = (&'static str, fn(&mut TaskList));
 
 #[test]
-fn what_no_role_may_change_is_put_back() {
+fn what_no_role_may_change_is_reverted() {
     let changes: [Forbidden; 13] = [
-        ("title", |list| of(list, "new").title = "less".into()),
-        ("description", |list| of(list, "new").description = "less".into()),
-        ("acceptanceCriteria", |list| of(list, "new").acceptance_criteria = vec!["x".into()]),
-        ("retryCount", |list| of(list, "new").attempts = 3),
-        ("maxTurns", |list| of(list, "new").max_turns = Some(500)),
-        ("maxRetries", |list| of(list, "new").max_retries = Some(500)),
-        ("status", |list| of(list, "new").status = TaskStatus::Skipped),
-        ("status", |list| of(list, "new").status = TaskStatus::Failed),
-        ("status", |list| of(list, "failed").status = TaskStatus::Pending),
-        ("passes", |list| of(list, "done").status = TaskStatus::Pending),
-        ("notes", |list| of(list, "done").notes = "other".into()),
-        ("notes", |list| of(list, "failed").depends_on = vec![id("done")]),
+        ("title", |list| task_mut(list, "new").title = "less".into()),
+        ("description", |list| task_mut(list, "new").description = "less".into()),
+        ("acceptanceCriteria", |list| task_mut(list, "new").acceptance_criteria = vec!["x".into()]),
+        ("retryCount", |list| task_mut(list, "new").attempts = 3),
+        ("maxTurns", |list| task_mut(list, "new").max_turns = Some(500)),
+        ("maxRetries", |list| task_mut(list, "new").max_retries = Some(500)),
+        ("status", |list| task_mut(list, "new").status = TaskStatus::Skipped),
+        ("status", |list| task_mut(list, "new").status = TaskStatus::Failed),
+        ("status", |list| task_mut(list, "failed").status = TaskStatus::Pending),
+        ("passes", |list| task_mut(list, "done").status = TaskStatus::Pending),
+        ("notes", |list| task_mut(list, "done").notes = "other".into()),
+        ("notes", |list| task_mut(list, "failed").depends_on = vec![id("done")]),
         ("id", |list| list.tasks.retain(|task| task.id.0 != "skipped")),
     ];
     for role in [Role::Implement, Role::Review, Role::Fix, Role::Message] {
         for review in [FRESH, ReviewPolicy::Skip] {
             for (field, change) in &changes {
                 let after = edited(change);
-                let turn = Turn { role, task: None, review };
-                let found = transitions(&Snapshot::of(&known()), &after, &turn);
+                let context = Turn { role, task: None, review };
+                let found = transitions(&Snapshot::of(&known()), &after, &context);
                 assert!(
                     found.iter().any(|it| it.field.contains(field)),
                     "{role} {review:?}: {field} gave {found:?}"
                 );
-                assert_eq!(reconcile(&known(), &after, &turn).list, known(), "{role}: {field}");
+                assert_eq!(reconcile(&known(), &after, &context).list, known(), "{role}: {field}");
             }
         }
     }
 }
 
 #[test]
-fn words_of_open_stories_are_free() {
+fn notes_of_open_stories_may_change() {
     for role in [Role::Implement, Role::Review, Role::Fix] {
         passes(role, "new", |list| {
-            let task = of(list, "begun");
+            let task = task_mut(list, "begun");
             task.order = Some(9);
             task.depends_on = vec![id("done")];
             task.notes = "learned something".into();
@@ -402,12 +404,12 @@ fn words_of_open_stories_are_free() {
 }
 
 #[test]
-fn progress_is_put_back_without_a_word() {
+fn progress_is_reverted_silently() {
     let flipped = edited(|list| {
-        of(list, "new").status = TaskStatus::InProgress;
-        of(list, "waits").status = TaskStatus::Pending;
+        task_mut(list, "new").status = TaskStatus::InProgress;
+        task_mut(list, "waits").status = TaskStatus::Pending;
     });
-    let reconciled = reconcile(&known(), &flipped, &turn(Role::Implement, Some("new")));
+    let reconciled = reconcile(&known(), &flipped, &context(Role::Implement, Some("new")));
     assert_eq!(reconciled, Reconciled { list: known(), violations: Vec::new() });
 }
 
@@ -415,15 +417,15 @@ fn progress_is_put_back_without_a_word() {
 fn without_reviews_the_given_story_becomes_done() {
     let skip = |role| Turn { role, task: Some(id("new")), review: ReviewPolicy::Skip };
     let before = Snapshot::of(&known());
-    let done = edited(|list| of(list, "new").status = TaskStatus::Done);
+    let done = edited(|list| task_mut(list, "new").status = TaskStatus::Done);
     assert_eq!(transitions(&before, &done, &skip(Role::Implement)), []);
     assert_eq!(reconcile(&known(), &done, &skip(Role::Implement)).list, done);
     assert!(!transitions(&before, &done, &skip(Role::Review)).is_empty());
     for change in [
-        (|list| of(list, "begun").status = TaskStatus::Done) as fn(&mut TaskList),
-        |list| of(list, "new").review.status = ReviewStatus::NeedsReview,
-        |list| of(list, "new").review = review(ReviewStatus::Approved, 0, ""),
-        |list| of(list, "new").review.count = 1,
+        (|list| task_mut(list, "begun").status = TaskStatus::Done) as fn(&mut TaskList),
+        |list| task_mut(list, "new").review.status = ReviewStatus::NeedsReview,
+        |list| task_mut(list, "new").review = review(ReviewStatus::Approved, 0, ""),
+        |list| task_mut(list, "new").review.count = 1,
     ] {
         let after = edited(change);
         assert_eq!(transitions(&before, &after, &skip(Role::Implement)).len(), 1, "{after:?}");
@@ -432,35 +434,35 @@ fn without_reviews_the_given_story_becomes_done() {
 }
 
 #[test]
-fn what_a_list_says_of_itself_is_put_back() {
+fn changed_list_settings_are_reverted() {
     let after = edited(|list| {
         list.verify_commands = vec!["true".into()];
         list.max_iterations = Some(900);
-        of(list, "new").review.status = ReviewStatus::NeedsReview;
+        task_mut(list, "new").review.status = ReviewStatus::NeedsReview;
     });
-    let reconciled = reconcile(&known(), &after, &turn(Role::Implement, Some("new")));
+    let reconciled = reconcile(&known(), &after, &context(Role::Implement, Some("new")));
     expect![[r#"
-        The list: `maxIterations` went from none to "900", but what the list says of itself is for people to change. Set it back to none.
-        The list: `verifyCommands` went from "make test" to "true", but what the list says of itself is for people to change. Set it back to "make test".
+        The list: `maxIterations` went from none to "900", but only users change the settings of the list. Set it back to none.
+        The list: `verifyCommands` went from "make test" to "true", but only users change the settings of the list. Set it back to "make test".
     "#]]
-    .assert_eq(&told(&reconciled.violations));
-    let expect = edited(|list| of(list, "new").review.status = ReviewStatus::NeedsReview);
+    .assert_eq(&join_lines(&reconciled.violations));
+    let expect = edited(|list| task_mut(list, "new").review.status = ReviewStatus::NeedsReview);
     assert_eq!(reconciled.list, expect);
 }
 
 #[test]
-fn an_edit_that_breaks_the_list_is_put_back_but_for_the_move() {
+fn an_edit_that_breaks_the_list_is_reverted_except_for_the_move() {
     let after = edited(|list| {
-        of(list, "begun").depends_on = vec![id("gone")];
-        of(list, "begun").notes = "other".into();
-        of(list, "new").review.status = ReviewStatus::NeedsReview;
+        task_mut(list, "begun").depends_on = vec![id("gone")];
+        task_mut(list, "begun").notes = "other".into();
+        task_mut(list, "new").review.status = ReviewStatus::NeedsReview;
     });
-    let reconciled = reconcile(&known(), &after, &turn(Role::Implement, Some("new")));
+    let reconciled = reconcile(&known(), &after, &context(Role::Implement, Some("new")));
     expect![[r"
-        Story `begun`: `dependsOn` was changed, but the story depends on an unknown task `gone`, so the whole edit was put back. Did you mean `done`?
+        Story `begun`: `dependsOn` was changed, but the story depends on an unknown task `gone`, so the whole edit was reverted. Did you mean `done`?
     "]]
-    .assert_eq(&told(&reconciled.violations));
-    let expect = edited(|list| of(list, "new").review.status = ReviewStatus::NeedsReview);
+    .assert_eq(&join_lines(&reconciled.violations));
+    let expect = edited(|list| task_mut(list, "new").review.status = ReviewStatus::NeedsReview);
     assert_eq!(reconciled.list, expect);
 }
 
@@ -470,26 +472,26 @@ fn a_second_story_of_the_same_id_is_dropped() {
         let twin = task("new", TaskStatus::Done, review(ReviewStatus::Approved, 1, ""));
         list.tasks.push(twin);
     });
-    let reconciled = reconcile(&known(), &after, &turn(Role::Implement, Some("new")));
+    let reconciled = reconcile(&known(), &after, &context(Role::Implement, Some("new")));
     assert_eq!(reconciled.list, known());
     assert_eq!(reconciled.violations.len(), 1);
 }
 
 #[test]
-fn what_is_removed_comes_back_in_its_place() {
+fn removed_stories_are_restored_in_place() {
     let after = edited(|list| {
         list.tasks.remove(5);
         list.tasks.remove(0);
     });
-    assert_eq!(reconcile(&known(), &after, &turn(Role::Fix, Some("back"))).list, known());
+    assert_eq!(reconcile(&known(), &after, &context(Role::Fix, Some("back"))).list, known());
 }
 
 #[test]
-fn invariants_are_told_story_by_story() {
+fn contradictions_are_reported_story_by_story() {
     use ReviewStatus::{Approved, ChangesRequested, NeedsReview, None};
-    let says = |status, review| {
+    let contradictions = |status, review| {
         let list = TaskList { tasks: vec![task("a", status, review)], ..TaskList::default() };
-        told(&invariants(&list, FRESH))
+        join_lines(&invariants(&list, FRESH))
     };
     let (done, open) = (TaskStatus::Done, TaskStatus::Pending);
     for (status, word) in [
@@ -498,38 +500,38 @@ fn invariants_are_told_story_by_story() {
         (ChangesRequested, "\"changes_requested\""),
     ] {
         assert_eq!(
-            says(done, review(status, 1, "x")),
+            contradictions(done, review(status, 1, "x")),
             format!(
                 "Story `a`: `passes` is true, but reviewStatus is {word}, not \"approved\". Set \
                  `passes` back to false; only a review approves.\n"
             )
         );
     }
-    assert_eq!(says(done, review(Approved, 6, "")), "");
-    assert_eq!(says(open, review(ChangesRequested, 1, "x")), "");
+    assert_eq!(contradictions(done, review(Approved, 6, "")), "");
+    assert_eq!(contradictions(open, review(ChangesRequested, 1, "x")), "");
     expect![[r#"
-        Story `a`: `reviewFeedback` is empty, but reviewStatus is "changes_requested", which needs feedback. Write down exactly what to mend and where.
+        Story `a`: `reviewFeedback` is empty, but reviewStatus is "changes_requested", which needs feedback. Write down exactly what to fix and where.
     "#]]
-    .assert_eq(&says(open, review(ChangesRequested, 1, " ")));
+    .assert_eq(&contradictions(open, review(ChangesRequested, 1, " ")));
     expect![[r#"
         Story `a`: `reviewStatus` is "approved", but passes is false, and the two go together. Set `passes` to true if this is the review that approves, else take the approval back.
     "#]]
-    .assert_eq(&says(open, review(Approved, 1, "")));
+    .assert_eq(&contradictions(open, review(Approved, 1, "")));
     expect![[r"
         Story `a`: `reviewCount` is 7, but there can be 6 reviews at most. Correct the count.
     "]]
-    .assert_eq(&says(open, review(None, 7, "")));
+    .assert_eq(&contradictions(open, review(None, 7, "")));
     let silent = Task { notes: " ".into(), ..task("a", done, review(None, 9, "")) };
     let list = TaskList { tasks: vec![silent], ..TaskList::default() };
     expect![[r"
         Story `a`: `notes` is empty, but a story that passes says what was done. Note in a line or two what was done.
     "]]
-    .assert_eq(&told(&invariants(&list, ReviewPolicy::Skip)));
+    .assert_eq(&join_lines(&invariants(&list, ReviewPolicy::Skip)));
     assert_eq!(invariants(&known(), FRESH), []);
 }
 
 #[test]
-fn a_snapshot_is_written_in_the_words_of_the_list() {
+fn a_snapshot_uses_the_field_names_of_the_list() {
     let tasks = known().tasks.into_iter().filter(|task| task.id.0 == "back").collect();
     let snapshot = Snapshot::of(&TaskList { tasks, ..TaskList::default() });
     let json = serde_json::to_string_pretty(&snapshot).expect("serializable");
@@ -539,7 +541,7 @@ fn a_snapshot_is_written_in_the_words_of_the_list() {
             "passes": false,
             "reviewStatus": "changes_requested",
             "reviewCount": 1,
-            "reviewFeedback": "mend it",
+            "reviewFeedback": "fix it",
             "status": "in_progress",
             "attempts": 0,
             "asks": "7a7711d0fa6c2dabd1312de45602738f",

@@ -1,6 +1,6 @@
-//! The end of an iteration, folded into the state: what it leaves to the next one.
+//! Folds the end of an iteration into the state.
 //!
-//! Not here: what the iteration comes to, which `settle` says.
+//! Not here: the result of the iteration, which `settle` computes.
 
 use super::{Completeness, FAILED_HANDOFFS, HANDOFFS, Iteration, RunState};
 use crate::event::Landed;
@@ -13,16 +13,15 @@ use crate::settle;
 use crate::task::TaskList;
 use crate::units::Timestamp;
 
-/// What a landing makes of the list.
+/// The task list after the landing that is under way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ahead {
-    /// The list.
     pub list: TaskList,
-    /// Whether that is so whatever becomes of the rest of the landing.
+    /// Whether the list is final, whatever happens to the rest of the landing.
     pub stands: Stands,
 }
 
-/// Whether what a landing makes of the list is so whatever becomes of the rest of it.
+/// Whether the list of a landing is final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stands {
     /// The work is committed, and the list with it.
@@ -32,22 +31,22 @@ pub enum Stands {
 }
 
 impl RunState {
-    /// Returns what the landing under way makes of the list, which the file may say already.
+    /// Returns the list after the landing that is under way. The task file may hold it
+    /// already.
     pub fn list_ahead(&self) -> Option<Ahead> {
-        let (board, current) = (self.board.as_ref()?, self.current.as_ref()?);
+        let (tasks, current) = (self.board.as_ref()?, self.current.as_ref()?);
         let (work, task) = (self.recipe.task_work()?, current.task.as_ref()?);
-        let settled = settle::settle(work, board.log(task).failed, &board.list, current);
+        let settled = settle::settle(work, tasks.log(task).failed, &tasks.list, current);
         if settled.changes.is_empty() {
             return None;
         }
         let order =
-            ListOrder { list: &board.list, changes: &settled.changes, touched: &board.touched };
+            ListOrder { list: &tasks.list, changes: &settled.changes, touched: &tasks.touched };
         let stands = if current.is_committed() { Stands::Yes } else { Stands::No };
         Some(Ahead { list: order.outcome(), stands })
     }
 
-    /// Closes the open iteration: what it leaves is feedback, a changed list and, at best,
-    /// completion.
+    /// Closes the open iteration: keeps its feedback, list changes and completion.
     pub(super) fn close(&mut self, at: Timestamp) {
         self.last_ended = Some(at);
         let ran = self.ran_in_iteration();
@@ -58,19 +57,19 @@ impl RunState {
             return self.close_compaction(current);
         }
         let mut outcome = None;
-        if let (Some(board), Some(work), Some(task)) =
+        if let (Some(tasks), Some(work), Some(task)) =
             (&mut self.board, self.recipe.task_work(), &current.task)
         {
-            let settled = settle::settle(work, board.log(task).failed, &board.list, &current);
+            let settled = settle::settle(work, tasks.log(task).failed, &tasks.list, &current);
             outcome = Some(settled.outcome(&current));
-            board.settle(work, settled, &current, ran);
+            tasks.settle(work, settled, &current, ran);
         }
         self.forget_skips();
         if self.board.is_none() {
             self.note_change(&current);
         }
         let refusal = current.refusal();
-        // What nobody committed after the agent is work all the same.
+        // Work that was not committed after the agent is reviewed as well.
         if let (Some(Judgement { verdict: Verdict::Passed { .. }, .. }), None) =
             (&current.judgement, &refusal)
         {
@@ -133,8 +132,9 @@ impl RunState {
         self.last_tree = current.observed_tree().filter(|_| !is_back).cloned();
     }
 
-    /// Keeps a handoff for the next prompts. Attempts that failed are for the next attempt at the
-    /// same task, so they make no other handoff give way, and go when the task is decided.
+    /// Keeps a handoff for the next prompts. Handoffs of failed attempts are for the next
+    /// attempt at the same task: they do not displace other handoffs, and are dropped
+    /// when the task is decided.
     fn remember(&mut self, handoff: Handoff) {
         let task = handoff.task_completed.task_id.clone();
         let is_decided = match &handoff.outcome {
@@ -155,7 +155,7 @@ impl RunState {
         }
     }
 
-    /// Closes a compaction: what it leaves is a memory, or nothing. All else stays what it was.
+    /// Closes a compaction: keeps its memory, if any. All else is unchanged.
     fn close_compaction(&mut self, current: Iteration) {
         let trigger = self.trigger();
         let next = self.next_coding().map(|task| task.id.clone());
@@ -163,7 +163,7 @@ impl RunState {
             Some(compacted) => {
                 self.memory = Some(Box::new(compacted.memory));
                 self.since.compacted(current.number, next.as_ref());
-                // The memory stands for all but the last of them.
+                // The memory replaces all but the last handoff.
                 let surplus = self.handoffs.len().saturating_sub(1);
                 self.handoffs.drain(..surplus);
             }

@@ -1,6 +1,6 @@
-//! What people ask of a run, folded into its state.
+//! Folds control requests into the state.
 //!
-//! Not here: when it is heeded, which `choose` decides.
+//! Not here: when a request takes effect, which `choose` decides.
 
 use super::RunState;
 use crate::control::Pause;
@@ -8,7 +8,7 @@ use crate::event::{Event, Recorded};
 use crate::task::TaskStatus;
 
 impl RunState {
-    /// Takes in an event that people brought about.
+    /// Applies an event that came from a control request.
     pub(super) fn controlled(&mut self, recorded: &Recorded) {
         match &recorded.event {
             Event::Wished { asked, refused } => {
@@ -20,13 +20,13 @@ impl RunState {
             }
             Event::Paused => self.control.pause = Pause::Since { at: recorded.at },
             Event::TaskSkipped { task, by, branch, commit: _ } => {
-                let Some(board) = &mut self.board else { return };
-                // What the last attempt at it left to say, and to keep, was its own.
-                if board.logs.contains_key(task) {
+                let Some(tasks) = &mut self.board else { return };
+                // Feedback and base of the last attempt belonged to the skipped task.
+                if tasks.logs.contains_key(task) {
                     self.feedback.clear();
                     self.base = None;
                 }
-                board.skip(task, by.as_deref(), branch.as_deref());
+                tasks.skip(task, by.as_deref(), branch.as_deref());
                 self.forget_skips();
             }
             Event::RunStarted { .. }
@@ -52,11 +52,11 @@ impl RunState {
         }
     }
 
-    /// Forgets the wish to leave out a task that is over, one way or the other.
+    /// Drops skip requests for tasks that are finished.
     pub(super) fn forget_skips(&mut self) {
-        let Some(board) = &self.board else { return };
+        let Some(tasks) = &self.board else { return };
         self.control.skips.retain(|skip| {
-            let status = board.list.task(&skip.task).map(|task| task.status);
+            let status = tasks.list.task(&skip.task).map(|task| task.status);
             matches!(status, Some(TaskStatus::Pending | TaskStatus::InProgress))
         });
     }

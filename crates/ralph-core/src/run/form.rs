@@ -1,6 +1,6 @@
-//! Whether an answer is in the form that was asked for.
+//! Checks whether an answer has the requested form.
 //!
-//! Not here: what follows where it is not, which is `asking`'s, and how the agent is told.
+//! Not here: what follows if it has not, and the follow-up prompt.
 
 use super::{Iteration, RunState};
 use crate::answer::{self, AnswerFault};
@@ -29,11 +29,11 @@ impl RunState {
             (review::check_answer(reply, demands), WrongForm::Failed)
         } else if is_for(current.message.pending) {
             let is_there = scm::commit_message(&reply.text).is_some();
-            let said = || "it holds no commit message".to_owned();
-            (is_there.then_some(()).ok_or_else(said), WrongForm::Taken)
+            let fault_text = || "it holds no commit message".to_owned();
+            (is_there.then_some(()).ok_or_else(fault_text), WrongForm::Taken)
         } else {
             match current.role {
-                // An agent that keeps the list answers in it.
+                // An agent that owns the list answers in the list.
                 Role::Review if !is_kept_by_agent => {
                     let token = current.work.token.as_deref();
                     let demands = VerdictDemands { criteria: self.criteria(current), token };
@@ -48,7 +48,7 @@ impl RunState {
                 | Role::Implement
                 | Role::Fix
                 | Role::Review
-                // Without a memory the run goes on as it was; that is not worth a call.
+                // The run continues without a memory; that is not worth another call.
                 | Role::Compact
                 | Role::Message => (Ok(()), WrongForm::Taken),
             }
@@ -59,14 +59,13 @@ impl RunState {
         }
     }
 
-    /// Returns the criteria of the open task.
+    /// Returns the acceptance criteria of the current task.
     pub(crate) fn criteria(&self, current: &Iteration) -> &[String] {
         let task = current.task.as_ref().and_then(|id| self.board.as_ref()?.list.task(id));
         task.map_or(&[][..], |task| task.acceptance_criteria.as_slice())
     }
 
-    /// Returns the criteria that the gate an agent is asked for judges by. How good work is has
-    /// none.
+    /// Returns the criteria that a review gate judges by. A quality gate has none.
     fn gate_criteria(&self, current: &Iteration) -> &[String] {
         let name = current.gate_asked.as_deref();
         let gate = self.recipe.gates.iter().find(|gate| Some(gate.name.as_str()) == name);
@@ -79,8 +78,9 @@ impl RunState {
     }
 }
 
-/// A handoff that was begun and cannot be read is asked for again. Where there is none, ralph
-/// derives one from git and the agent's words, which costs no call.
+/// Fails for a handoff that was started and cannot be read, so that it is requested
+/// again. If it is missing, ralph derives one from git and the agent's final answer,
+/// which costs no call.
 fn check_handoff(reply: &Reply) -> Result<(), String> {
     if reply.structured.is_some() {
         return Ok(());

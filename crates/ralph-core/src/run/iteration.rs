@@ -1,6 +1,6 @@
-//! The iteration that is open: what is known of it so far.
+//! The open iteration: what is known of it so far.
 //!
-//! Not here: how events change it, which is the fold's.
+//! Not here: the fold that applies events to it.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,64 +20,57 @@ use crate::units::{Millis, Timestamp};
 /// An iteration that is open.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Iteration {
-    /// Its number.
     pub number: IterationNumber,
-    /// What it is for.
     pub role: Role,
-    /// The task it works on.
     pub task: Option<TaskId>,
-    /// When it began.
     pub started: Timestamp,
-    /// How long the run had been running then.
+    /// Running time of the run when it began.
     pub began: Millis,
-    /// The state it starts from.
     pub checkpoint: Option<Checkpoint>,
-    /// What people want its agent to know.
+    /// Notes from the user for its agent.
     #[serde(default)]
     pub notes: Vec<Note>,
-    /// How many calls were made in it.
+    /// Number of agent calls so far.
     pub asks: u32,
-    /// The question the iteration is for.
+    /// The agent call that does the work.
     pub work: Asking,
-    /// What the agent made of the task list, once that was read; only where it keeps the list.
-    #[serde(default)]
+    /// The agent's edits of the task list, once read; only where it owns the list.
+    #[serde(default, rename = "claim")]
     pub claim: Option<Claim>,
-    /// What the agent made of the plan, once that was looked at.
+    /// The state of the plan after the agent, once read.
     #[serde(default)]
     pub plan: Option<PlanLook>,
-    /// What the agent created, may not create, and what was removed after its call.
+    /// Forbidden files that the agent created and ralph removed after the call.
     #[serde(default)]
     pub removed: Vec<String>,
-    /// What the agent left, once it was looked at.
+    /// The agent's changes, once observed.
     pub observed: Option<Observed>,
-    /// The question of the gate that an agent is being asked for.
+    /// The agent call of the review gate that is running.
     pub gate: Asking,
-    /// The name of that gate.
     #[serde(default)]
     pub gate_asked: Option<String>,
-    /// What the gates said so far.
+    /// Gate results so far.
     pub gates: Vec<GateResult>,
-    /// How often all gates began again because files had changed while they ran.
+    /// How often all gates started over because files changed while they ran.
     #[serde(default)]
     pub rounds: u32,
-    /// What follows.
     pub judgement: Option<Judgement>,
-    /// The question for a commit message.
+    /// The agent call for a commit message.
     pub message: Asking,
-    /// The state in which everything was when somebody was last asked for words only, until it was
-    /// seen to that it is still so.
-    #[serde(default)]
+    /// Snapshot taken before a read-only agent call; cleared once the tree is verified or
+    /// restored.
+    #[serde(default, rename = "unheard")]
     pub unheard: Option<Checkpoint>,
-    /// What the landing did so far.
+    /// Landing steps done so far.
     pub landed: Vec<Landed>,
 }
 
-/// What an agent left in the work tree.
+/// The agent's changes of the work tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observed {
-    /// What was seen, where there is a repository and somebody needed to know.
+    /// The observation, where there is a repository and the recipe needs one.
     pub observation: Option<Observation>,
-    /// The ref that keeps commits of the agent's that were taken back.
+    /// The ref that keeps commits by the agent that were reset.
     #[serde(default)]
     pub kept: Option<String>,
 }
@@ -114,11 +107,11 @@ impl Iteration {
         }
     }
 
-    /// Takes in that the task file was made to say what the list says. What a landing wrote into
-    /// it before is gone, and with it the tree that was noted for a commit still to come.
+    /// Handles that the task file was reset to the list. Drops what a landing wrote into
+    /// it before, and the survey for a commit still to come.
     pub(super) fn list_was_put_back(&mut self) {
-        if let Some(claim) = &mut self.claim {
-            claim.file = ClaimFile::Written;
+        if let Some(diff) = &mut self.claim {
+            diff.file = ClaimFile::Written;
         }
         let is_committed = self.is_committed();
         self.landed.retain(|landed| match landed {
@@ -134,11 +127,11 @@ impl Iteration {
         });
     }
 
-    /// Takes in what became of the work tree while the run stood still. If more was changed than the
-    /// list, gates speak of it anew, and so does the judgement. The verdict of an agent was paid for,
-    /// and stays; so does what was refused before any gate. Whoever changed it, what may not change
-    /// may not: an agent's work may have ended the run for it. What somebody changes in a review is
-    /// undone, as what the reviewer changes is.
+    /// Applies changes made to the work tree while the run was stopped. If more than the
+    /// list changed, the gates and the judgement are repeated. Verdicts of agents were
+    /// paid for and are kept, as are refusals before any gate. Forbidden changes stay
+    /// forbidden, even if the user made them: the agent's work may be what ended the run. Changes
+    /// made during a review are discarded like those of the reviewer.
     pub(super) fn look_again(&mut self, meanwhile: &Meanwhile, gates: &[Gate]) {
         let is_work = !meanwhile.files.is_empty();
         if let Some(seen) = self.observed.as_mut().and_then(|it| it.observation.as_mut()) {
@@ -150,9 +143,9 @@ impl Iteration {
             let files: Vec<FileTouched> = meanwhile.files.iter().filter(new).cloned().collect();
             seen.files.extend(files);
             seen.leaks.extend(meanwhile.leaks.iter().cloned());
-            let untold = meanwhile.meddling.iter().filter(|path| !seen.meddling.contains(path));
-            let untold: Vec<String> = untold.cloned().collect();
-            seen.meddling.extend(untold);
+            let new_paths = meanwhile.meddling.iter().filter(|path| !seen.meddling.contains(path));
+            let new_paths: Vec<String> = new_paths.cloned().collect();
+            seen.meddling.extend(new_paths);
         }
         if !is_work {
             return;
@@ -168,8 +161,8 @@ impl Iteration {
         self.judgement = None;
     }
 
-    /// Takes in that the work tree was looked at again, because files had changed while gates ran:
-    /// all of them run again, those that an agent answers too.
+    /// Handles that the work tree was observed again because files changed while gates
+    /// ran: all gates run again, review gates included.
     pub(super) fn start_gates_again(&mut self) {
         self.gates.clear();
         self.gate = Asking::default();
@@ -177,23 +170,23 @@ impl Iteration {
         self.rounds += 1;
     }
 
-    /// Takes in what a gate said. Whichever of them had to begin anew, they stand in their order.
+    /// Inserts a gate result. Results stay in the order of the recipe, even if some gates
+    /// ran again.
     pub(super) fn gate_spoke(&mut self, result: GateResult, gates: &[Gate]) {
         let place = |name: &str| gates.iter().position(|gate| gate.name == name);
-        let own = place(&result.gate);
-        let behind = |it: &GateResult| own.is_some() && place(&it.gate) > own;
-        let at = self.gates.iter().position(behind).unwrap_or(self.gates.len());
+        let own_place = place(&result.gate);
+        let is_later = |it: &GateResult| own_place.is_some() && place(&it.gate) > own_place;
+        let at = self.gates.iter().position(is_later).unwrap_or(self.gates.len());
         self.gates.insert(at, result);
     }
 
-    /// Returns whether ralph wrote the list after the agent that keeps it.
+    /// Returns whether ralph wrote the list after the agent that owns it.
     pub(crate) fn is_list_ours(&self) -> bool {
-        self.claim.as_ref().is_some_and(|claim| claim.file == ClaimFile::Written)
+        self.claim.as_ref().is_some_and(|diff| diff.file == ClaimFile::Written)
     }
 
-    /// Returns whether the agent's work on a task is in the tree without being accepted. What
-    /// ralph commits then is the task list, and the next attempt is measured from where this one
-    /// began.
+    /// Returns whether unaccepted work on a task is in the tree. ralph then commits only
+    /// the task list, and the next attempt is compared with the state before this one.
     pub(super) fn is_work_open(&self) -> bool {
         let is_attempt = match self.role {
             Role::Implement | Role::Fix => true,
@@ -213,7 +206,7 @@ impl Iteration {
         self.landed.iter().any(|it| matches!(it, Landed::Committed { .. }))
     }
 
-    /// Returns the state that is about to be committed, where git was asked.
+    /// Returns the state that is about to be committed, if surveyed.
     pub(crate) fn surveyed(&self) -> Option<Checkpoint> {
         self.landed.iter().find_map(|landed| {
             let CheckedOut { head, branch } = landed.surveyed_on()?.clone();
@@ -221,7 +214,7 @@ impl Iteration {
         })
     }
 
-    /// Returns the question that an answer is for.
+    /// Returns the agent call that an answer belongs to.
     pub fn asking(&self, purpose: &Purpose) -> &Asking {
         match purpose {
             Purpose::Work => &self.work,
@@ -238,12 +231,12 @@ impl Iteration {
         }
     }
 
-    /// Returns what the agent left, as far as it was seen.
+    /// Returns the observation of the agent's changes, if any.
     pub fn observation(&self) -> Option<&Observation> {
         self.observed.as_ref()?.observation.as_ref()
     }
 
-    /// Returns the tree the agent left.
+    /// Returns the tree after the agent.
     pub(crate) fn observed_tree(&self) -> Option<&TreeId> {
         self.observation().map(|observation| &observation.tree)
     }
@@ -254,11 +247,11 @@ impl Iteration {
         files.map(|file| file.path.clone()).collect()
     }
 
-    /// Returns what a refused commit says to the next iteration.
+    /// Returns feedback about a refused commit.
     pub(super) fn refusal(&self) -> Option<Feedback> {
         let output = self.landed.iter().find_map(Landed::refusal)?;
         Some(Feedback::after(format!(
-            "The commit was refused. Mend what is complained about:\n{output}"
+            "The commit was refused. Fix the reported problems:\n{output}"
         )))
     }
 }

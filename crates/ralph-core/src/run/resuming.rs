@@ -1,4 +1,4 @@
-//! Going on after a death or an end, folded into the state.
+//! Folds a resume after a crash or an end into the state.
 
 use super::{Asking, AskingEnd, Iteration, RunState};
 use crate::event::{Checkpoint, Landed, Meanwhile};
@@ -10,11 +10,10 @@ use crate::recipe::Recipe;
 use crate::scm;
 
 impl RunState {
-    /// Takes in that the run goes on, with other policies perhaps, over a work tree that
-    /// may have become another meanwhile.
+    /// Applies a resume, possibly with other policies and a changed work tree.
     pub(super) fn resumed(&mut self, recipe: Option<&Recipe>, meanwhile: Option<&Meanwhile>) {
-        // A run that ended by a decision gets a new chance; one that crashed goes on with what it
-        // had left.
+        // A run that ended regularly gets new retries; one that crashed continues with
+        // what it had left.
         self.unchanged = 0;
         if let (Some(_), Some(current)) = (self.outcome.take(), &mut self.current) {
             current.work.revive();
@@ -33,7 +32,7 @@ impl RunState {
         self.control.begin_anew();
     }
 
-    /// Takes over other policies. A gate that was changed has not spoken yet.
+    /// Replaces the policies. Drops the results of gates that changed.
     fn take_recipe(&mut self, recipe: &Recipe) {
         let old = std::mem::replace(&mut self.recipe, recipe.clone());
         let is_same = |name: &str| gate(&old, name) == gate(recipe, name);
@@ -45,31 +44,31 @@ impl RunState {
         }
     }
 
-    /// Returns what the commit under way is marked with, if ralph does not know of its end.
+    /// Returns the mark of the commit that is under way, if its result is unknown.
     pub fn commit_under_way(&self) -> Option<Mark> {
         let current = self.current.as_ref()?;
         let is_to_land = current.judgement.as_ref()?.landing == Landing::Commit;
         (is_to_land && !current.is_committed()).then(|| self.mark())
     }
 
-    /// Returns the state that work began from which has not landed: of the task, or of the iteration where
-    /// there is nothing of a task any more.
+    /// Returns the state before the work that has not landed: that of the task, or else
+    /// of the iteration.
     pub fn ground(&self) -> Option<&Checkpoint> {
         self.base.as_ref().or(self.current.as_ref()?.checkpoint.as_ref())
     }
 
-    /// Returns what everything that is done to git in this iteration is marked with.
+    /// Returns the mark for everything done to git in this iteration.
     pub(crate) fn mark(&self) -> Mark {
         let task = self.current.as_ref().and_then(|current| current.task.clone());
         Mark { run: self.run.clone(), iteration: IterationNumber(self.iterations), task }
     }
 
-    /// Returns the state in which the agent left everything, as far as it was looked at.
+    /// Returns the state after the agent, if observed.
     pub(crate) fn as_seen(&self) -> Option<Checkpoint> {
         self.seen_in(self.current.as_ref()?)
     }
 
-    /// Returns the state in which the agent of an iteration left everything.
+    /// Returns the state after the agent of an iteration.
     pub(super) fn seen_in(&self, current: &Iteration) -> Option<Checkpoint> {
         let seen = current.observation()?;
         let (head, branch) = match (&seen.checked_out, self.base.as_ref()?) {
@@ -81,13 +80,13 @@ impl RunState {
         Some(Checkpoint::Git { head, branch, tree: Some(seen.tree.clone()) })
     }
 
-    /// Returns the state that gates are at work on, or that is about to land. Where somebody was
-    /// asked for words only, everything goes back to what was seen before that.
+    /// Returns the state that is being checked or is about to land. Nothing during a
+    /// read-only agent call, after which everything is restored anyway.
     pub(crate) fn under_check(&self) -> Option<Checkpoint> {
         let current = self.current.as_ref().filter(|current| current.unheard.is_none())?;
         let is_back = |it: &Landed| matches!(it, Landed::RolledBack { .. });
-        let is_heard = |it: &Landed| matches!(it, Landed::Heard { .. });
-        let has_begun = !current.landed.iter().all(|it| is_heard(it) || is_back(it));
+        let is_message_check = |it: &Landed| matches!(it, Landed::Heard { .. });
+        let has_begun = !current.landed.iter().all(|it| is_message_check(it) || is_back(it));
         let is_to_land = match &current.judgement {
             None => true,
             Some(judgement) => judgement.landing == Landing::Commit && !has_begun,
@@ -111,8 +110,9 @@ mod tests {
     use crate::ids::{Role, RunId};
     use crate::units::{Millis, Timestamp};
 
-    /// Returns which gates have spoken when a run goes on with this recipe after both had.
-    fn spoken(changed: Recipe) -> Vec<String> {
+    /// Returns the gates that still have results when a run is resumed with this recipe
+    /// after both had passed.
+    fn gates_with_results(changed: Recipe) -> Vec<String> {
         let passed = |gate: &Gate| {
             let result = choose::reused(gate, Severity::Hard);
             Event::GateChecked { result: GateResult { status: GateStatus::Passed, ..result } }
@@ -156,10 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_became_another_has_not_spoken() {
-        assert_eq!(spoken(with_gates(["one", "two"])), ["first", "second"]);
-        assert_eq!(spoken(with_gates(["other", "two"])), ["second"]);
-        assert_eq!(spoken(with_gates(["one", "other"])), ["first"]);
-        assert_eq!(spoken(Recipe { gates: Vec::new(), ..recipe() }), [""; 0]);
+    fn a_changed_gate_loses_its_result() {
+        assert_eq!(gates_with_results(with_gates(["one", "two"])), ["first", "second"]);
+        assert_eq!(gates_with_results(with_gates(["other", "two"])), ["second"]);
+        assert_eq!(gates_with_results(with_gates(["one", "other"])), ["first"]);
+        assert_eq!(gates_with_results(Recipe { gates: Vec::new(), ..recipe() }), [""; 0]);
     }
 }

@@ -1,37 +1,34 @@
-//! Which addresses a name may lead to: public ones, and what the user lets through.
+//! Classifies addresses: a name may only resolve to public ones and to those that the user allows.
 //!
-//! A name on the allowlist is in the hands of whoever owns it. Were its address not looked at,
-//! it could point at a service of this machine or of the network around it.
+//! The owner of a name on the allowlist controls its address. Without this check, it could point at
+//! a service of this machine or of the local network.
 //!
-//! Not here: looking a name up, and telling whether an address is this machine's own.
+//! The caller looks names up, and knows the addresses of this machine.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What an address is, where it is not a public one.
+/// The class of an address that is not public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Nearby {
-    /// This machine.
     Loopback,
-    /// A network of a home or a company, or one of a provider behind its own translation.
+    /// A home or company network, or a provider's network behind carrier-grade NAT.
     Private,
-    /// The network cable itself.
     LinkLocal,
-    /// A service of a cloud that hands out credentials to the machines in it.
+    /// A cloud service that hands out credentials to virtual machines.
     Metadata,
-    /// A group of machines.
     Multicast,
-    /// Nothing that can be reached: unspecified, reserved, for documentation.
+    /// Unreachable: unspecified, reserved, for documentation.
     Reserved,
-    /// An address of this machine in a public network.
+    /// A public address of this machine.
     Own,
 }
 
 impl Nearby {
-    /// Returns the words for it.
+    /// Returns the description for messages.
     pub fn words(self) -> &'static str {
         match self {
             Self::Loopback => "a loopback address",
@@ -51,7 +48,7 @@ impl fmt::Display for Nearby {
     }
 }
 
-/// Says what an address is; nothing, where it is a public one.
+/// Returns the class of an address; `None` if it is public.
 pub fn nearby(address: IpAddr) -> Option<Nearby> {
     match effective(address) {
         IpAddr::V4(address) => nearby_v4(address),
@@ -59,7 +56,8 @@ pub fn nearby(address: IpAddr) -> Option<Nearby> {
     }
 }
 
-/// Returns where packets to an address end: the IPv4 address inside mapped, 6to4 and NAT64 ones.
+/// Returns the final destination of an address: the IPv4 address inside mapped, 6to4 and NAT64
+/// ones.
 pub fn effective(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let inner = match v6.segments() {
@@ -72,7 +70,7 @@ pub fn effective(address: IpAddr) -> IpAddr {
 }
 
 fn nearby_v4(address: Ipv4Addr) -> Option<Nearby> {
-    // The services of Azure, of Alibaba and of Oracle; those of the others are at 169.254.169.254.
+    // The services of Azure, Alibaba and Oracle; the others use 169.254.169.254.
     const METADATA: [[u8; 4]; 4] =
         [[169, 254, 169, 254], [168, 63, 129, 16], [100, 100, 100, 200], [192, 0, 0, 192]];
     let octets = address.octets();
@@ -104,7 +102,7 @@ fn nearby_v6(address: Ipv6Addr) -> Option<Nearby> {
             Some(Nearby::Metadata)
         }
         [0xfc00..=0xfdff, ..] => Some(Nearby::Private),
-        // The second half of the range is what site-local addresses were.
+        // The second half of the range is the former site-local addresses.
         [0xfe80..=0xfeff, ..] => Some(Nearby::LinkLocal),
         [0xff00..=0xffff, ..] => Some(Nearby::Multicast),
         // Teredo and other experiments; documentation.
@@ -122,7 +120,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Reads `ADDRESS/BITS`, or one address.
+    /// Parses `ADDRESS/BITS`, or one address.
     pub fn read(text: &str) -> Result<Self, RangeError> {
         let error = |what| RangeError { range: text.to_owned(), what };
         let (address, bits) = match text.split_once('/') {
@@ -149,7 +147,7 @@ impl Range {
         Ok(range)
     }
 
-    /// Returns whether an address is in it.
+    /// Returns whether an address is in the range.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.address.is_ipv4() == address.is_ipv4() && self.mask(address) == self.number()
     }
@@ -158,7 +156,7 @@ impl Range {
         number(self.address)
     }
 
-    /// Returns the part of an address that the range fixes.
+    /// Returns the bits of an address that the range fixes.
     fn mask(&self, address: IpAddr) -> u128 {
         let most = if address.is_ipv4() { 32 } else { 128 };
         let free = u32::from(most - self.bits);
@@ -173,32 +171,27 @@ fn number(address: IpAddr) -> u128 {
     }
 }
 
-/// A range that cannot be read.
+/// A range that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{range}`: {what}")]
 pub struct RangeError {
-    /// The range.
     pub range: String,
-    /// What is wrong.
     pub what: RangeMistake,
 }
 
 /// What is wrong with a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RangeMistake {
-    /// No address in front.
     #[error("it does not begin with an address; write for example \"10.0.0.0/8\"")]
     Address,
-    /// Too many bits, or not a number.
-    #[error("behind `/` is a number from 1 to {most}")]
+    #[error("after `/` there must be a number from 1 to {most}")]
     Bits {
-        /// How many an address has.
+        /// The number of bits of an address.
         most: u8,
     },
-    /// All addresses there are.
     #[error("it would let every address through")]
     Everything,
-    /// An address inside of the range in place of its first one.
+    /// An address inside the range instead of its first one.
     #[error("the address has bits beyond those that the range fixes")]
     Inside,
 }

@@ -1,17 +1,17 @@
-//! Whether a call failed because the sandbox does not let the agent reach its model.
+//! Detects that a call failed because the sandbox keeps the agent from its model.
 //!
-//! Agents say "connection error" for that, or that they are not logged in; only the rules of the
-//! sandbox tell why. Not here: the rules.
+//! Agents then report a "connection error", or that they are not logged in; only the sandbox's
+//! refusals show the cause.
 
 use super::hosts::read_authority;
 use super::model_hosts::is_model_host;
 use super::reach::Refusal;
 use crate::failure::{Failure, FailureClass};
 
-/// Returns the failure that the sandbox is the cause of, in place of what the agent made of it.
+/// Returns the failure that the sandbox caused, in place of the failure that the agent reported.
 ///
-/// `refusals` are those of the call. `endpoints` are the hosts with ports that the agent's variables
-/// and arguments name, and `ports` those of this machine that can be reached.
+/// `refusals` are those of the call. `endpoints` are the hosts and ports in the agent's variables
+/// and arguments, and `ports` the ports of this machine that can be reached.
 pub fn blocked(
     failure: &Failure,
     refusals: &[Refusal],
@@ -20,7 +20,7 @@ pub fn blocked(
 ) -> Option<Failure> {
     let may_be_any_model = match failure.class {
         FailureClass::Unreachable | FailureClass::NotLoggedIn => true,
-        // Something else may have failed, and the refusal be that of a command.
+        // Something else may have failed, and the refusal may concern a command.
         FailureClass::Overloaded | FailureClass::Crashed => false,
         FailureClass::Malformed
         | FailureClass::Empty
@@ -43,22 +43,22 @@ pub fn blocked(
     let is_model = |refusal: &&Refusal| may_be_any_model && is_model_host(&refusal.host);
     let refused = refusals.iter().find(is_named).or_else(|| refusals.iter().find(is_model));
     if let Some(Refusal { host, port, reason, .. }) = refused {
-        let words = format!("the sandbox does not let it connect to {host}:{port}: {reason}");
-        let failure = Failure::new(FailureClass::Blocked, words);
+        let message = format!("the sandbox does not let it connect to {host}:{port}: {reason}");
+        let failure = Failure::new(FailureClass::Blocked, message);
         return Some(match reason.remedy(host, *port) {
             Some(remedy) => failure.with_hint(remedy),
             None => failure,
         });
     }
-    // A port of this machine is asked for without the proxy, which therefore knows nothing of it.
+    // Loopback ports are not reached through the proxy, so it has no refusal for them.
     let is_closed = |address: &&String| {
         let known = read_authority(address);
         known.is_some_and(|(host, port)| host.is_loopback() && !ports.contains(&port))
     };
     let closed = endpoints.iter().find(is_closed)?;
     (failure.class == FailureClass::Unreachable).then(|| {
-        let words = format!("the sandbox does not let it connect to {closed} of this machine");
-        Failure::new(FailureClass::Blocked, words)
+        let message = format!("the sandbox does not let it connect to {closed} of this machine");
+        Failure::new(FailureClass::Blocked, message)
             .with_hint(format!("add \"{closed}\" to `sandbox.network.allow`"))
     })
 }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cause_is_named_and_nothing_else_is_blamed() {
+    fn only_the_actual_cause_is_reported() {
         let refusal = |host: &str| Refusal {
             host: host.to_owned(),
             port: 443,
@@ -78,7 +78,7 @@ mod tests {
         };
         let endpoints = ["gw.example:443".to_owned(), "127.0.0.1:9000".to_owned()];
         let (unreachable, overloaded) = (FailureClass::Unreachable, FailureClass::Overloaded);
-        for (class, words, host, ports, expect) in [
+        for (class, text, host, ports, expect) in [
             (
                 unreachable.clone(),
                 "Connection error.",
@@ -107,9 +107,9 @@ mod tests {
             (FailureClass::NotLoggedIn, "403", "api.openai.com", &[], Some("api.openai.com:443")),
             (FailureClass::IdleTimeout, "gw.example", "gw.example", &[], None),
         ] {
-            let failure = Failure::new(class.clone(), words);
+            let failure = Failure::new(class.clone(), text);
             let found = blocked(&failure, &[refusal(host)], &endpoints, ports);
-            assert_eq!(found.is_some(), expect.is_some(), "{class:?} {words} {host}");
+            assert_eq!(found.is_some(), expect.is_some(), "{class:?} {text} {host}");
             if let (Some(found), Some(expect)) = (found, expect) {
                 assert_eq!(found.class, FailureClass::Blocked);
                 assert!(found.words.contains(expect), "{}", found.words);

@@ -1,38 +1,35 @@
-//! Which hosts may be reached: patterns of names, read from the settings and matched against
-//! what a client asks for.
+//! Patterns of allowed host names: parsed from the settings and matched against requests.
 //!
-//! Not here: which addresses a name may lead to (`addresses`), and looking a name up.
+//! Which addresses a name may resolve to is checked in `addresses`.
 
 use core::net::{IpAddr, Ipv6Addr};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The port of a pattern that names none: what is reached is encrypted.
+/// The port of a pattern that has none: HTTPS.
 pub const DEFAULT_PORT: u16 = 443;
 
-/// The longest name that the domain name system can carry.
+/// The longest name in DNS.
 const LONGEST_NAME: usize = 253;
 
 /// The longest part between two dots.
 const LONGEST_LABEL: usize = 63;
 
-/// A host as a client asks for it, made comparable: lower case, no dot at the end.
+/// A requested host, normalized: lower case, no dot at the end.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Host {
-    /// A name, to be looked up.
     Name(String),
-    /// An address, written as one.
     Address(IpAddr),
 }
 
 impl Host {
-    /// Reads a host: a name, an IPv4 address, or an IPv6 address with or without brackets.
+    /// Parses a host: a name, an IPv4 address, or an IPv6 address with or without brackets.
     ///
-    /// International names are taken in their ASCII form. A name that old resolvers would read
-    /// as an address (`127.1`, `0x7f000001`, `017700000001`) is a mistake: it would pass as a
-    /// name and arrive as an address.
+    /// International names must be in their ASCII form. A name that old resolvers would read as an
+    /// address (`127.1`, `0x7f000001`, `017700000001`) is an error: it would be checked as a name
+    /// and used as an address.
     pub fn read(text: &str) -> Result<Self, HostMistake> {
         if let Some(inner) = text.strip_prefix('[') {
             let inner = inner.strip_suffix(']').ok_or(HostMistake::OpenBracket)?;
@@ -50,7 +47,7 @@ impl Host {
         Ok(Self::Name(name))
     }
 
-    /// Returns whether it is the machine itself by its usual name or address.
+    /// Returns whether it is this machine by its usual name or address.
     pub fn is_loopback(&self) -> bool {
         match self {
             Self::Name(name) => name == "localhost",
@@ -100,23 +97,19 @@ fn check_name(name: &str) -> Result<(), HostMistake> {
 /// What is wrong with a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HostMistake {
-    /// There is none.
     #[error("there is no host in it")]
     Empty,
-    /// Two dots in a row, or one in front.
+    /// Two dots in a row, or a dot in front.
     #[error("a part of the name is empty")]
     EmptyLabel,
-    /// Longer than a name can be.
     #[error("the name is too long")]
     TooLong,
-    /// Something that is in no name.
     #[error("names have letters, digits, `-`, `_` and `.` (international ones in their xn-- form)")]
     Character,
     /// `[` without `]`.
     #[error("`[` without `]`")]
     OpenBracket,
-    /// It ends like an address, and is none.
-    #[error("it looks like an address, but is none")]
+    #[error("it looks like an address, but is not one")]
     NotAnAddress,
 }
 
@@ -129,15 +122,14 @@ pub struct HostPattern {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Hosts {
-    /// This one.
     This(Host),
-    /// Every name below this one, and not itself.
+    /// Every name below this one, but not the name itself.
     Below(String),
 }
 
 impl HostPattern {
-    /// Reads `host`, `*.host`, `host:port`, `*.host:port`, or an address in place of the host;
-    /// an IPv6 address with a port is in brackets.
+    /// Parses `host`, `*.host`, `host:port`, `*.host:port`, or an address in place of the host; an
+    /// IPv6 address with a port is in brackets.
     pub fn read(text: &str) -> Result<Self, PatternError> {
         let error = |what| PatternError { pattern: text.to_owned(), what };
         if let Some((scheme, _)) = text.split_once("://") {
@@ -165,7 +157,7 @@ impl HostPattern {
         Ok(Self { hosts, port })
     }
 
-    /// Returns whether it names this host, whatever the port.
+    /// Returns whether it matches a host, whatever the port.
     pub fn names(&self, host: &Host) -> bool {
         match (&self.hosts, host) {
             (Hosts::This(this), host) => this == host,
@@ -176,19 +168,17 @@ impl HostPattern {
         }
     }
 
-    /// Returns whether it lets a client reach this host and port. Without a port of its own it
-    /// means [`DEFAULT_PORT`] alone.
+    /// Returns whether it allows this host and port. Without a port it only means [`DEFAULT_PORT`].
     pub fn allows(&self, host: &Host, port: u16) -> bool {
         self.names(host) && self.port.unwrap_or(DEFAULT_PORT) == port
     }
 
-    /// Returns whether it keeps a client from this host and port. Without a port of its own it
-    /// means all of them.
+    /// Returns whether it denies this host and port. Without a port it means all ports.
     pub fn denies(&self, host: &Host, port: u16) -> bool {
         self.names(host) && self.port.is_none_or(|own| own == port)
     }
 
-    /// Returns the port, where it is this machine that the pattern names.
+    /// Returns the port, if the pattern names this machine.
     pub(crate) fn loopback_port(&self) -> Option<u16> {
         match &self.hosts {
             Hosts::This(host) if host.is_loopback() => self.port,
@@ -210,7 +200,7 @@ impl fmt::Display for HostPattern {
     }
 }
 
-/// Takes the port off the end of a host.
+/// Splits the port off the end of a host.
 fn split_port(text: &str) -> Result<(&str, Option<u16>), PatternMistake> {
     let is_bare_address = text.parse::<Ipv6Addr>().is_ok();
     let (host, port) = match text.rsplit_once(':') {
@@ -225,15 +215,15 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), PatternMistake> {
     }
 }
 
-/// Reads the `host:port` that a client asks for.
+/// Parses the `host:port` of a request.
 ///
-/// The port is required: a request that leaves it out is not one of a client we know.
+/// The port is required: all known clients send it.
 pub fn read_authority(text: &str) -> Option<(Host, u16)> {
     let (host, port) = split_port(text).ok()?;
     Some((Host::read(host).ok()?, port?))
 }
 
-/// Returns host and port of an address of the web, as a pattern for them.
+/// Returns the pattern for the host and port of a URL.
 pub fn pattern_for_url(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let default = match scheme {
@@ -247,13 +237,11 @@ pub fn pattern_for_url(url: &str) -> Option<String> {
     Some(if has_port { host.to_owned() } else { format!("{host}:{default}") })
 }
 
-/// A pattern that cannot be read.
+/// A pattern that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}`: {what}")]
 pub struct PatternError {
-    /// The pattern.
     pub pattern: String,
-    /// What is wrong.
     pub what: PatternMistake,
 }
 
@@ -263,25 +251,16 @@ pub enum PatternMistake {
     /// It would match every host, or every host of a top-level domain.
     #[error("it would allow every host; `sandbox.network.mode` \"host\" switches the proxy off")]
     Everything,
-    /// A `*` elsewhere than in front.
-    #[error("`*` stands only in front, as in `*.example.com`")]
+    /// `*` at another position than the front.
+    #[error("`*` is only allowed in front, as in `*.example.com`")]
     Star,
-    /// An address of the web in place of a host.
+    /// A URL instead of a host.
     #[error("write the host alone, without `{scheme}://`")]
-    Url {
-        /// What stands in front of it.
-        scheme: String,
-    },
-    /// A host with a path.
-    #[error("write the host alone; paths cannot be told apart in encrypted connections")]
+    Url { scheme: String },
+    #[error("write the host alone; paths are not visible in encrypted connections")]
     Path,
-    /// Not a port.
     #[error("`{port}` is not a port between 1 and 65535")]
-    Port {
-        /// What stands there.
-        port: String,
-    },
-    /// Something else about the host.
+    Port { port: String },
     #[error("{0}")]
     Host(HostMistake),
 }

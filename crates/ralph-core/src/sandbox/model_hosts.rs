@@ -1,14 +1,12 @@
-//! The hosts that agents need to reach their models, and nothing beyond.
-//!
-//! Not here: telemetry, updates, and the package registries of anybody's project.
+//! The hosts that agents need to reach their models, and nothing beyond: no telemetry, updates or
+//! package registries.
 
 use crate::recipe::AgentKind;
 
 /// Returns the hosts of an agent's model and of its sign-in.
 ///
-/// Those of Claude Code and of Copilot are in the vendors' documents on firewalls; the others
-/// are what the programs were seen to ask for. Agents that work with any provider have no list:
-/// the user names the provider.
+/// Those of Claude Code and Copilot are in the vendors' firewall documentation; the others were
+/// observed. Agents that work with any provider have no list: the user names the provider.
 pub fn model_hosts(kind: AgentKind) -> &'static [&'static str] {
     match kind {
         AgentKind::Claude => &["api.anthropic.com", "claude.ai", "platform.claude.com"],
@@ -34,9 +32,9 @@ pub fn model_hosts(kind: AgentKind) -> &'static [&'static str] {
     }
 }
 
-/// Returns whether a host is that of a provider of models that agents are used with.
+/// Returns whether a host belongs to a model provider that agents are used with.
 pub fn is_model_host(host: &str) -> bool {
-    /// Those of the keys that agents look for in their environment.
+    /// The providers whose API keys agents look for in their environment.
     const PROVIDERS: [&str; 12] = [
         "api.anthropic.com",
         "api.openai.com",

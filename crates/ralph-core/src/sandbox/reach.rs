@@ -1,7 +1,5 @@
-//! What a child may reach over the network: the allowlist as a whole, and the two questions that
-//! are put to it, by name and then by address.
-//!
-//! Not here: connections, and how a client says what it wants.
+//! The network allowlist of a child process: checks a request by its name, then by its address.
+//! Connections are handled elsewhere.
 
 use core::net::IpAddr;
 use std::fmt;
@@ -12,24 +10,24 @@ use super::NetworkPolicy;
 use super::addresses::{Nearby, Range, RangeError, effective, nearby};
 use super::hosts::{DEFAULT_PORT, Host, HostPattern, PatternError};
 
-/// What a child may reach.
+/// What a child process may reach over the network.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reach {
     allow: Vec<HostPattern>,
     deny: Vec<HostPattern>,
     private: Vec<Range>,
-    /// Hosts that the user's own environment and configuration of agents name.
+    /// Hosts that the user's own environment and agent configuration name.
     own: Vec<HostPattern>,
 }
 
-/// A name that has passed, and how its addresses are looked at.
+/// How the addresses of an allowed name are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passage {
     /// They must be public, or in a range of `allowPrivate`.
     Public,
-    /// The user's own configuration names it: they may be private ones.
+    /// The user's own configuration names the host: its addresses may be private.
     UserEndpoint,
-    /// It is this machine, and the port was named by the user.
+    /// The host is this machine, and the user allowed the port.
     ThisMachine,
 }
 
@@ -37,28 +35,24 @@ pub enum Passage {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Reason {
-    /// No pattern names the host.
     NotListed,
-    /// A pattern names the host, but none with this port.
+    /// A pattern matches the host, but none with this port.
     Port,
     /// `deny` names it.
     Denied {
-        /// The pattern.
         pattern: String,
     },
-    /// Where the name leads to is not public.
+    /// The name resolves to an address that is not public.
     Nearby {
-        /// The address.
         address: IpAddr,
-        /// What it is.
         what: Nearby,
     },
-    /// The request did not name a host that can be read.
+    /// The request has no valid host.
     Malformed,
 }
 
 impl Reason {
-    /// Returns a word for programs.
+    /// Returns the stable code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotListed => "host-not-allowed",
@@ -69,7 +63,7 @@ impl Reason {
         }
     }
 
-    /// Returns the setting that would let the connection through; nothing, where none would.
+    /// Returns the setting that would allow the connection; `None` if there is no such setting.
     pub fn remedy(&self, host: &str, port: u16) -> Option<String> {
         match self {
             Self::NotListed | Self::Port if port == DEFAULT_PORT => {
@@ -98,23 +92,19 @@ impl fmt::Display for Reason {
             Self::NotListed => f.write_str("it is not on the list of allowed hosts"),
             Self::Port => f.write_str("the host is allowed, but not this port"),
             Self::Denied { pattern } => write!(f, "`{pattern}` is on the list of denied hosts"),
-            Self::Nearby { address, what } => write!(f, "it leads to {address}, {what}"),
+            Self::Nearby { address, what } => write!(f, "it resolves to {address}, {what}"),
             Self::Malformed => f.write_str("the name cannot be read"),
         }
     }
 }
 
-/// A connection that was refused.
+/// A refused connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refusal {
-    /// What the client asked for.
     pub host: String,
-    /// Its port.
     pub port: u16,
-    /// Why.
     pub reason: Reason,
-    /// How often.
     pub times: u64,
 }
 
@@ -126,17 +116,17 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A mistake in the network section of the settings.
+/// An error in the network section of the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misread {
-    /// The key and the place in its list, such as `sandbox.network.allow[2]`.
+    /// The key and the index in its list, such as `sandbox.network.allow[2]`.
     pub place: String,
-    /// What is wrong.
     pub what: String,
 }
 
 impl Reach {
-    /// Reads what the user allows, and adds the hosts of the agent's model; or lists all mistakes.
+    /// Reads the settings and adds the hosts of the agent's model. Returns all errors, if there are
+    /// any.
     pub fn read(policy: &NetworkPolicy, model_hosts: &[&str]) -> Result<Self, Vec<Misread>> {
         let mut mistakes = Vec::new();
         let mut misread = |key: &str, at: usize, what: &dyn fmt::Display| {
@@ -167,8 +157,8 @@ impl Reach {
         Ok(Self { allow, deny, private, own: Vec::new() })
     }
 
-    /// Adds the hosts that the user's own environment and configuration of agents name. They may
-    /// be in the network around this machine.
+    /// Adds the hosts that the user's own environment and agent configuration name. They may be in
+    /// the local network.
     #[must_use]
     pub fn with_user_endpoints(mut self, hosts: &[String]) -> Self {
         self.own = hosts.iter().filter_map(|host| HostPattern::read(host).ok()).collect();
@@ -176,12 +166,12 @@ impl Reach {
         self
     }
 
-    /// Judges a request by the name in it.
+    /// Checks a request by its host name.
     pub fn judge_name(&self, host: &Host, port: u16) -> Result<Passage, Reason> {
         if let Some(pattern) = self.deny.iter().find(|it| it.denies(host, port)) {
             return Err(Reason::Denied { pattern: pattern.to_string() });
         }
-        // Clients write either name of it, whatever the user wrote.
+        // Clients use either name of this machine, whichever the user wrote.
         if host.is_loopback() && self.loopback_ports().contains(&port) {
             return Ok(Passage::ThisMachine);
         }
@@ -195,7 +185,7 @@ impl Reach {
         Err(if listed { Reason::Port } else { Reason::NotListed })
     }
 
-    /// Judges an address that a name has led to; `own` says that it is this machine's.
+    /// Checks an address that a name resolved to; `own` says whether it is this machine's.
     pub fn judge_address(&self, passage: Passage, address: IpAddr, own: Own) -> Result<(), Reason> {
         let address = effective(address);
         let what = match (nearby(address), own) {
@@ -214,7 +204,7 @@ impl Reach {
         if is_allowed { Ok(()) } else { Err(Reason::Nearby { address, what }) }
     }
 
-    /// Returns the ports of this machine that are to be reached on the loopback inside: those
+    /// Returns the ports of this machine to forward to the loopback inside the sandbox: those
     /// allowed as `127.0.0.1:PORT`, `[::1]:PORT` or `localhost:PORT`.
     pub fn loopback_ports(&self) -> Vec<u16> {
         let ports = self.allow.iter().filter_map(HostPattern::loopback_port);
@@ -229,13 +219,13 @@ impl Reach {
         ports
     }
 
-    /// Returns the patterns of allowed hosts, as they would be written; without this machine's.
+    /// Returns the patterns of allowed hosts as in the settings, without this machine's.
     pub fn allowed(&self) -> Vec<String> {
         let abroad = self.allow.iter().filter(|it| it.loopback_port().is_none());
         abroad.map(HostPattern::to_string).collect()
     }
 
-    /// Returns the patterns of denied hosts, as they would be written.
+    /// Returns the patterns of denied hosts as in the settings.
     pub fn denied(&self) -> Vec<String> {
         self.deny.iter().map(HostPattern::to_string).collect()
     }
@@ -244,9 +234,7 @@ impl Reach {
 /// Whether an address is one of this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Own {
-    /// It is.
     Yes,
-    /// It is not.
     No,
 }
 

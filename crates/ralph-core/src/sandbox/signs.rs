@@ -1,43 +1,39 @@
-//! Signs in the output of a failed gate that the sandbox made it fail, and what cures that.
+//! Detects in the output of a failed gate that the sandbox made it fail, and suggests a remedy.
 //!
-//! Only strong signs count: the words of an error of the system near the end of the output,
-//! together with what the sandbox is known to withhold. Not here: what follows from a sign.
+//! Only strong signs count: the text of a system error near the end of the output, together with
+//! something that the sandbox is known to withhold.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{NetworkMode, UnixSockets};
 
-/// What a sandbox shows and withholds, as far as signs are about it.
+/// The parts of a gate's sandbox that signs depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateCell {
-    /// The user's home.
     pub home: Option<String>,
-    /// The project directory.
     pub project: String,
-    /// Places that can be read inside although they lie in the home.
+    /// Paths in the home directory that can be read inside.
     pub shown: Vec<String>,
-    /// The network inside.
     pub network: NetworkMode,
-    /// Unix sockets inside.
     pub unix_sockets: UnixSockets,
 }
 
-/// Why a gate fails in the sandbox, and what cures it.
+/// Why a gate fails in the sandbox, and how to fix that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxSign {
     /// The line of the output that shows it.
     pub line: String,
     /// What the sandbox withholds.
     pub reason: String,
-    /// What else than a setting cures it.
+    /// A remedy other than a setting.
     pub advice: Option<String>,
-    /// The setting that cures it, as JSON for the user's own settings.
+    /// The setting that fixes it, as JSON for the user's own settings.
     pub setting: Option<String>,
 }
 
 impl SandboxSign {
-    /// Returns what cures it, one sentence for each way.
+    /// Returns the remedies, one sentence each.
     pub fn cures(&self) -> impl Iterator<Item = String> {
         let setting = self.setting.iter();
         let setting = setting.map(|it| format!("put this into your own settings: {it}"));
@@ -45,19 +41,19 @@ impl SandboxSign {
     }
 }
 
-/// What a gate could not have: the reason, the advice, the setting.
+/// What a gate is missing: the reason, the advice, the setting.
 type Lack = (String, Option<String>, Option<String>);
 
-/// Only these last lines of an output are read.
+/// The number of lines at the end of an output that are searched.
 const LAST_LINES: usize = 60;
 
-/// How far before an error its path may be.
+/// The most lines between an error and the path before it.
 const LINES_BEFORE: usize = 3;
 
 /// Longer lines are data.
 const LONGEST_LINE: usize = 500;
 
-/// Words of programs that cannot reach the network.
+/// Messages of programs that cannot reach the network.
 const NO_NETWORK: [&str; 13] = [
     "could not resolve host",
     "temporary failure in name resolution",
@@ -74,69 +70,69 @@ const NO_NETWORK: [&str; 13] = [
     "--offline was specified",
 ];
 
-/// Words of programs that miss a file.
+/// Messages of programs that miss a file.
 const MISSING: [&str; 5] =
     ["no such file or directory", "enoent", "not found", "cannot find module", "does not exist"];
 
-/// Words of programs that may not write a file.
+/// Messages of programs that cannot write a file.
 const READ_ONLY: [&str; 2] = ["read-only file system", "erofs:"];
 
-/// Words of programs that are refused something.
+/// Messages of programs that are refused something.
 const REFUSED: [&str; 2] = ["operation not permitted", "permission denied"];
 
-/// Places of the system, which nothing should open.
+/// System directories; no remedy should open these.
 const SYSTEM: [&str; 9] =
     ["/usr", "/etc", "/bin", "/lib", "/sbin", "/boot", "/proc", "/sys", "/dev"];
 
-/// Directories in the home that hold one directory for each program.
+/// Directories in the home directory with one subdirectory per program.
 const SHELVES: [&str; 4] = [".cache", ".config", ".local/share", ".local/state"];
 
-/// Directories of which no more is shown than the one file that is missing.
+/// Directories of which only the single missing file is shown.
 const SECRET: [&str; 5] = [".ssh", ".gnupg", ".aws", ".kube", ".docker"];
 
-/// Returns why a gate failed in the sandbox, if its output shows that. `exists` looks for a path
-/// outside. Where tests failed by name the gate works, and what they lack is not the network.
+/// Returns why a gate failed in the sandbox, if its output shows that. `exists` checks a path
+/// outside. If tests failed by name, the gate itself works, and the network is not what they miss.
 pub fn find_sign(
     output: &str,
     failing: &[String],
-    cell: &GateCell,
+    sandbox: &GateCell,
     exists: &dyn Fn(&str) -> bool,
 ) -> Option<SandboxSign> {
     let lines: Vec<&str> = output.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
     let first = lines.len().saturating_sub(LAST_LINES);
     (first..lines.len()).filter(|at| lines[*at].len() <= LONGEST_LINE).find_map(|at| {
         let near = &lines[at.saturating_sub(LINES_BEFORE)..=at];
-        let (reason, advice, setting) = find_lack(near, failing, cell, exists)?;
+        let (reason, advice, setting) = find_lack(near, failing, sandbox, exists)?;
         Some(SandboxSign { line: lines[at].to_owned(), reason, advice, setting })
     })
 }
 
-/// Reads the last of some lines; those before it say what it is about.
+/// Checks the last of some lines; the lines before it give the context.
 fn find_lack(
     near: &[&str],
     failing: &[String],
-    cell: &GateCell,
+    sandbox: &GateCell,
     exists: &dyn Fn(&str) -> bool,
 ) -> Option<Lack> {
     let line = near.last()?.to_ascii_lowercase();
-    let has = |words: &[&str]| words.iter().any(|it| line.contains(it));
+    let has = |parts: &[&str]| parts.iter().any(|it| line.contains(it));
     if has(&READ_ONLY) {
-        return find_read_only(&nearest_paths(near), cell);
+        return find_read_only(&nearest_paths(near), sandbox);
     }
     if has(&MISSING) {
-        let path = nearest_paths(near).into_iter().find(|it| is_hidden(it, cell) && exists(it));
-        return path.and_then(|path| show(path, cell));
+        let path = nearest_paths(near).into_iter().find(|it| is_hidden(it, sandbox) && exists(it));
+        return path.and_then(|path| show(path, sandbox));
     }
-    if has(&REFUSED) && cell.unix_sockets == UnixSockets::Deny {
+    if has(&REFUSED) && sandbox.unix_sockets == UnixSockets::Deny {
         let is_socket = |it: &&str| it.contains("socket") || it.contains(".sock");
         return near.iter().any(is_socket).then(|| {
             let setting = json!({ "sandbox": { "unixSockets": "private" } });
             ("unix sockets are refused in the sandbox".to_owned(), None, Some(setting.to_string()))
         });
     }
-    // A test that speaks of such an error is not one.
+    // A test that mentions such an error is not one.
     let is_error = has(&NO_NETWORK) && !has(&["assert", "expected"]);
-    if is_error && failing.is_empty() && cell.network == NetworkMode::None {
+    if is_error && failing.is_empty() && sandbox.network == NetworkMode::None {
         let host = find_host(near.last()?).unwrap_or_else(|| "HOST".to_owned());
         let setting = json!({
             "sandbox": { "gates": { "network": "proxy" }, "network": { "allow": [host] } }
@@ -149,14 +145,14 @@ fn find_lack(
     None
 }
 
-fn find_read_only(paths: &[&str], cell: &GateCell) -> Option<Lack> {
-    let is_open = |path: &str| is_below(path, &cell.project);
+fn find_read_only(paths: &[&str], sandbox: &GateCell) -> Option<Lack> {
+    let is_open = |path: &str| is_below(path, &sandbox.project);
     let is_system = |path: &str| SYSTEM.iter().any(|it| is_below(path, it));
     let path = paths.iter().find(|path| !is_open(path) && !is_system(path))?;
     let directory = written_directory(path);
     let reason = format!("`{directory}` is read-only in the sandbox");
-    // What is shown of the home is the user's own store, which no agent should write.
-    if cell.shown.iter().any(|it| is_below(path, it)) {
+    // The visible part of the home directory is the user's own; no agent should write there.
+    if sandbox.shown.iter().any(|it| is_below(path, it)) {
         let advice = "run it once outside of the sandbox, so that what it installs is there";
         return Some((reason, Some(advice.to_owned()), None));
     }
@@ -164,8 +160,8 @@ fn find_read_only(paths: &[&str], cell: &GateCell) -> Option<Lack> {
     Some((reason, None, Some(setting.to_string())))
 }
 
-fn show(path: &str, cell: &GateCell) -> Option<Lack> {
-    let below = path.strip_prefix(cell.home.as_deref()?)?.trim_matches('/');
+fn show(path: &str, sandbox: &GateCell) -> Option<Lack> {
+    let below = path.strip_prefix(sandbox.home.as_deref()?)?.trim_matches('/');
     let depth = SHELVES.iter().find(|it| is_below(below, it)).map_or(0, |it| it.split('/').count());
     let is_secret = SECRET.iter().any(|it| is_below(below, it));
     let taken = if is_secret { usize::MAX } else { depth + 1 };
@@ -174,17 +170,17 @@ fn show(path: &str, cell: &GateCell) -> Option<Lack> {
     Some((format!("`~/{below}` is hidden in the sandbox"), None, Some(setting.to_string())))
 }
 
-fn is_hidden(path: &str, cell: &GateCell) -> bool {
-    let is_in_home = cell
+fn is_hidden(path: &str, sandbox: &GateCell) -> bool {
+    let is_in_home = sandbox
         .home
         .as_ref()
         .is_some_and(|home| home.len() > 1 && path != home && is_below(path, home));
     is_in_home
-        && !is_below(path, &cell.project)
-        && !cell.shown.iter().any(|shown| is_below(path, shown))
+        && !is_below(path, &sandbox.project)
+        && !sandbox.shown.iter().any(|shown| is_below(path, shown))
 }
 
-/// Returns the paths of the last line, or else of the nearest before it that has any.
+/// Returns the paths of the last line, or of the nearest line before it that has any.
 fn nearest_paths<'a>(near: &[&'a str]) -> Vec<&'a str> {
     near.iter().rev().map(|line| find_paths(line)).find(|it| !it.is_empty()).unwrap_or_default()
 }
@@ -192,9 +188,9 @@ fn nearest_paths<'a>(near: &[&'a str]) -> Vec<&'a str> {
 /// Returns the absolute paths in a line.
 fn find_paths(line: &str) -> Vec<&str> {
     let is_end = |it: char| it.is_whitespace() || "'\"`()<>[],;=|".contains(it);
-    let words = line.split(is_end).map(|it| it.trim_start_matches("file://"));
-    let words = words.map(|it| it.trim_end_matches([':', '.']));
-    words.filter(|it| it.starts_with('/') && it.len() > 1 && !it.contains("/../")).collect()
+    let paths = line.split(is_end).map(|it| it.trim_start_matches("file://"));
+    let paths = paths.map(|it| it.trim_end_matches([':', '.']));
+    paths.filter(|it| it.starts_with('/') && it.len() > 1 && !it.contains("/../")).collect()
 }
 
 /// Returns the host in a line about the network: that of a URL, or the word after the error.
@@ -212,8 +208,8 @@ fn is_below(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Returns the directory to open for a file that cannot be written: that of a build as a whole, or
-/// else the one that the file is in.
+/// Returns the directory to open for a file that cannot be written: the whole build directory, or
+/// the file's own directory.
 fn written_directory(path: &str) -> &str {
     const BUILDS: [&str; 5] = ["/target/", "/build/", "/dist/", "/node_modules/", "/out/"];
     let whole = BUILDS.iter().find_map(|build| path.find(build).map(|at| at + build.len() - 1));
@@ -225,7 +221,7 @@ fn written_directory(path: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn cell() -> GateCell {
+    fn sandbox() -> GateCell {
         GateCell {
             home: Some("/home/u".into()),
             project: "/home/u/w/crates/app".into(),
@@ -237,11 +233,11 @@ mod tests {
 
     fn find(output: &str) -> Option<SandboxSign> {
         let exists = |path: &str| !path.contains("absent");
-        find_sign(output, &[], &cell(), &exists)
+        find_sign(output, &[], &sandbox(), &exists)
     }
 
     #[test]
-    fn errors_of_the_system_name_what_cures_them() {
+    fn system_errors_have_remedies() {
         let proxy = |host: &str| {
             format!(
                 r#"{{"sandbox":{{"gates":{{"network":"proxy"}},"network":{{"allow":["{host}"]}}}}}}"#
@@ -288,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_that_are_shown_are_filled_outside() {
+    fn visible_stores_are_filled_outside() {
         let sign =
             find("error: could not create '/home/u/.cargo/registry/x': Read-only file system");
         let sign = sign.expect("a sign");
@@ -322,14 +318,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_inside_is_not_blamed() {
-        let open =
-            GateCell { network: NetworkMode::Proxy, unix_sockets: UnixSockets::Private, ..cell() };
+    fn available_resources_are_not_blamed() {
+        let open = GateCell {
+            network: NetworkMode::Proxy,
+            unix_sockets: UnixSockets::Private,
+            ..sandbox()
+        };
         for output in ["Could not resolve host: a.example", "socket: Operation not permitted"] {
             assert_eq!(find_sign(output, &[], &open, &|_| true), None, "{output}");
         }
         let failing = ["tests::fetches".to_owned()];
         let output = "Could not resolve host: a.example";
-        assert_eq!(find_sign(output, &failing, &cell(), &|_| true), None);
+        assert_eq!(find_sign(output, &failing, &sandbox(), &|_| true), None);
     }
 }

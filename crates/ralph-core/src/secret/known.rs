@@ -1,7 +1,5 @@
-//! Which values are known to be secret: those of variables and of credential files whose names
-//! say so.
-//!
-//! Not here: what a secret looks like in other encodings, and finding it.
+//! Collects known secret values: those of variables and credential files with telling names. Other
+//! encodings and the search for secrets are elsewhere.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +7,10 @@ use serde_json::Value;
 
 use super::is_secret_name;
 
-/// Shorter values stand in ordinary text by chance.
+/// Shorter values occur in ordinary text by chance.
 pub const SHORTEST: usize = 8;
 
-/// Returns the secrets among variables: values whose name says so, and passwords in URLs.
+/// Returns the secrets among variables: values with a telling name, and passwords in URLs.
 pub fn of_variables<'a>(
     variables: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> BTreeSet<String> {
@@ -29,14 +27,14 @@ pub fn of_variables<'a>(
     known
 }
 
-/// Returns the secrets in a credential file: strings below keys whose name says so.
+/// Returns the secrets in a credential file: strings under telling keys.
 pub fn of_credentials(document: &Value) -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     collect(document, Under::Plain, &mut known);
     known
 }
 
-/// What the key above a value says of it.
+/// What the parent key says about a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Under {
     Plain,
@@ -47,7 +45,7 @@ fn collect(value: &Value, under: Under, known: &mut BTreeSet<String>) {
     match value {
         Value::Object(entries) => {
             for (key, value) in entries {
-                // `tokens` or `auth` may hold anything; its keys say what.
+                // `tokens` or `auth` may contain anything; the keys below decide.
                 let is_secret = !value.is_object() && is_secret_name(key);
                 let under = if is_secret { Under::Secret } else { Under::Plain };
                 collect(value, under, known);
@@ -61,8 +59,8 @@ fn collect(value: &Value, under: Under, known: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns whether a value can be told from ordinary text: it is long enough, and neither a
-/// number, a word, an address nor a place in the file system.
+/// Returns whether a value cannot be confused with ordinary text: it is long enough, and not a
+/// number, a word, a URL or a path.
 pub fn is_worth_hiding(value: &str) -> bool {
     value.len() >= SHORTEST && !is_number(value) && !is_word(value) && !is_place(value)
 }
@@ -71,14 +69,14 @@ fn is_number(value: &str) -> bool {
     value.bytes().all(|byte| byte.is_ascii_digit() || b".,:-+_ /".contains(&byte))
 }
 
-/// `undefined`, `development`: one word of letters that any text may hold.
+/// Matches a single word of letters, such as `undefined` or `development`.
 fn is_word(value: &str) -> bool {
     const LONGEST_WORD: usize = 11;
     value.len() <= LONGEST_WORD && value.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
 fn is_place(value: &str) -> bool {
-    // Keys in base64 may begin with a slash, so that alone makes no path.
+    // Keys in base64 may begin with a slash, so a slash alone is not enough.
     const STARTS: [&str; 24] = [
         "http://",
         "https://",

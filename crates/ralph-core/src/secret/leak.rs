@@ -1,24 +1,22 @@
-//! Secrets in what is going to be committed, or was: where they stand, never what they are.
-//!
-//! Not here: finding them.
+//! Secrets in lines that are committed or about to be: their positions, never their values.
 
 use serde::{Deserialize, Serialize};
 
-/// A secret in a line that was added.
+/// A secret in an added line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Leak {
-    /// The file, as a path from the project directory.
+    /// The file, relative to the project directory.
     pub path: String,
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: u32,
-    /// What it is, such as `a GitHub token`.
+    /// The kind of secret, such as `a GitHub token`.
     pub what: String,
 }
 
-/// More than this many do not help anybody to mend them.
+/// A longer list does not help the agent to fix it.
 pub const MOST_LEAKS: usize = 20;
 
-/// Returns what an agent is told about secrets that it left.
+/// Returns the feedback for an agent about secrets in its changes.
 pub fn complaint(leaks: &[Leak]) -> String {
     let line = |Leak { path, line, what }: &Leak| format!("- {path}:{line}: {what}");
     let lines: Vec<String> = leaks.iter().map(line).collect();

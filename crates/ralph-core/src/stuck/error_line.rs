@@ -1,10 +1,8 @@
-//! Finds the line of an output that reports an error.
-//!
-//! Not here: the names of failing tests, and lines that merely may help.
+//! Recognizes the lines of an output that report an error.
 
 use super::noise::bearing;
 
-/// How lines begin that report an error, in lower case.
+/// Beginnings of lines that report an error, in lower case.
 const STARTS: [&str; 21] = [
     "error:",
     "error[",
@@ -29,7 +27,7 @@ const STARTS: [&str; 21] = [
     "✖ ",
 ];
 
-/// What lines contain that report an error, in lower case.
+/// Parts of lines that report an error, in lower case.
 const PARTS: [&str; 10] = [
     "error:",
     "exception:",
@@ -43,7 +41,7 @@ const PARTS: [&str; 10] = [
     "segmentation fault",
 ];
 
-/// Returns whether a line of plain output reports an error. Lines about what passed do not.
+/// Returns whether a line of plain output reports an error.
 pub fn is_error_line(line: &str) -> bool {
     let Some(text) = bearing(line) else { return false };
     let text = text.to_lowercase();

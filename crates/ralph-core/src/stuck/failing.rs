@@ -1,23 +1,23 @@
-//! The names of failing checks, as the usual test runners print them.
+//! Finds the names of failing checks in the output of the usual test runners.
 //!
-//! cargo test and nextest, pytest and unittest, jest, vitest, mocha and node, go test, `JUnit`
-//! with its console, surefire and gradle, bats and other TAP, rspec, phpunit, dotnet, ctest and
-//! googletest. Not here: why a check fails.
+//! cargo test and nextest, pytest and unittest, jest, vitest, mocha and node, go test, `JUnit` with
+//! its console, surefire and gradle, bats and other TAP, rspec, phpunit, dotnet, ctest and
+//! googletest.
 
 use std::collections::BTreeSet;
 
 use crate::text::Lines;
 
-/// A name is on a line, and no line of interest is longer.
+/// Names are on one line, and no relevant line is longer.
 const LONGEST_LINE: usize = 2048;
 
-/// With more failing than this, which ones does not matter any more.
+/// With more failing checks than this, it does not matter which ones.
 const MOST_NAMES: usize = 100;
 
-/// Names of parameterized tests carry their values.
+/// The longest name: names of parameterized tests contain their values.
 const LONGEST_NAME: usize = 200;
 
-/// Finds the names of failing checks in output as it comes. Unknown runners give none.
+/// Collects the names of failing checks from streamed output. Finds none for unknown runners.
 #[derive(Debug, Clone)]
 pub struct FailingChecks {
     lines: Lines,
@@ -31,13 +31,13 @@ impl Default for FailingChecks {
 }
 
 impl FailingChecks {
-    /// Takes in the next piece of plain text, cut anywhere.
+    /// Processes the next chunk of plain text, cut anywhere.
     pub fn feed(&mut self, text: &str) {
         let Self { lines, found } = self;
         lines.feed(text, |line| found.take(line));
     }
 
-    /// Returns the names: sorted, each once, at most 100 of at most 200 characters.
+    /// Returns the names: sorted, without duplicates, at most 100 of at most 200 characters.
     pub fn names(&self) -> Vec<String> {
         let Self { mut lines, mut found } = self.clone();
         lines.finish(|line| found.take(line));
@@ -46,30 +46,30 @@ impl FailingChecks {
     }
 }
 
-/// What was found, and where the output stands.
+/// The names found so far, and the state of the parser.
 #[derive(Debug, Clone, Default)]
 struct Found {
-    /// The first of all names in their order, so that it does not matter when they came.
+    /// The smallest names in sorted order, so that the order of arrival does not matter.
     names: BTreeSet<String>,
     section: Section,
-    /// The file that jest speaks of.
+    /// The test file that jest printed last.
     file: String,
-    /// Tests of a Go package whose name comes behind them.
+    /// Tests of a Go package whose name is printed after them.
     package: Vec<String>,
 }
 
-/// A part of the output whose lines mean something by where they are.
+/// A section of the output in which lines have a special meaning.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 enum Section {
     #[default]
     None,
-    /// Behind `failures:` of cargo.
+    /// After `failures:` of cargo.
     Cargo,
-    /// Behind `The following tests FAILED:` of ctest.
+    /// After `The following tests FAILED:` of ctest.
     Ctest,
-    /// Behind `2 failing` of mocha.
+    /// After `2 failing` of mocha.
     Mocha,
-    /// Within the name of one of mocha's failures, which is a line for each of its parts.
+    /// Within the name of a mocha failure, which has one line for each of its parts.
     MochaName(String),
 }
 
@@ -83,7 +83,7 @@ impl Found {
             return;
         };
         match first {
-            // Nextest shows the output of the test binaries as well, set in.
+            // Nextest also prints the output of the test binaries, indented.
             't' => self.take_cargo(line),
             'f' if line == "failures:" => self.section = Section::Cargo,
             '-' => self.take_dashes(text),
@@ -118,12 +118,12 @@ impl Found {
         }
     }
 
-    /// Takes a line whose meaning is where it stands, and returns whether that was all.
+    /// Processes a line within a section, and returns whether it is done with.
     fn take_in_section(&mut self, line: &str) -> bool {
         match &mut self.section {
             Section::None => false,
             Section::Cargo => {
-                // The list of names follows at once; the outputs have an empty line before them.
+                // The list of names follows directly; test outputs have an empty line before them.
                 if line.starts_with("    ") && !line.starts_with("     ") {
                     self.add(without_line(line.trim()));
                     return true;
@@ -161,7 +161,7 @@ impl Found {
         }
     }
 
-    /// Takes a part of a title of mocha; the last one ends with a colon.
+    /// Processes a part of a mocha title; the last part ends with a colon.
     fn take_title(&mut self, part: &str, before: &str) {
         let name = if before.is_empty() { part.to_owned() } else { format!("{before} {part}") };
         match name.strip_suffix(':') {
@@ -181,7 +181,7 @@ impl Found {
         }
     }
 
-    /// Takes `---- name stdout ----` of cargo and `--- FAIL: Name (0.00s)` of Go.
+    /// Processes `---- name stdout ----` of cargo and `--- FAIL: Name (0.00s)` of Go.
     fn take_dashes(&mut self, text: &str) {
         if let Some(name) =
             text.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"))
@@ -230,7 +230,7 @@ impl Found {
         }
     }
 
-    /// Takes `test_a.py::test_b - why`, and the file alone where it cannot be loaded.
+    /// Adds `test_a.py::test_b - why`, or the file alone if it cannot be loaded.
     fn add_pytest(&mut self, rest: &str) {
         let name = rest.split_once(" - ").map_or(rest, |(name, _)| name);
         if name.contains("::") || name.strip_suffix(".py").is_some() {
@@ -238,14 +238,14 @@ impl Found {
         }
     }
 
-    /// Takes `test_x (module.Class.test_x)`.
+    /// Adds `test_x (module.Class.test_x)`.
     fn add_unittest(&mut self, rest: &str) {
         if rest.ends_with(')') && rest.contains(" (") && !rest.contains(": ") {
             self.add(rest);
         }
     }
 
-    /// Takes `not ok 3 - name`; what is still to be done or left out has not failed.
+    /// Processes `not ok 3 - name`; TODO and skipped tests have not failed.
     fn take_tap(&mut self, text: &str) {
         let Some(rest) = text.strip_prefix("not ok ") else {
             return;
@@ -259,7 +259,7 @@ impl Found {
         self.add(name.strip_prefix("- ").unwrap_or(name));
     }
 
-    /// Takes `FAIL [   0.004s] (1/3) crate tests::name` and its like.
+    /// Processes `FAIL [   0.004s] (1/3) crate tests::name` and similar lines.
     fn take_nextest(&mut self, text: &str) {
         let status = text.split(" [").next().unwrap_or_default();
         let is_failure = ["FAIL", "TIMEOUT", "LEAK-FAIL"].contains(&status)
@@ -285,7 +285,7 @@ impl Found {
         }
     }
 
-    /// Takes `✗ name [12]` of bats and `✖ name (1.2ms)` of node.
+    /// Processes `✗ name [12]` of bats and `✖ name (1.2ms)` of node.
     fn take_marked(&mut self, title: &str) {
         let title = without_time(title.trim());
         let is_summary =
@@ -295,7 +295,8 @@ impl Found {
         }
     }
 
-    /// Takes `1) Class::test` of phpunit, `1) test(Class)` of `JUnit` 4, and `2 failing` of mocha.
+    /// Processes `1) Class::test` of phpunit, `1) test(Class)` of `JUnit` 4, and `2 failing` of
+    /// mocha.
     fn take_numbered(&mut self, text: &str) {
         if let Some(rest) = numbered(text) {
             let word = rest.split(' ').next().unwrap_or_default();
@@ -311,7 +312,7 @@ impl Found {
         }
     }
 
-    /// Takes `JUnit Jupiter:CalcTest:adds()` of the console.
+    /// Processes `JUnit Jupiter:CalcTest:adds()` of the console.
     fn take_junit(&mut self, text: &str) {
         if let Some((_, name)) = text.split_once(':') {
             self.add(name);
@@ -329,14 +330,14 @@ impl Found {
                 self.add(name);
             }
         } else if let Some((worker, rest)) = text.split_once(" FAILED ") {
-            // pytest-xdist, told in full: `[gw0] [ 50%] FAILED test_a.py::test_b`.
+            // verbose pytest-xdist: `[gw0] [ 50%] FAILED test_a.py::test_b`.
             if worker.starts_with("[gw") {
                 self.add(rest);
             }
         }
     }
 
-    /// Takes lines that are told by how they end: gradle, pytest told in full, old surefire.
+    /// Processes lines that are recognized by their ending: gradle, verbose pytest, old surefire.
     fn take_ending(&mut self, text: &str) {
         if !text.ends_with(['D', ']', '!']) {
             return;
@@ -358,7 +359,7 @@ impl Found {
         }
     }
 
-    /// Gives the waiting tests of Go their package.
+    /// Adds the pending Go tests with their package.
     fn leave_package(&mut self, package: &str) {
         for test in std::mem::take(&mut self.package) {
             if package.is_empty() {
@@ -370,7 +371,7 @@ impl Found {
     }
 }
 
-/// Returns the test of a line of surefire's that ends in `<<< FAILURE!` or `<<< ERROR!`.
+/// Returns the test in a line of surefire that ends in `<<< FAILURE!` or `<<< ERROR!`.
 fn surefire(text: &str) -> Option<&str> {
     let rest = text.strip_suffix("<<< FAILURE!").or_else(|| text.strip_suffix("<<< ERROR!"))?;
     let (name, _) = rest.split_once("Time elapsed:")?;
@@ -378,7 +379,7 @@ fn surefire(text: &str) -> Option<&str> {
     (!name.starts_with("Tests run:")).then_some(name)
 }
 
-/// Returns what follows `3) `.
+/// Returns the text after `3) `.
 fn numbered(text: &str) -> Option<&str> {
     let (number, rest) = text.split_once(") ")?;
     is_number(number).then_some(rest)
@@ -388,7 +389,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns the name of a documentation test without its line, which moves.
+/// Removes the line number from the name of a doc test, as it changes with edits.
 fn without_line(name: &str) -> &str {
     match name.rsplit_once(" (line ") {
         Some((name, number)) if number.strip_suffix(')').is_some_and(is_number) => name,
@@ -396,7 +397,7 @@ fn without_line(name: &str) -> &str {
     }
 }
 
-/// Returns a title without the time behind it: `(0.00s)`, `(in 3 ms)`, `[12]`.
+/// Removes the time after a title: `(0.00s)`, `(in 3 ms)`, `[12]`.
 fn without_time(title: &str) -> &str {
     let open = if title.ends_with(')') { " (" } else { " [" };
     match title.rsplit_once(open) {

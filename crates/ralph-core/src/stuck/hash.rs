@@ -1,6 +1,6 @@
 //! The hash of a failure: the same for the same failure, whenever and wherever it happens.
 //!
-//! Not here: what is left out of a line (`volatile`), and which lines do not count (`noise`).
+//! `volatile` decides which parts of a line are ignored, `noise` which lines.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::noise;
 use super::volatile::Washer;
 use crate::text::Lines;
 
-/// What identifies a failure: 8 hexadecimal digits over a gate and what its output says.
+/// Identifies a failure: 8 hexadecimal digits over a gate and the relevant part of its output.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ErrorHash(pub String);
@@ -19,17 +19,17 @@ impl std::fmt::Display for ErrorHash {
     }
 }
 
-/// A line of a test runner is seldom longer than a screen; longer ones are taken in parts.
+/// Lines of test runners are rarely longer than a screen; longer ones are split.
 const LONGEST_LINE: usize = 4096;
 
-/// Lines that are told apart from their repetitions. They take 256 KB at most.
+/// The most lines that are deduplicated. They take 256 KB at most.
 const MOST_LINES: usize = 16 * 1024;
 
-/// Takes the hash of a failing gate's output as it comes.
+/// Hashes the output of a failing gate as a stream.
 ///
-/// The lines count as a set: parallel runners print them in any order, and what waits for
-/// something prints the same line more or less often. Past some thousand different lines the
-/// repetitions count as well; the memory stays bounded.
+/// The lines count as a set: parallel runners print them in any order, and polling programs repeat
+/// a line more or less often. After some thousand different lines repetitions count as well, which
+/// bounds the memory.
 #[derive(Debug, Clone)]
 pub struct ErrorHasher {
     gate: u64,
@@ -40,16 +40,16 @@ pub struct ErrorHasher {
 #[derive(Debug, Clone)]
 struct Seen {
     washer: Washer,
-    /// The hashes of the lines, until they are too many. Now and then it is made a set again.
+    /// The hashes of the lines, until there are too many. Deduplicated from time to time.
     set: Option<Vec<u64>>,
     /// The sum over all lines, repetitions included.
     sum: u64,
-    /// Lines as they came and what they were washed to, by the last bits of the former: floods
-    /// repeat themselves, and washing is what costs.
+    /// A cache from raw lines to scrubbed hashes, indexed by the last bits of the raw hash: long
+    /// outputs repeat lines, and scrubbing is expensive.
     recent: Vec<(u64, Option<u64>)>,
 }
 
-/// Enough for what a program that waits or polls repeats in turn.
+/// Enough for the lines that a polling program repeats.
 const RECENT_LINES: usize = 512;
 
 impl ErrorHasher {
@@ -58,7 +58,7 @@ impl ErrorHasher {
         Self::in_directory(gate, "")
     }
 
-    /// Returns a hasher that also leaves out the path of the project directory.
+    /// Returns a hasher that also ignores the path of the project directory.
     pub fn in_directory(gate: &str, directory: &str) -> Self {
         Self {
             gate: hash_of(gate),
@@ -72,13 +72,13 @@ impl ErrorHasher {
         }
     }
 
-    /// Takes in the next piece of plain text, cut anywhere.
+    /// Processes the next chunk of plain text, cut anywhere.
     pub fn feed(&mut self, text: &str) {
         let Self { lines, seen, .. } = self;
         lines.feed(text, |line| seen.take(line));
     }
 
-    /// Returns the hash of all that was fed.
+    /// Returns the hash of everything that was fed.
     pub fn finish(mut self) -> ErrorHash {
         let Self { lines, seen, .. } = &mut self;
         lines.finish(|line| seen.take(line));
@@ -113,7 +113,7 @@ impl Seen {
         self.sum = self.sum.wrapping_add(hash.unwrap_or_default());
     }
 
-    /// Takes repetitions out of the set, and gives it up where it is too large even so.
+    /// Deduplicates the set, and drops it if it is still too large.
     fn compact(&mut self) {
         if let Some(set) = &mut self.set {
             set.sort_unstable();
@@ -124,15 +124,15 @@ impl Seen {
         }
     }
 
-    /// Returns the hash of what a line says of the failure, if it says anything.
+    /// Returns the hash of the relevant part of a line, if there is one.
     fn hash_washed(&mut self, line: &str) -> Option<u64> {
         let washed = self.washer.wash(noise::bearing(line)?);
         (!washed.is_empty()).then(|| hash_of(washed))
     }
 }
 
-/// Hashes a text, eight bytes at a time. It must not change between versions: hashes are kept in
-/// journals, and compared after a restart.
+/// Hashes a text, eight bytes at a time. Must not change between versions: hashes are stored in
+/// journals and compared after a restart.
 fn hash_of(text: &str) -> u64 {
     let (words, rest) = text.as_bytes().as_chunks::<8>();
     let mut hash = 0x9e37_79b9_7f4a_7c15 ^ text.len() as u64;

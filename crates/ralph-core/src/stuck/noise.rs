@@ -1,9 +1,8 @@
-//! Which lines of a gate's output say nothing of a failure: progress, and what passed.
+//! Recognizes lines of a gate's output that do not describe a failure: progress, and passed tests.
 //!
-//! A run that passes more or builds more fails no differently for it. Not here: what changes
-//! within a line.
+//! If more tests pass or more is built, the failure is still the same.
 
-/// Returns the part of a line that bears on a failure, if it has one.
+/// Returns the part of a line that describes a failure, if there is one.
 pub(crate) fn bearing(line: &str) -> Option<&str> {
     let text = line.trim_start_matches(is_frame).trim_end();
     let first = text.bytes().next()?;
@@ -16,12 +15,12 @@ pub(crate) fn bearing(line: &str) -> Option<&str> {
     Some(untruncated(text))
 }
 
-/// The lines that draw a tree depend on what else is in it.
+/// Returns whether a character draws a tree; those depend on what else is in the tree.
 fn is_frame(character: char) -> bool {
     character.is_whitespace() || ('\u{2500}'..='\u{257f}').contains(&character)
 }
 
-/// Cargo sets these words right, and no message of a test is.
+/// Cargo aligns these words to the right; test messages are not aligned.
 const CARGO: [&str; 17] = [
     "Compiling",
     "Finished",
@@ -42,7 +41,7 @@ const CARGO: [&str; 17] = [
     "Summary",
 ];
 
-/// How lines begin that come on the first run only, or that count and time.
+/// Beginnings of lines that appear on the first run only, or that count and time.
 const PROGRESS: [&str; 48] = [
     "[INFO] Download",
     "[INFO] Total time",
@@ -117,7 +116,7 @@ fn is_progress(line: &str, text: &str, first: u8) -> bool {
     }
 }
 
-/// The table of the console of `JUnit`: `[         5 tests found           ]`.
+/// Matches the result table of the `JUnit` console: `[         5 tests found           ]`.
 fn is_bracketed_count(text: &str) -> bool {
     let inner = text[1..text.len() - 1].trim_start();
     let rest = inner.trim_start_matches(|next: char| next.is_ascii_digit());
@@ -137,7 +136,7 @@ fn is_passed(text: &str, first: u8) -> bool {
         b'[' if text.starts_with("[       OK ]") || text.starts_with("[ RUN      ]") => {
             return true;
         }
-        // What was tried one after another: `✓`, `✔`, `√`, `↓`.
+        // Passed or skipped tests: `✓`, `✔`, `√`, `↓`.
         0xe2 if text.starts_with(['✓', '✔', '√', '↓']) => return true,
         _ => {}
     }
@@ -151,7 +150,8 @@ fn is_passed(text: &str, first: u8) -> bool {
     }
 }
 
-/// The dots of pytest, unittest, rspec and phpunit come in any order; a bar has no words at all.
+/// Matches progress dots of pytest, unittest, rspec and phpunit, which come in any order, and
+/// progress bars.
 fn is_dots(text: &str) -> bool {
     let is_dot =
         |byte| matches!(byte, b'.' | b'F' | b'E' | b's' | b'x' | b'X' | b'S' | b'*' | b'I');
@@ -164,8 +164,8 @@ fn is_dots(text: &str) -> bool {
     text.bytes().all(is_dot) && text.contains('.')
 }
 
-/// The lines around the one that a code frame of jest or vitest points at: they change with every
-/// edit nearby. Compilers set their numbers at the margin, and those lines stay.
+/// Matches the lines around the marked line of a code frame of jest or vitest: they change with
+/// every edit nearby. Compilers print line numbers at the margin; those lines are kept.
 fn is_context(line: &str, text: &str, first: u8) -> bool {
     if !first.is_ascii_digit() || !line.starts_with("    ") {
         return false;
@@ -174,8 +174,8 @@ fn is_context(line: &str, text: &str, first: u8) -> bool {
     rest.starts_with("| ") || rest.starts_with(" | ") || rest == " |" || rest == "|"
 }
 
-/// The summary of pytest is cut at the width of the screen, and so at another place where a path
-/// in it is longer; the name is enough, since the message stands above.
+/// Cuts the message from pytest's summary: pytest truncates it at the width of the screen, so a
+/// longer path changes it. The name is enough, as the message is printed above.
 fn untruncated(text: &str) -> &str {
     match text.find(" - ") {
         Some(at) if text.ends_with("...") && text.starts_with("FAILED ") => &text[..at],

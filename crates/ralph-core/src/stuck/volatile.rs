@@ -1,28 +1,28 @@
-//! What changes from run to run of the same failure, and is left out of its hash.
+//! Removes what changes between runs of the same failure, before hashing.
 //!
-//! A line is taken word by word. Only a word with a digit or a slash can be volatile, so that
-//! most of the text is copied as it is. Not here: whole lines that do not count.
+//! A line is processed word by word. Only a word with a digit or a slash can be volatile, so most
+//! of the text is copied as it is. Irrelevant lines are removed by `noise`.
 
 mod paths;
 mod shapes;
 
-/// Washes lines of what changes from run to run.
+/// Removes from lines what changes between runs.
 #[derive(Debug, Clone)]
 pub(super) struct Washer {
-    /// The project directory; empty where it is not known.
+    /// The project directory; empty if unknown.
     directory: String,
     washed: String,
 }
 
 impl Washer {
     pub(super) fn new(directory: &str) -> Self {
-        // A short one, such as `/`, would take apart what has nothing to do with it.
+        // A short one, such as `/`, would match unrelated text.
         let directory = directory.trim_end_matches('/');
         let directory = if directory.len() > 3 { directory } else { "" };
         Self { directory: directory.to_owned(), washed: String::new() }
     }
 
-    /// Returns a line without what changes.
+    /// Returns a line without its volatile parts.
     pub(super) fn wash(&mut self, line: &str) -> &str {
         self.washed.clear();
         let relative;
@@ -53,32 +53,31 @@ impl Washer {
     }
 }
 
-/// Stands for what was left out.
+/// Replaces what was removed.
 const GAP: char = '#';
 
-/// What the words before a number make of it.
+/// How the words before a number classify it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
-    /// Nothing.
     None,
-    /// It is a seed, a process, a port and the like.
+    /// A seed, a process id, a port or similar.
     Volatile,
-    /// It is a place in a file, unless the line compares values.
+    /// A position in a file, unless the line compares values.
     Place,
 }
 
-/// One pass over a line.
+/// The state of one pass over a line.
 struct Pass<'a> {
     line: &'a str,
     at: usize,
     words: usize,
     key: Key,
     previous: &'a str,
-    /// Whether a time of day has come, behind which a year and a zone may stand.
+    /// Whether a time of day was found; a year and a time zone may follow.
     is_after_clock: bool,
-    /// Whether a file's name was followed by a parenthesis, as in `main.ts(3,7)`.
+    /// Whether a parenthesis follows a file name, as in `main.ts(3,7)`.
     is_in_place: bool,
-    /// Whether the line compares values, once it was asked.
+    /// Whether the line compares values; computed on first use.
     compares: Option<bool>,
     washed: &'a mut String,
 }
@@ -108,8 +107,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Takes what stands between words. Rules are as long as the line is wide, so that four and
-    /// more of the same are one.
+    /// Processes the characters between words. Ruler lines are as long as the line is wide, so four
+    /// or more equal characters count as one.
     fn between(&mut self, bytes: &[u8], start: usize) {
         let byte = bytes[start];
         self.at += 1;
@@ -159,7 +158,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Returns whether a word is the name of a day or a month with its number behind it.
+    /// Returns whether a word is the name of a day or a month followed by a number.
     fn is_calendar(&self, word: &str) -> bool {
         if word.len() != 3 || !(shapes::is_weekday(word) || shapes::is_month(word)) {
             return false;
@@ -175,7 +174,7 @@ impl<'a> Pass<'a> {
         &self.line[self.at..]
     }
 
-    /// Takes a word with a digit or a slash.
+    /// Processes a word with a digit or a slash.
     fn marked(&mut self, word: &'a str, start: usize) {
         let end = word.trim_end_matches(['.', ':']).len();
         let (core, tail) = word.split_at(end);
@@ -188,7 +187,7 @@ impl<'a> Pass<'a> {
         self.washed.push_str(tail);
     }
 
-    /// Takes a word that stays, without the parts of it that do not.
+    /// Copies a word without its volatile parts.
     fn keep(&mut self, core: &str) {
         if paths::wash(core, self.washed) || shapes::wash_parts(core, self.washed) {
             return;
@@ -197,7 +196,7 @@ impl<'a> Pass<'a> {
         self.washed.push_str(core);
     }
 
-    /// Returns whether the whole word is left out.
+    /// Returns whether the whole word is removed.
     fn is_left_out(&mut self, core: &str, start: usize, key: Key) -> bool {
         let before = self.line[..start].bytes().next_back();
         let after = self.rest().bytes().next();
@@ -213,7 +212,7 @@ impl<'a> Pass<'a> {
         if let Some(decimals) = shapes::duration(unsigned) {
             return is_enclosed || decimals > 1 || !self.compares();
         }
-        // An argument that Go is not sure of: whatever was left in a register.
+        // An argument that Go is not sure about: a leftover register value.
         if core.starts_with("0x") && after == Some(b'?') {
             return true;
         }
@@ -222,7 +221,7 @@ impl<'a> Pass<'a> {
             shapes::Shape::Unstable => !self.compares(),
             shapes::Shape::Fraction => is_enclosed || self.rest().starts_with(" Test "),
             shapes::Shape::Percent => matches!(after, Some(b']')),
-            // The zone behind a time of day, and the monotonic clock of Go.
+            // The time zone after a time of day, and the monotonic clock of Go.
             shapes::Shape::Other => {
                 (self.previous == "m" && core.starts_with('+'))
                     || (key == Key::Volatile && shapes::is_number(unsigned))
@@ -230,7 +229,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Returns whether a number is left out.
+    /// Returns whether a number is removed.
     fn is_number_left_out(
         &mut self,
         core: &str,
@@ -277,13 +276,13 @@ impl<'a> Pass<'a> {
             || ((shapes::is_moment(core) || shapes::is_counted(rest)) && !self.compares())
     }
 
-    /// Returns whether the line compares values, which are what a failure is about.
+    /// Returns whether the line compares values: these are the failure itself.
     fn compares(&mut self) -> bool {
         *self.compares.get_or_insert_with(|| compares(self.line))
     }
 }
 
-/// Returns whether what begins at `start` stands right behind a parenthesis.
+/// Returns whether `start` follows a parenthesis.
 fn is_opened(line: &str, start: usize) -> bool {
     line[..start].trim_end().ends_with(['(', '['])
 }
@@ -306,7 +305,7 @@ fn is_word(byte: u8) -> bool {
     WORD[usize::from(byte)]
 }
 
-/// Returns what a word says of a number behind it.
+/// Returns how a word classifies a number after it.
 fn key(word: &str) -> Key {
     let bytes = word.trim_end_matches([':', '.']).as_bytes();
     let start = bytes.iter().rposition(|byte| !byte.is_ascii_alphabetic()).map_or(0, |at| at + 1);
@@ -335,7 +334,7 @@ fn is_filler(word: &str) -> bool {
     matches!(word, "is" | "was" | "of" | "number" | "id" | "no" | "on" | ":")
 }
 
-/// Returns whether a line compares values: what it says then is the failure itself.
+/// Returns whether a line compares values: these are the failure itself.
 fn compares(line: &str) -> bool {
     let trimmed = line.trim_start();
     let is_result = ["×", "✕", "✗", "✖", "✘", "FAIL", "not ok", "--- ", "test "]

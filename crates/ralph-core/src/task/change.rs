@@ -1,7 +1,6 @@
-//! How a task list changes: plain data that can be logged, and what it does to a list.
+//! Changes of a task list: plain data that can be logged, and applying them.
 //!
-//! Not here: who may make which change, and whether the result is a list without mistakes; see
-//! [`super::validate`].
+//! Not here: who may make which change, and whether the result is valid; see [`super::validate`].
 
 use std::collections::BTreeMap;
 
@@ -16,94 +15,70 @@ use crate::review::ReviewState;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "change")]
 pub enum TaskChange {
-    /// A task is this far now.
+    /// Sets the status.
     SetStatus {
-        /// The task.
         task: TaskId,
-        /// How far it is.
         status: TaskStatus,
     },
-    /// So many attempts at a task failed.
+    /// Sets the number of failed attempts.
     SetAttempts {
-        /// The task.
         task: TaskId,
-        /// How many.
         attempts: u32,
     },
-    /// The reviews of a task have come to this.
+    /// Sets the review state.
     SetReview {
-        /// The task.
         task: TaskId,
-        /// All that reviews say now.
         review: ReviewState,
     },
-    /// This is noted about a task, instead of what was.
+    /// Replaces the notes.
     SetNotes {
-        /// The task.
         task: TaskId,
-        /// The notes.
         notes: String,
     },
-    /// A task is added.
     Add {
-        /// The task. Without an order it comes last, or with the order of the one before it.
+        /// Without an order it gets the last order, or that of the task before it.
         task: Box<Task>,
-        /// The task it comes after in the file; without one it is the last.
+        /// The task it comes after in the file; `None` for the end.
         after: Option<TaskId>,
     },
-    /// A task is put where it stands in another list, just as it is there.
+    /// Inserts a task unchanged at the position it has in another list.
     Insert {
-        /// The task.
         task: Box<Task>,
-        /// The task it comes after; without one it is the first.
+        /// The task it comes after; `None` for the beginning.
         after: Option<TaskId>,
     },
-    /// What a task says changes.
     Modify {
-        /// The task.
         task: TaskId,
-        /// The fields that change.
         fields: Box<TaskFields>,
     },
-    /// A task is removed. Dependencies on it stay, and are mistakes then.
+    /// Removes a task. Dependencies on it stay, and are mistakes then.
     Remove {
-        /// The task.
         task: TaskId,
     },
 }
 
-/// New values of fields; what is not given stays.
+/// New values of fields; `None` keeps the old one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskFields {
-    /// [`Task::title`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// [`Task::description`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// [`Task::acceptance_criteria`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acceptance_criteria: Option<Vec<String>>,
-    /// [`Task::order`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<i64>,
-    /// [`Task::depends_on`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depends_on: Option<Vec<TaskId>>,
-    /// [`Task::skills`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skills: Option<Vec<String>>,
-    /// [`Task::libraries`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub libraries: Option<Vec<String>>,
-    /// [`Task::needs_docs`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needs_docs: Option<bool>,
-    /// [`Task::max_turns`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
-    /// [`Task::max_retries`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u32>,
 }
@@ -120,7 +95,7 @@ pub enum ChangeError {
 }
 
 impl TaskChange {
-    /// Returns whether it changes what a task asks for.
+    /// Returns whether the change affects what a task asks for.
     pub fn is_wording(&self) -> bool {
         match self {
             Self::Add { .. } | Self::Insert { .. } | Self::Modify { .. } => true,
@@ -132,7 +107,7 @@ impl TaskChange {
         }
     }
 
-    /// Returns the task it is about.
+    /// Returns the id of the task that is changed.
     pub fn task(&self) -> &TaskId {
         match self {
             Self::SetStatus { task, .. }
@@ -147,7 +122,7 @@ impl TaskChange {
 }
 
 impl TaskList {
-    /// Makes a change, or leaves the list as it is.
+    /// Makes a change; on an error the list stays unchanged.
     pub fn apply(&mut self, change: &TaskChange) -> Result<(), ChangeError> {
         match change {
             TaskChange::SetStatus { task, status } => self.find(task)?.status = *status,
@@ -184,9 +159,9 @@ impl TaskList {
         Ok(())
     }
 
-    /// Returns whether changes can be made one after the other.
+    /// Checks that changes can be made one after the other.
     pub fn can_apply(&self, changes: &[TaskChange]) -> Result<(), ChangeError> {
-        // What the changes before this one added or removed.
+        // Ids that earlier changes added or removed.
         let mut is_there: BTreeMap<&TaskId, bool> = BTreeMap::new();
         for change in changes {
             let there =
@@ -220,7 +195,7 @@ impl TaskList {
         Ok(())
     }
 
-    /// Returns where a task stands in the list.
+    /// Returns the index of a task.
     pub fn place(&self, id: &TaskId) -> Result<usize, ChangeError> {
         let place = self.tasks.iter().position(|task| task.id == *id);
         place.ok_or_else(|| ChangeError::UnknownTask(id.clone()))
@@ -281,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_task_stands_where_it_is_wanted() {
+    fn a_new_task_is_inserted_at_the_given_position() {
         check(&add("c", None, None), &[("a", Some(3)), ("b", None), ("c", Some(4))]);
         check(&add("c", Some(1), None), &[("a", Some(3)), ("b", None), ("c", Some(1))]);
         check(&add("c", None, Some("a")), &[("a", Some(3)), ("c", Some(3)), ("b", None)]);

@@ -1,8 +1,8 @@
-//! Which task comes next, and what stands in the way when none can.
+//! Chooses the next task, and finds what blocks the rest if no task can be done.
 //!
-//! Both take time in proportion to the list, give or take a logarithm: lists of ten thousand
-//! tasks are looked at before each iteration. Not here: lists with mistakes in them; a task on
-//! a cycle or behind an unknown id is simply never chosen.
+//! Both take about linear time: lists of ten thousand tasks are examined before each iteration.
+//! Not here: lists with mistakes; a task on a cycle or with an unknown dependency is never
+//! chosen.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,15 +16,14 @@ use crate::review::{ReviewPolicy, ReviewStatus};
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next<'a> {
-    /// Mend what a review found in this task.
+    /// Fix what a review found in this task.
     Fix(&'a Task),
-    /// Review this task.
     Review(&'a Task),
-    /// Begin this task, or try it again.
+    /// Begin this task, or retry it.
     Implement(&'a Task),
     /// Nothing can be done, although something is left.
     Nothing {
-        /// What stands in the way: every failed task, and every skipped one that others wait for.
+        /// Every failed task, and every skipped one that others wait for.
         blocked: Vec<Blockage>,
     },
     /// Every task is done or skipped.
@@ -43,37 +42,34 @@ impl<'a> Next<'a> {
     }
 }
 
-/// What becomes of failed tasks.
+/// Whether failed tasks are retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retrying {
-    /// They stay failed.
     Never,
-    /// They are tried again while attempts are left.
+    /// Retried while attempts are left.
     WhileAttemptsLeft {
-        /// How many attempts a task gets that does not say so itself.
+        /// How many attempts a task gets that does not set this itself.
         usual: u32,
     },
 }
 
-/// A task that will not be done, and what waits for it.
+/// A task that will not be done, and the tasks that wait for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blockage {
-    /// The task.
     pub blocker: TaskId,
     /// Failed or skipped.
     pub status: TaskStatus,
-    /// What waits for it, directly or through others, nearest first. A task that waits for
-    /// several blockers is told once, with the first of them.
+    /// Tasks that wait for it, directly or through others, nearest first. A task that waits for
+    /// several blockers is listed once, with the first of them.
     pub waiting: Vec<Waiting>,
 }
 
 /// A task that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
-    /// The task.
     pub task: TaskId,
-    /// Its own dependency that keeps it: the blocker, or another task that waits.
+    /// The dependency that blocks it: the blocker, or another task that waits.
     pub through: TaskId,
 }
 
@@ -82,7 +78,7 @@ impl TaskList {
     ///
     /// Among equals a task that was begun comes first, so that its work in the tree is not mixed
     /// with another's; then the lowest order decides, then the order of the file. Only
-    /// implementing waits for dependencies: what is reviewed or mended is already there.
+    /// implementing waits for dependencies: work under review or being fixed already exists.
     pub fn next(&self, review: ReviewPolicy, retrying: Retrying) -> Next<'_> {
         let mut finder = Finder { list: self, looks: 0, places: None };
         let mut best = None;
@@ -108,8 +104,8 @@ impl TaskList {
         }
     }
 
-    /// Returns every failed task, and every skipped one that others wait for, in the order of
-    /// the file, with what waits for it.
+    /// Returns every failed task, and every skipped one that others wait for, in the order of the
+    /// file, with the tasks that wait for it.
     pub fn blocked_chains(&self) -> Vec<Blockage> {
         let places = self.places();
         let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); self.tasks.len()];
@@ -120,7 +116,7 @@ impl TaskList {
                 }
             }
         }
-        let mut is_told = vec![false; self.tasks.len()];
+        let mut is_listed = vec![false; self.tasks.len()];
         let mut blocked = Vec::new();
         for (at, task) in self.tasks.iter().enumerate() {
             let is_blocker = match task.status {
@@ -129,7 +125,7 @@ impl TaskList {
                 TaskStatus::Pending | TaskStatus::InProgress | TaskStatus::Done => false,
             };
             if is_blocker {
-                let waiting = self.waiting(at, &dependents, &mut is_told);
+                let waiting = self.waiting(at, &dependents, &mut is_listed);
                 blocked.push(Blockage { blocker: task.id.clone(), status: task.status, waiting });
             }
         }
@@ -140,13 +136,13 @@ impl TaskList {
         &self,
         blocker: usize,
         dependents: &[Vec<usize>],
-        is_told: &mut [bool],
+        is_listed: &mut [bool],
     ) -> Vec<Waiting> {
         let mut waiting = Vec::new();
         let mut queue = VecDeque::from([blocker]);
         while let Some(through) = queue.pop_front() {
             for &at in &dependents[through] {
-                if !std::mem::replace(&mut is_told[at], true) {
+                if !std::mem::replace(&mut is_listed[at], true) {
                     let task = self.tasks[at].id.clone();
                     waiting.push(Waiting { task, through: self.tasks[through].id.clone() });
                     queue.push_back(at);
@@ -157,15 +153,15 @@ impl TaskList {
     }
 }
 
-/// Laying out where all tasks stand takes as long as going through the list some ten times.
+/// Indexing all tasks takes as long as about ten searches of the list.
 const LOOKS: usize = 8;
 
-/// Finds tasks by their ids, be it a few or all of them.
+/// Finds tasks by their ids; efficient for a few and for all of them.
 struct Finder<'a> {
     list: &'a TaskList,
-    /// How often the list was gone through.
+    /// How often the list was searched.
     looks: usize,
-    /// Where the tasks stand, once many were looked for.
+    /// The index of all tasks, once many searches were made.
     places: Option<BTreeMap<&'a str, usize>>,
 }
 
@@ -183,7 +179,7 @@ impl Finder<'_> {
     }
 }
 
-/// The turns in the order they are taken.
+/// Kinds of work, the most urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
     Fix,
@@ -191,7 +187,7 @@ enum Turn {
     Implement,
 }
 
-/// Returns what a task wants, dependencies aside.
+/// Returns what a task needs next, ignoring dependencies.
 fn role(task: &Task, review: ReviewPolicy, retrying: Retrying) -> Option<Turn> {
     match task.status {
         TaskStatus::Pending | TaskStatus::InProgress => {}
@@ -221,7 +217,7 @@ fn is_over(status: TaskStatus) -> bool {
     }
 }
 
-/// Returns whether a task still waits for its turn.
+/// Returns whether a task still waits for work.
 fn is_open(status: TaskStatus) -> bool {
     match status {
         TaskStatus::Pending | TaskStatus::InProgress => true,

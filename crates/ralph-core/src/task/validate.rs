@@ -1,10 +1,10 @@
-//! What is wrong with a task list, all of it at once.
+//! Finds all mistakes in a task list at once.
 //!
 //! [`TaskList::validate`] is for every list that is read: a list without problems can be worked
-//! on. [`TaskList::begun_problems`] is for plans, in which nothing has begun, and
-//! [`TaskList::skill_problems`] for skills, which only whoever reads files can tell. Not here: what
-//! a list may never say where work is reviewed, which is in `rules`; and where in a file a problem
-//! stands; that is told by the task's place in the list and the field.
+//! on. [`TaskList::find_begun_tasks`] is for plans, in which no task has begun, and
+//! [`TaskList::find_skill_problems`] for skills, which only the caller can look up. Not here: the
+//! rules for reviewed lists, which are in `rules`; and the position in a file, which follows from
+//! the task's index and the field.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,72 +18,62 @@ use crate::skill;
 /// One thing wrong with a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskProblem {
-    /// The place of the task in the list, from 0.
+    /// The index of the task in the list.
     pub task: usize,
     /// The id of the task, which may be empty or not unique.
     pub id: TaskId,
-    /// What is wrong.
     pub fault: TaskFault,
 }
 
 /// What can be wrong with a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskFault {
-    /// It has no id.
     EmptyId,
     /// Another task before it has the same id.
     DuplicateId {
-        /// The place of the other task in the list, from 0.
+        /// The index of the other task in the list.
         first: usize,
     },
-    /// It has no title.
     NoTitle,
-    /// It has no description.
     NoDescription,
-    /// Nothing says when it is done.
+    /// No acceptance criteria.
     NoCriteria,
     /// One of its criteria is blank.
     BlankCriterion {
-        /// The place of the criterion, from 0.
+        /// The index of the criterion.
         at: usize,
     },
-    /// It depends on a task that is not there.
+    /// It depends on a task that does not exist.
     UnknownDependency {
-        /// The place of the dependency, from 0.
+        /// The index of the dependency.
         at: usize,
-        /// The id that is not there.
+        /// The unknown id.
         id: TaskId,
-        /// What may be meant.
         nearest: Option<TaskId>,
     },
     /// It waits for itself through others.
     Cycle {
-        /// The way around; it begins and ends with this task.
+        /// The cycle; it begins and ends with this task.
         path: Vec<TaskId>,
     },
-    /// It names a skill that nobody has.
+    /// It names a skill that does not exist.
     UnknownSkill {
-        /// The place of the skill, from 0.
+        /// The index of the skill.
         at: usize,
-        /// Its name.
         name: String,
-        /// What may be meant.
         nearest: Option<String>,
     },
-    /// It is approved and yet not done.
+    /// It is approved but not done.
     ApprovedNotDone,
-    /// It is done, and a review of it is not.
+    /// It is done, but its review is open.
     DoneUnderReview {
-        /// Where the review stands.
         review: ReviewStatus,
     },
-    /// A review asks for changes and does not say which.
+    /// A review asks for changes but does not state which.
     NoFeedback,
-    /// It was begun, in a list where nothing may be.
+    /// It was begun, in a list where no task may be.
     Begun {
-        /// The field that says so.
         field: TaskField,
-        /// What it says.
         sign: String,
     },
 }
@@ -91,34 +81,24 @@ pub enum TaskFault {
 /// A field of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskField {
-    /// [`Task::id`].
     Id,
-    /// [`Task::title`].
     Title,
-    /// [`Task::description`].
     Description,
     /// [`Task::acceptance_criteria`], or one of them.
     AcceptanceCriteria(Option<usize>),
     /// [`Task::depends_on`], or one of them.
     DependsOn(Option<usize>),
-    /// One of [`Task::skills`].
     Skills(usize),
-    /// [`Task::status`].
     Status,
-    /// The status of [`Task::review`].
     ReviewStatus,
-    /// The count of [`Task::review`].
     ReviewCount,
-    /// The feedback of [`Task::review`].
     ReviewFeedback,
-    /// [`Task::attempts`].
     Attempts,
-    /// [`Task::notes`].
     Notes,
 }
 
 impl TaskList {
-    /// Returns the skills that open tasks name and nobody has, in the order of the file.
+    /// Returns the unknown skills that open tasks name, in the order of the file.
     pub fn skill_problems(&self, mut has: impl FnMut(&str) -> bool) -> Vec<TaskProblem> {
         let mut problems = Vec::new();
         for (at, task) in self.tasks.iter().enumerate() {
@@ -138,7 +118,7 @@ impl TaskList {
         problems
     }
 
-    /// Returns everything that keeps the list from being worked on, in the order of the file.
+    /// Returns everything that prevents work on the list, in the order of the file.
     pub fn validate(&self) -> Vec<TaskProblem> {
         // Each lookup compares with every id; a long list full of mistakes must not take minutes.
         let mut lookups = 20;
@@ -170,11 +150,11 @@ impl TaskList {
         signs.collect()
     }
 
-    /// Returns cycles that share no task, at least one for each knot of tasks that wait for each
+    /// Returns cycles that share no task, at least one for each group of tasks that wait for each
     /// other.
     ///
-    /// The search keeps its own stack, because a chain of dependencies may be as long as the
-    /// list; and it tells no task twice, because a knot may hold more cycles than tasks.
+    /// The search has its own stack, because a chain of dependencies may be as long as the list;
+    /// and it reports no task twice, because a group may contain more cycles than tasks.
     fn cycles(&self, places: &BTreeMap<&str, usize>) -> Vec<Vec<usize>> {
         let mut marks = vec![Mark::New; self.tasks.len()];
         let mut cycles = Vec::new();
@@ -192,14 +172,14 @@ impl TaskList {
                     continue;
                 };
                 step.looked += 1;
-                let told = step.told;
+                let reported = step.told;
                 let Some(&next) = places.get(id.0.as_str()) else { continue };
                 match marks[next] {
                     Mark::New => {
                         marks[next] = Mark::OnPath { depth: path.len() };
-                        path.push(Step { at: next, looked: 0, told });
+                        path.push(Step { at: next, looked: 0, told: reported });
                     }
-                    Mark::OnPath { depth } if told.is_none_or(|told| told < depth) => {
+                    Mark::OnPath { depth } if reported.is_none_or(|reported| reported < depth) => {
                         cycles.push(path[depth..].iter().map(|step| step.at).collect());
                         for (at, step) in path.iter_mut().enumerate().skip(depth) {
                             step.told = Some(at);
@@ -213,7 +193,7 @@ impl TaskList {
     }
 }
 
-/// How far the search for cycles is with a task.
+/// The state of a task in the search for cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
     New,
@@ -224,9 +204,9 @@ enum Mark {
 /// A task on the path of the search for cycles.
 struct Step {
     at: usize,
-    /// How many of its dependencies were looked at.
+    /// How many of its dependencies were examined.
     looked: usize,
-    /// The depth of the last task up to here that is part of a cycle already.
+    /// The depth of the last task up to here that is part of a reported cycle.
     told: Option<usize>,
 }
 
@@ -261,8 +241,7 @@ fn duplicate(places: &BTreeMap<&str, usize>, at: usize, task: &Task) -> Option<T
     (first != at && !task.id.0.trim().is_empty()).then_some(TaskFault::DuplicateId { first })
 }
 
-/// Returns the dependencies on tasks that are not there. What is meant is looked for as long as
-/// `lookups` last.
+/// Returns the unknown dependencies. Suggests similar ids as long as `lookups` last.
 fn unknown_dependencies(
     places: &BTreeMap<&str, usize>,
     task: &Task,
@@ -334,7 +313,7 @@ fn review_faults(task: &Task) -> Vec<TaskFault> {
 }
 
 impl TaskFault {
-    /// Returns the field that a person would mend.
+    /// Returns the field that a person would fix.
     pub fn field(&self) -> TaskField {
         match self {
             Self::EmptyId | Self::DuplicateId { .. } => TaskField::Id,
@@ -356,9 +335,9 @@ impl TaskFault {
         match self {
             Self::EmptyId => "give it an id such as `TASK-001`".into(),
             Self::DuplicateId { .. } => "give one of them another id".into(),
-            Self::NoTitle => "say in one line what it is about".into(),
-            Self::NoDescription => "say what is wanted".into(),
-            Self::NoCriteria => "say how to tell that it is done".into(),
+            Self::NoTitle => "describe it in one line".into(),
+            Self::NoDescription => "describe what is wanted".into(),
+            Self::NoCriteria => "add conditions for being done".into(),
             Self::BlankCriterion { .. } => "write it out or remove it".into(),
             Self::UnknownDependency { nearest: Some(id), .. } => format!("did you mean `{id}`?"),
             Self::UnknownDependency { nearest: None, .. } => {
@@ -369,15 +348,15 @@ impl TaskFault {
             Self::UnknownSkill { nearest: None, .. } => {
                 "write its file among the project's skills, or remove it".into()
             }
-            Self::ApprovedNotDone => "mark it done, or take the approval back".into(),
-            Self::DoneUnderReview { .. } => "take one of the two back".into(),
-            Self::NoFeedback => "say what is to be mended and where".into(),
+            Self::ApprovedNotDone => "mark it done, or remove the approval".into(),
+            Self::DoneUnderReview { .. } => "change one of the two".into(),
+            Self::NoFeedback => "add what to fix and where".into(),
             Self::Begun { .. } => "in a plan no task has begun".into(),
         }
     }
 }
 
-/// As a fragment that follows the name of the task.
+/// A fragment that follows the name of the task.
 impl fmt::Display for TaskFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -413,7 +392,7 @@ impl fmt::Display for TaskProblem {
     }
 }
 
-/// A way around, with its middle left out where it is long.
+/// A cycle, abbreviated in the middle if it is long.
 struct Way<'a>(&'a [TaskId]);
 
 impl fmt::Display for Way<'_> {

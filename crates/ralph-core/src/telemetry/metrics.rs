@@ -1,8 +1,7 @@
-//! The figures of a run: sums and histograms since it began.
+//! The metrics of a run: sums and histograms since its start.
 //!
-//! Cumulative, and made from the journal: a run that is resumed goes on counting where it was. The
-//! run is part of the resource, so that figures of different runs are never one. Not here: how
-//! they are written (`otlp`).
+//! Cumulative, and computed from the journal: a resumed run continues counting. The run is part of
+//! the resource, so metrics of different runs are never merged. Encoding is in `otlp`.
 
 use std::collections::BTreeMap;
 
@@ -13,57 +12,49 @@ use crate::reading::Reply;
 use crate::recipe::AgentKind;
 use crate::units::Millis;
 
-/// What tells the figures of one metric apart.
+/// The attributes of a data point.
 type Labels = Vec<(&'static str, String)>;
 
-/// Figures under one name.
+/// A metric with its data points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
-    /// Its name.
     pub name: &'static str,
     /// Its unit, in UCUM.
     pub unit: &'static str,
-    /// What it counts.
     pub description: &'static str,
-    /// The figures.
     pub points: Points,
 }
 
-/// The figures of a metric.
+/// The data points of a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Points {
-    /// Sums that only grow.
+    /// Monotonic sums.
     Sums(Vec<(Labels, Value)>),
-    /// How often which value came.
+    /// Distributions of values.
     Histograms {
-        /// The upper ends of all buckets but the last.
+        /// The upper bounds of all buckets but the last.
         bounds: &'static [f64],
-        /// The figures.
         points: Vec<(Labels, Histogram)>,
     },
 }
 
-/// How often which value came.
+/// The distribution of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
-    /// How many values there were.
     pub count: u64,
-    /// What they add up to.
     pub sum: f64,
-    /// The least of them.
     pub min: f64,
-    /// The greatest of them.
     pub max: f64,
-    /// How many fell into each bucket; one more than there are bounds.
+    /// The counts per bucket; one more than there are bounds.
     pub buckets: Vec<u64>,
 }
 
-/// Agents and gates take seconds to hours. The conventions propose bounds up to 82 seconds, into
-/// whose last bucket nearly every call would fall.
+/// Agents and gates take seconds to hours. The semantic conventions propose bounds up to 82
+/// seconds, so nearly every call would fall into the last bucket.
 const SECONDS: &[f64] =
     &[0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0];
 
-/// As the conventions propose.
+/// The bounds that the semantic conventions propose.
 const TOKENS: &[f64] = &[
     1.0,
     4.0,
@@ -81,7 +72,7 @@ const TOKENS: &[f64] = &[
     67_108_864.0,
 ];
 
-/// Counts what happens in a run.
+/// Collects the metrics of a run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Meter {
     iterations: BTreeMap<Labels, u64>,

@@ -1,23 +1,17 @@
-//! Spans and metrics as OTLP writes them in JSON: ids in hexadecimal, 64-bit numbers as texts, times
-//! in nanoseconds, enums as numbers.
-//!
-//! Not here: sending. Whether this is right is tested against the official types.
+//! Encodes spans and metrics as OTLP JSON: ids in hexadecimal, 64-bit numbers as strings, times in
+//! nanoseconds, enums as numbers. Tested against the official types.
 
 use serde_json::{Value as Json, json};
 
 use super::{Attribute, Metric, Points, Span, SpanKind, Status, Value};
 use crate::units::Timestamp;
 
-/// Who sends: what all spans and metrics of a run have in common.
+/// The sender: what all spans and metrics of a run have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
-    /// The name of the service.
     pub service: String,
-    /// The version of ralph.
     pub version: String,
-    /// The run.
     pub run: String,
-    /// When it began.
     pub started: Timestamp,
 }
 
@@ -33,7 +27,7 @@ pub fn traces(resource: &Resource, spans: &[Span]) -> Json {
     }] })
 }
 
-/// Returns the body of a request to `/v1/metrics`, as of a moment.
+/// Returns the body of a request to `/v1/metrics`, as of the given time.
 pub fn metrics(resource: &Resource, metrics: &[Metric], at: Timestamp) -> Json {
     let metrics: Vec<Json> = metrics.iter().map(|it| metric(it, resource.started, at)).collect();
     json!({ "resourceMetrics": [{
@@ -150,7 +144,7 @@ fn attribute(key: &str, value: &Value) -> Json {
     json!({ "key": key, "value": value })
 }
 
-/// Times before 1970 are no times of a run.
+/// Returns the nanoseconds of a time; a run has no times before 1970.
 fn nanos(at: Timestamp) -> String {
     (i128::from(at.0.max(0)) * 1_000_000).to_string()
 }

@@ -1,4 +1,4 @@
-//! Runs as spans: what belongs to what, and that a resumed run goes on with its trace.
+//! Tests of spans: parents, and that a resumed run continues its trace.
 
 use super::*;
 use crate::child::{ChildEnd, Ending};
@@ -85,8 +85,8 @@ fn gate(status: GateStatus) -> Event {
     }
 }
 
-/// Folds events, each a second after the other, and returns the spans and what they came from.
-fn told(events: Vec<Event>) -> (Vec<Span>, Telemetry) {
+/// Folds events, one second apart, and returns the spans and the telemetry.
+fn collect_spans(events: Vec<Event>) -> (Vec<Span>, Telemetry) {
     let recorded: Vec<Recorded> = events
         .into_iter()
         .zip(1..)
@@ -136,7 +136,7 @@ fn whole() -> Vec<Event> {
 
 #[test]
 fn a_run_is_one_trace_of_iterations_calls_gates_and_waits() {
-    let (spans, _) = told(whole());
+    let (spans, _) = collect_spans(whole());
     expect_test::expect![[r#"
         invoke_agent claude in iteration prompt, 3000-4000, Unset
         gate test in iteration prompt, 4600-5000, Error("failed")
@@ -152,14 +152,14 @@ fn a_run_is_one_trace_of_iterations_calls_gates_and_waits() {
 }
 
 #[test]
-fn a_run_that_was_cut_off_goes_on_with_its_trace() {
+fn an_interrupted_run_continues_its_trace() {
     let resumed = || Event::RunResumed { version: "0".into(), recipe: None, meanwhile: None };
     let mut events = vec![started(), begun(), asked(), resumed(), replied()];
     events.push(Event::IterationEnded { iteration: IterationNumber(1) });
     events.push(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
     events.push(resumed());
     events.push(Event::RunEnded { outcome: Outcome::Complete, left: None });
-    let (spans, _) = told(events);
+    let (spans, _) = collect_spans(events);
     expect_test::expect![[r#"
         ralph run in -, 1000-3000, Error("cut off")
         invoke_agent claude in iteration prompt, 3000-4500, Unset
@@ -167,14 +167,14 @@ fn a_run_that_was_cut_off_goes_on_with_its_trace() {
         ralph run in ralph run, 4000-7000, Unset
         ralph run in ralph run, 8000-9000, Ok"#]]
     .assert_eq(&drawn(&spans));
-    let (alone, _) = told(whole());
-    assert_eq!(alone[0].trace, spans[0].trace, "the ids follow from the run");
+    let (alone, _) = collect_spans(whole());
+    assert_eq!(alone[0].trace, spans[0].trace, "the ids are derived from the run");
     assert_eq!(alone[2].id, spans[2].id);
 }
 
 #[test]
-fn calls_carry_the_names_of_the_conventions_and_nothing_that_was_said() {
-    let (spans, telemetry) = told(whole());
+fn calls_use_the_semantic_conventions_and_contain_no_prompts() {
+    let (spans, telemetry) = collect_spans(whole());
     let shown: Vec<String> =
         spans[0].attributes.iter().map(|(key, value)| format!("{key} {value:?}")).collect();
     expect_test::expect![[r#"
@@ -212,7 +212,7 @@ fn calls_carry_the_names_of_the_conventions_and_nothing_that_was_said() {
 
 #[test]
 fn figures_are_sums_and_histograms_since_the_run_began() {
-    let (_, telemetry) = told(whole());
+    let (_, telemetry) = collect_spans(whole());
     let shown: Vec<String> = telemetry
         .metrics()
         .iter()

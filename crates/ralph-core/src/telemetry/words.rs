@@ -1,6 +1,4 @@
-//! The words of spans: closed sets by name, and what the conventions for generative AI call things.
-//!
-//! Not here: when a span begins and ends.
+//! Names in spans: closed sets, and attributes of the semantic conventions for generative AI.
 
 use super::{Attribute, Value, input_tokens};
 use crate::event::{Purpose, WaitReason};
@@ -10,7 +8,7 @@ use crate::outcome::Outcome;
 use crate::reading::{Reply, Usage};
 use crate::recipe::{AgentKind, Work};
 
-/// Returns what is known of a call to an agent, under the names of the conventions.
+/// Returns the attributes of a call to an agent, named by the semantic conventions.
 pub(super) fn agent_attributes(
     agent: AgentKind,
     requested: Option<&str>,
@@ -18,7 +16,7 @@ pub(super) fn agent_attributes(
 ) -> Vec<Attribute> {
     let mut attributes: Vec<Attribute> = vec![
         ("gen_ai.operation.name", "invoke_agent".into()),
-        // The newer name, and the one that most readers know.
+        // The newer name, and the one that most backends know.
         ("gen_ai.provider.name", provider(agent).into()),
         ("gen_ai.system", provider(agent).into()),
         ("gen_ai.agent.name", agent.name().into()),
@@ -32,7 +30,7 @@ pub(super) fn agent_attributes(
     attributes
 }
 
-/// Returns tokens and money.
+/// Returns the attributes of tokens and cost.
 #[expect(clippy::cast_precision_loss, reason = "micro-dollars of any real bill have 53 bits")]
 pub(super) fn usage_attributes(usage: Usage) -> Vec<Attribute> {
     let mut attributes: Vec<Attribute> = vec![
@@ -46,7 +44,8 @@ pub(super) fn usage_attributes(usage: Usage) -> Vec<Attribute> {
     attributes
 }
 
-/// Returns whose model an agent usually asks, as the conventions name it; else the agent itself.
+/// Returns the provider whose model an agent usually uses, by the semantic conventions; otherwise
+/// the agent.
 pub(super) fn provider(agent: AgentKind) -> &'static str {
     match agent {
         AgentKind::Claude => "anthropic",

@@ -1,4 +1,4 @@
-//! Runners whose output is written by hand here; others are recorded in `tests/data/runners`.
+//! Runners with handwritten output; recorded output of others is in `tests/data/runners`.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn seen(output: &str) -> TestsSeen {
 }
 
 #[test]
-fn a_run_without_tests_is_told() {
+fn a_run_without_tests_is_detected() {
     for (output, line) in [
         ("running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored\n", "running 0 tests"),
         ("test result: ok. 0 passed; 0 failed; 3 ignored; 0 measured", ""),
@@ -75,7 +75,7 @@ fn one_test_is_enough() {
 }
 
 #[test]
-fn what_no_runner_says_tells_nothing() {
+fn unrelated_output_shows_nothing() {
     for output in [
         "",
         "all good",

@@ -1,4 +1,4 @@
-//! The guides tell of every variable of the templates, in the words of the code.
+//! The guides document every template variable, in the words of the code.
 
 use ralph_core::prompt::run::RUN_VARIABLES;
 

@@ -1,5 +1,5 @@
-//! What the output of real test runners tells. `tests/data/runners/README.md` says how each was
-//! made.
+//! Checks on the output of real test runners. `tests/data/runners/README.md` says how
+//! each capture was made.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,10 +1,10 @@
-//! The programs of which it is known what they do to the paths they are given.
+//! Programs with known effects on the paths in their arguments.
 
 use super::{Found, Mode};
 use crate::guard::arguments::Arguments;
 use crate::guard::lower::{Command, Word, found_name};
 
-/// Programs that print or copy what they are given.
+/// Programs that print or copy their operands.
 const READERS: [&str; 44] = [
     "cat", "bat", "less", "more", "head", "tail", "tac", "nl", "base64", "base32", "xxd", "od",
     "hexdump", "strings", "cut", "sort", "uniq", "paste", "fold", "fmt", "pr", "rev", "tr",
@@ -12,7 +12,7 @@ const READERS: [&str; 44] = [
     "view", "vim", "vi", "nano", "emacs", "aws", "gsutil", "rclone", "pbcopy", "xclip",
 ];
 
-/// Programs that only name what they are given, or do to it what is a rule's business.
+/// Programs that only mention their operands, or that have a rule of their own.
 const NAMERS: [&str; 45] = [
     "echo",
     "printf",
@@ -62,7 +62,7 @@ const NAMERS: [&str; 45] = [
 ];
 
 impl Found {
-    /// Adds what a program does to its arguments.
+    /// Adds the accesses of a program by its arguments.
     #[expect(clippy::too_many_lines, reason = "one arm for each program")]
     pub(super) fn program(&mut self, name: &str, command: &Command) {
         let words = command.arguments();
@@ -184,15 +184,14 @@ impl Found {
         }
     }
 
-    /// Adds the values of some flags.
+    /// Adds the values of the given flags.
     fn texts(&mut self, arguments: &Arguments<'_>, flags: &[&str], mode: Mode) {
         for text in arguments.texts(flags) {
             self.add_text(&text, mode);
         }
     }
 
-    /// Adds the destination, as a file and as a directory that the sources come into; and the
-    /// sources.
+    /// Adds the sources, and the destination both as a file and as a directory that receives them.
     fn copied(&mut self, words: &[Word], sources_go: Option<Mode>) {
         let values =
             ["-t", "--target-directory", "-m", "-o", "-g", "-e", "--rsh", "--exclude", "-S"];
@@ -251,7 +250,7 @@ impl Found {
         let letters = if first.starts_with("--") { "" } else { first.trim_start_matches('-') };
         let is = |letter: char, long: &str| letters.contains(letter) || arguments.has(&[long]);
         let mut operands = arguments.operands();
-        // In `tar cf FILE ...` the letters and the file stand by themselves.
+        // In `tar cf FILE ...` the letters and the file are words without a dash.
         if !first.starts_with('-') && !operands.is_empty() {
             operands.remove(0);
         }
@@ -298,7 +297,8 @@ impl Found {
             Some(_) | None => word.raw().to_owned(),
         };
         match git.verb {
-            // A whole tree is named often and meant seldom, so directories above do not count.
+            // Commands often name a whole tree but rarely change all of it, so parent directories
+            // do not count.
             "checkout" | "restore" | "rm" | "mv" | "clean" => {
                 for operand in operands {
                     self.add_text(&placed(operand), Mode::Write);
@@ -329,7 +329,7 @@ impl Found {
     }
 }
 
-/// Returns the operands of a program whose first one is a script.
+/// Returns the operands of a program whose first operand is a script.
 fn scripted(words: &[Word]) -> Vec<&Word> {
     const VALUES: [&str; 9] =
         ["-e", "-f", "-v", "-F", "--expression", "--file", "-pe", "-ne", "-pie"];
@@ -356,7 +356,7 @@ fn edits_in_place(word: &str) -> bool {
         })
 }
 
-/// Returns whether a path is one of another machine.
+/// Returns whether a path is on another machine.
 pub(in crate::guard) fn is_remote(word: &Word) -> bool {
     let text = word.raw();
     let host = text.split_once(':').map(|(host, _)| host);

@@ -1,18 +1,17 @@
 //! Brace expansion: `{a,b}` and `{1..3}`.
 //!
-//! Not the parser's: its own takes time without end for braces that are not closed.
+//! Replaces the parser's own expansion, which needs exponential time for unclosed braces.
 
-/// The most words that one comes to.
+/// The most words that one word may expand to.
 const MOST: usize = 256;
 
 /// The deepest braces that are expanded.
 const DEEPEST: usize = 8;
 
-/// The most opening braces in a word; each may cost a walk to its end.
+/// The most opening braces in a word; each may cost a scan to the end of the word.
 const MOST_BRACES: usize = 64;
 
-/// Returns the words that a word with braces comes to, quotes left as they are; nothing if they
-/// are too many.
+/// Expands the braces of a word, keeping quotes. Returns `None` if there are too many results.
 pub(super) fn expand(word: &str) -> Option<Vec<String>> {
     if !word.contains('{') {
         return Some(vec![word.to_owned()]);
@@ -58,7 +57,7 @@ fn within(word: &[char], depth: usize) -> Option<Vec<String>> {
     Some(words.collect())
 }
 
-/// Returns where the first braces are that come to something.
+/// Returns the position of the first braces that expand.
 fn group(word: &[char]) -> Option<(usize, usize)> {
     let mut at = 0;
     while at < word.len() {
@@ -78,7 +77,7 @@ fn group(word: &[char]) -> Option<(usize, usize)> {
     None
 }
 
-/// Returns where the text goes on after a character, a quoted part or an expansion.
+/// Returns the position after a character, a quoted part or an expansion.
 fn after(word: &[char], at: usize) -> usize {
     let end = |from: usize, wanted: char| {
         let found = word.get(from..).and_then(|rest| rest.iter().position(|it| *it == wanted));
@@ -164,7 +163,7 @@ fn alternatives(inner: &[char]) -> Option<Vec<&[char]>> {
     (parts.len() > 1).then_some(parts)
 }
 
-/// Returns the members of `1..9`, `a..e` or `1..9..2`; none at all if they are too many.
+/// Returns the members of `1..9`, `a..e` or `1..9..2`; none if there are too many.
 fn sequence(inner: &[char]) -> Option<Vec<String>> {
     let text: String = inner.iter().collect();
     let mut parts = text.split("..");
@@ -195,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn braces_come_to_what_bash_makes_of_them() {
+    fn braces_expand_as_in_bash() {
         for (word, expect) in [
             ("a", vec!["a"]),
             ("{a,b}", vec!["a", "b"]),

@@ -1,6 +1,6 @@
-//! Text in disguise: escapes, base64, hexadecimal digits, shifted letters.
+//! Decoders: escapes, base64, hexadecimal digits, `tr`.
 
-/// Decodes `$'...'`, and what `echo -e` and `printf` make of backslashes.
+/// Decodes `$'...'` and the backslash escapes of `echo -e` and `printf`.
 pub(super) fn escapes(text: &str) -> String {
     let mut decoded = String::new();
     let mut rest = text.chars().peekable();
@@ -36,7 +36,7 @@ pub(super) fn escapes(text: &str) -> String {
             'U' => digits(&mut rest, 8, 16),
             '0'..='7' => {
                 let first = kind.to_digit(8).unwrap_or_default();
-                // `\0` may be followed by three more.
+                // `\0` may be followed by three more digits.
                 let most = if first == 0 { 3 } else { 2 };
                 let mut value = first;
                 for _ in 0..most {
@@ -55,7 +55,7 @@ pub(super) fn escapes(text: &str) -> String {
     decoded
 }
 
-/// Decodes base64, also the kind for addresses; what does not belong is passed over.
+/// Decodes base64, also the URL-safe alphabet. Ignores other characters.
 pub(crate) fn base64(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let (mut bits, mut count) = (0_u32, 0);
@@ -80,7 +80,7 @@ pub(crate) fn base64(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Decodes pairs of hexadecimal digits, with spaces or without.
+/// Decodes pairs of hexadecimal digits, with or without spaces.
 pub(crate) fn hex(text: &str) -> Option<String> {
     let text = text.replace("\\x", "").replace("0x", "");
     let digits: Option<Vec<u32>> =
@@ -95,7 +95,7 @@ pub(crate) fn hex(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Does what `tr FROM TO` does to a text, for plain sets and ranges.
+/// Translates characters as `tr FROM TO` does, for plain sets and ranges.
 pub(super) fn translate(text: &str, from: &str, to: &str) -> String {
     let (from, to) = (set(from), set(to));
     text.chars()
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_in_disguise_is_read() {
+    fn encoded_text_is_decoded() {
         assert_eq!(escapes(r"\x72\155 -rf\040\u002f\n\q"), "rm -rf /\nq");
         assert_eq!(base64("cm0gLXJmIC8K").as_deref(), Some("rm -rf /\n"));
         assert_eq!(base64("aGk=").as_deref(), Some("hi"));

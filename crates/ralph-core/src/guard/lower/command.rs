@@ -1,37 +1,34 @@
-//! What lowering comes to: commands as plain values.
+//! The result of lowering: commands as plain values.
 
 use std::collections::BTreeMap;
 
 use super::word::Word;
 
-/// What is known before the first command.
+/// The state of the shell before the first command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Start {
-    /// The current directory.
     pub cwd: String,
-    /// The user's home.
     pub home: Option<String>,
-    /// Variables whose values are known.
     pub variables: BTreeMap<String, String>,
 }
 
-/// A text as the commands that it runs.
+/// A shell text as the list of commands that it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lowered {
-    /// The commands, in the order in which they are met.
+    /// The commands, in the order in which they occur.
     pub commands: Vec<Command>,
-    /// Why there may be more than these.
+    /// Why there may be more commands than these.
     pub trouble: Option<Trouble>,
 }
 
-/// Why a text cannot be lowered as a whole; the gravest last.
+/// Why a text cannot be lowered completely; the most severe reason last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
-    /// It is no shell, as far as the parser goes.
+    /// The parser does not accept the text.
     Syntax,
-    /// Shells within shells, or brackets within brackets, without an end.
+    /// Shells or brackets are nested too deep.
     TooDeep,
-    /// It is too long, or runs too many commands.
+    /// The text is too long, or runs too many commands.
     TooMuch,
 }
 
@@ -40,63 +37,59 @@ pub enum Trouble {
 pub struct Command {
     /// The program and its arguments, without the wrappers.
     pub argv: Vec<Word>,
-    /// The wrappers that were peeled off, outermost first.
+    /// The wrappers that were removed, outermost first.
     pub wrappers: Vec<String>,
     /// Variables that are set for it, or by it.
     pub assigns: Vec<(String, Word)>,
-    /// Files that its streams go to or come from.
     pub redirects: Vec<Redirect>,
-    /// What it reads, where the text tells.
+    /// Its standard input, where the text determines it.
     pub stdin: Option<Word>,
-    /// The commands whose output it reads.
+    /// The indexes of the commands whose output it reads.
     pub fed_by: Vec<usize>,
     /// The program that reads its output, as input or as arguments.
     pub feeds: Option<String>,
-    /// The directory it runs in, if that is known.
+    /// The directory it runs in, if known.
     pub cwd: Option<String>,
-    /// The variables in its words that have no known value.
+    /// The variables in its words whose values are unknown.
     pub variables: Vec<String>,
-    /// What it stands in.
     pub setting: Setting,
-    /// What it prints.
+    /// What it prints, as far as the text determines it.
     pub(super) output: Word,
-    /// The file that its output goes to.
+    /// The file that its output is redirected to.
     pub(super) stdout: Option<Word>,
 }
 
-/// What a command stands in.
+/// How a command is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Setting {
-    /// Whether nobody waits for it.
+    /// Whether the shell does not wait for it.
     pub background: bool,
-    /// How many of it there may be.
+    /// How many instances of it may run.
     pub copies: Copies,
     /// Whether it calls the function, or runs the script, that it is a part of.
     pub recursive: bool,
 }
 
-/// How many of a command there may be.
+/// How many instances of a command may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Copies {
-    /// As many as the text says.
+    /// As many as the text lists.
     #[default]
     Few,
-    /// As many at once as there is input.
+    /// As many at once as there are lines of input.
     AsInput,
-    /// Ever more: it is in a loop without an end that nothing holds up.
+    /// Unlimited: it is in an infinite loop that does not wait.
     Endless,
 }
 
-/// A file that a stream goes to or comes from.
+/// A redirection of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
-    /// The file.
     pub path: Word,
-    /// How it is opened.
     pub mode: RedirectMode,
 }
 
-/// How a file is opened.
+/// How a redirection opens its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedirectMode {
     /// `<`.
@@ -108,8 +101,8 @@ pub enum RedirectMode {
 }
 
 impl Command {
-    /// Returns the name of the program, without the directories in front; empty if there is none
-    /// or it is not known.
+    /// Returns the name of the program without its directory; empty if there is no program or its
+    /// name is unknown.
     pub fn name(&self) -> &str {
         self.argv.first().map(program_name).unwrap_or_default()
     }
@@ -121,13 +114,13 @@ impl Command {
 }
 
 impl Command {
-    /// Returns the absolute path of the file that its output goes to, if that is known.
+    /// Returns the absolute path of the file that its output is redirected to, if known.
     pub(super) fn written_file(&self, cwd: Option<&str>) -> Option<String> {
         absolute(self.stdout.as_ref()?, cwd)
     }
 }
 
-/// Returns the absolute path that a word says, if that is known.
+/// Returns the absolute path that a word names, if known.
 pub(super) fn absolute(word: &Word, cwd: Option<&str>) -> Option<String> {
     let path = word.known()?;
     let whole = if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", cwd?) };
@@ -135,7 +128,7 @@ pub(super) fn absolute(word: &Word, cwd: Option<&str>) -> Option<String> {
     plain.to_str().map(str::to_owned)
 }
 
-/// Returns the name in a word that names a program.
+/// Returns the file name of the program that a word names.
 pub(super) fn program_name(word: &Word) -> &str {
     let name = word.raw().rsplit('/').next().unwrap_or_default();
     if super::word::is_open(name) { "" } else { name }

@@ -1,4 +1,4 @@
-//! Words: quotes, variables, substitutions and splitting.
+//! Word expansion: quotes, variables, substitutions and splitting.
 
 use brush_parser::ast;
 use brush_parser::word::{
@@ -9,17 +9,17 @@ use super::walk::{Walker, work};
 use super::word::{UNKNOWN, Word, marked};
 use super::{braces, codec, parse};
 
-/// The longest text that a word may come to; a longer one counts as not known.
+/// The longest text that a word may expand to; a longer one counts as unknown.
 const LONGEST_WORD: usize = 64 * 1024;
 
-/// Whether quotes stand around.
+/// Whether a part of a word is quoted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quotes {
     None,
     Around,
 }
 
-/// The words that a word comes to, as far as they are done.
+/// The words that a word expands to: the finished ones and the current one.
 #[derive(Default)]
 struct Fields {
     done: Vec<String>,
@@ -35,7 +35,7 @@ impl Fields {
         self.done.extend(self.current.take());
     }
 
-    /// Adds text that is split where separators stand.
+    /// Adds text, split at separators.
     fn split(&mut self, text: &str, separators: &str) {
         for it in text.chars() {
             if separators.contains(it) {
@@ -48,7 +48,7 @@ impl Fields {
 }
 
 impl Walker {
-    /// Returns the words that a word comes to.
+    /// Returns the words that a word expands to.
     pub(super) fn words(&mut self, word: &str) -> Vec<Word> {
         let Some(alternatives) = braces::expand(word) else { return vec![Word::unknown()] };
         let mut words = Vec::new();
@@ -59,8 +59,8 @@ impl Walker {
             let mut fields = Fields::default();
             match parse::pieces(&alternative) {
                 Ok(pieces) => self.pieces(&pieces, Quotes::None, &mut fields),
-                Err(trouble) => {
-                    self.fail(trouble);
+                Err(error) => {
+                    self.fail(error);
                     fields.push(&UNKNOWN.to_string());
                 }
             }
@@ -70,21 +70,21 @@ impl Walker {
         words
     }
 
-    /// Returns what a word comes to where it is not split, as in an assignment.
+    /// Expands a word without splitting, as in an assignment.
     pub(super) fn one_word(&mut self, word: &str) -> Word {
         if !self.spend(work(word)) {
             return Word::unknown();
         }
         match parse::pieces(word) {
             Ok(pieces) => self.joined(&pieces),
-            Err(trouble) => {
-                self.fail(trouble);
+            Err(error) => {
+                self.fail(error);
                 Word::unknown()
             }
         }
     }
 
-    /// Returns what a here-document comes to.
+    /// Returns the text of a here-document.
     pub(super) fn document(&mut self, document: &ast::IoHereDocument) -> Word {
         if !self.spend(work(&document.doc.value)) {
             return Word::unknown();
@@ -94,8 +94,8 @@ impl Walker {
         }
         match parse::document(&document.doc.value) {
             Ok(pieces) => self.joined(&pieces),
-            Err(trouble) => {
-                self.fail(trouble);
+            Err(error) => {
+                self.fail(error);
                 Word::unknown()
             }
         }
@@ -148,7 +148,7 @@ impl Walker {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "only lists are of interest")]
     fn parameter_piece(&mut self, expression: &ParameterExpr, quotes: Quotes, fields: &mut Fields) {
-        // All arguments, and all members of an array, are words of their own even in quotes.
+        // `$@` and `${array[@]}` expand to several words even in quotes.
         let list = match expression {
             ParameterExpr::Parameter { parameter, indirect: false } => match parameter {
                 Parameter::Special(SpecialParameter::AllPositionalParameters { .. }) => {
@@ -174,7 +174,7 @@ impl Walker {
         }
     }
 
-    /// Adds a value: whole within quotes, else split, with its globs alive.
+    /// Adds a value: as a whole within quotes, otherwise split, with active globs.
     fn value(&mut self, value: &Word, quotes: Quotes, fields: &mut Fields) {
         if !self.spend(work(value.raw())) {
             return fields.push(&UNKNOWN.to_string());
@@ -195,10 +195,10 @@ impl Walker {
     pub(super) fn substitution(&mut self, code: &str) -> Word {
         let from = self.commands.len();
         let (stdin, fed_by) = (self.stdin.take(), std::mem::take(&mut self.fed_by));
-        let (world, worlds) = (self.world, self.worlds);
+        let (choice, choices) = (self.world, self.worlds);
         self.apart(|walker| walker.text(code));
         (self.stdin, self.fed_by) = (stdin, fed_by);
-        (self.world, self.worlds) = (world, worlds);
+        (self.world, self.worlds) = (choice, choices);
         let printed = self.printed(from);
         Word::marked(printed.raw().trim_end_matches('\n').to_owned())
     }

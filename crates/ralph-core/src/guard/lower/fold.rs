@@ -1,4 +1,4 @@
-//! What a command prints, where that follows from the text alone.
+//! Determines what a command prints, where that follows from the text alone.
 
 use super::codec;
 use super::command::{Command, absolute};
@@ -20,7 +20,7 @@ impl Walker {
         let some = || line(&found_name());
         match name {
             "" if command.argv.is_empty() => Word::default(),
-            // What these run prints by itself; the others print nothing.
+            // The commands that these run print; the others print nothing.
             "eval" | "source" | "." | "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "trap"
             | "watch" | "parallel" | "cd" | "mkdir" | "rm" | "cp" | "mv" | "touch" | "export"
             | "set" | "test" | "[" | "true" | "false" | ":" | "sleep" | "chmod" | "kill"
@@ -90,7 +90,7 @@ impl Walker {
         }
     }
 
-    /// Returns what a command reads: files that the text has written, or its input.
+    /// Returns what a command reads: files that the text has written, or its standard input.
     fn passed_on(&self, command: &Command, operands: &[&Word]) -> Word {
         match (command.name(), operands) {
             ("grep", _)
@@ -118,12 +118,12 @@ impl Walker {
     }
 }
 
-/// Returns the name that stands for one of several that are looked for.
+/// Returns a placeholder for one of several file names.
 pub(in crate::guard) fn found_name() -> String {
     format!("{ONE}{STAR}")
 }
 
-/// Returns the name that stands for what `find` finds: everything, unless it looks for something.
+/// Returns a placeholder for the names that `find` finds: everything, unless it has a test.
 pub(in crate::guard) fn name_of_found(arguments: &[Word]) -> String {
     const TESTS: [&str; 19] = [
         "-name",
@@ -153,7 +153,7 @@ pub(in crate::guard) fn name_of_found(arguments: &[Word]) -> String {
     }
 }
 
-/// Returns where `find` begins to look.
+/// Returns the directories that `find` starts in.
 pub(in crate::guard) fn find_roots(arguments: &[Word]) -> Vec<Word> {
     let roots: Vec<Word> = arguments
         .iter()
@@ -164,7 +164,7 @@ pub(in crate::guard) fn find_roots(arguments: &[Word]) -> Vec<Word> {
     if roots.is_empty() { vec![Word::new(".")] } else { roots }
 }
 
-/// Returns what a command reads on its input.
+/// Returns the standard input of a command.
 fn input(command: &Command) -> Word {
     command.stdin.clone().unwrap_or_else(Word::unknown)
 }
@@ -187,7 +187,7 @@ fn echoed(arguments: &[Word]) -> Word {
     Word::marked(if has('n') { text } else { text + "\n" })
 }
 
-/// Does what `printf` does for the common directives.
+/// Formats as `printf` does, for the common directives.
 fn formatted(arguments: &[Word]) -> Word {
     let arguments = match arguments {
         [first, rest @ ..] if first.raw() == "--" => rest,
@@ -219,7 +219,7 @@ fn formatted(arguments: &[Word]) -> Word {
                 None => {}
             }
         }
-        // The format is used again while there are values that it takes.
+        // The format is used again while there are values left.
         if values.len() == 0 || values.len() == before || text.len() > 64 * 1024 {
             return Word::marked(text);
         }

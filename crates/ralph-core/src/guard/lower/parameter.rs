@@ -1,4 +1,4 @@
-//! Variables, and what `${...}` makes of them.
+//! Variables, and parameter expansion `${...}`.
 
 use brush_parser::word::{Parameter, ParameterExpr, SpecialParameter, SubstringMatchKind};
 
@@ -7,7 +7,7 @@ use super::walk::Walker;
 use super::word::{Word, replaced};
 
 impl Walker {
-    /// Returns what an expansion comes to.
+    /// Returns the value of a parameter expansion.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the other kinds change a value")]
     pub(super) fn parameter(&mut self, expression: &ParameterExpr) -> Word {
         match expression {
@@ -32,7 +32,7 @@ impl Walker {
                 }
                 value
             }
-            // Where nothing is known of the variable, it may well be set.
+            // A variable without a known value may still be set.
             ParameterExpr::UseAlternativeValue {
                 parameter, indirect, alternative_value, ..
             } => match self.named(parameter, *indirect) {
@@ -49,7 +49,7 @@ impl Walker {
         }
     }
 
-    /// Returns the value of a parameter that is then changed.
+    /// Returns the value of an expansion that modifies a parameter.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the other kinds are done elsewhere")]
     fn changed(&mut self, expression: &ParameterExpr) -> Word {
         let (parameter, indirect) = match expression {
@@ -150,7 +150,7 @@ impl Walker {
         (!inner.contains(['*', '?', '['])).then(|| text.replace("**", "*"))
     }
 
-    /// Returns the value of a parameter, if that is known.
+    /// Returns the value of a parameter, if known.
     fn named(&mut self, parameter: &Parameter, indirect: bool) -> Option<Word> {
         let value = match parameter {
             Parameter::Named(name) => self.variable(name),
@@ -164,7 +164,7 @@ impl Walker {
             Parameter::Special(SpecialParameter::AllPositionalParameters { .. }) => {
                 Some(joined(&self.positional))
             }
-            // Within a script that the text has written, its own name.
+            // Within a script that the text has written, `$0` is its name.
             Parameter::Special(SpecialParameter::ShellName) => {
                 let script = self.calls.iter().rev().find(|name| name.starts_with('/'));
                 Some(Word::new(script.map_or("bash", String::as_str)))
@@ -186,7 +186,7 @@ impl Walker {
         self.variable(&name)
     }
 
-    /// Returns the value of a variable in the present world.
+    /// Returns the value of a variable in the current combination of possible values.
     pub(super) fn variable(&mut self, name: &str) -> Option<Word> {
         match name {
             "PWD" => return self.cwd.as_deref().map(Word::new),
@@ -203,7 +203,7 @@ impl Walker {
         values.get(self.world % values.len().max(1)).cloned()
     }
 
-    /// Sets a variable. Under a condition the value before counts as well.
+    /// Sets a variable. Under a condition the previous value remains possible as well.
     pub(super) fn assign(&mut self, name: &str, value: Word) {
         let values = self.variables.entry(name.to_owned()).or_default();
         if self.conditions == 0 {
@@ -231,7 +231,7 @@ impl Walker {
     }
 }
 
-/// Returns whether a pattern stands for any character.
+/// Returns whether a pattern matches any text.
 fn is_any(pattern: Option<&str>) -> bool {
     pattern.is_none_or(|pattern| matches!(pattern, "" | "?"))
 }
@@ -240,7 +240,7 @@ fn joined(words: &[Word]) -> Word {
     Word::marked(words.iter().map(Word::raw).collect::<Vec<_>>().join(" "))
 }
 
-/// Returns what `${x:OFFSET:LENGTH}` comes to, for plain numbers.
+/// Returns the value of `${x:OFFSET:LENGTH}`, for plain numbers.
 fn substring(text: &str, offset: &str, length: Option<&str>) -> Option<String> {
     let characters: Vec<char> = text.chars().collect();
     let count = i64::try_from(characters.len()).ok()?;

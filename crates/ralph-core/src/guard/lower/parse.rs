@@ -1,8 +1,8 @@
-//! Parsing within bounds.
+//! Parsing with limits.
 //!
-//! The parser goes back and tries again, so that unbalanced brackets cost time without end, and
-//! it recurses, so that deep ones cost the stack. Both are counted beforehand. It also fails on
-//! numbers that are larger than it expects, which are no numbers to a shell.
+//! The parser backtracks, so unbalanced brackets need exponential time, and it recurses, so deep
+//! nesting overflows the stack. Both are counted before parsing. It also fails on numbers that are
+//! larger than it expects; a shell does not treat those as numbers.
 
 use brush_parser::ast::{IoFd, Program};
 use brush_parser::word::WordPieceWithSource;
@@ -10,25 +10,24 @@ use brush_parser::{ParserOptions, Token, parse_tokens, uncached_tokenize_str, wo
 
 use super::command::Trouble;
 
-/// The longest text; a file that is written by a here-document may be as long.
+/// The longest text; a here-document that writes a file may be as long.
 pub(super) const LONGEST: usize = 1 << 20;
 
-/// The most words and operators; the parser takes about 3 ms for a thousand of them in a debug
-/// build.
+/// The most words and operators; a debug build of the parser takes about 3 ms per thousand.
 const MOST_TOKENS: usize = 20_000;
 
-/// The deepest brackets that are parsed; each level that is not closed doubles the time.
+/// The deepest brackets; each unclosed level doubles the time.
 const DEEPEST_BRACKETS: usize = 12;
 
-/// The deepest compound commands; a debug build takes some 20 KiB of stack for each.
+/// The deepest compound commands; a debug build uses about 20 KiB of stack for each.
 const DEEPEST_COMPOUNDS: usize = 40;
 
-/// Returns how text is read.
+/// Returns the options of the parser.
 pub(super) fn options() -> ParserOptions {
     ParserOptions::default()
 }
 
-/// Parses a text, and says how many words and operators it has.
+/// Parses a text, and returns its number of words and operators too.
 pub(super) fn program(text: &str) -> Result<(Program, usize), Trouble> {
     bounded(text)?;
     let options = options();
@@ -43,21 +42,21 @@ pub(super) fn program(text: &str) -> Result<(Program, usize), Trouble> {
     Ok((program, tokens.len()))
 }
 
-/// Takes a word apart.
+/// Splits a word into its pieces.
 pub(super) fn pieces(text: &str) -> Result<Vec<WordPieceWithSource>, Trouble> {
     bounded(text)?;
     stacked(text)?;
     word::parse(text, &options()).map_err(|_error| Trouble::Syntax)
 }
 
-/// Takes a here-document apart.
+/// Splits a here-document into its pieces.
 pub(super) fn document(text: &str) -> Result<Vec<WordPieceWithSource>, Trouble> {
     bounded(text)?;
     stacked(text)?;
     word::parse_heredoc(text, &options()).map_err(|_error| Trouble::Syntax)
 }
 
-/// Refuses what is too long, or has substitutions within substitutions within substitutions.
+/// Rejects text that is too long, or that nests substitutions too deep.
 fn bounded(text: &str) -> Result<(), Trouble> {
     if text.len() > LONGEST {
         return Err(Trouble::TooMuch);
@@ -78,7 +77,7 @@ fn bounded(text: &str) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Refuses brackets and compound commands that are nested too deep.
+/// Rejects brackets and compound commands that are nested too deep.
 fn nested(tokens: &[Token]) -> Result<(), Trouble> {
     let (mut brackets, mut compounds) = (0_usize, 0_usize);
     for token in tokens {
@@ -102,7 +101,7 @@ fn nested(tokens: &[Token]) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Refuses a redirection of a file descriptor that there cannot be.
+/// Rejects a redirection of an impossibly large file descriptor.
 fn numbered(tokens: &[Token]) -> Result<(), Trouble> {
     let is_beyond = |pair: &[Token]| match pair {
         [Token::Word(number, before), Token::Operator(operator, after)] => {
@@ -116,7 +115,7 @@ fn numbered(tokens: &[Token]) -> Result<(), Trouble> {
     if tokens.windows(2).any(is_beyond) { Err(Trouble::Syntax) } else { Ok(()) }
 }
 
-/// Refuses a place in the stack of directories that there cannot be, such as `~99999999999999999999`.
+/// Rejects an impossibly large index into the directory stack, such as `~99999999999999999999`.
 fn stacked(text: &str) -> Result<(), Trouble> {
     let is_beyond = |after: &str| {
         let after = after.strip_prefix(['+', '-']).unwrap_or(after);

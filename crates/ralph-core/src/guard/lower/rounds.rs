@@ -1,7 +1,7 @@
-//! Loops: how often they go round, and whether anything holds them up on the way.
+//! Loops: whether they end, and whether they wait.
 //!
-//! Only what the text itself says counts: `while [ 1 ]` is without an end, `while [ "$x" ]` may
-//! have one. Not here: the lists that a `for` goes through, which are walked round by round.
+//! Only the text itself counts: `while [ 1 ]` is infinite, `while [ "$x" ]` may end. The values of
+//! a `for` loop are not handled here; they are walked one by one.
 
 use brush_parser::ast::{self, AndOr, CompoundCommand, CompoundList, ExtendedTestExpr};
 
@@ -9,21 +9,21 @@ use super::command::{Command, Copies, Setting};
 use super::walk::Walker;
 use super::word::Word;
 
-/// How often a loop goes round.
+/// How often a loop runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rounds {
-    /// As often as there is something.
+    /// A limited number of times.
     Bounded,
-    /// Until it is ended.
+    /// Until it is stopped.
     Endless,
 }
 
-/// A loop that sleeps for less than this, in seconds, is as good as one that does not.
+/// The shortest sleep in seconds that counts as waiting.
 const SHORTEST_SLEEP: f64 = 0.5;
 
 impl Walker {
-    /// Walks the body of a loop. A loop that waits for something, or that can be left, is not
-    /// taken for one without an end: it starts no more than somebody would by hand.
+    /// Walks the body of a loop. A loop that waits for something, or that can be left, does not
+    /// count as infinite: it starts no more processes than a user would by hand.
     pub(super) fn in_loop(&mut self, rounds: Rounds, walk: impl FnOnce(&mut Self)) {
         let from = self.commands.len();
         let around = self.setting;
@@ -40,7 +40,7 @@ impl Walker {
     }
 }
 
-/// Returns whether a command of a loop's body makes the loop wait, or leaves it.
+/// Returns whether a command in a loop's body makes the loop wait, or leaves it.
 fn holds_up(command: &Command, around: Setting) -> bool {
     if command.setting.background && !around.background {
         return false;
@@ -52,19 +52,18 @@ fn holds_up(command: &Command, around: Setting) -> bool {
     }
 }
 
-/// Returns whether a time that `sleep` is given holds anything up. A unit such as `m` does.
+/// Returns whether an argument of `sleep` is long enough to count. A unit such as `m` always is.
 fn is_long(time: &str) -> bool {
     let seconds = time.trim_end_matches('s').parse::<f64>();
     seconds.map_or(true, |seconds| seconds >= SHORTEST_SLEEP)
 }
 
-/// Returns whether a condition is always true or always false, by its text and the commands that
-/// it came to.
+/// Returns the constant value of a condition, by its text and the commands that it was lowered to.
 pub(super) fn constant(condition: &CompoundList, commands: &[Command]) -> Option<bool> {
     let ast::CompoundListItem(list, _) = condition.0.last()?;
     let pipeline = match list.additional.last() {
         None => &list.first,
-        // `x || true` always is; `x && true` is not.
+        // `x || true` is always true; `x && true` is not.
         Some(AndOr::Or(pipeline)) => pipeline,
         Some(AndOr::And(_)) => return None,
     };
@@ -90,13 +89,13 @@ pub(super) fn constant(condition: &CompoundList, commands: &[Command]) -> Option
     Some(truth != pipeline.bang)
 }
 
-/// Returns what a command says that always says the same.
+/// Returns the constant exit status of a command, as true for success.
 fn said(command: &Command) -> Option<bool> {
     let words: Vec<&str> = command.arguments().iter().filter_map(Word::known).collect();
     if words.len() != command.arguments().len() {
         return None;
     }
-    // The name of `[` is a mark, as it stands for other names elsewhere.
+    // The name of `[` is a glob mark in resolved words.
     let name = command.argv.first().map(ToString::to_string).unwrap_or_default();
     match (name.rsplit('/').next().unwrap_or_default(), words.as_slice()) {
         ("true" | ":", _) => Some(true),
@@ -111,12 +110,12 @@ fn said(command: &Command) -> Option<bool> {
     }
 }
 
-/// Returns whether a number is true, as arithmetic has it.
+/// Returns whether an arithmetic constant is true.
 pub(super) fn number(expression: &str) -> Option<bool> {
     expression.trim().parse::<i64>().ok().map(|number| number != 0)
 }
 
-/// Returns whether a word of plain letters is anything.
+/// Returns whether a plain word is not empty.
 fn plain(word: &str) -> Option<bool> {
     (!word.contains(['$', '`', '*', '?'])).then(|| !word.trim_matches(['"', '\'']).is_empty())
 }

@@ -1,4 +1,4 @@
-//! A simple command: its words, assignments and redirections, and what it does to the shell.
+//! Simple commands: words, assignments, redirections, and effects on the shell.
 
 use brush_parser::ast::{
     self, Assignment, AssignmentName, AssignmentValue, CommandPrefixOrSuffixItem,
@@ -10,21 +10,21 @@ use super::walk::{COMMAND, Walker, work};
 use super::within::{ShellWords, is_shell, shell_code};
 use super::word::{UNKNOWN, Word};
 
-/// A variable may have several values; so many of them are tried, and of more nothing is known.
+/// The most values of one variable that are tried; with more, the variable counts as unknown.
 pub(super) const MOST_WORLDS: usize = 4;
 
 impl Walker {
     pub(super) fn simple(&mut self, simple: &ast::SimpleCommand) {
-        let mut world = 0;
+        let mut choice = 0;
         loop {
-            (self.world, self.worlds) = (world, 1);
+            (self.world, self.worlds) = (choice, 1);
             let from = self.commands.len();
             let command = self.resolved(simple);
-            let worlds = self.worlds.min(MOST_WORLDS);
+            let choices = self.worlds.min(MOST_WORLDS);
             let feeders = self.unread(from);
             self.emit(command, &feeders);
-            world += 1;
-            if world >= worlds || !self.may_go_on() {
+            choice += 1;
+            if choice >= choices || !self.may_go_on() {
                 break;
             }
         }
@@ -77,8 +77,8 @@ impl Walker {
                         let assigned = self.assigned(assignment);
                         if let Some((name, value)) = &assigned {
                             self.assign(name, value.clone());
-                            let said = format!("{name}={}", value.raw());
-                            command.argv.push(Word::marked(said));
+                            let assignment_text = format!("{name}={}", value.raw());
+                            command.argv.push(Word::marked(assignment_text));
                         }
                         command.assigns.extend(assigned);
                     } else {
@@ -103,7 +103,7 @@ impl Walker {
         command
     }
 
-    /// Returns the name and the value of an assignment; arrays are only kept.
+    /// Returns the name and the value of an assignment; arrays are only stored.
     fn assigned(&mut self, assignment: &Assignment) -> Option<(String, Word)> {
         let name = match &assignment.name {
             AssignmentName::VariableName(name) => name.clone(),
@@ -138,7 +138,7 @@ impl Walker {
         }
     }
 
-    /// Returns the value of an assignment, in which a tilde may stand after a colon.
+    /// Returns the value of an assignment, in which a tilde may follow a colon.
     fn assigned_value(&mut self, text: &str) -> Word {
         let value = self.one_word(text);
         match &self.home {
@@ -188,7 +188,7 @@ impl Walker {
             IoFileRedirectTarget::Filename(word) => self.one_file(&word.value),
             IoFileRedirectTarget::Duplicate(word) => {
                 let path = self.one_file(&word.value);
-                // A stream, or its end.
+                // A duplicated or closed descriptor.
                 let text = path.raw().trim_end_matches('-');
                 if text.chars().all(|it| it.is_ascii_digit()) {
                     return;
@@ -219,13 +219,13 @@ impl Walker {
         command.redirects.push(Redirect { path, mode });
     }
 
-    /// Returns the file that a redirection names.
+    /// Returns the file of a redirection.
     fn one_file(&mut self, word: &str) -> Word {
         let mut words = self.words(word);
         if words.len() == 1 { words.remove(0) } else { Word::unknown() }
     }
 
-    /// Walks a process substitution and returns the file that stands for it.
+    /// Walks a process substitution and returns a word for its file.
     fn process_substitution(
         &mut self,
         kind: &ProcessSubstitutionKind,
@@ -248,7 +248,7 @@ impl Walker {
         Word::marked(path)
     }
 
-    /// Adds a command, and everything that it runs in its turn.
+    /// Adds a command, and everything that it runs itself.
     pub(super) fn emit(&mut self, command: Command, feeders: &[usize]) {
         for command in self.peeled(command) {
             let words = command.argv.iter().chain(command.assigns.iter().map(|(_, value)| value));
@@ -276,7 +276,7 @@ impl Walker {
         self.runs_more(&name, &command, feeders);
     }
 
-    /// Returns whether a command is the script that is being walked, by itself or in a shell.
+    /// Returns whether a command runs the script that is being walked, directly or in a shell.
     fn runs_itself(&self, command: &Command) -> bool {
         let script = match shell_code(command.arguments()) {
             ShellWords::Script(script, _) if is_shell(command.name()) => Some(script),
@@ -288,7 +288,7 @@ impl Walker {
         })
     }
 
-    /// Does to the shell what a builtin does to it.
+    /// Applies the effect of a builtin on the shell.
     fn changes_shell(&mut self, name: &str, command: &Command) {
         let arguments = command.arguments();
         let operands = || arguments.iter().filter(|word| !word.raw().starts_with('-'));

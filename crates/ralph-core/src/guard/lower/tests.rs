@@ -1,10 +1,10 @@
-//! Tests of lowering: texts, and the commands that they come to.
+//! Tests of lowering: texts and the commands they lower to.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// Returns the commands that a text comes to, each on a line.
+/// Returns the commands that a text lowers to, one per line.
 fn lowered(text: &str) -> Vec<String> {
     let start = Start {
         cwd: "/p".into(),
@@ -137,17 +137,17 @@ fn directories_are_followed() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_said() {
-    let trouble = |text: &str| lower(text, &Start::default()).trouble;
-    assert_eq!(trouble("a | | b"), Some(Trouble::Syntax));
+fn incomplete_lowering_is_reported() {
+    let error_of = |text: &str| lower(text, &Start::default()).trouble;
+    assert_eq!(error_of("a | | b"), Some(Trouble::Syntax));
     assert_eq!(
-        trouble("f() { g; }; g() { f; }; f"),
+        error_of("f() { g; }; g() { f; }; f"),
         None,
         "a function that calls itself is met once"
     );
-    assert_eq!(trouble(&format!("{}a{}", "(".repeat(14), ")".repeat(14))), Some(Trouble::TooDeep));
-    assert_eq!(trouble(&"a;".repeat(20_000)), Some(Trouble::TooMuch));
-    assert_eq!(trouble(&format!("{}a", "eval ".repeat(10))), Some(Trouble::TooDeep));
+    assert_eq!(error_of(&format!("{}a{}", "(".repeat(14), ")".repeat(14))), Some(Trouble::TooDeep));
+    assert_eq!(error_of(&"a;".repeat(20_000)), Some(Trouble::TooMuch));
+    assert_eq!(error_of(&format!("{}a", "eval ".repeat(10))), Some(Trouble::TooDeep));
 }
 
 #[test]
@@ -180,8 +180,8 @@ fn wrappers_within_wrappers_are_peeled_off() {
     assert_eq!(wrapped(9).trouble, Some(Trouble::TooDeep));
 }
 
-/// Texts that ask for far more work than they have letters.
-fn greedy() -> Vec<(&'static str, String)> {
+/// Texts that cause far more work than their length suggests.
+fn expensive_texts() -> Vec<(&'static str, String)> {
     let doubled = |text: &str| format!("x=aaaaaaaa; {}{text}", "x=$x$x; ".repeat(12));
     let document = |text: &str, line: &str| format!("( {text}) <<'E'\n{line}\nE\n");
     let variables: Vec<String> = (0..2_000).map(|it| format!("v{it}=1")).collect();
@@ -208,7 +208,7 @@ fn greedy() -> Vec<(&'static str, String)> {
 
 #[test]
 fn work_is_bounded_whatever_a_text_asks_for() {
-    for (name, text) in greedy() {
+    for (name, text) in expensive_texts() {
         let lowered = lower(&text, &Start { cwd: "/p".into(), ..Start::default() });
         assert!(lowered.trouble >= Some(Trouble::TooDeep), "{name}: {:?}", lowered.trouble);
         let commands = &lowered.commands;
@@ -230,16 +230,17 @@ fn text_that_would_fill_the_memory_is_not_known() {
     ] {
         let lowered = lower(&text, &Start::default());
         let last = lowered.commands.last().expect("a command");
-        let is_said = lowered.trouble.is_some() || last.argv.iter().any(|word| !word.is_known());
-        assert!(is_said, "{text}: {last:?}");
+        let is_reported =
+            lowered.trouble.is_some() || last.argv.iter().any(|word| !word.is_known());
+        assert!(is_reported, "{text}: {last:?}");
         assert!(last.argv.iter().all(|word| word.raw().len() <= 1 << 20));
     }
 }
 
 #[test]
-fn the_gravest_trouble_counts() {
-    let trouble = |text: &str| lower(text, &Start::default()).trouble;
+fn the_most_severe_error_wins() {
+    let error_of = |text: &str| lower(text, &Start::default()).trouble;
     let deep = format!("{}a", "eval ".repeat(10));
-    assert_eq!(trouble(&format!("eval '('; {deep}")), Some(Trouble::TooDeep));
-    assert_eq!(trouble(&format!("{deep}; eval '('")), Some(Trouble::TooDeep));
+    assert_eq!(error_of(&format!("eval '('; {deep}")), Some(Trouble::TooDeep));
+    assert_eq!(error_of(&format!("{deep}; eval '('")), Some(Trouble::TooDeep));
 }

@@ -1,4 +1,4 @@
-//! The walk over the syntax tree: lists, pipelines, compound commands, functions.
+//! Walks the syntax tree: lists, pipelines, compound commands, functions.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -13,39 +13,40 @@ use super::parse;
 use super::rounds::{self, Rounds};
 use super::word::{Word, unmarked};
 
-/// Shells within shells, and functions within functions, are followed this far.
+/// The deepest nesting of shells in shells and functions in functions.
 const DEEPEST: usize = 8;
 
-/// The most work. A word is a piece of work, and so are some bytes of a text that is moved or looked
-/// at; a command is worth as many words. A release build takes some ten microseconds for a piece, so
-/// that the hook answers long before its deadline. A text that needs more is a program.
+/// The budget of work units. A word is one unit, and so are `BYTES_PER_UNIT` bytes of text that is
+/// copied or searched; a command costs `COMMAND_UNITS`. A release build takes about ten
+/// microseconds for a unit, so the hook answers long before its deadline. A text that needs more is
+/// a program.
 const MOST_WORK: usize = 60_000;
 
-/// So many bytes of text are a piece of work.
+/// Bytes of text per unit of work.
 const BYTES: usize = 64;
 
-/// A command is asked about by every rule, whatever its words are.
+/// Units for a command: every rule checks it, whatever its words are.
 pub(super) const COMMAND: usize = 20;
 
-/// A function is copied where it is defined, and nobody knows how long it is.
+/// Units for a function definition: it is copied, and its length is unknown.
 const FUNCTION: usize = 100;
 
-/// Leaving so many variables as they are for a subshell is a piece of work.
+/// Variables that a subshell saves per unit of work.
 const VARIABLES: usize = 8;
 
-/// Returns how much work a text is.
+/// Returns the units of work for a text.
 pub(super) fn work(text: &str) -> usize {
     1 + text.len() / BYTES
 }
 
-/// The most rounds of one loop that are looked at each.
+/// The most iterations of one loop that are walked one by one.
 const MOST_ROUNDS: usize = 32;
 
 /// The state of the walk.
 pub(super) struct Walker {
     pub(super) commands: Vec<Command>,
     pub(super) trouble: Option<Trouble>,
-    /// What may have become of each variable; more than one value where it depends.
+    /// The possible values of each variable; several if they depend on a condition.
     pub(super) variables: BTreeMap<String, Vec<Word>>,
     pub(super) arrays: BTreeMap<String, Vec<Word>>,
     pub(super) positional: Vec<Word>,
@@ -54,27 +55,27 @@ pub(super) struct Walker {
     pub(super) calls: Vec<String>,
     pub(super) cwd: Option<String>,
     pub(super) home: Option<String>,
-    /// What the next command reads.
+    /// The standard input of the next command.
     pub(super) stdin: Option<Word>,
     pub(super) fed_by: Vec<usize>,
-    /// What the text has written to files so far.
+    /// The files that the text has written so far.
     pub(super) files: BTreeMap<String, Word>,
-    /// What is run at the end.
+    /// The code of `trap`, run at the end.
     pub(super) traps: Vec<String>,
     pub(super) setting: Setting,
-    /// How many conditions stand around the present command.
+    /// The number of conditions around the current command.
     pub(super) conditions: usize,
-    /// Which of several values of a variable is taken, and how many there were.
+    /// Which of several values of the variables is used, and how many there are.
     pub(super) world: usize,
     pub(super) worlds: usize,
-    /// The names of variables in the present words that have no value.
+    /// The variables in the current words whose values are unknown.
     pub(super) nameless: Vec<String>,
     depth: usize,
-    /// How much work may still be done.
+    /// The units of work that are left.
     left: usize,
 }
 
-/// What a loop's condition has to be for another round.
+/// The value of its condition with which a loop continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoopsWhile {
     /// `while`.
@@ -83,7 +84,7 @@ enum LoopsWhile {
     False,
 }
 
-/// What a subshell cannot change.
+/// The state that a subshell cannot change.
 pub(super) struct Saved {
     variables: BTreeMap<String, Vec<Word>>,
     arrays: BTreeMap<String, Vec<Word>>,
@@ -127,12 +128,12 @@ impl Walker {
         Lowered { commands: self.commands, trouble: self.trouble }
     }
 
-    /// Notes trouble; the gravest counts.
-    pub(super) fn fail(&mut self, trouble: Trouble) {
-        self.trouble = self.trouble.max(Some(trouble));
+    /// Records an error; the most severe one is kept.
+    pub(super) fn fail(&mut self, error: Trouble) {
+        self.trouble = self.trouble.max(Some(error));
     }
 
-    /// Counts work, and returns whether there may be more.
+    /// Spends units of work, and returns whether the walk may continue.
     pub(super) fn spend(&mut self, work: usize) -> bool {
         self.left = self.left.saturating_sub(work);
         if self.left == 0 {
@@ -141,12 +142,12 @@ impl Walker {
         self.left > 0
     }
 
-    /// Counts a piece of work, and returns whether there may be more.
+    /// Spends one unit of work, and returns whether the walk may continue.
     pub(super) fn may_go_on(&mut self) -> bool {
         self.spend(1)
     }
 
-    /// Walks a text within the text, in the present shell.
+    /// Walks a text within the text, in the current shell.
     pub(super) fn text(&mut self, text: &str) {
         if self.spend(work(text)) {
             self.whole(text);
@@ -162,11 +163,11 @@ impl Walker {
                 }
             }
             Ok(_) => {}
-            Err(trouble) => walker.fail(trouble),
+            Err(error) => walker.fail(error),
         });
     }
 
-    /// Goes one level deeper, if that is still possible.
+    /// Walks one level deeper, if the limit allows it.
     pub(super) fn deeper(&mut self, walk: impl FnOnce(&mut Self)) {
         if self.depth >= DEEPEST {
             self.fail(Trouble::TooDeep);
@@ -195,7 +196,7 @@ impl Walker {
         self.cwd = saved.cwd;
     }
 
-    /// Walks in a subshell of its own.
+    /// Walks in a subshell.
     pub(super) fn apart(&mut self, walk: impl FnOnce(&mut Self)) {
         let arrays: usize = self.arrays.values().map(Vec::len).sum();
         let kept = self.variables.len() + self.functions.len() + self.positional.len() + arrays;
@@ -207,7 +208,7 @@ impl Walker {
         self.restore(saved);
     }
 
-    /// Returns what the commands from an index on print that nobody else reads.
+    /// Returns what the commands from an index on print that no other command reads.
     pub(super) fn printed(&mut self, from: usize) -> Word {
         let unread = self.commands.get(from..).unwrap_or_default().iter();
         let unread = unread.filter(|it| it.feeds.is_none() && !it.output.raw().is_empty());
@@ -215,7 +216,7 @@ impl Walker {
         if let [only] = outputs.as_slice() {
             return only.clone();
         }
-        // What is printed may be as much as there was to read, by each of several commands.
+        // Each of several commands may print as much as it reads.
         let length = outputs.iter().map(|it| it.raw().len()).fold(0, usize::saturating_add);
         if length > parse::LONGEST || !self.spend(length / BYTES) {
             return Word::unknown();
@@ -223,12 +224,12 @@ impl Walker {
         Word::marked(outputs.iter().map(Word::raw).collect())
     }
 
-    /// Returns the commands from an index on whose output nobody reads yet.
+    /// Returns the commands from an index on whose output is not read yet.
     pub(super) fn unread(&self, from: usize) -> Vec<usize> {
         (from..self.commands.len()).filter(|at| self.commands[*at].feeds.is_none()).collect()
     }
 
-    /// Notes who reads the output of some commands.
+    /// Records the program that reads the output of some commands.
     pub(super) fn feed(&mut self, readers: &[usize], name: &str) {
         for at in readers {
             if let Some(command) = self.commands.get_mut(*at) {
@@ -303,7 +304,7 @@ impl Walker {
         }
     }
 
-    /// Walks a function's body, with the arguments of a call.
+    /// Walks the body of a function with the arguments of a call.
     pub(super) fn call(&mut self, name: &str, body: &Rc<FunctionBody>, arguments: Vec<Word>) {
         let FunctionBody(compound, redirects) = body.as_ref();
         let positional = std::mem::replace(&mut self.positional, arguments);
@@ -315,7 +316,7 @@ impl Walker {
         self.positional = positional;
     }
 
-    /// Walks with redirections that count for several commands.
+    /// Walks with redirections that apply to several commands.
     fn redirected(&mut self, redirects: Option<&RedirectList>, walk: impl FnOnce(&mut Self)) {
         let Some(RedirectList(redirects)) = redirects else { return walk(self) };
         let mut carrier = Command { cwd: self.cwd.clone(), ..Command::default() };
@@ -411,7 +412,7 @@ impl Walker {
         }
     }
 
-    /// Walks a loop. One that reads lines which are known has a round for each of them.
+    /// Walks a loop. If it reads lines that are known, each line is walked.
     fn while_clause(&mut self, clause: &ast::WhileOrUntilClauseCommand, on: LoopsWhile) {
         let ast::WhileOrUntilClauseCommand(condition, body, _) = clause;
         let lines: Vec<String> = match &self.stdin {

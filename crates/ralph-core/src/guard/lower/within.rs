@@ -1,4 +1,4 @@
-//! Commands that run more of the text: shells, `eval`, functions, `find -exec`, interpreters.
+//! Commands that run more code: shells, `eval`, functions, `find -exec`, interpreters.
 
 use std::rc::Rc;
 
@@ -12,15 +12,15 @@ use super::wrap::is_without_bound;
 /// The shells.
 const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish"];
 
-/// Programs whose output is no more than what somebody else wrote. What any other program prints
-/// for `eval` is as good as the program.
+/// Programs whose output is what someone else wrote. The output of any other program, passed to
+/// `eval`, is as trustworthy as the program itself.
 const CARRIERS: [&str; 31] = [
     "curl", "wget", "fetch", "http", "nc", "ncat", "socat", "ssh", "dig", "nslookup", "host",
     "base64", "xxd", "openssl", "gpg", "gunzip", "zcat", "rev", "tr", "sed", "awk", "printf",
     "echo", "cat", "head", "tail", "cut", "perl", "python3", "python", "grep",
 ];
 
-/// So many bytes of code are a piece of work: it is searched for a hundred words.
+/// Bytes of code per unit of work: it is searched for about a hundred patterns.
 const CODE: usize = 16;
 
 /// Returns whether a program is a shell.
@@ -28,7 +28,7 @@ pub(in crate::guard) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
 }
 
-/// Returns the code that a shell is given with `-c`, and the words after it.
+/// Returns the code that a shell gets with `-c` and the words after it, or its script.
 pub(in crate::guard) fn shell_code(arguments: &[Word]) -> ShellWords<'_> {
     let mut at = 0;
     while let Some(word) = arguments.get(at) {
@@ -69,19 +69,19 @@ pub(in crate::guard) fn shell_code(arguments: &[Word]) -> ShellWords<'_> {
     }
 }
 
-/// Where a shell has its commands from.
+/// Where a shell reads its commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::guard) enum ShellWords<'a> {
-    /// A word, and the arguments of what is in it.
+    /// The value of `-c`, and the arguments after it.
     Code(&'a Word, &'a [Word]),
     /// A file, and its arguments.
     Script(&'a Word, &'a [Word]),
-    /// Its input.
+    /// Standard input.
     Input,
 }
 
 impl Walker {
-    /// Walks what a command runs in its turn.
+    /// Walks what a command runs itself.
     pub(super) fn runs_more(&mut self, name: &str, command: &Command, feeders: &[usize]) {
         let arguments = command.arguments();
         if let Some(body) = self.functions.get(name).map(Rc::clone) {
@@ -105,7 +105,7 @@ impl Walker {
                     self.script(file, &arguments[1..], command);
                 }
             }
-            // What it says is run when everything else has been.
+            // The code of `trap` runs after everything else.
             "trap" => {
                 let code = arguments.first().map(Word::to_code);
                 self.traps.extend(code.filter(|code| code.contains([' ', '/', ';'])));
@@ -142,7 +142,7 @@ impl Walker {
             }
             _ => self.interpreter(name, command),
         }
-        // A program that the text has written before it runs it.
+        // A program that the text has written before.
         if let Some(program) = command.argv.first().filter(|word| word.raw().contains('/'))
             && !is_shell(name)
         {
@@ -150,7 +150,7 @@ impl Walker {
         }
     }
 
-    /// Returns whether what is fed comes from programs that only hand on what others wrote.
+    /// Returns whether the input comes from programs that only pass on what others wrote.
     fn carries(&self, feeders: &[usize]) -> bool {
         feeders.iter().any(|at| {
             self.commands.get(*at).is_none_or(|command| {
@@ -219,7 +219,7 @@ impl Walker {
         let starts = |word: &Word| matches!(word.raw(), "-exec" | "-execdir" | "-ok" | "-okdir");
         let mut rest = arguments;
         while let Some(at) = rest.iter().position(starts) {
-            // The words up to its end are those of what it runs, another `-exec` among them.
+            // The words up to `;` or `+` belong to the command, including another `-exec`.
             let words = &rest[at + 1..];
             let end = words.iter().enumerate().position(|(at, word)| match word.raw() {
                 ";" => true,
@@ -243,7 +243,7 @@ impl Walker {
         }
     }
 
-    /// Walks the words of a command that joins them into code.
+    /// Walks a command that joins its words into code.
     fn joined_code(&mut self, name: &str, command: &Command) {
         let arguments = command.arguments();
         let flags = arguments.iter().take_while(|word| word.raw().starts_with('-')).count();
@@ -288,7 +288,7 @@ impl Walker {
         (self.setting, self.fed_by) = (before, fed_by);
     }
 
-    /// Walks what git is told to run.
+    /// Walks the code that a git command runs.
     fn git(&mut self, command: &Command) {
         let arguments = command.arguments();
         let rebases = arguments.iter().any(|it| it.raw() == "rebase");
@@ -324,14 +324,14 @@ impl Walker {
         }
     }
 
-    /// Walks the commands that stand in the code of another language as texts of their own.
+    /// Walks the shell commands in string literals of code in another language.
     fn interpreter(&mut self, name: &str, command: &Command) {
         let Some(code) = super::super::interpreter::code(name, command) else { return };
         if !self.spend(code.len() / CODE) {
             return;
         }
         for text in super::super::interpreter::shell_texts(&code) {
-            // Most texts are no commands.
+            // Most string literals are not commands.
             if self.spend(work(&text)) && parse::program(&text).is_ok() {
                 self.apart(|walker| walker.text(&text));
             }

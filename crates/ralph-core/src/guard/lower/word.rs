@@ -1,67 +1,67 @@
-//! A word of a command, resolved as far as the text tells.
+//! A word of a command, resolved as far as the text determines it.
 //!
-//! Parts that are not known, and characters that stand for other names, are marked within the
-//! text by characters of a private area, so that no rule can take them for letters.
+//! Unknown parts and glob characters are marked within the text by characters of the Unicode
+//! private use area, so that no rule can take them for letters.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::parse::LONGEST;
 
-/// Stands for text that is not known.
+/// Marks unknown text.
 pub(crate) const UNKNOWN: char = '\u{F8F0}';
-/// Stands for `*` that is not quoted.
+/// Marks an unquoted `*`.
 pub(crate) const STAR: char = '\u{F8F1}';
-/// Stands for `?` that is not quoted.
+/// Marks an unquoted `?`.
 pub(super) const ONE: char = '\u{F8F2}';
-/// Stands for `[` that is not quoted.
+/// Marks an unquoted `[`.
 const CLASS: char = '\u{F8F3}';
 
-/// What stands for other names.
+/// The glob marks.
 pub(crate) const GLOBS: [char; 3] = [STAR, ONE, CLASS];
 
-/// A resolved word. Copies share the text: one input may be that of a thousand commands.
+/// A resolved word. Clones share the text: a thousand commands may have the same input.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Word(Arc<str>);
 
 impl Word {
-    /// Returns a word of text that is known.
+    /// Returns a word of known text.
     pub fn new(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// Returns a word of which nothing is known.
+    /// Returns a word of unknown text.
     pub fn unknown() -> Self {
         Self(UNKNOWN.to_string().into())
     }
 
-    /// Returns a word of text with marks in it; longer than any text, it counts as not known.
+    /// Returns a word of text with marks; if it is too long, the word is unknown.
     pub(super) fn marked(text: String) -> Self {
         if text.len() > LONGEST { Self::unknown() } else { Self(text.into()) }
     }
 
-    /// Returns a word of a part of another one's raw text.
+    /// Returns a word of a part of another word's raw text.
     pub(in crate::guard) fn of_raw(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// Returns the text with its marks. What compares equal to plain text is known to be it.
+    /// Returns the text with its marks. If it equals a plain text, that text is known.
     pub fn raw(&self) -> &str {
         &self.0
     }
 
-    /// Returns whether all of it is known, names that `*` stands for included.
+    /// Returns whether all of it is known; globs count as known.
     pub fn is_known(&self) -> bool {
         !self.0.contains(UNKNOWN)
     }
 
-    /// Returns the text, if every character of it is known.
+    /// Returns the text, if every character is known.
     pub fn known(&self) -> Option<&str> {
         (!self.0.contains([UNKNOWN, STAR, ONE, CLASS])).then_some(&*self.0)
     }
 
-    /// Returns the text as a shell would read it again: marks become what they stand for, and
-    /// what is not known becomes a variable that has no value.
+    /// Returns the text as shell code: glob marks become globs, and unknown parts become a variable
+    /// without a value.
     pub(super) fn to_code(&self) -> String {
         self.0
             .chars()
@@ -72,23 +72,23 @@ impl Word {
             .collect()
     }
 
-    /// Returns the text in front of the first part that is not known or stands for other names.
+    /// Returns the text before the first unknown part or glob.
     pub(in crate::guard) fn certain(&self) -> &str {
         self.0.split([UNKNOWN, STAR, ONE, CLASS]).next().unwrap_or_default()
     }
 
-    /// Returns the text with its globs taken literally, as quotes would.
+    /// Returns the text with its globs taken literally, as in quotes.
     pub(super) fn quoted(&self) -> String {
         self.0.chars().map(plain).collect()
     }
 }
 
-/// Returns whether a text has a mark of either kind.
+/// Returns whether a text has an unknown part or a glob.
 pub(crate) fn is_open(text: &str) -> bool {
     text.contains([UNKNOWN, STAR, ONE, CLASS])
 }
 
-/// Returns text in which the characters that stand for other names are marked.
+/// Returns the text with its glob characters marked.
 pub(super) fn marked(text: &str) -> String {
     text.chars()
         .map(|it| match it {
@@ -100,13 +100,13 @@ pub(super) fn marked(text: &str) -> String {
         .collect()
 }
 
-/// Returns text without characters that could be taken for marks.
+/// Removes characters that could be taken for marks.
 pub(super) fn unmarked(text: &str) -> String {
     text.replace([UNKNOWN, STAR, ONE, CLASS], "\u{FFFD}")
 }
 
-/// Returns text with every occurrence of a part replaced, unless that gets longer than any text:
-/// an input of a hundred bytes can ask for gigabytes.
+/// Replaces every occurrence of a part, unless the result gets too long: an input of a hundred
+/// bytes can ask for gigabytes.
 pub(super) fn replaced(text: &str, part: &str, with: &str) -> Option<String> {
     let longest = text.matches(part).count().saturating_mul(with.len()).saturating_add(text.len());
     (longest <= LONGEST).then(|| text.replace(part, with))
@@ -122,7 +122,7 @@ fn plain(character: char) -> char {
 }
 
 impl fmt::Display for Word {
-    /// Shows the word to people: `‹?›` is what is not known.
+    /// Shows the word to people; `‹?›` is an unknown part.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.chars().try_for_each(|it| match it {
             UNKNOWN => formatter.write_str("‹?›"),

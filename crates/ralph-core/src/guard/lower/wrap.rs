@@ -5,18 +5,18 @@ use super::walk::{Walker, work};
 use super::word::{Word, replaced};
 use crate::guard::arguments::Arguments;
 
-/// How a wrapper's own words are told from those of the program.
+/// How a wrapper's own arguments are separated from the program's.
 struct Wrapper {
     /// Flags that take the next word.
     values: &'static [&'static str],
-    /// Words of its own before the program.
+    /// The number of its own operands before the program.
     operands: usize,
 }
 
-/// Wrappers within wrappers are peeled off this far.
+/// The deepest nesting of wrappers that is followed.
 const MOST_WRAPPERS: usize = 8;
 
-/// Flags that only ask for something.
+/// Flags that only print information.
 const ASKING: [&str; 4] = ["--help", "--version", "-h", "-V"];
 
 /// Returns how a program wraps another, if it does.
@@ -48,7 +48,7 @@ fn wrapper(name: &str) -> Option<Wrapper> {
         "faketime" => (&["-f"], 1),
         _ => return None,
     };
-    // These have flags of their own by the same letters that take no word.
+    // These have flags with the same letters that take no word.
     let values = match name {
         "command" | "builtin" | "nohup" | "setsid" | "busybox" | "toybox" => &[],
         _ => values,
@@ -57,8 +57,7 @@ fn wrapper(name: &str) -> Option<Wrapper> {
 }
 
 impl Walker {
-    /// Returns a command without its wrappers: mostly one, several where each line of input is
-    /// one.
+    /// Removes the wrappers of a command. Returns several commands if each line of input runs one.
     pub(super) fn peeled(&mut self, mut command: Command) -> Vec<Command> {
         while let Some(name) = command.argv.first().map(|word| program_name(word).to_owned()) {
             if self.functions.contains_key(&name) {
@@ -79,7 +78,7 @@ impl Walker {
             let words = std::mem::replace(&mut command.argv, inner);
             command.wrappers.push(name.clone());
             if matches!(name.as_str(), "xargs" | "gxargs") {
-                // What it runs are its last words; only `env -S` makes several of one.
+                // The program's words are the last ones; only `env -S` splits one into several.
                 let flags = &words[1..words.len() - command.argv.len()];
                 if is_without_bound(flags, &["-P", "--max-procs"]) {
                     command.setting.copies = Copies::AsInput;
@@ -91,7 +90,7 @@ impl Walker {
         vec![command]
     }
 
-    /// Returns the commands that `xargs` makes of its input.
+    /// Returns the commands that `xargs` builds from its input.
     fn given_arguments(&mut self, command: &Command, flags: &[Word]) -> Vec<Command> {
         let is_file = |word: &Word| word.raw().starts_with("-a") || word.raw().starts_with("--arg");
         let input = match &command.stdin {
@@ -131,7 +130,7 @@ impl Walker {
         rounds
     }
 
-    /// Returns a word with a mark replaced; one that gets too long is not known.
+    /// Replaces a placeholder in a word; if the result is too long, it is unknown.
     pub(super) fn filled(&mut self, word: &Word, mark: &str, with: &str) -> Word {
         if !word.raw().contains(mark) {
             self.may_go_on();
@@ -144,16 +143,16 @@ impl Walker {
     }
 }
 
-/// So many processes at once are as good as any number.
+/// From this many processes at once, the number counts as unlimited.
 const MANY: u32 = 64;
 
-/// Returns whether flags ask for any number of processes at once.
+/// Returns whether flags allow any number of processes at once.
 pub(super) fn is_without_bound(flags: &[Word], names: &[&str]) -> bool {
     let asked = Arguments::new(flags, &[]).texts(names);
     asked.iter().any(|text| text.parse::<u32>().is_ok_and(|count| count == 0 || count > MANY))
 }
 
-/// Returns the words of the program that a wrapper runs; nothing if it runs none.
+/// Returns the words of the program that a wrapper runs; `None` if it runs none.
 fn inner(command: &mut Command, name: &str, wrapper: &Wrapper) -> Option<Vec<Word>> {
     let mut at = 1;
     let mut operands = wrapper.operands;
@@ -166,7 +165,7 @@ fn inner(command: &mut Command, name: &str, wrapper: &Wrapper) -> Option<Vec<Wor
         if text.starts_with('-') && text.len() > 1 {
             if matches!(text, "-S" | "--split-string") && matches!(name, "env" | "genv") {
                 let code = command.argv.get(at + 1)?.to_code();
-                // They may begin with settings and flags of its own.
+                // They may begin with assignments and flags of `env`.
                 let words = [name].into_iter().chain(code.split_whitespace()).map(Word::new);
                 return Some(words.chain(command.argv[at + 2..].iter().cloned()).collect());
             }
@@ -174,7 +173,7 @@ fn inner(command: &mut Command, name: &str, wrapper: &Wrapper) -> Option<Vec<Wor
                 let to = command.argv.get(at + 1)?;
                 command.cwd = super::command::absolute(to, command.cwd.as_deref());
             }
-            // `flock FILE -c CODE` is done elsewhere.
+            // `flock FILE -c CODE` is handled elsewhere.
             if name == "flock" && text == "-c" {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! Clouds and forges: what others keep there.
+//! Rules on clouds, clusters and forges.
 
 use super::{Rule, command};
 use crate::guard::category::Category;
@@ -34,7 +34,7 @@ pub(super) const RULES: &[Rule] = &[
     command(
         "cloud.apply",
         Category::Cloud,
-        "changes infrastructure without a question",
+        "changes infrastructure without asking for confirmation",
         PLAN,
         |it| match it.name() {
             "terraform" | "tofu" | "terragrunt" => {
@@ -48,7 +48,7 @@ pub(super) const RULES: &[Rule] = &[
     command(
         "cloud.provider",
         Category::Cloud,
-        "deletes what a cloud keeps, or hands out rights",
+        "deletes cloud resources, or grants rights",
         PLAN,
         |it| {
             let words = it.operands();
@@ -80,7 +80,7 @@ pub(super) const RULES: &[Rule] = &[
             }
         },
     ),
-    command("cloud.cluster", Category::Cloud, "takes something away from a cluster", PLAN, |it| {
+    command("cloud.cluster", Category::Cloud, "deletes resources of a cluster", PLAN, |it| {
         let verb = it.operand(0);
         match it.name() {
             "kubectl" | "oc" | "k" | "k3s" => {
@@ -99,7 +99,7 @@ pub(super) const RULES: &[Rule] = &[
     command(
         "cloud.forge",
         Category::Cloud,
-        "deletes or opens up what the forge keeps",
+        "deletes or publishes something on the forge",
         PLAN,
         |it| {
             let (first, second) = (it.operand(0), it.operand(1));

@@ -1,22 +1,22 @@
-//! Databases and other stores: what is lost when they are emptied.
+//! Rules on databases and other stores.
 //!
-//! A database that is called one for tests may be dropped; any other may lose the rows that a
-//! condition names. Files are held to it as servers are: what an application keeps in one is
-//! seldom in git. Not here: what runs within a script or a migration, which nobody sees.
+//! A database whose name says that it is for tests may be dropped; in any other, only rows that a
+//! condition selects may be deleted. Database files are treated like servers: they are rarely in
+//! git. The rules do not see what runs inside a script or a migration.
 
 use super::{Act, Rule, command};
 use crate::guard::arguments::Arguments;
 use crate::guard::category::Category;
 use crate::guard::lower::{Command, STAR, Word};
 
-const TEST: &str = "Work on a database for tests, and call it one.";
+const TEST: &str = "Use a test database whose name says so, such as `app_test`.";
 
 const fn rule(id: &'static str, refused: &'static str, check: fn(&Act<'_>) -> bool) -> Rule {
     command(id, Category::Database, refused, TEST, check)
 }
 
 pub(super) const RULES: &[Rule] = &[
-    rule("db.drop", "drops or empties what a database keeps", |it| {
+    rule("db.drop", "drops or empties tables of a database", |it| {
         within(it, |it| {
             is_client(it) && !is_for_tests(it) && {
                 let statements = statements(it);
@@ -40,11 +40,11 @@ pub(super) const RULES: &[Rule] = &[
     rule("db.reset", "empties a database through its framework", |it| within(it, resets)),
 ];
 
-/// Asks about a command, or about the one that it runs in a container or for a package manager.
-/// What is within a container has paths of its own, so that only these rules look there.
-fn within(act: &Act<'_>, check: fn(&Act<'_>) -> bool) -> bool {
-    let words: Vec<&str> = act.command.argv.iter().map(Word::raw).collect();
-    let found = match act.name() {
+/// Checks a command, or the command that it runs in a container or through a package manager. Paths
+/// inside a container differ from the host's, so only these rules look there.
+fn within(checked: &Act<'_>, check: fn(&Act<'_>) -> bool) -> bool {
+    let words: Vec<&str> = checked.command.argv.iter().map(Word::raw).collect();
+    let found = match checked.name() {
         "npx" | "bunx" | "pnpx" | "bundle" | "poetry" | "uv" | "pipenv" | "pdm" | "rye"
         | "pnpm" | "yarn" | "npm" | "docker" | "podman" | "docker-compose" | "kubectl" | "oc"
         | "php" | "python" | "python3" | "ruby" => {
@@ -52,10 +52,10 @@ fn within(act: &Act<'_>, check: fn(&Act<'_>) -> bool) -> bool {
         }
         _ => None,
     };
-    let Some(at) = found else { return check(act) };
-    let mut inner = act.command.clone();
+    let Some(at) = found else { return check(checked) };
+    let mut inner = checked.command.clone();
     inner.argv.drain(..at);
-    check(&Act { command: &inner, ..*act })
+    check(&Act { command: &inner, ..*checked })
 }
 
 /// Returns whether a word names a program that these rules know.
@@ -103,14 +103,14 @@ const FRAMEWORKS: [&str; 16] = [
     "dotnet",
 ];
 
-fn is_client(act: &Act<'_>) -> bool {
-    act.is(&CLIENTS)
+fn is_client(checked: &Act<'_>) -> bool {
+    checked.is(&CLIENTS)
 }
 
-fn flushes(act: &Act<'_>) -> bool {
+fn flushes(checked: &Act<'_>) -> bool {
     let texts = || {
-        let given = act.words().iter().map(Word::raw);
-        given.chain(act.command.stdin.iter().map(Word::raw))
+        let given = checked.words().iter().map(Word::raw);
+        given.chain(checked.command.stdin.iter().map(Word::raw))
     };
     let has = |wanted: &[&str]| {
         texts().any(|text| {
@@ -118,11 +118,11 @@ fn flushes(act: &Act<'_>) -> bool {
             text.to_ascii_uppercase().split(letter).any(|word| wanted.contains(&word))
         })
     };
-    match act.name() {
+    match checked.name() {
         "redis-cli" | "valkey-cli" | "keydb-cli" => {
             has(&["FLUSHALL", "FLUSHDB", "SHUTDOWN"])
                 || has(&["DEL", "UNLINK"])
-                    && act.sources().iter().any(|source| lists_all_keys(source))
+                    && checked.sources().iter().any(|source| lists_all_keys(source))
         }
         "mongo" | "mongosh" => {
             let empties = texts().any(|text| {
@@ -131,12 +131,12 @@ fn flushes(act: &Act<'_>) -> bool {
                     .iter()
                     .any(|call| dense.contains(call))
             });
-            empties && !is_for_tests(act)
+            empties && !is_for_tests(checked)
         }
-        "etcdctl" => has(&["DEL"]) && act.has(&["--prefix"]),
+        "etcdctl" => has(&["DEL"]) && checked.has(&["--prefix"]),
         "curl" => {
-            act.arguments().texts(&["-X", "--request"]).iter().any(|it| it == "DELETE")
-                && act.operands().iter().any(|at| at.contains(":9200/"))
+            checked.arguments().texts(&["-X", "--request"]).iter().any(|it| it == "DELETE")
+                && checked.operands().iter().any(|at| at.contains(":9200/"))
         }
         _ => false,
     }
@@ -154,8 +154,8 @@ fn lists_all_keys(source: &Command) -> bool {
             || arguments.has(&["--scan"]) && scanned.iter().all(|pattern| any(pattern)))
 }
 
-/// Returns whether the tool of a framework drops the tables, outside of an environment for tests.
-fn resets(act: &Act<'_>) -> bool {
+/// Returns whether a framework's tool drops tables outside a test environment.
+fn resets(checked: &Act<'_>) -> bool {
     const ENVIRONMENTS: [&str; 8] = [
         "RAILS_ENV",
         "RACK_ENV",
@@ -166,33 +166,38 @@ fn resets(act: &Act<'_>) -> bool {
         "DJANGO_SETTINGS_MODULE",
         "FLASK_ENV",
     ];
-    let in_tests = act.set(&ENVIRONMENTS).iter().any(|value| is_test_name(value.raw()))
-        || act.arguments().texts(&["--env", "-e", "--settings"]).iter().any(|it| is_test_name(it));
-    let operands = act.operands();
+    let in_tests = checked.set(&ENVIRONMENTS).iter().any(|value| is_test_name(value.raw()))
+        || checked
+            .arguments()
+            .texts(&["--env", "-e", "--settings"])
+            .iter()
+            .any(|it| is_test_name(it));
+    let operands = checked.operands();
     let verb = |words: &[&str]| operands.iter().any(|word| words.contains(word));
-    let resets = match act.name() {
+    let resets = match checked.name() {
         "prisma" => {
-            verb(&["migrate"]) && verb(&["reset"]) || verb(&["db"]) && act.has(&["--force-reset"])
+            verb(&["migrate"]) && verb(&["reset"])
+                || verb(&["db"]) && checked.has(&["--force-reset"])
         }
         "rails" | "rake" => verb(&["db:drop", "db:reset", "db:drop:all", "db:truncate_all"]),
         "manage.py" | "django-admin" => verb(&["flush", "reset_db", "sqlflush"]),
         "artisan" => verb(&["migrate:fresh", "migrate:reset", "migrate:refresh", "db:wipe"]),
         "sequelize" | "sequelize-cli" => verb(&["db:drop", "db:migrate:undo:all"]),
         "typeorm" => verb(&["schema:drop"]),
-        "knex" => verb(&["migrate:rollback"]) && act.has(&["--all"]),
+        "knex" => verb(&["migrate:rollback"]) && checked.has(&["--all"]),
         "mix" => verb(&["ecto.drop", "ecto.reset"]),
         "alembic" => verb(&["downgrade"]) && verb(&["base"]),
         "supabase" => verb(&["db"]) && verb(&["reset"]),
         "dotnet" | "dotnet-ef" => verb(&["database"]) && verb(&["drop"]),
         _ => false,
     };
-    resets && !in_tests && !act.only_asks()
+    resets && !in_tests && !checked.only_asks()
 }
 
-/// Returns whether the database that a client speaks to is called one for tests, or lies where
-/// only temporary files do.
-fn is_for_tests(act: &Act<'_>) -> bool {
-    let mut names = act.arguments().texts(&["-d", "--dbname", "-D", "--database"]);
+/// Returns whether the client's database is named as a test database, or is in a directory for
+/// temporary files.
+fn is_for_tests(checked: &Act<'_>) -> bool {
+    let mut names = checked.arguments().texts(&["-d", "--dbname", "-D", "--database"]);
     let values = [
         "-d",
         "--dbname",
@@ -213,20 +218,19 @@ fn is_for_tests(act: &Act<'_>) -> bool {
         "--eval",
         "-separator",
     ];
-    let operands = Arguments::new(act.words(), &values).operands();
+    let operands = Arguments::new(checked.words(), &values).operands();
     names.extend(operands.into_iter().take(1).map(|word| word.raw().to_owned()));
-    let set = act.set(&["PGDATABASE", "DATABASE_URL"]);
+    let set = checked.set(&["PGDATABASE", "DATABASE_URL"]);
     names.extend(set.into_iter().map(|word| word.raw().to_owned()));
     let is_temporary = |name: &String| {
         let at = std::path::Path::new(name);
-        act.around.temporary.iter().any(|directory| at.starts_with(directory))
+        checked.around.temporary.iter().any(|directory| at.starts_with(directory))
     };
     names.iter().any(|name| is_test_name(name))
-        || keeping(act) == Keeping::File && names.iter().any(is_temporary)
+        || keeping(checked) == Keeping::File && names.iter().any(is_temporary)
 }
 
-/// Returns whether one of the words in a name says that it is for tests. Of an address only the
-/// database at its end counts.
+/// Returns whether a name contains a word such as `test`. For a URL, only the database name counts.
 fn is_test_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let path = match name.split_once("://") {
@@ -244,34 +248,34 @@ fn is_test_name(name: &str) -> bool {
     }) && !words().any(|word| word.starts_with("prod"))
 }
 
-/// Returns the statements that a client is given.
-fn statements(act: &Act<'_>) -> Vec<String> {
-    let mut texts: Vec<String> = act.words().iter().map(|word| word.raw().to_owned()).collect();
-    texts.extend(act.command.stdin.iter().map(|text| text.raw().to_owned()));
+/// Returns the statements that are passed to a client.
+fn statements(checked: &Act<'_>) -> Vec<String> {
+    let mut texts: Vec<String> = checked.words().iter().map(|word| word.raw().to_owned()).collect();
+    texts.extend(checked.command.stdin.iter().map(|text| text.raw().to_owned()));
     texts
         .iter()
         .flat_map(|text| text.split(';').map(str::to_ascii_lowercase).collect::<Vec<_>>())
         .collect()
 }
 
-/// Where a database is kept.
+/// How a database is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keeping {
-    /// In a file, mostly of one's own.
+    /// In a file, usually a local one.
     File,
-    /// By a server.
+    /// On a server.
     Server,
 }
 
-fn keeping(act: &Act<'_>) -> Keeping {
-    if act.is(&["sqlite3", "sqlite", "duckdb"]) { Keeping::File } else { Keeping::Server }
+fn keeping(checked: &Act<'_>) -> Keeping {
+    if checked.is(&["sqlite3", "sqlite", "duckdb"]) { Keeping::File } else { Keeping::Server }
 }
 
-/// Returns whether a statement, one of several, destroys.
+/// Returns whether a statement, one of `all`, destroys data.
 fn destroys(statement: &str, all: &[String], keeping: Keeping) -> bool {
     let words = words(statement);
     let at = |index: usize| words.get(index).copied().unwrap_or_default();
-    // A statement may stand behind a long flag, as in `--execute=DROP ...`.
+    // A statement may follow a long flag, as in `--execute=DROP ...`.
     let skipped = usize::from(matches!(at(0), "execute" | "command"));
     let (first, second) = (at(skipped), at(skipped + 1));
     let is_server = keeping == Keeping::Server;
@@ -288,7 +292,7 @@ fn destroys(statement: &str, all: &[String], keeping: Keeping) -> bool {
         },
         "truncate" => true,
         "delete" => second == "from" && takes_all(&words),
-        // Filling a new column is what the migrations of a file are made of.
+        // Migrations of a file database often fill a new column this way.
         "update" => is_server && words.contains(&"set") && takes_all(&words),
         _ => false,
     }
@@ -301,13 +305,13 @@ fn words(statement: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Returns whether a statement has no condition, or one that every row fulfills.
+/// Returns whether a statement has no condition, or one that is true for every row.
 fn takes_all(words: &[&str]) -> bool {
     let condition = words.iter().position(|word| *word == "where");
     condition.is_none_or(|at| matches!(words[at + 1..], ["true" | "1"] | ["1", "1"]))
 }
 
-/// Returns whether a table is for a while only, or another one takes its name afterwards.
+/// Returns whether a table is temporary, or another table is renamed to it afterwards.
 fn is_rebuilt(table: &str, all: &[String]) -> bool {
     is_test_name(table)
         || all.iter().any(|statement| {

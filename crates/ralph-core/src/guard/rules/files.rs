@@ -1,4 +1,4 @@
-//! Paths: devices, what may be removed and written, and where.
+//! Rules on paths: devices, removing and writing.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::guard::place::{Extent, Spot};
 
 const INSIDE: &str = "Work inside the project, or in a temporary directory.";
 
-/// The rules on devices, which come before all others on paths.
+/// Rules on devices; they are checked before all other rules on paths.
 pub(super) const DEVICES: &[Rule] = &[
     path(
         "revshell.dev-tcp",
@@ -41,7 +41,7 @@ const HARMLESS_DEVICES: [&str; 11] = [
     "/dev/urandom",
 ];
 
-/// Files of a home that are run when somebody logs in or starts a shell.
+/// Files in a home directory that are run at login or when a shell starts.
 const STARTUP: [&str; 22] = [
     ".bashrc",
     ".bash_profile",
@@ -67,7 +67,7 @@ const STARTUP: [&str; 22] = [
     "Library/LaunchAgents",
 ];
 
-/// Places of the system where something is started from.
+/// System directories and files that start programs.
 const SYSTEM_STARTUP: [&str; 13] = [
     "/etc/cron.d",
     "/etc/cron.daily",
@@ -84,7 +84,7 @@ const SYSTEM_STARTUP: [&str; 13] = [
     "/Library/LaunchDaemons",
 ];
 
-/// Places of a home that hold keys, or what agents go by.
+/// Paths in a home directory that hold keys or settings of agents.
 const SENSITIVE: [&str; 14] = [
     ".ssh",
     ".aws",
@@ -102,7 +102,7 @@ const SENSITIVE: [&str; 14] = [
     ".cargo/config.toml",
 ];
 
-/// The rules on what is written and removed.
+/// Rules on writing and removing.
 pub(super) const RULES: &[Rule] = &[
     path(
         "priv.sudoers",
@@ -117,7 +117,7 @@ pub(super) const RULES: &[Rule] = &[
     path(
         "persist.startup-files",
         Category::Persistence,
-        "is run whenever somebody logs in or starts a shell",
+        "is run at every login or shell start",
         "Put what the project needs into a script of the project.",
         |it| {
             it.changes()
@@ -128,7 +128,7 @@ pub(super) const RULES: &[Rule] = &[
     path(
         "persist.git-hooks",
         Category::Persistence,
-        "is run by git later on",
+        "is run by git later",
         "Put checks into a script of the project; ralph runs them as gates.",
         |it| it.placed.mode == Mode::Write && it.is_in_project(&[".git/hooks"]),
     ),
@@ -155,7 +155,7 @@ pub(super) const RULES: &[Rule] = &[
             let names_it = |project: &PathBuf| {
                 let git = project.join(".git");
                 match &it.placed.spot {
-                    // `*` leaves out what begins with a dot.
+                    // `*` does not match names that begin with a dot.
                     Spot::In { directories, .. } => {
                         directories.iter().any(|place| place.starts_with(&git))
                     }
@@ -184,7 +184,7 @@ pub(super) const RULES: &[Rule] = &[
     path(
         "path.sensitive",
         Category::SensitivePath,
-        "holds keys, or settings that others go by",
+        "holds keys, or settings of other programs",
         "Leave it alone, and say in your answer what is missing.",
         |it| it.changes() && it.is_in_home(&SENSITIVE) && it.is_outside(),
     ),
@@ -205,12 +205,13 @@ pub(super) const RULES: &[Rule] = &[
     path(
         "unresolvable.remove",
         Category::Unresolvable,
-        "removes what nobody can tell from the command",
+        "removes files that the guard cannot determine from the command",
         "Name what is to be removed, or set the variable in the same command.",
         |it| {
-            let recursive = it.act.is_some_and(|act| {
-                act.is(&["rm"]) && (act.short('r') || act.short('R') || act.has(&["--recursive"]))
-                    || act.is(&["shred", "srm"])
+            let recursive = it.act.is_some_and(|checked| {
+                checked.is(&["rm"])
+                    && (checked.short('r') || checked.short('R') || checked.has(&["--recursive"]))
+                    || checked.is(&["shred", "srm"])
             });
             it.placed.mode == Mode::Remove && it.placed.spot == Spot::Unknown && recursive
         },
@@ -223,13 +224,13 @@ impl Touch<'_> {
         matches!(self.placed.mode, Mode::Write | Mode::Remove)
     }
 
-    /// Returns whether it is at or below one of some absolute paths.
+    /// Returns whether it is at or below one of the given absolute paths.
     pub(super) fn is_below(&self, roots: &[&str]) -> bool {
         let is_below = |place: &PathBuf| roots.iter().any(|root| place.starts_with(root));
         self.placed.places().iter().any(is_below)
     }
 
-    /// Returns whether it is at or below some paths of anybody's home.
+    /// Returns whether it is at or below one of the given paths in any user's home directory.
     pub(super) fn is_in_home(&self, below: &[&str]) -> bool {
         self.placed.places().iter().any(|place| {
             self.homes(place).iter().any(|home| {
@@ -240,7 +241,7 @@ impl Touch<'_> {
         })
     }
 
-    /// Returns the homes that a path lies in: the user's, or by its name somebody else's.
+    /// Returns the home directories that contain a path: the user's, or another user's by its name.
     pub(super) fn homes(&self, place: &Path) -> Vec<PathBuf> {
         let mut homes: Vec<PathBuf> = self.around.home.iter().map(PathBuf::from).collect();
         homes.push("/root".into());
@@ -252,7 +253,7 @@ impl Touch<'_> {
         homes
     }
 
-    /// Returns whether it is at or below some paths of the project.
+    /// Returns whether it is at or below one of the given paths in the project.
     fn is_in_project(&self, below: &[&str]) -> bool {
         let project = &self.around.protected.project;
         self.placed.places().iter().any(|place| {
@@ -264,13 +265,13 @@ impl Touch<'_> {
         self.around.protected.project.iter().any(|project| place.starts_with(project))
     }
 
-    /// Returns whether it is a home as a whole, or more than that.
+    /// Returns whether it is a home directory or a parent of one.
     fn is_whole_home(&self) -> bool {
         let home = self.around.home.as_deref().map(Path::new);
         home.is_some_and(|home| self.placed.places().iter().any(|place| home.starts_with(place)))
     }
 
-    /// Returns whether it is the project as a whole, or more than that.
+    /// Returns whether it is the project directory or a parent of it.
     fn is_above_project(&self) -> bool {
         let project = &self.around.protected.project;
         match &self.placed.spot {
@@ -284,7 +285,7 @@ impl Touch<'_> {
         }
     }
 
-    /// Returns whether it is neither in the project nor in a temporary directory, nor a device.
+    /// Returns whether it is outside the project and temporary directories, and not a device.
     fn is_outside(&self) -> bool {
         let is_whole = |place: &Path, root: &Path| {
             place == root
@@ -297,7 +298,7 @@ impl Touch<'_> {
         self.placed.places().iter().any(|place| {
             let home = self.around.home.as_deref().map(Path::new);
             let temporary = self.around.temporary.iter().any(|root| {
-                // A home in a temporary directory is a home.
+                // A home in a temporary directory counts as a home.
                 let is_home =
                     home.is_some_and(|home| home.starts_with(root) && place.starts_with(home));
                 let is_whole = self.placed.mode == Mode::Remove && is_whole(place, root);

@@ -1,4 +1,4 @@
-//! Git: history and work that would be gone.
+//! Rules on git: losing history or uncommitted work.
 
 use std::path::Path;
 
@@ -10,25 +10,32 @@ use crate::guard::place::lexical;
 
 const KEEP: &str = "Commit or stash what is there, and undo single files by name.";
 
-/// Makes the table: every rule here looks at a call of git.
+/// Checks a parsed call of git.
+type GitCheck = fn(&Act<'_>, &Git<'_>) -> bool;
+
+const fn new_git_rule(
+    id: &'static str,
+    refused: &'static str,
+    instead: &'static str,
+    check: fn(&Act<'_>) -> bool,
+) -> Rule {
+    Rule { id, category: Category::Git, refused, instead, check: Check::Command(check) }
+}
+
+fn check_git(checked: &Act<'_>, check: GitCheck) -> bool {
+    checked.is(&["git"]) && check(checked, &Git::new(checked.words()))
+}
+
+/// Builds the table: every rule here checks a call of git.
 macro_rules! git_rules {
     ($($id:literal, $refused:expr, $instead:expr, $check:expr;)*) => {
-        pub(super) const RULES: &[Rule] = &[$(
-            Rule {
-                id: $id,
-                category: Category::Git,
-                refused: $refused,
-                instead: $instead,
-                check: Check::Command(|act| {
-                    let check: fn(&Act<'_>, &Git<'_>) -> bool = $check;
-                    act.is(&["git"]) && check(act, &Git::new(act.words()))
-                }),
-            },
-        )*];
+        &[$(
+            new_git_rule($id, $refused, $instead, |checked| check_git(checked, $check)),
+        )*]
     };
 }
 
-git_rules! {
+pub(super) const RULES: &[Rule] = git_rules! {
     "git.force-push", "overwrites what others have pushed",
         "Push without force; merge or rebase first.", force_pushes;
     "git.delete-remote", "deletes a branch or tag of the remote",
@@ -56,10 +63,10 @@ git_rules! {
         let verb = git.rest.operands().first().map(|it| it.raw()).unwrap_or_default();
         git.verb == "stash" && matches!(verb, "clear" | "drop")
     };
-    "git.rewrite-history", "rewrites the whole history", "Add a commit that mends it.", |_, git| {
+    "git.rewrite-history", "rewrites the whole history", "Add a commit that fixes it.", |_, git| {
         matches!(git.verb, "filter-branch" | "filter-repo" | "replace" | "fast-import")
     };
-    "git.prune", "removes what could be brought back", "Leave the reflog and loose objects alone.", |_, git| {
+    "git.prune", "removes history that could still be recovered", "Leave the reflog and loose objects alone.", |_, git| {
         let verb = git.rest.operands().first().map(|it| it.raw()).unwrap_or_default();
         git.verb == "reflog" && matches!(verb, "expire" | "delete")
             || git.verb == "gc" && git.rest.texts(&["--prune"]).iter().any(|it| it == "now" || it == "all")
@@ -67,13 +74,13 @@ git_rules! {
             || matches!(git.verb, "update-ref" | "symbolic-ref") && (git.rest.short('d') || git.rest.has(&["--delete", "--stdin"]))
             || git.verb == "worktree" && verb == "remove" && (git.rest.short('f') || git.rest.has(&["--force"]))
     };
-    "git.run-config", "has git run a program of its configuration",
+    "git.run-config", "makes git run a program from its configuration",
         "Run the program by itself.", |_, git| git.sets_running_key() || runs_transport(git);
     "git.user-config", "changes the user's own configuration of git",
-        "Leave out `--global`: set it in this repository.", |_, git| {
+        "Set it in this repository, without `--global`.", |_, git| {
         git.verb == "config" && git.rest.has(&["--global", "--system"]) && !git.only_asks()
     };
-}
+};
 
 /// Returns whether a branch is one that others build on.
 fn is_shared(name: &str) -> bool {
@@ -120,7 +127,7 @@ fn deletes_remote(_: &Act<'_>, git: &Git<'_>) -> bool {
         })
 }
 
-fn discards_all(act: &Act<'_>, git: &Git<'_>) -> bool {
+fn discards_all(checked: &Act<'_>, git: &Git<'_>) -> bool {
     if !matches!(git.verb, "checkout" | "restore" | "switch") {
         return false;
     }
@@ -135,7 +142,7 @@ fn discards_all(act: &Act<'_>, git: &Git<'_>) -> bool {
     {
         return false;
     }
-    let from = match (git.directory.and_then(|it| it.known()), act.command.cwd.as_deref()) {
+    let from = match (git.directory.and_then(|it| it.known()), checked.command.cwd.as_deref()) {
         (Some(directory), Some(cwd)) => Path::new(cwd).join(directory),
         (None, Some(cwd)) => cwd.into(),
         (_, None) => return git.rest.operands().iter().any(|it| it.raw() == "."),
@@ -147,7 +154,7 @@ fn discards_all(act: &Act<'_>, git: &Git<'_>) -> bool {
                 let is_path = path.starts_with(['.', '/']);
                 let place = lexical(&from.join(path));
                 is_path
-                    && act
+                    && checked
                         .around
                         .protected
                         .project

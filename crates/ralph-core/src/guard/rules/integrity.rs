@@ -1,6 +1,6 @@
-//! Loop integrity: the run's state, its orders, its hooks and its process.
+//! Rules on loop integrity: the run's state, instructions, hooks and process.
 //!
-//! No setting of a project lifts these.
+//! A project's settings cannot switch these off.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::guard::lower::{Command, Word};
 use crate::prompt::role::PRD;
 use crate::task::Keeper;
 
-const SAY: &str = "If this stands in the way of the work, say so in your answer.";
+const SAY: &str = "If this blocks your work, say so in your answer.";
 
 pub(super) const RULES: &[Rule] = &[
     path("loop.state", Category::LoopIntegrity, "holds the trusted state of the run", SAY, |it| {
@@ -21,14 +21,14 @@ pub(super) const RULES: &[Rule] = &[
     path(
         "loop.settings",
         Category::LoopIntegrity,
-        "belongs to ralph's settings; an agent does not change its own orders",
+        "belongs to ralph's settings; an agent must not change its own instructions",
         SAY,
         |it| owner(it) == Some(Owner::Settings),
     ),
     path(
         "loop.own-files",
         Category::LoopIntegrity,
-        "holds files of ralph's own; an agent does not change its own orders and records",
+        "holds files of ralph's own; an agent must not change its own instructions and records",
         SAY,
         |it| owner(it) == Some(Owner::OwnFiles),
     ),
@@ -63,7 +63,7 @@ pub(super) const RULES: &[Rule] = &[
     command(
         "loop.meddling",
         Category::LoopIntegrity,
-        "would meddle with the run that this session belongs to",
+        "would interfere with the run that this session belongs to",
         "Say in your answer what you want to be done.",
         |it| it.command.argv.first().is_some_and(|it| it.raw() == "ralph") && meddles(it.words()),
     ),
@@ -109,7 +109,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Whose a place is.
+/// What a protected path belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Settings,
@@ -120,19 +120,19 @@ enum Owner {
     Requirements,
 }
 
-/// The directory of ralph's in a project.
+/// ralph's directory in a project.
 const OWN: &str = ".ralph";
 
-/// What an agent may write in there: the plan it works by.
+/// The plan file, the only file in there that an agent may write.
 const PLAN: &str = "implementation_plan.md";
 
-/// Returns whose a place is that is written or removed.
-fn owner(touch: &Touch<'_>) -> Option<Owner> {
-    let placed = touch.placed;
+/// Returns what a path belongs to that is written or removed.
+fn owner(checked_path: &Touch<'_>) -> Option<Owner> {
+    let placed = checked_path.placed;
     if !matches!(placed.mode, Mode::Write | Mode::Remove) {
         return None;
     }
-    let protected = &touch.around.protected;
+    let protected = &checked_path.around.protected;
     if protected.state.iter().any(|state| placed.hits(state)) {
         return Some(Owner::State);
     }
@@ -156,7 +156,8 @@ fn owner(touch: &Touch<'_>) -> Option<Owner> {
             return Some(Owner::Requirements);
         }
     }
-    // After those that have a better reason: a run protects the requirements by a pattern, too.
+    // After the owners with a more specific reason: a run also protects the requirements by a
+    // pattern.
     let is_protected = placed.places().iter().any(|place| {
         protected.project.iter().any(|project| {
             let below = place.strip_prefix(project).ok().and_then(Path::to_str);
@@ -166,17 +167,17 @@ fn owner(touch: &Touch<'_>) -> Option<Owner> {
     is_protected.then_some(Owner::Protected)
 }
 
-fn hook_settings(touch: &Touch<'_>) -> bool {
+fn hook_settings(checked_path: &Touch<'_>) -> bool {
     const FILES: [&str; 4] = [
         ".claude/settings.json",
         ".claude/settings.local.json",
         ".claude/hooks",
         ".claude/plugins",
     ];
-    let placed = touch.placed;
-    let home = touch.around.home.as_deref().map(Path::new);
+    let placed = checked_path.placed;
+    let home = checked_path.around.home.as_deref().map(Path::new);
     matches!(placed.mode, Mode::Write | Mode::Remove)
-        && touch
+        && checked_path
             .around
             .protected
             .project
@@ -184,16 +185,17 @@ fn hook_settings(touch: &Touch<'_>) -> bool {
             .map(std::path::PathBuf::as_path)
             .chain(home)
             .any(|root| FILES.iter().any(|file| placed.hits(&root.join(file))))
-        && !is_far_above(touch)
+        && !is_far_above(checked_path)
 }
 
-/// Returns whether what is removed is the project or more; there are better words for that.
-fn is_far_above(touch: &Touch<'_>) -> bool {
-    let project = &touch.around.protected.project;
-    touch.placed.places().iter().any(|place| project.iter().any(|it| it.starts_with(place)))
+/// Returns whether the project or a parent of it is removed; other rules have a better reason for
+/// that.
+fn is_far_above(checked_path: &Touch<'_>) -> bool {
+    let project = &checked_path.around.protected.project;
+    checked_path.placed.places().iter().any(|place| project.iter().any(|it| it.starts_with(place)))
 }
 
-/// Returns whether a command of ralph's does more than show something.
+/// Returns whether a call of `ralph` does more than print something.
 fn meddles(words: &[Word]) -> bool {
     let words: Vec<&str> = words.iter().map(Word::raw).collect();
     let elsewhere = words.iter().position(|word| matches!(*word, "-C" | "--project-dir"));
@@ -214,17 +216,17 @@ fn meddles(words: &[Word]) -> bool {
     !harmless && !asks_for_help
 }
 
-fn kills_the_loop(act: &Act<'_>) -> bool {
+fn kills_the_loop(checked: &Act<'_>) -> bool {
     let names_it = |word: &str| word.contains("ralph") || matches!(word, "claude" | "[c]laude");
-    match act.name() {
-        "pkill" | "killall" => act.operands().iter().any(|word| names_it(word)),
+    match checked.name() {
+        "pkill" | "killall" => checked.operands().iter().any(|word| names_it(word)),
         "kill" | "tkill" => {
             let asks = |command: &&Command| {
                 matches!(command.name(), "pgrep" | "pidof" | "ps" | "grep" | "awk" | "lsof")
                     && command.arguments().iter().any(|word| names_it(word.raw()))
             };
-            act.sources().iter().any(asks)
-                || act.command.variables.iter().any(|name| name == "PPID")
+            checked.sources().iter().any(asks)
+                || checked.command.variables.iter().any(|name| name == "PPID")
         }
         _ => false,
     }

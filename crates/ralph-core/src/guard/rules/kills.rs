@@ -1,8 +1,8 @@
-//! Ending processes: by number, by name, and by what lists them.
+//! Rules on ending processes by id, by name, and through programs that list them.
 //!
-//! A process that the agent started may be ended, by its id, its job, its port, or a pattern that
-//! only fits it. A name that half of the machine runs under fits the agent as well. Not here: what
-//! would end the run itself, which is a matter of loop integrity.
+//! The agent may end a process that it started, by its id, its job, its port, or a pattern that
+//! only matches it. A common process name may match the agent as well. Commands that would end the
+//! run itself are covered by loop integrity.
 
 use super::{Act, Rule, command};
 use crate::guard::arguments::Arguments;
@@ -26,7 +26,7 @@ pub(super) const RULES: &[Rule] = &[
         }
         "slay" => !it.only_asks(),
         "killall5" | "xkill" => true,
-        // What holds a port is mostly a server that was left behind.
+        // A process that holds a port is usually a leftover server.
         "fuser" => {
             it.arguments().short('k')
                 && !it.operands().iter().all(|at| at.ends_with("/tcp") || at.ends_with("/udp"))
@@ -65,7 +65,8 @@ const VALUES: &[&str] = &[
     "--younger-than",
 ];
 
-/// Returns whether one of some letters is among the flags. A signal such as `-USR1` is none.
+/// Returns whether one of the given letters is among the short flags. A signal such as `-USR1` does
+/// not count.
 fn letters(words: &[Word], wanted: &[char]) -> bool {
     words.iter().filter_map(|word| word.raw().strip_prefix('-')).any(|flags| {
         let is_signal = flags.len() > 2 && !flags.contains(|it: char| it.is_ascii_lowercase());
@@ -73,7 +74,7 @@ fn letters(words: &[Word], wanted: &[char]) -> bool {
     })
 }
 
-/// Returns whom `kill` is aimed at.
+/// Returns the targets of `kill`.
 fn targets(words: &[Word]) -> Vec<&str> {
     let mut words: Vec<&str> = words.iter().map(Word::raw).collect();
     let first = words.first().copied().unwrap_or_default();
@@ -88,19 +89,19 @@ fn targets(words: &[Word]) -> Vec<&str> {
     words
 }
 
-/// Returns the patterns that a program is given.
+/// Returns the patterns in the arguments.
 fn patterns(words: &[Word]) -> Vec<&str> {
     Arguments::new(words, VALUES).operands().into_iter().map(Word::raw).collect()
 }
 
-/// Returns whether process ids come from a list of all processes, or from a search for a name
-/// that many of them have.
+/// Returns whether process ids come from a list of all processes, or from a search for a common
+/// name.
 fn lists_common(sources: &[&Command]) -> bool {
     let searched: Vec<&str> = sources
         .iter()
         .filter(|source| matches!(source.name(), "pgrep" | "pidof" | "grep" | "egrep" | "rg"))
         .flat_map(|source| patterns(source.arguments()).into_iter().take(1))
-        // The search for the search itself is left out.
+        // `grep -v grep` only removes the search itself.
         .filter(|pattern| !matches!(*pattern, "grep" | "[g]rep"))
         .collect();
     let lists = |names: &[&str]| sources.iter().any(|source| names.contains(&source.name()));
@@ -128,18 +129,18 @@ fn lists_common(sources: &[&Command]) -> bool {
             || searched.iter().any(|pattern| is_common(pattern)))
 }
 
-/// Returns whether a program of `awk` or `sed` takes only lines that fit something.
+/// Returns whether a program of `awk` or `sed` selects lines by a pattern.
 fn has_pattern(word: &Word) -> bool {
     word.raw().starts_with('/') || word.raw().contains("~ /") || word.raw().contains("~/")
 }
 
-/// Returns whether a program of `awk` looks for a common name.
+/// Returns whether a program of `awk` searches for a common name.
 fn names_many(code: &str) -> bool {
     let parts: Vec<&str> = code.split('/').collect();
     parts.len() > 2 && is_common(parts[1])
 }
 
-/// Programs that half of the machine runs under, the agent among them.
+/// Common process names, the agent's among them.
 const COMMON: [&str; 47] = [
     "node",
     "nodejs",
@@ -190,14 +191,14 @@ const COMMON: [&str; 47] = [
     "firefox",
 ];
 
-/// A pattern with fewer letters fits nearly everything.
+/// The fewest letters of a pattern that does not match nearly everything.
 const FEWEST_LETTERS: usize = 3;
 
-/// Returns whether a pattern fits many processes: one of its branches is a common name, or next
-/// to nothing.
+/// Returns whether a pattern matches many processes: one of its alternatives is a common name or
+/// too short.
 fn is_common(pattern: &str) -> bool {
     pattern.split('|').any(|branch| {
-        // `[n]ode` is `node`, written so that the search does not find itself.
+        // `[n]ode` means `node`; the brackets keep the search from finding itself.
         let plain: String = branch.chars().filter(|it| !"[]()^$\\\"".contains(*it)).collect();
         let plain = plain.replace(".*", "").trim().to_ascii_lowercase();
         let name = plain.rsplit('/').next().unwrap_or_default();

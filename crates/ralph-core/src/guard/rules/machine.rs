@@ -1,4 +1,4 @@
-//! The machine: disks, its strength, rights, its configuration, what is started later.
+//! Rules on the machine: disks, resources, rights, configuration, scheduled commands.
 
 use super::{Rule, command};
 use crate::guard::category::Category;
@@ -8,7 +8,7 @@ use crate::guard::lower::{Command, Copies, Word};
 const RIGHTS: &str = "Do the work with the rights you have; say in your answer what needs more.";
 const MACHINE: &str = "Leave the machine as it is; say in your answer what it needs.";
 
-/// So much may be written at once: 10 GiB.
+/// The most that may be written at once: 10 GiB.
 const LARGEST: u64 = 10 << 30;
 
 pub(super) const RULES: &[Rule] = &[
@@ -136,7 +136,7 @@ pub(super) const RULES: &[Rule] = &[
     command(
         "dos.stress",
         Category::Exhaustion,
-        "uses up the machine on purpose",
+        "exhausts the machine's resources on purpose",
         "Test with less.",
         |it| {
             it.is(&["stress", "stress-ng", "hping3", "slowloris", "ab-flood", "siege"])
@@ -366,7 +366,7 @@ pub(super) const RULES: &[Rule] = &[
     command(
         "persist.schedule",
         Category::Persistence,
-        "has something run later, when nobody looks",
+        "schedules a command to run later, unattended",
         "Run it now, or say in your answer what should be scheduled.",
         |it| match it.name() {
             "crontab" => !it.short('l') && !it.short('r') && !it.only_asks(),
@@ -385,7 +385,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
 ];
 
-/// Returns whether one of some commands prints without end, and none of them puts an end to it.
+/// Returns whether one of the commands prints endlessly and none of them stops it.
 fn is_fed_without_end(sources: &[&Command]) -> bool {
     let endless = |it: &&Command| {
         let device = |path: &str| path.starts_with("/dev/") && path != "/dev/null";
@@ -398,7 +398,7 @@ fn is_fed_without_end(sources: &[&Command]) -> bool {
     sources.iter().any(endless) && !sources.iter().any(ends)
 }
 
-/// Reads a size such as `500G`.
+/// Parses a size such as `500G`.
 fn size(text: &str) -> Option<u64> {
     let text = text.trim_end_matches("iB").trim_end_matches('B');
     let digits = text.trim_end_matches(|it: char| it.is_ascii_alphabetic());

@@ -1,4 +1,4 @@
-//! The network: what leaves the machine, and who comes in.
+//! Rules on the network: sending data, and access to this machine.
 
 use super::{Act, Rule, command};
 use crate::guard::arguments::Arguments;
@@ -17,7 +17,7 @@ pub(super) const RULES: &[Rule] = &[
     command(
         "revshell.netcat",
         Category::RemoteAccess,
-        "gives a shell to whoever is at the other end",
+        "gives a shell to the other end of a network connection",
         "Do not connect a shell to the network.",
         |it| {
             let runs = || {
@@ -105,7 +105,7 @@ pub(super) const RULES: &[Rule] = &[
     command(
         "exfil.substitution",
         Category::Exfiltration,
-        "puts what a command reads into a request to another machine",
+        "puts the output of a command into a request to another machine",
         ASK,
         |it| {
             let asks = it.is(&[
@@ -168,7 +168,7 @@ const READERS: [&str; 26] = [
     "hexdump", "history", "bzip2",
 ];
 
-/// Returns whether a variable is called like a secret.
+/// Returns whether a variable is named like a secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
     const WORDS: [&str; 9] = [
         "SECRET",
@@ -187,9 +187,9 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         || name.ends_with("_PASS")
 }
 
-/// Returns whether an earlier command has given a remote its address.
-fn is_new_remote(act: &Act<'_>, name: &str) -> bool {
-    let before = act.all.iter().take_while(|command| !std::ptr::eq(*command, act.command));
+/// Returns whether an earlier command has set the address of a remote.
+fn is_new_remote(checked: &Act<'_>, name: &str) -> bool {
+    let before = checked.all.iter().take_while(|command| !std::ptr::eq(*command, checked.command));
     before.filter(|command| command.name() == "git").any(|command| {
         let git = Git::new(command.arguments());
         let words: Vec<&str> = git.rest.operands().into_iter().map(Word::raw).collect();
@@ -197,44 +197,44 @@ fn is_new_remote(act: &Act<'_>, name: &str) -> bool {
     })
 }
 
-fn speaks_elsewhere(act: &Act<'_>) -> bool {
-    match act.name() {
+fn speaks_elsewhere(checked: &Act<'_>) -> bool {
+    match checked.name() {
         "curl" | "wget" | "http" | "https" | "xh" => {
-            addresses(act.name(), act.words()).iter().any(|address| is_elsewhere(address))
+            addresses(checked.name(), checked.words()).iter().any(|address| is_elsewhere(address))
         }
         _ => true,
     }
 }
 
-fn uploads(act: &Act<'_>) -> bool {
-    let sends = match act.name() {
-        "curl" => sent_files(act.words()).iter().any(|(_, from)| *from == SentFrom::File),
-        "wget" => act.words().iter().any(|word| {
+fn uploads(checked: &Act<'_>) -> bool {
+    let sends = match checked.name() {
+        "curl" => sent_files(checked.words()).iter().any(|(_, from)| *from == SentFrom::File),
+        "wget" => checked.words().iter().any(|word| {
             word.raw().starts_with("--post-file") || word.raw().starts_with("--body-file")
         }),
-        "http" | "https" | "xh" => act.words().iter().any(|word| {
+        "http" | "https" | "xh" => checked.words().iter().any(|word| {
             word.raw().contains("=@")
                 || word.raw().starts_with('@')
                 || word.raw().contains('@') && !word.raw().contains("://")
         }),
         _ => false,
     };
-    sends && speaks_elsewhere(act)
+    sends && speaks_elsewhere(checked)
 }
 
-fn sends_input(act: &Act<'_>) -> bool {
-    let is_fed = !act.command.fed_by.is_empty()
-        || !act.command.redirects.is_empty() && act.command.stdin.is_some();
-    match act.name() {
+fn sends_input(checked: &Act<'_>) -> bool {
+    let is_fed = !checked.command.fed_by.is_empty()
+        || !checked.command.redirects.is_empty() && checked.command.stdin.is_some();
+    match checked.name() {
         "curl" => {
-            sent_files(act.words()).iter().any(|(_, from)| *from == SentFrom::Input)
+            sent_files(checked.words()).iter().any(|(_, from)| *from == SentFrom::Input)
                 && is_fed
-                && speaks_elsewhere(act)
+                && speaks_elsewhere(checked)
         }
         "nc" | "ncat" | "netcat" | "telnet" | "socat" => {
-            let listens = act.short('l') || act.has(&["--listen"]);
-            let only_looks = act.short('z');
-            let to = Arguments::new(act.words(), &["-w", "-p", "-s", "-q"]).operands();
+            let listens = checked.short('l') || checked.has(&["--listen"]);
+            let only_looks = checked.short('z');
+            let to = Arguments::new(checked.words(), &["-w", "-p", "-s", "-q"]).operands();
             let to = to.first().map(|word| word.raw()).unwrap_or_default();
             let to = to
                 .split_once(':')
@@ -247,9 +247,11 @@ fn sends_input(act: &Act<'_>) -> bool {
             is_fed && !listens && !only_looks && is_elsewhere(to)
         }
         "ssh" => {
-            is_fed && !act.operands().is_empty() && act.operands().iter().all(|it| !is_local(it))
+            is_fed
+                && !checked.operands().is_empty()
+                && checked.operands().iter().all(|it| !is_local(it))
         }
-        "openssl" => act.operand(0) == "s_client" && is_fed,
+        "openssl" => checked.operand(0) == "s_client" && is_fed,
         "wall" | "write" => is_fed,
         _ => false,
     }

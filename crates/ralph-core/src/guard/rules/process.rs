@@ -1,4 +1,4 @@
-//! The machine's power, other processes, and containers. Not here: what ends processes.
+//! Rules on the machine's power, other processes, and containers. Ending processes is in `kills`.
 
 use super::{Act, Rule, command};
 use crate::guard::category::Category;
@@ -44,7 +44,7 @@ pub(super) const RULES: &[Rule] = &[
     command(
         "container.privileged",
         Category::Container,
-        "gives a container the host",
+        "gives a container access to the host",
         PLAIN,
         |it| {
             let runs = matches!(it.operand(0), "run" | "create" | "exec")
@@ -86,8 +86,8 @@ pub(super) const RULES: &[Rule] = &[
     command(
         "container.escape",
         Category::Container,
-        "leaves its container",
-        "Stay where you are.",
+        "escapes its container",
+        "Stay in the current environment.",
         |it| {
             let roots = ["/proc/1", "/host", "/mnt/host", "/rootfs"];
             let into = |path: &str| roots.iter().any(|root| path.starts_with(root));
@@ -121,19 +121,19 @@ pub(super) const RULES: &[Rule] = &[
     ),
 ];
 
-fn is_engine(act: &Act<'_>) -> bool {
-    act.is(&["docker", "podman", "nerdctl", "docker-compose"])
+fn is_engine(checked: &Act<'_>) -> bool {
+    checked.is(&["docker", "podman", "nerdctl", "docker-compose"])
 }
 
-/// Returns what is mounted into a container.
-fn mounts(act: &Act<'_>) -> Vec<String> {
-    let volumes = act.arguments().texts(&["-v", "--volume"]);
+/// Returns the sources that are mounted into a container.
+fn mounts(checked: &Act<'_>) -> Vec<String> {
+    let volumes = checked.arguments().texts(&["-v", "--volume"]);
     let mut sources: Vec<String> = volumes
         .iter()
         .filter_map(|it| it.split_once(':'))
         .map(|(source, _)| source.to_owned())
         .collect();
-    for mount in act.arguments().texts(&["--mount"]) {
+    for mount in checked.arguments().texts(&["--mount"]) {
         let source = mount
             .split(',')
             .find_map(|part| part.strip_prefix("source=").or_else(|| part.strip_prefix("src=")));
@@ -142,14 +142,14 @@ fn mounts(act: &Act<'_>) -> Vec<String> {
     sources
 }
 
-/// Returns whether a path is the host's, or a way into it.
-fn is_host(act: &Act<'_>, source: &str) -> bool {
+/// Returns whether a path belongs to the host, or gives access to it.
+fn is_host(checked: &Act<'_>, source: &str) -> bool {
     const PARTS: [&str; 11] = [
         "/etc", "/root", "/proc", "/sys", "/dev", "/boot", "/var/run", "/run", "/usr", "/var/lib",
         "/bin",
     ];
     let path = std::path::Path::new(source);
-    let home = act.around.home.as_deref().map(std::path::Path::new);
+    let home = checked.around.home.as_deref().map(std::path::Path::new);
     let is_home = home.is_some_and(|home| {
         home.starts_with(path) && path.is_absolute()
             || [".ssh", ".aws", ".kube", ".docker", ".gnupg", ".claude"]

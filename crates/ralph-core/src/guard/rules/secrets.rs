@@ -1,4 +1,4 @@
-//! Secrets: where they lie, and who hands them out; and variables that change what programs do.
+//! Rules on secrets, and on variables that change what programs do.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::guard::network::{host, is_local};
 
 const WITHOUT: &str = "Do without it; say in your answer what needs a secret.";
 
-/// Places of a home that hold secrets.
+/// Paths in a home directory that contain secrets.
 const SECRETS: [&str; 45] = [
     ".ssh",
     ".aws",
@@ -60,7 +60,7 @@ const SECRETS: [&str; 45] = [
     ".s3cfg",
 ];
 
-/// Files of the system that hold secrets.
+/// System files that contain secrets.
 const SYSTEM: [&str; 9] = [
     "/etc/shadow",
     "/etc/gshadow",
@@ -103,13 +103,13 @@ pub(super) const RULES: &[Rule] = &[
     path("cred.secret-files", Category::Credentials, "holds secrets", WITHOUT, |it| {
         looks(it) && it.placed.places().iter().any(|place| is_secret(it, place))
             || it.placed.mode == Mode::Remove
-                && it.act.is_some_and(|act| act.is(&["mv"]))
+                && it.act.is_some_and(|checked| checked.is(&["mv"]))
                 && it.placed.places().iter().any(|place| is_secret(it, place))
     }),
     path(
         "cred.home",
         Category::Credentials,
-        "holds secrets among everything else",
+        "contains secrets among other files",
         "Copy or search only what the work needs.",
         |it| {
             let home = it.around.home.as_deref().map(Path::new);
@@ -148,7 +148,7 @@ pub(super) const RULES: &[Rule] = &[
                 })
         },
     ),
-    command("cred.store", Category::Credentials, "asks a store of secrets", WITHOUT, asks_store),
+    command("cred.store", Category::Credentials, "reads from a secret store", WITHOUT, asks_store),
     command("cred.print", Category::Credentials, "prints a secret", WITHOUT, |it| {
         let prints = it.command.feeds.is_none() && it.command.redirects.is_empty();
         let named = it.command.variables.iter().any(|name| is_secret_name(name));
@@ -182,7 +182,7 @@ pub(super) const RULES: &[Rule] = &[
     command(
         "env.path",
         Category::Environment,
-        "puts a directory that anybody writes to in front of the programs",
+        "puts a world-writable directory into the program search path",
         "Name the program by its path.",
         |it| {
             it.set(&["PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "NODE_PATH"]).iter().any(|value| {
@@ -199,7 +199,7 @@ pub(super) const RULES: &[Rule] = &[
     command(
         "env.trust",
         Category::Environment,
-        "sends traffic through somebody else, or trusts anybody",
+        "sends traffic through a proxy, or weakens certificate checks",
         "Leave proxies and certificates as the user has set them up.",
         |it| {
             let proxies = [
@@ -226,20 +226,20 @@ pub(super) const RULES: &[Rule] = &[
     ),
 ];
 
-fn looks(touch: &Touch<'_>) -> bool {
-    matches!(touch.placed.mode, Mode::Read | Mode::ReadAll | Mode::Use)
+fn looks(checked_path: &Touch<'_>) -> bool {
+    matches!(checked_path.placed.mode, Mode::Read | Mode::ReadAll | Mode::Use)
 }
 
-fn is_secret(touch: &Touch<'_>, place: &Path) -> bool {
+fn is_secret(checked_path: &Touch<'_>, place: &Path) -> bool {
     let name = place.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
     let is_public =
         place.extension().is_some_and(|it| it == "pub") || name.starts_with("known_hosts");
-    if is_public && !touch.placed.said.raw().ends_with('/') {
+    if is_public && !checked_path.placed.said.raw().ends_with('/') {
         return false;
     }
     SYSTEM.iter().any(|root| place.starts_with(root))
         || place.starts_with("/etc/ssh") && name.ends_with("_key")
-        || touch.homes(place).iter().any(|home| {
+        || checked_path.homes(place).iter().any(|home| {
             place.strip_prefix(home).is_ok_and(|rest| SECRETS.iter().any(|it| rest.starts_with(it)))
         })
         || matches!(
@@ -248,7 +248,7 @@ fn is_secret(touch: &Touch<'_>, place: &Path) -> bool {
         )
 }
 
-/// Returns whether a file holds the secrets of a project, and is no example of one.
+/// Returns whether a file contains a project's secrets and is not an example file.
 fn is_env_file(name: &str) -> bool {
     const EXAMPLES: [&str; 10] = [
         "example", "sample", "template", "test", "dist", "defaults", "schema", "ci", "testing",
@@ -263,51 +263,55 @@ fn is_env_file(name: &str) -> bool {
     }
 }
 
-fn asks_store(act: &Act<'_>) -> bool {
-    let (first, second) = (act.operand(0), act.operand(1));
-    match act.name() {
+fn asks_store(checked: &Act<'_>) -> bool {
+    let (first, second) = (checked.operand(0), checked.operand(1));
+    match checked.name() {
         "security" => first.starts_with("find-") || first.starts_with("dump-") || first == "export",
         "secret-tool" => matches!(first, "lookup" | "search"),
         "pass" | "gopass" => !matches!(first, "" | "ls" | "help" | "version"),
         "op" => matches!(first, "read" | "item" | "inject"),
         "bw" | "lpass" => matches!(first, "get" | "show" | "export" | "list"),
         "vault" => matches!(first, "read" | "kv" | "token") && second != "list",
-        "gpg" | "gpg2" => act.has(&["--export-secret-keys", "--export-secret-subkeys"]),
+        "gpg" | "gpg2" => checked.has(&["--export-secret-keys", "--export-secret-subkeys"]),
         "aws" => {
             first == "secretsmanager" && second == "get-secret-value"
-                || first == "ssm" && act.has(&["--with-decryption"])
+                || first == "ssm" && checked.has(&["--with-decryption"])
                 || first == "configure" && matches!(second, "get" | "export-credentials")
                 || first == "sts" && second.starts_with("get-session")
                 || first == "ecr" && second == "get-login-password"
         }
         "gcloud" => {
-            act.has(&["print-access-token", "print-identity-token"])
-                || first == "secrets" && act.has(&["access"])
+            checked.has(&["print-access-token", "print-identity-token"])
+                || first == "secrets" && checked.has(&["access"])
         }
         "az" => {
             first == "account" && second == "get-access-token"
-                || first == "keyvault" && act.has(&["secret"])
+                || first == "keyvault" && checked.has(&["secret"])
         }
         "kubectl" | "oc" => {
             matches!(first, "get" | "describe")
                 && matches!(second.split(['/', ',']).next(), Some("secret" | "secrets"))
         }
-        "gh" => first == "auth" && (second == "token" || act.has(&["--show-token", "-t"])),
+        "gh" => first == "auth" && (second == "token" || checked.has(&["--show-token", "-t"])),
         "heroku" => first == "config",
         "docker" | "podman" => first == "secret" && second == "inspect",
         "git" => first == "credential" && matches!(second, "fill" | "get"),
-        "ssh-add" => act.short('L') && act.has(&["--private"]),
+        "ssh-add" => checked.short('L') && checked.has(&["--private"]),
         "keyring" => first == "get",
         _ => false,
     }
 }
 
-/// Returns whether options in a variable make a program load code from elsewhere.
-fn is_loading_option(act: &Act<'_>, name: &str, value: &str) -> bool {
+/// Returns whether options in a variable make a program load code from another place.
+fn is_loading_option(checked: &Act<'_>, name: &str, value: &str) -> bool {
     let words: Vec<&str> = value.split_whitespace().collect();
     let outside = |path: &str| {
-        let in_project =
-            act.around.protected.project.iter().any(|project| Path::new(path).starts_with(project));
+        let in_project = checked
+            .around
+            .protected
+            .project
+            .iter()
+            .any(|project| Path::new(path).starts_with(project));
         path.starts_with(['/', '~']) && !in_project
     };
     match name {

@@ -1,11 +1,11 @@
-//! What is hidden from the guard, and what it cannot resolve.
+//! Rules on hidden commands, and on commands that the guard cannot resolve.
 
 use super::{Check, Rule};
 use crate::guard::category::Category;
 use crate::guard::interpreter::{self, Deed};
 use crate::guard::lower::{ShellWords, Trouble, is_shell, shell_code};
 
-const PLAIN: &str = "Write the command out as it is.";
+const PLAIN: &str = "Write the command out in full.";
 
 const fn rule(
     id: &'static str,
@@ -17,7 +17,7 @@ const fn rule(
     Rule { id, category, refused, instead, check }
 }
 
-/// Variables that name programs by custom.
+/// Variables that conventionally name programs.
 const PROGRAMS: [&str; 24] = [
     "CC",
     "CXX",
@@ -67,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "unresolvable.shell",
         Category::Unresolvable,
-        "gives a shell commands that nobody can tell",
+        "passes commands to a shell that the guard cannot determine",
         "Run a script by its name, or write the commands out.",
         Check::Command(|it| {
             let unknown = || it.command.stdin.as_ref().is_some_and(|text| !text.is_known());
@@ -81,7 +81,7 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "unresolvable.program",
         Category::Unresolvable,
-        "runs a program that nobody can tell from the command",
+        "runs a program that the guard cannot determine from the command",
         "Name the program, or set the variable in the same command.",
         Check::Command(|it| {
             let unnamed = it.command.argv.first().is_some_and(|word| !word.is_known())
@@ -101,21 +101,21 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "unresolvable.too-deep",
         Category::Unresolvable,
-        "has commands within commands too deep to follow",
+        "nests commands too deeply for the guard to follow",
         PLAIN,
         Check::Trouble(Trouble::TooDeep),
     ),
     rule(
         "unresolvable.too-much",
         Category::Unresolvable,
-        "is longer than anybody can follow",
+        "is too long for the guard to follow",
         "Write it to a script of the project, and run that.",
         Check::Trouble(Trouble::TooMuch),
     ),
     rule(
         "unresolvable.deadline",
         Category::Unresolvable,
-        "took too long to look at",
+        "took the guard too long to check",
         "Write it shorter.",
         Check::Hook,
     ),
@@ -130,8 +130,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "unresolvable.state",
         Category::Unresolvable,
-        "comes in a run whose state cannot be read",
-        "End the session; ralph begins another one.",
+        "belongs to a run whose state cannot be read",
+        "End the session; ralph starts another one.",
         Check::Hook,
     ),
 ];

@@ -1,4 +1,4 @@
-//! The supply chain: code of others that is run unseen, and what is published to others.
+//! Rules on the supply chain: running unreviewed code, and publishing.
 
 use super::{Act, Rule, command};
 use crate::guard::access::{Mode, accesses};
@@ -8,10 +8,10 @@ use crate::guard::network::{addresses, host, is_local, is_number};
 
 const LOOK: &str =
     "Download it, look at it, and use the project's package manager where there is one.";
-const USER: &str = "Publishing is the user's; say in your answer that it is due.";
+const USER: &str = "Leave publishing to the user; say in your answer that it is due.";
 const REGISTRY: &str = "Use the registry that the project is set up for.";
 
-/// Programs that fetch from the network.
+/// Programs that download.
 const FETCHERS: [&str; 12] = [
     "curl",
     "wget",
@@ -31,7 +31,7 @@ pub(super) const RULES: &[Rule] = &[
     command(
         "supply.pipe-to-shell",
         Category::SupplyChain,
-        "runs code from the network that nobody has seen",
+        "runs downloaded code that was not reviewed",
         LOOK,
         |it| is_fetched(it) && reads_program(it),
     ),
@@ -65,7 +65,7 @@ pub(super) const RULES: &[Rule] = &[
     command(
         "supply.untrusted-source",
         Category::SupplyChain,
-        "installs from an address without a name or without encryption",
+        "installs from a bare IP address or without encryption",
         REGISTRY,
         |it| {
             let installs = match it.name() {
@@ -85,8 +85,8 @@ pub(super) const RULES: &[Rule] = &[
     ),
 ];
 
-fn is_fetched(act: &Act<'_>) -> bool {
-    act.is_fed_by(&FETCHERS)
+fn is_fetched(checked: &Act<'_>) -> bool {
+    checked.is_fed_by(&FETCHERS)
 }
 
 fn is_interpreter(name: &str) -> bool {
@@ -98,12 +98,12 @@ fn is_interpreter(name: &str) -> bool {
 }
 
 /// Returns whether a command runs what it reads.
-fn reads_program(act: &Act<'_>) -> bool {
+fn reads_program(checked: &Act<'_>) -> bool {
     let is_stream =
         |word: &str| word == "-" || word.starts_with("/dev/fd/") || word == "/dev/stdin";
-    let name = act.name();
+    let name = checked.name();
     if is_shell(name) {
-        return match shell_code(act.words()) {
+        return match shell_code(checked.words()) {
             ShellWords::Input => true,
             ShellWords::Code(code, _) => !code.is_known(),
             ShellWords::Script(script, _) => is_stream(script.raw()),
@@ -113,12 +113,12 @@ fn reads_program(act: &Act<'_>) -> bool {
         return true;
     }
     if matches!(name, "source" | ".") {
-        return act.operands().first().is_some_and(|word| is_stream(word));
+        return checked.operands().first().is_some_and(|word| is_stream(word));
     }
     is_interpreter(name)
-        && (act.words().is_empty()
-            || act.words().first().is_some_and(|word| is_stream(word.raw()))
-            || act.has(&["-c", "-e"]) && act.words().iter().any(|word| !word.is_known()))
+        && (checked.words().is_empty()
+            || checked.words().first().is_some_and(|word| is_stream(word.raw()))
+            || checked.has(&["-c", "-e"]) && checked.words().iter().any(|word| !word.is_known()))
 }
 
 /// Returns the files that a command downloads.
@@ -146,12 +146,12 @@ fn plain(path: &str) -> String {
     path.trim_start_matches("./").to_owned()
 }
 
-fn publishes(act: &Act<'_>) -> bool {
-    if act.has(&["--dry-run", "-n", "--help"]) {
+fn publishes(checked: &Act<'_>) -> bool {
+    if checked.has(&["--dry-run", "-n", "--help"]) {
         return false;
     }
-    let verb = act.operand(0);
-    match act.name() {
+    let verb = checked.operand(0);
+    match checked.name() {
         "npm" | "pnpm" | "yarn" | "bun" => {
             matches!(
                 verb,
@@ -164,25 +164,25 @@ fn publishes(act: &Act<'_>) -> bool {
                     | "login"
                     | "adduser"
                     | "dist-tag"
-            ) || verb == "npm" && act.operand(1) == "publish"
+            ) || verb == "npm" && checked.operand(1) == "publish"
         }
         "cargo" => matches!(verb, "publish" | "yank" | "owner" | "login"),
         "twine" => verb == "upload",
         "poetry" | "uv" | "flit" | "hatch" | "pdm" | "lerna" | "vsce" | "ovsx" => verb == "publish",
         "gem" => matches!(verb, "push" | "yank" | "owner"),
-        "mvn" | "mvnw" => act.operands().contains(&"deploy"),
-        "gradle" | "gradlew" => act.operands().iter().any(|task| task.starts_with("publish")),
-        "dotnet" => verb == "nuget" && act.operand(1) == "push",
+        "mvn" | "mvnw" => checked.operands().contains(&"deploy"),
+        "gradle" | "gradlew" => checked.operands().iter().any(|task| task.starts_with("publish")),
+        "dotnet" => verb == "nuget" && checked.operand(1) == "push",
         "docker" | "podman" | "buildah" => {
-            verb == "push" || verb == "image" && act.operand(1) == "push"
+            verb == "push" || verb == "image" && checked.operand(1) == "push"
         }
         "helm" => verb == "push",
-        name if name.starts_with("python") => act.has(&["twine"]) && act.has(&["upload"]),
+        name if name.starts_with("python") => checked.has(&["twine"]) && checked.has(&["upload"]),
         _ => false,
     }
 }
 
-fn other_registry(act: &Act<'_>) -> bool {
+fn other_registry(checked: &Act<'_>) -> bool {
     const USUAL: [&str; 8] = [
         "pypi.org",
         "files.pythonhosted.org",
@@ -219,12 +219,12 @@ fn other_registry(act: &Act<'_>) -> bool {
         "UV_DEFAULT_INDEX",
         "YARN_REGISTRY",
     ];
-    let by_variable = act.set(&variables).iter().any(|value| is_other(value.raw()));
-    let words = act.words();
-    let by_flag = || act.arguments().texts(&flags).iter().any(|value| is_other(value));
+    let by_variable = checked.set(&variables).iter().any(|value| is_other(value.raw()));
+    let words = checked.words();
+    let by_flag = || checked.arguments().texts(&flags).iter().any(|value| is_other(value));
     let configured = || {
-        matches!(act.operand(0), "config" | "set")
-            && act.operands().contains(&"set") | (act.operand(0) == "set")
+        matches!(checked.operand(0), "config" | "set")
+            && checked.operands().contains(&"set") | (checked.operand(0) == "set")
             && words.iter().any(|word| {
                 ["registry", "index-url", "proxy"].iter().any(|key| word.raw().contains(key))
             })
@@ -234,15 +234,15 @@ fn other_registry(act: &Act<'_>) -> bool {
                 .any(|word| is_other(word.split_once('=').map_or(word, |(_, value)| value)))
     };
     by_variable
-        || match act.name() {
+        || match checked.name() {
             "pip" | "pip3" | "npm" | "pnpm" | "yarn" | "uv" | "pipx" | "gem" | "poetry" | "bun" => {
                 by_flag() || configured()
             }
             "go" => {
-                act.operand(0) == "env"
+                checked.operand(0) == "env"
                     && words.iter().any(|word| word.raw().starts_with("GOPROXY="))
             }
-            name if name.starts_with("python") => act.has(&["pip"]) && by_flag(),
+            name if name.starts_with("python") => checked.has(&["pip"]) && by_flag(),
             _ => false,
         }
 }

@@ -1,8 +1,8 @@
-//! Tests of the rules: for each a command that it refuses, and one nearby that passes.
+//! Tests of the rules: for each, a command that it refuses and a similar one that passes.
 
 use std::collections::BTreeSet;
 
-use super::super::tests::around;
+use super::super::tests::guard_context;
 use super::super::{Policy, ToolCall, look};
 use super::*;
 use crate::guard::{Decision, lower::Trouble};
@@ -109,7 +109,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("unresolvable.too-deep", "(((((((((((((((ls)))))))))))))))", "((1)); (ls)"),
 ];
 
-/// The rules that no command can show: the hook refuses by them, or it takes a megabyte.
+/// Rules without an example: the hook applies them, or the command would need a megabyte.
 const OTHERS: [&str; 6] = [
     "loop.denied",
     "unresolvable.too-much",
@@ -120,16 +120,16 @@ const OTHERS: [&str; 6] = [
 ];
 
 #[test]
-fn every_rule_refuses_its_command_and_not_the_one_nearby() {
-    let around = around(Keeper::Ralph, "/home/dev/proj");
+fn every_rule_refuses_its_command_and_not_a_similar_one() {
+    let context = guard_context(Keeper::Ralph, "/home/dev/proj");
     let mut wrong = Vec::new();
     for (id, refused, passes) in TABLE {
-        let findings = look(&ToolCall::Shell((*refused).into()), &around);
+        let findings = look(&ToolCall::Shell((*refused).into()), &context);
         if !findings.refusals.iter().any(|refusal| refusal.rule == *id) {
             let found: Vec<&str> = findings.refusals.iter().map(|it| it.rule).collect();
             wrong.push(format!("{id} does not refuse `{refused}`: {found:?}"));
         }
-        let findings = look(&ToolCall::Shell((*passes).into()), &around);
+        let findings = look(&ToolCall::Shell((*passes).into()), &context);
         if Policy::default().decide(&findings) != Decision::Pass {
             wrong.push(format!("`{passes}` does not pass: {:?}", findings.refusals));
         }
@@ -143,12 +143,12 @@ fn every_rule_refuses_its_command_and_not_the_one_nearby() {
 #[test]
 fn a_text_that_is_too_long_is_refused() {
     let call = ToolCall::Shell("x;".repeat(600_000));
-    let findings = look(&call, &around(Keeper::Ralph, "/home/dev/proj"));
+    let findings = look(&call, &guard_context(Keeper::Ralph, "/home/dev/proj"));
     assert_eq!(findings.lowered.trouble, Some(Trouble::TooMuch));
     assert!(findings.refusals.iter().any(|it| it.rule == "unresolvable.too-much"));
 }
 
-/// Returns the table of all rules, as the documentation has it.
+/// Returns the table of all rules as in the documentation.
 fn documented() -> String {
     let mut text = String::new();
     for category in Category::ALL {

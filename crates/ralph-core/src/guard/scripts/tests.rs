@@ -1,8 +1,8 @@
-//! Tests of what a gate command runs, one line each.
+//! Tests of the scripts found in gate commands, one line each.
 
 use super::*;
 
-/// Returns the scripts of a command as paths from the project directory.
+/// Returns the scripts of a command, relative to the project directory.
 fn scripts(command: &str) -> Vec<String> {
     let start = Start { cwd: "/p".into(), home: Some("/home/dev".into()), ..Start::default() };
     let below = |path: &Path| path.strip_prefix("/p").ok().map(|it| it.display().to_string());
@@ -103,7 +103,7 @@ fn scripts_of_interpreters_are_found() {
         ("find ci -name '*.sh' -exec {} \\;", &["ci:*.sh"]),
         ("find ci -name '*.sh' | xargs -n1 bash", &["ci:*.sh"]),
         ("run-parts ci", &["ci:*"]),
-        // A word too many or too few is no reason to find nothing.
+        // Extra or missing words must not hide a script.
         ("./a && (", &["a"]),
     ] {
         let found = scripts(command);
@@ -114,7 +114,7 @@ fn scripts_of_interpreters_are_found() {
 }
 
 #[test]
-fn what_is_checked_is_no_script() {
+fn checked_files_are_no_scripts() {
     for command in [
         "",
         "cargo test",

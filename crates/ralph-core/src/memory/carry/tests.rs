@@ -1,4 +1,5 @@
-//! What is carried over: nothing that holds disappears unless somebody names it, and nothing grows.
+//! What is carried over: nothing that holds disappears unless an agent lists it as resolved, and
+//! nothing grows.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -55,7 +56,7 @@ fn check(
 }
 
 #[test]
-fn what_an_answer_does_not_speak_of_is_kept_and_marked() {
+fn what_an_answer_does_not_mention_is_kept_and_marked() {
     let former =
         memory(&["SQLite has one writer", "no network in CI"], &["the login test is flaky"]);
     let nothing = Since::default();
@@ -70,7 +71,7 @@ fn what_an_answer_does_not_speak_of_is_kept_and_marked() {
             &["no network in CI", "the login test is flaky"],
         ),
     );
-    // It goes when somebody names it.
+    // It goes when the agent lists it as resolved.
     check(
         &former,
         memory(&["SQLite has one writer"], &[]),
@@ -78,12 +79,12 @@ fn what_an_answer_does_not_speak_of_is_kept_and_marked() {
         &nothing,
         (&["SQLite has one writer"], &[], &[]),
     );
-    let mended = Since { mended: vec!["The login test is flaky.".into()], ..Since::default() };
+    let fixed = Since { mended: vec!["The login test is flaky.".into()], ..Since::default() };
     check(
         &former,
         memory(&[], &[]),
         &["no network in CI"],
-        &mended,
+        &fixed,
         (&["SQLite has one writer"], &[], &["SQLite has one writer"]),
     );
     // A near miss names nothing.
@@ -94,7 +95,7 @@ fn what_an_answer_does_not_speak_of_is_kept_and_marked() {
         &nothing,
         (&["no network in CI"], &[], &["no network in CI"]),
     );
-    // What an agent says and calls resolved at once is said.
+    // An item that the agent mentions and calls resolved at once stays.
     check(
         &memory(&[], &[]),
         memory(&["one writer"], &[]),
@@ -102,13 +103,13 @@ fn what_an_answer_does_not_speak_of_is_kept_and_marked() {
         &nothing,
         (&["one writer"], &[], &[]),
     );
-    // What was kept once and is now said by the agent is marked no longer.
+    // An item that was carried over and is now mentioned by the agent is no longer marked.
     let kept = Memory { carried_over: vec!["old git".into()], ..memory(&["old git"], &[]) };
     check(&kept, memory(&["old git"], &[]), &[], &nothing, (&["old git"], &[], &[]));
 }
 
 #[test]
-fn what_handoffs_found_is_added_unless_it_is_said() {
+fn what_handoffs_found_is_added_unless_it_is_mentioned() {
     let nothing = memory(&[], &[]);
     let since = Since {
         found: vec![
@@ -138,7 +139,7 @@ fn what_handoffs_found_is_added_unless_it_is_said() {
 }
 
 #[test]
-fn what_handoffs_left_open_is_an_issue_unless_it_is_said_or_resolved() {
+fn what_handoffs_left_open_is_an_issue_unless_mentioned_or_resolved() {
     let nothing = memory(&[], &[]);
     let since = Since {
         open: vec![open("the login test is flaky"), open("write the manual")],
@@ -158,7 +159,7 @@ fn what_handoffs_left_open_is_an_issue_unless_it_is_said_or_resolved() {
         &since,
         (&[], &["the login test is flaky"], &["the login test is flaky"]),
     );
-    // A run that ends before it is compacted leaves it to the next.
+    // A run that ends before a compaction leaves it to the next run.
     let left = left(None, &since).expect("something is left");
     assert_eq!(left.unresolved_issues, ["the login test is flaky", "write the manual"]);
 }
@@ -186,7 +187,7 @@ fn what_exceeds_a_bound_is_named() {
     assert!(compacted.left_out.contains(&long));
     assert_eq!(compacted.left_out.last().map(String::as_str), Some("(and 5 more)"));
     let [remark] = &compacted.remarks()[..] else { panic!("one remark") };
-    assert!(remark.starts_with("the memory has no room for 32 items"), "{remark}");
+    assert!(remark.starts_with("32 items did not fit into the memory"), "{remark}");
 }
 
 /// Sentences that are alike and not the same, so that comparing them matters.
@@ -211,12 +212,12 @@ prop_compose! {
 prop_compose! {
     fn any_since()(
         texts in prop::collection::vec((sentence(), sentence()), 0..4),
-        mended in prop::collection::vec(sentence(), 0..2),
+        fixed in prop::collection::vec(sentence(), 0..2),
         left in prop::collection::vec(sentence(), 0..3),
     ) -> Since {
         let found = texts.iter().map(|(text, follows)| found(text, follows)).collect();
         let open = left.iter().map(|issue| open(issue)).collect();
-        Since { found, open, mended, ..Since::default() }
+        Since { found, open, mended: fixed, ..Since::default() }
     }
 }
 
@@ -228,14 +229,15 @@ fn texts(memory: &Memory) -> Vec<&str> {
 /// What a compaction makes of what was known, in parts that a test can look at.
 struct Round<'a> {
     former: &'a Memory,
-    said: &'a Memory,
+    answered: &'a Memory,
     named: &'a [Resolved],
     since: &'a Since,
     after: &'a Compacted,
 }
 
 impl Round<'_> {
-    /// Returns what holds and has disappeared although nobody named it, or else is marked wrongly.
+    /// Returns items that hold and have disappeared without being resolved, or are marked
+    /// wrongly.
     fn wrong(&self) -> Vec<String> {
         let there = texts(&self.after.memory);
         let after: Vec<Sentence> = there.iter().map(|text| Sentence::new(text)).collect();
@@ -244,17 +246,17 @@ impl Round<'_> {
         let named = self.named.iter().map(|it| &it.item).chain(&self.since.mended);
         let named: Vec<Sentence> = named.map(|text| Sentence::new(text)).collect();
         let is_in = |all: &[Sentence], it: &Sentence| all.iter().any(|other| other.says(it));
-        // What had no room is named, the first fifty of it.
+        // Only the first fifty dropped items are named.
         let has_more = self.after.left_out.len() > NAMED;
         let is_kept = |it: &Sentence| is_in(&after, it) || is_in(&left_out, it) || has_more;
         let is_lost = |text: &&str| !is_kept(&Sentence::new(&clip(text)));
         let is_gone = |text: &&str| {
-            // Most of it stands there word for word; the rest is compared at length.
+            // Most items are there verbatim; only the rest needs the expensive comparison.
             let settles = |it: &Sentence| is_kept(it) || is_in(&named, it);
             !there.contains(text) && !settles(&Sentence::new(&clip(text)))
         };
         let mut wrong: Vec<&str> = Vec::new();
-        wrong.extend(texts(self.said).into_iter().filter(is_lost));
+        wrong.extend(texts(self.answered).into_iter().filter(is_lost));
         wrong.extend(texts(self.former).into_iter().filter(is_gone));
         wrong.extend(self.since.open.iter().map(|open| open.issue.as_str()).filter(is_gone));
         let found = self.since.found.iter();
@@ -281,7 +283,7 @@ proptest! {
         let after = carry_over(Some(&former), answer, &since);
         prop_assert_eq!(&after.left_out, &[""; 0]);
         let round =
-            Round { former: &former, said: &new, named: &named, since: &since, after: &after };
+            Round { former: &former, answered: &new, named: &named, since: &since, after: &after };
         prop_assert_eq!(round.wrong(), [""; 0]);
     }
 
@@ -307,8 +309,8 @@ proptest! {
     }
 }
 
-/// Compactions that forget everything and find something new each time, in as many bytes as there
-/// can be. Once the memory is full of the longest, nothing of its size changes any more.
+/// Compactions that forget everything and find something new each time, as large as possible.
+/// Once the memory is full of the longest items, its size no longer changes.
 #[test]
 fn a_memory_stays_small_after_any_number_of_compactions() {
     let mut known: Option<Memory> = None;
@@ -331,30 +333,35 @@ fn a_memory_stays_small_after_any_number_of_compactions() {
     assert!(settled.iter().all(|size| *size == settled[0]), "{settled:?}");
 }
 
-/// A thousand compactions by an agent that says, forgets, finds and resolves at random, from what
-/// it has seen and from what it makes up. The same ones in every run.
+/// A thousand compactions by an agent that mentions, forgets, finds and resolves items at random.
+/// The same ones in every run.
 #[test]
 fn a_thousand_random_compactions_forget_nothing_and_stay_small() {
     let mut runner = TestRunner::deterministic();
     let mut draw = |strategy: &BoxedStrategy<(Memory, Since, Vec<usize>, Vec<usize>)>| {
         strategy.new_tree(&mut runner).expect("a value").current()
     };
-    // It settles about as much as there is new, so that the memory grows and shrinks.
+    // It resolves about as much as there is new, so that the memory grows and shrinks.
     let places = |most: usize| prop::collection::vec(any::<usize>(), 0..most);
     let strategy = (any_memory(), any_since(), places(4), places(20)).boxed();
     let mut former = Memory::default();
     let mut most = 0;
     for round in 0..1_000 {
-        let (mut said, since, repeated, settled) = draw(&strategy);
+        let (mut answered, since, repeated, settled) = draw(&strategy);
         let known: Vec<String> = texts(&former).into_iter().map(str::to_owned).collect();
         let pick = |at: usize| known.get(at % known.len().max(1)).cloned();
-        said.unresolved_issues.extend(repeated.into_iter().filter_map(pick));
+        answered.unresolved_issues.extend(repeated.into_iter().filter_map(pick));
         let named: Vec<Resolved> =
             settled.into_iter().filter_map(pick).map(|item| resolved(&item)).collect();
-        let answer = Answer { memory: said.clone(), resolved: named.clone() };
+        let answer = Answer { memory: answered.clone(), resolved: named.clone() };
         let after = carry_over(Some(&former), answer, &since);
-        let checked =
-            Round { former: &former, said: &said, named: &named, since: &since, after: &after };
+        let checked = Round {
+            former: &former,
+            answered: &answered,
+            named: &named,
+            since: &since,
+            after: &after,
+        };
         assert_eq!(checked.wrong(), [""; 0], "round {round}");
         let memory = &after.memory;
         let lengths = (memory.active_constraints.len(), memory.unresolved_issues.len());

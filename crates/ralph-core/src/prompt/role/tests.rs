@@ -96,30 +96,30 @@ fn a_template_of_the_project_loses_nothing_that_matters() {
         &format!("${{DIFF}}\n\n{whole}\n\n${{PROJECT_PROMPT}}"),
         "<!-- c -->\nOn ${TASK}: ${TASKS}, ${PROJECT_PROMPT}$$.\n",
         &format!("{done}\n\n## Project instructions\nOn the task: ${{TASKS}}, $.\n"),
-        &["nobody knows the variable `${TASKS}` in prompt.md; did you mean `${TASK}`?"],
+        &["unknown variable `${TASKS}` in prompt.md; did you mean `${TASK}`?"],
     );
     check(
         &format!("{whole} ${{projct}} ${{WHATEVER_ELSE}}"),
         "",
         &format!("{done} ${{projct}} ${{WHATEVER_ELSE}}\n"),
         &[
-            "nobody knows the variable `${projct}` in fix.md; did you mean `${PROJECT}`?",
-            "nobody knows the variable `${WHATEVER_ELSE}` in fix.md",
+            "unknown variable `${projct}` in fix.md; did you mean `${PROJECT}`?",
+            "unknown variable `${WHATEVER_ELSE}` in fix.md",
         ],
     );
 }
 
 #[test]
-fn many_patterns_are_cut_and_that_is_said() {
+fn long_patterns_are_cut_with_a_note() {
     let log = format!("## Codebase Patterns\n{}", "- ä pattern\n".repeat(1000));
     let beside = Beside { progress: Some("ralph/progress.txt".into()), log, ..Beside::default() };
-    let told = patterns(&beside);
-    assert!(told.ends_with("…\n(This was cut; `ralph/progress.txt` has all of it.)"), "{told}");
-    assert!((PATTERNS_CHARS..PATTERNS_CHARS + 200).contains(&told.chars().count()));
+    let shown = patterns(&beside);
+    assert!(shown.ends_with("…\n(This was cut; `ralph/progress.txt` has all of it.)"), "{shown}");
+    assert!((PATTERNS_CHARS..PATTERNS_CHARS + 200).contains(&shown.chars().count()));
 }
 
 #[test]
-fn what_cannot_be_read_beside_the_list_is_told() {
+fn unreadable_companion_files_are_reported() {
     let read = |name: &str| match name {
         "prd.md" => Err(PromptError { message: "large".into() }),
         "prompt.md" => Err(PromptError { message: "broken".into() }),

@@ -86,7 +86,7 @@ fn cost(rendered: &Rendered, name: SectionName) -> Option<&SectionCost> {
 }
 
 #[test]
-fn the_sections_join_by_their_distance() {
+fn sections_are_included_by_their_distance() {
     let (task, memory, beside) = (task("Parse."), memory(1), Beside::default());
     let handoffs: Vec<Handoff> = (1..=6).map(|nth| handoff(nth, &["Note".to_owned()])).collect();
     let skills = [("testing".to_owned(), "Test it.\n".to_owned())];
@@ -98,7 +98,7 @@ fn the_sections_join_by_their_distance() {
     };
     let rendered = implement(&parts, &frame(None, &beside));
     let (_, part) = rendered.text.split_once("First attempt.\n\n").expect("the task");
-    let (part, _) = part.split_once("## How to work\n").expect("it goes on");
+    let (part, _) = part.split_once("## How to work\n").expect("it continues");
     expect_test::expect![[r"
         ## Skill: testing
         Test it.
@@ -125,7 +125,7 @@ fn the_sections_join_by_their_distance() {
         ### Libraries
         - **library 0**: parse()
 
-        ## The iteration before
+        ## The previous iteration
         [T-6] Did 6. 0 files.
 
         Decisions:
@@ -144,7 +144,7 @@ fn the_sections_join_by_their_distance() {
 }
 
 #[test]
-fn sections_give_way_from_the_bottom() {
+fn sections_are_cut_from_the_bottom() {
     let (task, memory, beside) = (task("Parse."), memory(12), Beside::default());
     let mut handoffs: Vec<Handoff> = (1..=4).map(|nth| handoff(nth, &["n".repeat(200)])).collect();
     for handoff in &mut handoffs {
@@ -167,19 +167,19 @@ fn sections_give_way_from_the_bottom() {
             .map(|(name, it)| format!("{}: {}", name.name(), it.replace(':', " (")))
             .collect()
     };
-    let mut told: Vec<Vec<String>> = Vec::new();
+    let mut cut_kinds: Vec<Vec<String>> = Vec::new();
     for budget in (0..2_600).rev().step_by(10) {
-        // The kinds of things, in the order in which they begin to go.
+        // The kinds of pieces, in the order in which they are first cut.
         let kinds: Vec<String> = left_out(budget)
             .iter()
             .map(|note| note.split('(').next().unwrap_or_default().trim().to_owned())
             .collect();
-        if told.last().is_none_or(|last| last.len() < kinds.len()) {
-            told.push(kinds);
+        if cut_kinds.last().is_none_or(|last| last.len() < kinds.len()) {
+            cut_kinds.push(kinds);
         }
     }
     let mut order: Vec<String> = Vec::new();
-    for kinds in told {
+    for kinds in cut_kinds {
         order.extend(kinds.into_iter().filter(|kind| !order.contains(kind)).collect::<Vec<_>>());
     }
     assert_eq!(
@@ -200,7 +200,7 @@ fn sections_give_way_from_the_bottom() {
 }
 
 #[test]
-fn a_section_keeps_to_its_own_bound() {
+fn a_section_keeps_its_own_limit() {
     let (task, memory, beside) = (task("Parse."), memory(400), Beside::default());
     let notes: Vec<String> = (0..60).map(|nth| format!("Note {nth} {}", "n".repeat(60))).collect();
     let handoffs = [handoff(1, &notes)];
@@ -224,7 +224,7 @@ fn a_section_keeps_to_its_own_bound() {
         assert!(cost.left_out.iter().any(|it| it.starts_with(gone)), "{cost:?}");
     }
     assert!(rendered.text.contains("- Rule 0 of many."));
-    assert!(rendered.text.contains("(left out for room: lines of skill own ("));
+    assert!(rendered.text.contains("(omitted for space: lines of skill own ("));
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn what_a_template_does_not_have_costs_nothing() {
 }
 
 #[test]
-fn the_smallest_prompt_has_only_what_may_not_go() {
+fn the_smallest_prompt_has_only_protected_parts() {
     let (task, memory, beside) = (task("Parse."), memory(3), Beside::default());
     let size = PromptSize::Smallest;
     let room = Room { size, ..room(100_000) };
@@ -252,7 +252,7 @@ fn the_smallest_prompt_has_only_what_may_not_go() {
 }
 
 #[test]
-fn what_failed_checks_said_does_not_count() {
+fn output_of_failed_checks_does_not_count() {
     let (task, beside) = (task("Parse."), Beside::default());
     let outputs = [crate::attempt::FailedOutput {
         title: "Test Output".into(),
@@ -274,7 +274,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_prompt_keeps_to_its_budget(
+    fn a_prompt_keeps_its_budget(
         budget in 0_u64..6_000,
         items in 0_usize..80,
         description in "[a-zé \n]{0,4000}",
@@ -297,13 +297,13 @@ proptest! {
         let frame = frame(None, &beside);
         let made = |budget| implement(&parts(Room { reserved, ..room(budget) }), &frame);
         let (rendered, least) = (made(budget), made(0));
-        // Never over budget, unless what is protected alone is.
+        // Never over budget, unless the protected parts alone are.
         let counted = SectionCost::counted(&rendered.budget);
         prop_assert!(counted.0 <= budget || rendered == least);
-        // The table is about the text that goes out.
+        // The table is about the text that is sent.
         let whole = Room::default().calibration.tokens(rendered.text.chars().count() + reserved);
         prop_assert!(counted.0 + ROUNDING + 20 >= whole.0 && counted.0 <= whole.0 + ROUNDING);
-        // What is protected is there to the letter.
+        // Protected parts are kept verbatim.
         let bare = implement(&TaskParts { room: parts(room(budget)).room, ..TaskParts::first(&task, keeping()) }, &frame);
         let (task_section, rest) = bare.text.split_once("First attempt.\n").expect("a first attempt");
         let (_, instructions) = rest.split_once("## How to work\n").expect("instructions");

@@ -1,5 +1,4 @@
-//! Random edits against a model: for a single task the states that a role may leave behind are
-//! written out as a list, and looked up.
+//! Random edits against a model: it lists the states that a role may leave a single task in.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What can be told of a task: status, review, and whether its words were changed.
+/// A changed task: status, review, and whether its texts were changed.
 #[derive(Debug, Clone)]
 struct Touched {
     status: TaskStatus,
@@ -20,7 +19,7 @@ struct Touched {
 /// An edit of a list.
 #[derive(Debug, Clone)]
 struct Edit {
-    /// Which task becomes what.
+    /// The indexes of the changed tasks.
     touched: Vec<(usize, Touched)>,
     removed: Vec<usize>,
     added: Vec<Touched>,
@@ -32,7 +31,7 @@ fn status() -> impl Strategy<Value = TaskStatus> {
 }
 
 fn any_review() -> impl Strategy<Value = ReviewState> {
-    let feedback = prop_oneof![Just(""), Just("mend it"), Just("and that")];
+    let feedback = prop_oneof![Just(""), Just("fix it"), Just("and that")];
     (0..ReviewStatus::ALL.len(), 0u32..4, feedback)
         .prop_map(|(at, count, feedback)| review(ReviewStatus::ALL[at], count, feedback))
 }
@@ -58,7 +57,7 @@ fn edit() -> impl Strategy<Value = Edit> {
         .prop_map(|(touched, removed, added, swap)| Edit { touched, removed, added, swap })
 }
 
-fn any_turn() -> impl Strategy<Value = Turn> {
+fn any_context() -> impl Strategy<Value = Turn> {
     let role = prop_oneof![
         Just(Role::Implement),
         Just(Role::Review),
@@ -116,60 +115,60 @@ fn letter(status: TaskStatus) -> char {
     }
 }
 
-/// Returns all that is said of progress and review, as one word.
-fn word(status: TaskStatus, review: &ReviewState) -> String {
+/// Returns the progress and review of a task as one string.
+fn state(status: TaskStatus, review: &ReviewState) -> String {
     format!("{} {} {} {}", letter(status), review.status.name(), review.count, review.feedback)
 }
 
-/// Returns every word that the task may have after its own turn; feedback is one of three.
-fn allowed(before: &Task, turn: &Turn) -> BTreeSet<String> {
+/// Returns every state that the task may have after an iteration on it; feedback is one of three.
+fn allowed(before: &Task, context: &Turn) -> BTreeSet<String> {
     let count = before.review.count;
-    let mut words = BTreeSet::from([word(before.status, &before.review)]);
-    let is_reviewed = turn.review != ReviewPolicy::Skip;
+    let mut states = BTreeSet::from([state(before.status, &before.review)]);
+    let is_reviewed = context.review != ReviewPolicy::Skip;
     if letter(before.status) != 'o' {
-        return words;
+        return states;
     }
-    match (turn.role, before.review.status) {
+    match (context.role, before.review.status) {
         (Role::Implement | Role::Fix, _) if !is_reviewed => {
-            words.insert(word(TaskStatus::Done, &before.review));
+            states.insert(state(TaskStatus::Done, &before.review));
             if matches!(
                 before.review.status,
                 ReviewStatus::NeedsReview | ReviewStatus::ChangesRequested
             ) {
-                words.insert(format!("d none {count} "));
+                states.insert(format!("d none {count} "));
             }
         }
         (Role::Implement, ReviewStatus::None) => {
             let feedback = &before.review.feedback;
-            words.insert(format!("o needs_review {count} {feedback}"));
+            states.insert(format!("o needs_review {count} {feedback}"));
         }
         (Role::Fix, ReviewStatus::ChangesRequested) => {
-            words.insert(format!("o needs_review {count} "));
+            states.insert(format!("o needs_review {count} "));
         }
         (Role::Review, ReviewStatus::NeedsReview) if is_reviewed => {
-            for feedback in ["", "mend it", "and that"] {
-                words.insert(format!("d approved {} {feedback}", count + 1));
+            for feedback in ["", "fix it", "and that"] {
+                states.insert(format!("d approved {} {feedback}", count + 1));
             }
-            for feedback in ["mend it", "and that"] {
-                words.insert(format!("o changes_requested {} {feedback}", count + 1));
+            for feedback in ["fix it", "and that"] {
+                states.insert(format!("o changes_requested {} {feedback}", count + 1));
             }
         }
         _ => {}
     }
-    words
+    states
 }
 
-/// Returns the ids of the tasks that did what they may not.
-fn offending(after: &TaskList, turn: &Turn) -> BTreeSet<TaskId> {
+/// Returns the ids of the tasks with illegal changes.
+fn offending(after: &TaskList, context: &Turn) -> BTreeSet<TaskId> {
     let known = known();
     let changed = |before: &Task, after: &Task| {
-        word(before.status, &before.review) != word(after.status, &after.review)
+        state(before.status, &before.review) != state(after.status, &after.review)
     };
     let moved: Vec<&TaskId> = (known.tasks.iter())
         .filter(|before| after.task(&before.id).is_some_and(|after| changed(before, after)))
         .map(|before| &before.id)
         .collect();
-    let may_move = |id: &TaskId| match &turn.task {
+    let may_move = |id: &TaskId| match &context.task {
         Some(given) => given == id,
         None => moved.len() == 1,
     };
@@ -178,7 +177,7 @@ fn offending(after: &TaskList, turn: &Turn) -> BTreeSet<TaskId> {
         let is_fine = after.task(&before.id).is_some_and(|after| {
             let is_moved = changed(before, after);
             let is_where_it_may =
-                allowed(before, turn).contains(&word(after.status, &after.review));
+                allowed(before, context).contains(&state(after.status, &after.review));
             let keeps_words = before.description == after.description
                 && before.attempts == after.attempts
                 && (before.notes == after.notes || letter(before.status) == 'o');
@@ -189,28 +188,28 @@ fn offending(after: &TaskList, turn: &Turn) -> BTreeSet<TaskId> {
         }
     }
     for task in after.tasks.iter().filter(|task| known.task(&task.id).is_none()) {
-        let is_untouched = word(task.status, &task.review) == "o none 0 " && task.attempts == 0;
-        if !is_untouched || !matches!(turn.role, Role::Implement | Role::Fix) {
+        let is_untouched = state(task.status, &task.review) == "o none 0 " && task.attempts == 0;
+        if !is_untouched || !matches!(context.role, Role::Implement | Role::Fix) {
             offending.insert(task.id.clone());
         }
     }
     offending
 }
 
-/// Returns the review of a task as it is kept: one that is open is put by where a task is done in
+/// Returns the review of a task after reconciling: an open review is dropped if the task is done in
 /// a run without reviews.
-fn kept(status: TaskStatus, review: &ReviewState, turn: &Turn) -> ReviewState {
+fn kept(status: TaskStatus, review: &ReviewState, context: &Turn) -> ReviewState {
     let is_open =
         matches!(review.status, ReviewStatus::NeedsReview | ReviewStatus::ChangesRequested);
-    if turn.review == ReviewPolicy::Skip && status == TaskStatus::Done && is_open {
+    if context.review == ReviewPolicy::Skip && status == TaskStatus::Done && is_open {
         ReviewState { status: ReviewStatus::None, count: review.count, feedback: String::new() }
     } else {
         review.clone()
     }
 }
 
-/// Returns the list with what is pending and what is in progress as it was known.
-fn without_flips(list: &TaskList, turn: &Turn) -> TaskList {
+/// Returns the list with pending and in progress as in the known list.
+fn without_flips(list: &TaskList, context: &Turn) -> TaskList {
     let mut list = list.clone();
     for task in &mut list.tasks {
         let was = known().task(&task.id).map_or(TaskStatus::Pending, |known| known.status);
@@ -218,7 +217,7 @@ fn without_flips(list: &TaskList, turn: &Turn) -> TaskList {
             task.status = was;
         }
         if letter(was) == 'o' {
-            task.review = kept(task.status, &task.review, turn);
+            task.review = kept(task.status, &task.review, context);
         }
     }
     list
@@ -228,20 +227,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn random_edits_are_judged_as_the_model_does(edit in edit(), turn in any_turn()) {
+    fn random_edits_are_judged_as_the_model_does(edit in edit(), context in any_context()) {
         let after = apply(&edit);
         let before = Snapshot::of(&known());
-        let found = transitions(&before, &after, &turn);
-        let told: BTreeSet<TaskId> = found.iter().filter_map(|it| it.task.clone()).collect();
-        prop_assert_eq!(told, offending(&after, &turn));
-        let reconciled = reconcile(&known(), &after, &turn);
-        prop_assert_eq!(transitions(&before, &reconciled.list, &turn), vec![]);
+        let found = transitions(&before, &after, &context);
+        let reported: BTreeSet<TaskId> = found.iter().filter_map(|it| it.task.clone()).collect();
+        prop_assert_eq!(reported, offending(&after, &context));
+        let reconciled = reconcile(&known(), &after, &context);
+        prop_assert_eq!(transitions(&before, &reconciled.list, &context), vec![]);
         prop_assert!(reconciled.list.validate().len() <= known().validate().len());
-        let again = reconcile(&known(), &reconciled.list, &turn);
+        let again = reconcile(&known(), &reconciled.list, &context);
         prop_assert_eq!(&again.list, &reconciled.list);
         prop_assert_eq!(again.violations, vec![]);
         if found.is_empty() {
-            prop_assert_eq!(reconciled.list, without_flips(&after, &turn));
+            prop_assert_eq!(reconciled.list, without_flips(&after, &context));
         } else {
             prop_assert!(!reconciled.violations.is_empty());
         }
@@ -249,25 +248,25 @@ proptest! {
 
     #[test]
     fn the_given_task_keeps_its_legal_move_whatever_else_was_done(
-        edit in edit(), turn in any_turn(),
+        edit in edit(), context in any_context(),
     ) {
         let after = apply(&edit);
         if let (Some(before), Some(now)) = (
-            turn.task.as_ref().and_then(|given| known().task(given).cloned()),
-            turn.task.as_ref().and_then(|given| after.task(given).cloned()),
+            context.task.as_ref().and_then(|given| known().task(given).cloned()),
+            context.task.as_ref().and_then(|given| after.task(given).cloned()),
         ) {
-            let words: Vec<String> = allowed(&before, &turn).into_iter().collect();
-            let is_legal = words.contains(&word(now.status, &now.review));
-            let list = reconcile(&known(), &after, &turn).list;
+            let states: Vec<String> = allowed(&before, &context).into_iter().collect();
+            let is_legal = states.contains(&state(now.status, &now.review));
+            let list = reconcile(&known(), &after, &context).list;
             let kept = list.task(&before.id).expect("nothing is lost");
             let expect = if is_legal {
-                word(now.status, &self::kept(now.status, &now.review, &turn))
+                state(now.status, &self::kept(now.status, &now.review, &context))
             } else {
-                word(before.status, &before.review)
+                state(before.status, &before.review)
             };
-            // A fix that forgot the feedback is let through without it.
-            let is_mended = turn.role == Role::Fix && kept.review.feedback.is_empty();
-            prop_assert!(word(kept.status, &kept.review) == expect || is_mended);
+            // A fix that forgot to clear the feedback is accepted without it.
+            let is_fixed = context.role == Role::Fix && kept.review.feedback.is_empty();
+            prop_assert!(state(kept.status, &kept.review) == expect || is_fixed);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses: which are near, in every form they can be written in.
+//! Tests of address classes, in every notation.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ fn address(text: &str) -> IpAddr {
 }
 
 #[test]
-fn addresses_that_are_not_public_are_told_apart() {
+fn addresses_that_are_not_public_are_classified() {
     for (text, expect) in [
         ("127.0.0.1", Some(Nearby::Loopback)),
         ("127.255.255.254", Some(Nearby::Loopback)),
@@ -68,7 +68,7 @@ fn addresses_that_are_not_public_are_told_apart() {
 }
 
 #[test]
-fn ranges_contain_what_they_say() {
+fn ranges_contain_their_addresses() {
     for (range, inside, outside) in [
         ("10.0.0.0/8", "10.255.0.1", "11.0.0.0"),
         ("192.168.7.0/24", "192.168.7.255", "192.168.8.0"),
@@ -84,7 +84,7 @@ fn ranges_contain_what_they_say() {
 }
 
 #[test]
-fn ranges_that_cannot_be_meant_are_refused() {
+fn invalid_ranges_are_refused() {
     for (range, expect) in [
         ("", RangeMistake::Address),
         ("localhost", RangeMistake::Address),

@@ -1,4 +1,4 @@
-//! Names and patterns: what is read, what is refused, what matches.
+//! Tests of host names and patterns.
 
 use expect_test::expect;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn hosts_are_made_comparable() {
+fn hosts_are_normalized() {
     for (text, expect) in [
         ("Example.COM", Ok("example.com")),
         ("example.com.", Ok("example.com")),
@@ -81,8 +81,8 @@ fn patterns_match_whole_names_and_their_own_ports() {
 }
 
 #[test]
-fn patterns_that_cannot_be_meant_are_refused_with_words() {
-    let mut said = String::new();
+fn invalid_patterns_are_refused_with_a_reason() {
+    let mut messages = String::new();
     for pattern in [
         "",
         "*",
@@ -104,29 +104,29 @@ fn patterns_that_cannot_be_meant_are_refused_with_words() {
         "[::1",
     ] {
         let error = HostPattern::read(pattern).expect_err(pattern);
-        said.push_str(&format!("{error}\n"));
+        messages.push_str(&format!("{error}\n"));
     }
     expect![[r#"
         ``: there is no host in it
         `*`: it would allow every host; `sandbox.network.mode` "host" switches the proxy off
         `*.com`: it would allow every host; `sandbox.network.mode` "host" switches the proxy off
         `*:443`: it would allow every host; `sandbox.network.mode` "host" switches the proxy off
-        `*.*.example.com`: `*` stands only in front, as in `*.example.com`
-        `api.*.example.com`: `*` stands only in front, as in `*.example.com`
-        `ex*mple.com`: `*` stands only in front, as in `*.example.com`
-        `*example.com`: `*` stands only in front, as in `*.example.com`
-        `*.10.0.0.1`: `*` stands only in front, as in `*.example.com`
+        `*.*.example.com`: `*` is only allowed in front, as in `*.example.com`
+        `api.*.example.com`: `*` is only allowed in front, as in `*.example.com`
+        `ex*mple.com`: `*` is only allowed in front, as in `*.example.com`
+        `*example.com`: `*` is only allowed in front, as in `*.example.com`
+        `*.10.0.0.1`: `*` is only allowed in front, as in `*.example.com`
         `https://example.com`: write the host alone, without `https://`
-        `example.com/path`: write the host alone; paths cannot be told apart in encrypted connections
+        `example.com/path`: write the host alone; paths are not visible in encrypted connections
         `example.com:0`: `0` is not a port between 1 and 65535
         `example.com:70000`: `70000` is not a port between 1 and 65535
         `example.com:+80`: `+80` is not a port between 1 and 65535
         `example.com:`: `` is not a port between 1 and 65535
         `exa mple.com`: names have letters, digits, `-`, `_` and `.` (international ones in their xn-- form)
-        `127.1`: it looks like an address, but is none
+        `127.1`: it looks like an address, but is not one
         `[::1`: `[` without `]`
     "#]]
-    .assert_eq(&said);
+    .assert_eq(&messages);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn authorities_have_a_host_and_a_port() {
 
 proptest! {
     #[test]
-    fn nothing_makes_reading_panic_and_what_is_read_stays_the_same(text in ".{0,40}") {
+    fn parsing_never_panics_and_round_trips(text in ".{0,40}") {
         if let Ok(host) = Host::read(&text) {
             prop_assert_eq!(Host::read(&host.to_string()), Ok(host));
         }

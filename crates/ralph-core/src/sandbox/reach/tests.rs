@@ -1,4 +1,4 @@
-//! The allowlist as a whole: what passes, what is refused, and what is said about it.
+//! Tests of the allowlist: what passes, what is refused, and the messages.
 
 use expect_test::expect;
 use proptest::prelude::*;
@@ -93,22 +93,22 @@ fn only_ports_of_this_machine_that_are_named_are_forwarded() {
 }
 
 #[test]
-fn all_mistakes_come_with_their_places() {
+fn all_errors_are_reported_with_their_positions() {
     let policy = policy(&["*", "good.example"], &["x y"], &["10.0.0.0/8", "10.0.0.0/99"]);
     let mistakes = Reach::read(&policy, &[]).expect_err("mistakes");
-    let said: Vec<String> =
+    let messages: Vec<String> =
         mistakes.into_iter().map(|Misread { place, what }| format!("{place}: {what}\n")).collect();
     expect![[r#"
         sandbox.network.allow[0]: `*`: it would allow every host; `sandbox.network.mode` "host" switches the proxy off
         sandbox.network.deny[0]: `x y`: names have letters, digits, `-`, `_` and `.` (international ones in their xn-- form)
-        sandbox.network.allowPrivate[1]: `10.0.0.0/99`: behind `/` is a number from 1 to 32
+        sandbox.network.allowPrivate[1]: `10.0.0.0/99`: after `/` there must be a number from 1 to 32
     "#]]
-    .assert_eq(&said.concat());
+    .assert_eq(&messages.concat());
 }
 
 #[test]
-fn a_refusal_says_why_and_what_would_change_it() {
-    let mut said = String::new();
+fn a_refusal_names_its_reason_and_remedy() {
+    let mut messages = String::new();
     for (port, times, reason) in [
         (443, 1, Reason::NotListed),
         (8443, 3, Reason::Port),
@@ -119,7 +119,7 @@ fn a_refusal_says_why_and_what_would_change_it() {
     ] {
         let refusal = Refusal { host: "a.example".into(), port, reason, times };
         let remedy = refusal.reason.remedy("a.example", port);
-        said.push_str(&format!("{refusal}\n  {}: {remedy:?}\n", refusal.reason.code()));
+        messages.push_str(&format!("{refusal}\n  {}: {remedy:?}\n", refusal.reason.code()));
     }
     expect![[r#"
         a.example:443 refused: it is not on the list of allowed hosts
@@ -128,19 +128,19 @@ fn a_refusal_says_why_and_what_would_change_it() {
           port-not-allowed: Some("add \"a.example:8443\" to `sandbox.network.allow`")
         a.example:443 refused: `*.example` is on the list of denied hosts
           host-denied: Some("take \"*.example\" out of `sandbox.network.deny`")
-        a.example:443 refused: it leads to 127.0.0.1, a loopback address
+        a.example:443 refused: it resolves to 127.0.0.1, a loopback address
           address-not-allowed: Some("add \"localhost:443\" to `sandbox.network.allow`, and connect to that")
-        a.example:443 refused: it leads to 10.0.0.1, a private address (2 times)
+        a.example:443 refused: it resolves to 10.0.0.1, a private address (2 times)
           address-not-allowed: Some("add \"10.0.0.1\" to `sandbox.network.allowPrivate`")
         a.example:0 refused: the name cannot be read
           malformed-host: None
     "#]]
-    .assert_eq(&said);
+    .assert_eq(&messages);
 }
 
 proptest! {
     #[test]
-    fn what_is_denied_never_passes_and_what_is_not_listed_neither(
+    fn denied_and_unlisted_hosts_never_pass(
         name in "[a-c]\\.[a-c]\\.ex",
         allow in prop::collection::vec("(\\*\\.)?[a-c]\\.ex|[a-c]\\.[a-c]\\.ex", 0..4),
         deny in prop::collection::vec("(\\*\\.)?[a-c]\\.ex|[a-c]\\.[a-c]\\.ex", 0..3),

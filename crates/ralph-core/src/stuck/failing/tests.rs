@@ -1,4 +1,4 @@
-//! Runners whose output is written by hand here; others are recorded in `tests/data/runners`.
+//! Runners with handwritten output; recorded output of others is in `tests/data/runners`.
 
 use super::*;
 
@@ -44,7 +44,7 @@ fn the_usual_runners_name_what_fails() {
 }
 
 #[test]
-fn what_no_runner_says_names_nothing() {
+fn unrelated_output_has_no_names() {
     check("FAIL\nFAILED\nFAILED to start\nFAIL: it broke: badly\nerror: boom\nfailures:\n\n", &[]);
     check("1) first do this\n2) then that\n● Console\n", &[]);
 }

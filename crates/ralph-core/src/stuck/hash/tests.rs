@@ -1,4 +1,4 @@
-//! The size of what is kept, and repetition.
+//! Tests of bounded memory and repetition.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn a_flood_of_different_lines_is_hashed_in_bounded_memory() {
 }
 
 #[test]
-fn the_project_directory_is_left_out() {
+fn the_project_directory_is_ignored() {
     let at = |directory: &str| {
         let mut hasher = ErrorHasher::in_directory("test", directory);
         hasher.feed(&format!("error in {directory}/src/deep/down/lib.rs\nin {directory}\n"));

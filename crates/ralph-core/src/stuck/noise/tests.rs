@@ -1,4 +1,4 @@
-//! Lines that count, and lines that do not.
+//! Tests of relevant and irrelevant lines.
 
 use super::*;
 

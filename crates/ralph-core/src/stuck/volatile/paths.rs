@@ -1,8 +1,6 @@
-//! Paths in a line: what is left of them wherever the project lies.
-//!
-//! Not here: other words.
+//! Scrubs paths, so that a line is the same wherever the project is.
 
-/// Where temporary files are. What is below has a name of its own in each run.
+/// Directories for temporary files. Names below them differ in each run.
 const TEMPORARY: [&str; 8] = [
     "/tmp/",
     "/var/tmp/",
@@ -14,7 +12,7 @@ const TEMPORARY: [&str; 8] = [
     "/temp/",
 ];
 
-/// Returns a line with the project directory taken out.
+/// Removes the project directory from a line.
 pub(super) fn without_directory(line: &str, directory: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
@@ -26,7 +24,7 @@ pub(super) fn without_directory(line: &str, directory: &str) -> String {
             None if after
                 .starts_with(|next: char| next.is_alphanumeric() || "-_.".contains(next)) =>
             {
-                // Another directory, whose name only begins like it.
+                // Another directory whose name only begins the same.
                 out.push_str(directory);
                 after
             }
@@ -40,7 +38,7 @@ pub(super) fn without_directory(line: &str, directory: &str) -> String {
     out
 }
 
-/// Writes what is left of a path, if the word is one.
+/// Writes the stable part of a path and returns true, if the word is a path.
 pub(super) fn wash(word: &str, out: &mut String) -> bool {
     if let Some((scheme, rest)) = word.split_once("://") {
         if scheme == "file" {
@@ -104,13 +102,13 @@ fn absolute(path: &str, out: &mut String) {
     }
 }
 
-/// Returns whether the name of a file was made up for one run.
+/// Returns whether a file name was generated for one run.
 fn is_random(name: &str) -> bool {
     let digits = name.bytes().filter(u8::is_ascii_digit).count();
     name.starts_with("tmp") || name.starts_with(".tmp") || digits >= 4
 }
 
-/// Returns a word without `:line` and `:line:column` at its end.
+/// Removes `:line` and `:line:column` from the end of a word.
 pub(super) fn without_place(word: &str) -> &str {
     let mut place = word;
     for _ in 0..2 {
@@ -124,7 +122,7 @@ pub(super) fn without_place(word: &str) -> &str {
     place
 }
 
-/// Returns a word without the port behind a host, if it has one.
+/// Removes the port after a host, if the word has one.
 fn without_port(word: &str) -> Option<&str> {
     let (host, port) = word.rsplit_once(':')?;
     let is_port = (4..=5).contains(&port.len()) && super::shapes::is_number(port);
@@ -132,7 +130,7 @@ fn without_port(word: &str) -> Option<&str> {
     (is_port && is_host).then_some(host)
 }
 
-/// Returns a path without the hash that cargo gives what it builds.
+/// Removes the hash that cargo appends to build artifacts.
 fn without_build_hash(path: &str) -> &str {
     match path.rsplit_once('-') {
         Some((name, hash)) if hash.len() == 16 && super::shapes::is_hex(hash) => name,

@@ -1,30 +1,26 @@
-//! The shapes of words that change: times, durations, addresses, identities.
-//!
-//! Not here: what the words around them say.
+//! Recognizes volatile words by their shape: times, durations, addresses, ids.
 
-/// What the shape of a word says of it.
+/// What the shape of a word says about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// It is never the same twice.
+    /// Never the same twice.
     Always,
-    /// It changes, unless it is a value that a test compares.
+    /// Volatile, unless it is a value that a test compares.
     Unstable,
-    /// It is one number of another.
+    /// `3/10`.
     Fraction,
-    /// It is a part of hundred.
     Percent,
-    /// It says nothing.
     Other,
 }
 
-/// Returns what the shape of a word says of it.
+/// Classifies a word by its shape.
 pub(super) fn of(word: &str) -> Shape {
     if let Some(digits) = word.trim_start_matches('+').strip_prefix("0x") {
         return match digits.len() {
             _ if !is_hex(digits) => Shape::Other,
             // Offsets into functions, as in the traces of Go.
             _ if word.starts_with('+') => Shape::Always,
-            // Addresses of 64 bits; values of 32 have at most 8 digits.
+            // Addresses of 64 bits; values of 32 bits have at most 8 digits.
             9.. => Shape::Always,
             6..=8 => Shape::Unstable,
             _ => Shape::Other,
@@ -48,9 +44,9 @@ pub(super) fn of(word: &str) -> Shape {
     Shape::Other
 }
 
-/// Writes what stays of a word with a volatile part in it, if it is one.
+/// Writes the stable part of a partly volatile word and returns true, if it is one.
 pub(super) fn wash_parts(word: &str, out: &mut String) -> bool {
-    // An object of Java: its class and where it lies.
+    // A Java object: its class and its address.
     if let Some((class, identity)) = word.rsplit_once('@')
         && (5..=8).contains(&identity.len())
         && is_hex(identity)
@@ -86,7 +82,7 @@ pub(super) fn is_number(word: &str) -> bool {
         })
 }
 
-/// Returns whether a word is hexadecimal digits and nothing else.
+/// Returns whether a word consists of hexadecimal digits only.
 pub(super) fn is_hex(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -97,12 +93,12 @@ fn is_uuid(word: &str) -> bool {
         && word.split('-').all(is_hex)
 }
 
-/// The workers of pytest-xdist.
+/// Matches the workers of pytest-xdist.
 fn is_worker(word: &str) -> bool {
     word.strip_prefix("gw").is_some_and(is_number)
 }
 
-/// Returns whether a word has a time of day in it, with or without a date before it.
+/// Returns whether a word contains a time of day, with or without a date before it.
 pub(super) fn is_clock(word: &str) -> bool {
     let word =
         word.split_once('T').filter(|(date, _)| is_date(date)).map_or(word, |(_, time)| time);
@@ -113,7 +109,7 @@ pub(super) fn is_clock(word: &str) -> bool {
             .iter()
             .all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'Z' | b'+' | b'-' | b':'));
     }
-    // The day and the time of web servers: `15/Nov/2026:05:45:26`.
+    // The date and time format of web servers: `15/Nov/2026:05:45:26`.
     bytes.len() >= 20 && bytes[2] == b'/' && is_month(word.get(3..6).unwrap_or_default())
 }
 
@@ -141,25 +137,25 @@ pub(super) fn is_year(number: &str) -> bool {
         && !number.contains('.')
 }
 
-/// Returns whether a place in a file follows, as in `main.ts(3,7): error`.
+/// Returns whether a position in a file follows, as in `main.ts(3,7): error`.
 pub(super) fn is_place(rest: &str) -> bool {
     let end = rest.find(|next: char| !(next.is_ascii_digit() || next == ',')).unwrap_or(0);
     end > 0 && rest[end..].starts_with("):")
 }
 
-/// Returns whether a number is a moment or an identity: nothing that people count to.
+/// Returns whether a number is a timestamp or an id: too large for a count.
 pub(super) fn is_moment(number: &str) -> bool {
     number.len() >= 12 && !number.contains('.')
         || (number.len() == 10 && number.starts_with('1') && number.as_bytes()[1] >= b'6')
 }
 
-/// The units of times, as runners write them.
+/// Time units, as runners write them.
 const UNITS: [&str; 15] = [
     "ns", "us", "µs", "μs", "ms", "s", "m", "h", "sec", "secs", "second", "seconds", "min", "mins",
     "minutes",
 ];
 
-/// Returns how many decimals a duration has, if the word is one, such as `1.25s` or `1m3s`.
+/// Returns the number of decimals of a duration such as `1.25s` or `1m3s`; `None` otherwise.
 pub(super) fn duration(word: &str) -> Option<usize> {
     let mut decimals = 0;
     let mut rest = word;
@@ -177,17 +173,17 @@ pub(super) fn duration(word: &str) -> Option<usize> {
     (!word.is_empty()).then_some(decimals)
 }
 
-/// Returns the length of the unit behind a number, with the space before it.
+/// Returns the length of the unit after a number, with the space before it.
 pub(super) fn unit_behind(rest: &str) -> Option<usize> {
     let unit = rest.strip_prefix(' ')?;
     let end = unit.find(|next: char| !next.is_alphabetic()).unwrap_or(unit.len());
-    // A single letter is a unit only where nothing follows that could be a word.
+    // A single letter is a unit only if no word can follow.
     let is_unit =
         UNITS.contains(&&unit[..end]) || ["microseconds", "milliseconds"].contains(&&unit[..end]);
     is_unit.then_some(end + 1)
 }
 
-/// Returns whether the word behind a number is one whose number grows with every new test.
+/// Returns whether the number before this text counts something that grows with every new test.
 pub(super) fn is_counted(rest: &str) -> bool {
     let rest = rest.trim_start();
     let end = rest.find(|next: char| !next.is_ascii_alphabetic()).unwrap_or(rest.len());
@@ -217,7 +213,7 @@ pub(super) fn is_counted(rest: &str) -> bool {
     )
 }
 
-/// Returns whether a word is the name of a file: with an extension that has a letter.
+/// Returns whether a word is a file name: with an extension that contains a letter.
 pub(super) fn is_file(word: &str) -> bool {
     let name = word.rsplit(['/', '\\']).next().unwrap_or_default();
     name.rsplit_once('.').is_some_and(|(stem, extension)| {

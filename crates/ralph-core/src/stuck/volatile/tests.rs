@@ -1,4 +1,4 @@
-//! What is left of a line, and what is not lost of it.
+//! Tests of what is removed from a line and what is kept.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn wash(line: &str) -> String {
 
 /// Lines of the same failure in two runs.
 #[test]
-fn what_changes_from_run_to_run_is_left_out() {
+fn volatile_parts_are_removed() {
     for (one, two) in [
         ("finished in 0.02s", "finished in 12.71s"),
         ("done (3 ms)", "done (1.5 seconds)"),
@@ -56,7 +56,7 @@ fn what_changes_from_run_to_run_is_left_out() {
 
 /// Lines of different failures.
 #[test]
-fn what_makes_a_failure_stays() {
+fn parts_that_identify_a_failure_are_kept() {
     for (one, two) in [
         ("left: 1", "left: 2"),
         ("expected 3, got 4", "expected 3, got 5"),

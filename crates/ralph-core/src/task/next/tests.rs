@@ -24,7 +24,7 @@ fn list(tasks: Vec<Task>) -> TaskList {
     TaskList { tasks, ..TaskList::default() }
 }
 
-fn words(next: &Next<'_>) -> String {
+fn describe_next(next: &Next<'_>) -> String {
     match next {
         Next::Fix(task) => format!("fix {}", task.id),
         Next::Review(task) => format!("review {}", task.id),
@@ -36,7 +36,7 @@ fn words(next: &Next<'_>) -> String {
 
 #[track_caller]
 fn check(tasks: Vec<Task>, expect: &str) {
-    assert_eq!(words(&list(tasks).next(REVIEW, RETRY)), expect);
+    assert_eq!(describe_next(&list(tasks).next(REVIEW, RETRY)), expect);
 }
 
 #[test]
@@ -71,7 +71,11 @@ fn failed_tasks_are_tried_again_while_attempts_are_left() {
         (0, None, Retrying::Never, "nothing"),
     ] {
         let list = failed(attempts, max_retries);
-        assert_eq!(words(&list.next(REVIEW, retrying)), expect, "{attempts} {max_retries:?}");
+        assert_eq!(
+            describe_next(&list.next(REVIEW, retrying)),
+            expect,
+            "{attempts} {max_retries:?}"
+        );
     }
 }
 
@@ -90,7 +94,7 @@ fn without_reviews_everything_is_implemented() {
     let mut fix = task("fix", 1, &[], TaskStatus::Pending);
     fix.review.status = ReviewStatus::ChangesRequested;
     let list = list(vec![fix]);
-    assert_eq!(words(&list.next(ReviewPolicy::Skip, RETRY)), "implement fix");
+    assert_eq!(describe_next(&list.next(ReviewPolicy::Skip, RETRY)), "implement fix");
 }
 
 #[track_caller]
@@ -138,7 +142,7 @@ fn a_chain_as_long_as_the_list_is_followed() {
     let list = list(tasks);
     let next = list.next(REVIEW, Retrying::Never);
     let Next::Nothing { blocked } = next else {
-        panic!("nothing can begin, not {}", words(&next));
+        panic!("nothing can begin, not {}", describe_next(&next));
     };
     assert_eq!(blocked.len(), 1);
     assert_eq!(blocked[0].waiting.len(), 99_999);

@@ -1,4 +1,4 @@
-//! Every mistake of a list, and that long lists are no trouble.
+//! Every mistake of a list, and that long lists are fast.
 
 #![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes its snapshots so")]
 
@@ -26,16 +26,16 @@ fn reviewed(id: &str, status: TaskStatus, review: ReviewStatus, feedback: &str) 
 
 #[track_caller]
 fn check(tasks: Vec<Task>, expect: &Expect) {
-    expect.assert_eq(&told(&TaskList { tasks, ..TaskList::default() }.validate()));
+    expect.assert_eq(&format_problems(&TaskList { tasks, ..TaskList::default() }.validate()));
 }
 
-fn told(problems: &[TaskProblem]) -> String {
+fn format_problems(problems: &[TaskProblem]) -> String {
     let lines = problems.iter().map(|it| format!("{it} ({})", it.fault.remedy()));
     lines.flat_map(|line| [line, "\n".into()]).collect()
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_mistakes_are_reported_at_once() {
     check(vec![good("a", &[]), good("b", &["a"])], &expect![""]);
     check(
         vec![
@@ -46,13 +46,13 @@ fn all_mistakes_are_told_at_once() {
             good("", &[]),
         ],
         &expect![[r#"
-            task `a` has no acceptance criteria (say how to tell that it is done)
+            task `a` has no acceptance criteria (add conditions for being done)
             task `a` depends on an unknown task `TASK-002` (did you mean `TASK-02`?)
             task `a` depends on an unknown task `xyz` (add that task, or remove the dependency)
             task `a` depends on an unknown task `` (add that task, or remove the dependency)
             task number 2 has no id (give it an id such as `TASK-001`)
-            task number 2 has no title (say in one line what it is about)
-            task number 2 has no description (say what is wanted)
+            task number 2 has no title (describe it in one line)
+            task number 2 has no description (describe what is wanted)
             task `a` has a blank acceptance criterion (write it out or remove it)
             task `a` has the id of another task, number 1 in the list (give one of them another id)
             task number 5 has no id (give it an id such as `TASK-001`)
@@ -68,22 +68,22 @@ fn reviews_must_agree_with_the_status() {
         vec![
             reviewed("ok-1", Done, Approved, ""),
             reviewed("ok-2", Done, None, ""),
-            reviewed("ok-3", Pending, ChangesRequested, "mend x.rs"),
+            reviewed("ok-3", Pending, ChangesRequested, "fix x.rs"),
             reviewed("bad-1", Pending, Approved, ""),
             reviewed("bad-2", Done, NeedsReview, ""),
             reviewed("bad-3", Done, ChangesRequested, " "),
         ],
         &expect![[r#"
-            task `bad-1` is approved but not done (mark it done, or take the approval back)
-            task `bad-2` is done although its review says `needs_review` (take one of the two back)
-            task `bad-3` is done although its review says `changes_requested` (take one of the two back)
-            task `bad-3` has changes requested without feedback (say what is to be mended and where)
+            task `bad-1` is approved but not done (mark it done, or remove the approval)
+            task `bad-2` is done although its review says `needs_review` (change one of the two)
+            task `bad-3` is done although its review says `changes_requested` (change one of the two)
+            task `bad-3` has changes requested without feedback (add what to fix and where)
         "#]],
     );
 }
 
 #[test]
-fn every_sign_of_work_is_told_of_a_plan() {
+fn every_sign_of_work_in_a_plan_is_reported() {
     let mut worked_on = reviewed("b", TaskStatus::Done, ReviewStatus::Approved, "fine");
     worked_on.review.count = 2;
     worked_on.attempts = 1;
@@ -96,7 +96,7 @@ fn every_sign_of_work_is_told_of_a_plan() {
         task `b` was begun: a review gave feedback (in a plan no task has begun)
         task `b` was begun: its count of failed attempts is 1 (in a plan no task has begun)
     "#]]
-    .assert_eq(&told(&list.begun_problems()));
+    .assert_eq(&format_problems(&list.begun_problems()));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_chain_as_long_as_the_list_is_followed() {
 }
 
 #[test]
-fn a_knot_with_more_cycles_than_tasks_is_told_in_few_words() {
+fn a_group_with_more_cycles_than_tasks_is_reported_briefly() {
     let count = 1_000;
     let knot = |at: usize| {
         let mut task = good(&at.to_string(), &[]);
@@ -155,7 +155,7 @@ fn a_knot_with_more_cycles_than_tasks_is_told_in_few_words() {
         task
     };
     let list = TaskList { tasks: (0..count).map(knot).collect(), ..TaskList::default() };
-    let told: usize = list
+    let reported: usize = list
         .validate()
         .iter()
         .map(|problem| {
@@ -163,11 +163,12 @@ fn a_knot_with_more_cycles_than_tasks_is_told_in_few_words() {
             path.len() - 1
         })
         .sum();
-    assert!(told <= count, "{told} tasks in cycles");
+    assert!(reported <= count, "{reported} tasks in cycles");
 }
 
 proptest! {
-    /// A list has a cycle exactly when taking away what waits for nothing leaves something.
+    /// A list has a cycle exactly if repeatedly removing tasks that wait for nothing leaves
+    /// something.
     #[test]
     fn cycles_are_found_exactly_where_they_are(
         edges in prop::collection::vec((0usize..8, 0usize..8), 0..14)
